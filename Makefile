@@ -1,0 +1,48 @@
+# Every target sets up all that it needs: a virtual environment in .venv, and for one check a second one with Hermes.
+# PYTHON picks the interpreter (3.11 to 3.13); everything else is installed at the versions in constraints.txt.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+HERMES := .venv-hermes
+WORKERS ?= 2
+
+.DEFAULT_GOAL := test
+.PHONY: test test-long check bench demo vectors format clean
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not long"
+
+test-long: $(READY)  ## run the tests with the large counts
+	$(BIN)/python -m pytest -q -m long
+
+check: $(READY) $(HERMES)/.ready  ## style, types, import rules, and that the core lives next to Hermes
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(HERMES)/bin/python scripts/beside_hermes.py
+
+bench: $(READY)  ## measure, each figure beside its baseline
+	$(BIN)/python -m bench
+
+demo: $(READY)  ## see a recall and a denial
+	$(BIN)/python examples/first_five_minutes.py
+
+vectors: $(READY)  ## write the test vectors anew
+	$(BIN)/python scripts/make_vectors.py
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(READY): pyproject.toml constraints.txt scripts/setup.sh
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) -e ".[dev]"
+
+# Hermes pins its own versions, so the core must live with those: no constraints here.
+$(HERMES)/.ready: pyproject.toml scripts/setup.sh
+	@PYTHON="$(PYTHON)" UNPINNED=1 sh scripts/setup.sh $(HERMES) -e . "hermes-agent==0.19.0"
+
+clean:
+	rm -rf $(VENV) $(HERMES) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,32 @@
+"""Gated memory for AI agents.
+
+vault = strongroom.create(path)
+cap = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"], ttl=300)
+memory = vault.memory(cap)
+memory.put("Trip to Chengdu, May 25-29", session="s1", author="alice")
+memory.get("where am I going this weekend?")
+"""
+
+from strongroom import errors
+from strongroom.cap import Token
+from strongroom.keys import EnvironmentKeys, FileKeys, KeySource, PassphraseKeys
+from strongroom.memory import Memory
+from strongroom.model import NewLine, actor_path
+from strongroom.vault.opening import attenuate, create, open  # noqa: A004 - strongroom.open, as in gzip.open
+from strongroom.vault.owner import Vault
+
+__all__ = [
+    "EnvironmentKeys",
+    "FileKeys",
+    "KeySource",
+    "Memory",
+    "NewLine",
+    "PassphraseKeys",
+    "Token",
+    "Vault",
+    "actor_path",
+    "attenuate",
+    "create",
+    "errors",
+    "open",
+]

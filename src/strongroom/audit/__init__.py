@@ -1,0 +1,11 @@
+"""The audit log: every decision, in an RFC 6962 tree that cannot be quietly edited (docs/spec/audit.md).
+
+`entry` is what one decision looks like, `log` appends, signs and proves, `verify` finds what does not fit.
+Entries hold tags, link ids, operations, reasons, counts and hashes of ciphertext; never text, query or token.
+"""
+
+from strongroom.audit.entry import Decision, Entry, Mark
+from strongroom.audit.log import AuditLog, Witness
+from strongroom.audit.verify import Finding, Flaw, Report
+
+__all__ = ["AuditLog", "Decision", "Entry", "Finding", "Flaw", "Mark", "Report", "Witness"]

@@ -1,0 +1,97 @@
+"""One log entry as canonical bytes. Pure."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from strongroom.errors import Tampered
+from strongroom.model import LineId, LinkId, Millis
+from strongroom.store import Delete, Effect, PutNew, Swap
+
+ENTRY_LIMIT = 65_535
+"""The largest entry that an entry bundle can hold."""
+
+
+class Decision(StrEnum):
+    """What came of a request: admitted and done, refused by a rule, or broken."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    FAIL = "fail"
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What became of one object: its tag, the SHA-256 of its sealed bytes ("" = deleted), its shelf's tag."""
+
+    tag: str
+    digest: str
+    shelf: str = ""
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """One decision. Field order is the canonical order; a field at its default is absent.
+
+    `erased` says that everything of the tagged actor, or of the tagged shelves, is gone.
+    """
+
+    v: int
+    time: Millis
+    op: str
+    decision: Decision
+    reason: str = ""
+    data_class: str = ""
+    request: str = ""
+    actor: str = ""
+    namespaces: tuple[str, ...] = ()
+    links: tuple[LinkId, ...] = ()
+    holder: str = ""
+    count: int = 0
+    lines: tuple[LineId, ...] = ()
+    objects: tuple[Mark, ...] = ()
+    erased: str = ""
+    detail: str = ""
+
+    def encoded(self) -> bytes:
+        data = _encode(self)
+        if len(data) > ENTRY_LIMIT:
+            raise ValueError("an entry is larger than a bundle can hold")
+        return data
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Entry).decode
+
+
+def decode_entry(data: bytes) -> Entry:
+    """Read an entry strictly: what does not re-encode to the same bytes is refused."""
+    try:
+        entry = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Tampered("a log entry does not read as one") from None
+    if _encode(entry) != data or entry.v != 1:
+        raise Tampered("a log entry is not in canonical form")
+    return entry
+
+
+def digest(body: bytes) -> str:
+    """The SHA-256 of sealed bytes, as entries write it."""
+    return written(hashlib.sha256(body).digest())
+
+
+def written(hashed: bytes) -> str:
+    """A hash as entries write it: base64url without padding."""
+    return base64.urlsafe_b64encode(hashed).rstrip(b"=").decode()
+
+
+def marks(effects: Sequence[Effect], tag: Callable[[str], str], shelf: Callable[[str], str]) -> tuple[Mark, ...]:
+    """What the effects do to objects. `tag` and `shelf` turn an object's name into its tags."""
+    return tuple(
+        Mark(tag(effect.name), "" if isinstance(effect, Delete) else digest(effect.body), shelf(effect.name))
+        for effect in effects
+        if isinstance(effect, PutNew | Swap | Delete)
+    )

@@ -1,0 +1,156 @@
+"""The log of one vault: append, checkpoint, prove, archive.
+
+Rules: an entry is durable before plaintext leaves or a put is acknowledged; if it cannot be written, nothing is
+answered. The head carries a MAC at every commit, so no tail can be edited between two signed checkpoints. What the
+owner last saw is kept outside the vault, beside the keys: that is what makes a rollback visible.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from strongroom import tlog
+from strongroom.audit.entry import Entry, decode_entry
+from strongroom.cobblestone import context
+from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
+from strongroom.keys.sources import write_file
+from strongroom.store import Commit, Effect, Head, Store
+
+_SUBTREE = tlog.TILE_WIDTH
+
+
+class VaultMac:
+    """Authenticates the log's head with the vault's tag key."""
+
+    def __init__(self, vault_id: str, tag_key: bytes) -> None:
+        self._vault_id = vault_id
+        self._key = tag_key
+
+    def sign(self, size: int, peaks: bytes, time: int) -> bytes:
+        return hmac.digest(self._key, context("strongroom/head/v1", self._vault_id, size, peaks, time), "sha256")
+
+    def check(self, head: Head) -> None:
+        if not hmac.compare_digest(self.sign(head.size, head.peaks, head.time), head.mac):
+            raise Tampered("the log's head was not written by this vault", hint="run audit verify; keep the files")
+
+
+class Witness:
+    """The last checkpoint that the owner saw, in a file outside the vault."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> str | None:
+        """The signed checkpoint, or None if none was ever kept. An unreadable file is an error, not None."""
+        try:
+            return self.path.read_text()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise KeyUnavailable(f"cannot read the last seen checkpoint {self.path}: {error}") from None
+
+    def keep(self, note: str) -> None:
+        """Replace what was last seen. The caller has made sure that `note` continues it."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_file(self.path, note.encode(), new=False)
+        except OSError as error:
+            raise KeyUnavailable(f"cannot keep the checkpoint {self.path}: {error.strerror}") from None
+
+
+class AuditLog:
+    """Appends to the store's log and speaks for it."""
+
+    def __init__(self, store: Store, vault_id: str, log_seed: bytes) -> None:
+        self._store = store
+        self._seed = log_seed
+        self.origin = f"strongroom/{vault_id}"
+        self.public_key = Ed25519PrivateKey.from_private_bytes(log_seed).public_key().public_bytes_raw()
+
+    @property
+    def verifier_key(self) -> str:
+        """The log's public key in the form that note tools take."""
+        return tlog.verifier_key(self.origin, self.public_key)
+
+    def append(self, entries: Sequence[Entry], effects: Sequence[Effect] = (), *, accept_clock: bool = False) -> Commit:
+        """Make decisions and their effects durable together; see `Store.commit` for what it raises."""
+        encoded = [entry.encoded() for entry in entries]
+        return self._store.commit(encoded, effects, entries[0].time, accept_clock=accept_clock)
+
+    def size(self) -> int:
+        return self._store.head().size
+
+    def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
+        """Entries with their index; None where an entry has been archived."""
+        size = self.size()
+        for number, _, data in self._store.entries(max(start, 0), size if stop is None else min(stop, size)):
+            yield number, None if data is None else decode_entry(data)
+
+    def checkpoint(self) -> str:
+        """A signed checkpoint of the log as it stands."""
+        return self._sign(self._store.head())
+
+    def open_checkpoint(self, note: str) -> tlog.Checkpoint:
+        """Check that a signed checkpoint is this log's, or raise Tampered."""
+        return tlog.open_checkpoint(note, self.origin, self.public_key)
+
+    def prove(self, index: int) -> str:
+        """A proof, in the c2sp.org/tlog-proof format, that entry `index` is in the log."""
+        note = self.checkpoint()
+        size = self.open_checkpoint(note).size
+        if not 0 <= index < size:
+            raise InvalidRequest(f"the log has entries 0 to {size - 1}")
+        return tlog.Proof(index, tuple(tlog.inclusion_proof(self.read_range, index, size)), note).text()
+
+    def consistency(self, old: int, new: int) -> list[bytes]:
+        """The proof that the log of `new` entries continues the log of `old`."""
+        return tlog.consistency_proof(self.read_range, old, new)
+
+    def read_range(self, low: int, high: int) -> bytes:
+        """The tree hash of the leaves from `low` up to `high`."""
+        leaves = [leaf for _, leaf, _ in self._store.entries(low, high)]
+        if len(leaves) != high - low:
+            raise Tampered("the log has lost entries", hint="run audit verify")
+        return tlog.tree_hash(leaves)
+
+    def export(self, directory: Path) -> int:
+        """Write the log as tlog-tiles: entry bundles, tiles and a signed checkpoint. Returns the number of entries."""
+        head = self._store.head()
+        leaves: list[bytes] = []
+        for start in range(0, head.size, _SUBTREE):
+            rows = list(self._store.entries(start, min(start + _SUBTREE, head.size)))
+            leaves += [leaf for _, leaf, _ in rows]
+            bodies = [entry for _, _, entry in rows if entry is not None]
+            if len(bodies) == len(rows):  # an archived bundle lies where it was archived to
+                _write_tile(directory, "entries", start // _SUBTREE, tlog.bundle(bodies), len(rows))
+        for level in range(64):
+            for start in range(0, len(leaves), _SUBTREE):
+                tile = leaves[start : start + _SUBTREE]
+                _write_tile(directory, str(level), start // _SUBTREE, b"".join(tile), len(tile))
+            whole = len(leaves) // _SUBTREE
+            leaves = [tlog.tree_hash(leaves[n * _SUBTREE : (n + 1) * _SUBTREE]) for n in range(whole)]
+            if not leaves:
+                break
+        (directory / "checkpoint").write_text(self._sign(head))
+        return head.size
+
+    def _sign(self, head: Head) -> str:
+        root = tlog.Range.of(head.size, head.peaks).root()
+        return tlog.sign_checkpoint(tlog.Checkpoint(self.origin, head.size, root), self._seed)
+
+
+def bundle_path(directory: Path, number: int) -> Path:
+    """Where a whole entry bundle lies in an exported log."""
+    return directory / "tile" / "entries" / tlog.tile_path(number)
+
+
+def _write_tile(directory: Path, level: str, number: int, data: bytes, width: int) -> None:
+    path = directory / "tile" / level / tlog.tile_path(number)
+    if width < _SUBTREE:
+        path = path.with_name(path.name + ".p") / str(width)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)

@@ -1,0 +1,264 @@
+"""Verification: does the log hold together, does it continue what was seen, and do log and store agree?
+
+Works offline on any copy of the vault, given its keys. Every flaw has a name; a report without findings means that
+none was found up to the log's size, and whoever holds the keys *and* the files could still have rewritten what came
+after the last checkpoint kept elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from strongroom import tlog
+from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, written
+from strongroom.audit.log import AuditLog, VaultMac, Witness, bundle_path
+from strongroom.errors import KeyUnavailable, Tampered
+from strongroom.store import Head, Object, Store
+
+Progress = Callable[[int, int], None]
+"""Called with what is done and what there is to do."""
+
+VAULT = "vault"
+"""The shelf mark of objects that belong to the vault and not to an actor."""
+
+
+class Flaw(StrEnum):
+    """What can be wrong."""
+
+    HEAD_FORGED = "head_forged"
+    LOG_ROLLED_BACK = "log_rolled_back"
+    LOG_FORKED = "log_forked"
+    LOG_TRUNCATED = "log_truncated"
+    LOG_EDITED = "log_edited"
+    ENTRY_EDITED = "entry_edited"
+    ENTRY_MISSING = "entry_missing"
+    ENTRY_EXTRA = "entry_extra"
+    WITNESS_INVALID = "witness_invalid"
+    ARCHIVE_DAMAGED = "archive_damaged"
+    OBJECT_MISSING = "object_missing"
+    OBJECT_EXTRA = "object_extra"
+    OBJECT_ALTERED = "object_altered"
+    OBJECT_REVIVED = "object_revived"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One flaw: where in the log (an entry's index) or in the store (an object's name) it shows."""
+
+    flaw: Flaw
+    message: str
+    entry: int | None = None
+    object: str | None = None
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What verification looked at and what it found."""
+
+    size: int
+    root: str
+    objects: int
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+
+class Expected(msgspec.Struct):
+    """What the store must hold according to the log: for each owner's tag, the last mark of each object."""
+
+    size: int = 0
+    owners: dict[str, dict[str, Mark]] = {}
+
+    def apply(self, entry: Entry) -> None:
+        """Take in one entry. Marks of an entry that erases come after the erasure."""
+        if entry.decision != Decision.ALLOW:
+            return
+        if entry.erased == "actor":
+            self.owners.pop(entry.actor, None)
+        if entry.erased == "namespace":
+            gone = set(entry.namespaces)
+            kept = {tag: mark for tag, mark in self.owners.get(entry.actor, {}).items() if mark.shelf not in gone}
+            self.owners[entry.actor] = kept
+        for mark in entry.objects:
+            owner = "" if mark.shelf == VAULT else entry.actor
+            self.owners.setdefault(owner, {})[mark.tag] = mark
+
+    def encoded(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+TagOf = Callable[[str], tuple[str, str]]
+"""An object's name to (its owner's tag, its own tag). Raises Tampered where the owner's keys do not open."""
+
+
+class Verifier:
+    """One run of verification over one store."""
+
+    def __init__(self, store: Store, log: AuditLog, mac: VaultMac, tag_of: TagOf, archived: Expected | None) -> None:
+        self._store = store
+        self._log = log
+        self._mac = mac
+        self._tag_of = tag_of
+        self._archived = archived
+        self._findings: list[Finding] = []
+
+    def run(self, witness: Witness, archive: Path | None = None, progress: Progress | None = None) -> Report:
+        """Look at everything. Objects that change meanwhile are left to the next run."""
+        report = progress or (lambda *_: None)
+        before = self._store.version()
+        objects = list(self._objects())
+        head = self._store.head()
+        self._check_head(head)
+        seen = self._read_witness(witness)
+        root, expected = self._walk(head, seen, archive, report)
+        moved = {change.name for change in self._changes(before)}
+        self._reconcile([thing for thing in objects if thing.name not in moved], expected, moved)
+        return Report(head.size, root.hex(), len(objects), tuple(self._findings))
+
+    def _find(self, flaw: Flaw, message: str, *, entry: int | None = None, name: str | None = None) -> None:
+        self._findings.append(Finding(flaw, message, entry, name))
+
+    def _check_head(self, head: Head) -> None:
+        try:
+            self._mac.check(head)
+        except Tampered:
+            self._find(Flaw.HEAD_FORGED, "the log's head was not written with this vault's keys")
+
+    def _read_witness(self, witness: Witness) -> tlog.Checkpoint | None:
+        try:
+            note = witness.read()
+            return None if note is None else self._log.open_checkpoint(note)
+        except (Tampered, KeyUnavailable) as error:
+            self._find(Flaw.WITNESS_INVALID, f"the last seen checkpoint cannot be used: {error.message}")
+            return None
+
+    def _walk(
+        self, head: Head, seen: tlog.Checkpoint | None, archive: Path | None, progress: Progress
+    ) -> tuple[bytes, Expected]:
+        """Go through the log once: leaves, tree, what was seen before, and what the store must hold."""
+        edge, expected = tlog.Range(), self._start(archive)
+        first = expected.size
+        for number, leaf, entry in self._rows(head, archive):
+            edge.append(leaf)
+            if seen is not None and edge.size == seen.size and edge.root() != seen.root:
+                self._find(Flaw.LOG_FORKED, "the log was rewritten before the checkpoint last seen", entry=number)
+            if number >= first:
+                self._take(expected, number, leaf, entry)
+            if number % 4096 == 0:
+                progress(number, head.size)
+        progress(head.size, head.size)
+        if seen is not None and head.size < seen.size:
+            message = f"the log has {head.size} entries, but {seen.size} were seen before"
+            self._find(Flaw.LOG_ROLLED_BACK, message)
+        if edge.size == head.size and edge.packed() != head.peaks:
+            self._find(Flaw.LOG_EDITED, "the entries do not add up to the log's head")
+        if (
+            next(self._store.entries(head.size, head.size + 1), None) is not None
+            and self._store.head().size == head.size
+        ):
+            self._find(Flaw.ENTRY_EXTRA, "there are entries behind the log's end", entry=head.size)
+        return edge.root(), expected
+
+    def _start(self, archive: Path | None) -> Expected:
+        if archive is None and self._archived is not None:
+            return Expected(self._archived.size, {owner: dict(held) for owner, held in self._archived.owners.items()})
+        return Expected(0, {})
+
+    def _rows(self, head: Head, archive: Path | None) -> Iterator[tuple[int, bytes, bytes | None]]:
+        number = 0
+        bundled: list[bytes] = []
+        for found, leaf, entry in self._store.entries(0, head.size):
+            if found != number:
+                self._find(Flaw.ENTRY_MISSING, f"{found - number} entries are missing", entry=number)
+            number = found + 1
+            if entry is None and archive is not None:
+                if found % tlog.TILE_WIDTH == 0 or not bundled:
+                    bundled = self._bundle(archive, found // tlog.TILE_WIDTH)
+                place = found % tlog.TILE_WIDTH
+                entry = bundled[place] if place < len(bundled) else b""
+            yield found, leaf, entry
+        if number < head.size:
+            self._find(Flaw.LOG_TRUNCATED, f"the last {head.size - number} entries are missing", entry=number)
+
+    def _bundle(self, archive: Path, number: int) -> list[bytes]:
+        try:
+            return tlog.unbundle(bundle_path(archive, number).read_bytes())
+        except (OSError, Tampered):
+            self._find(Flaw.ARCHIVE_DAMAGED, f"the archived entry bundle {number} cannot be read")
+            return [b""] * tlog.TILE_WIDTH
+
+    def _take(self, expected: Expected, number: int, leaf: bytes, entry: bytes | None) -> None:
+        if entry is None:
+            self._find(Flaw.ENTRY_MISSING, "an entry is gone that was never archived", entry=number)
+            return
+        if tlog.leaf_hash(entry) != leaf:
+            self._find(Flaw.ENTRY_EDITED, "an entry is not the one that was logged", entry=number)
+            return
+        try:
+            expected.apply(decode_entry(entry))
+        except Tampered:
+            self._find(Flaw.ENTRY_EDITED, "an entry does not read as one", entry=number)
+
+    def _objects(self) -> Iterator[Object]:
+        after = ""
+        while page := self._store.list("", after, 1000):
+            # Only digests are kept: a large vault must not have to fit into memory.
+            for thing in page:
+                if "/derived/" not in thing.name:
+                    body = None if thing.body is None else hashlib.sha256(thing.body).digest()
+                    yield Object(thing.name, thing.version, body)
+            after = page[-1].name
+
+    def _changes(self, after: int) -> Iterator[Object]:
+        while page := self._store.changes(after):
+            yield from page
+            after = page[-1].version
+
+    def _reconcile(self, objects: list[Object], expected: Expected, moved: set[str]) -> None:
+        unreadable: set[str] = set()
+        for thing in objects:
+            try:
+                owner, tag = self._tag_of(thing.name)
+            except Tampered:
+                unreadable.add(_owner_part(thing.name))
+                continue
+            self._compare(thing, expected.owners.get(owner, {}).pop(tag, None))
+        for name in sorted(unreadable):
+            self._find(
+                Flaw.OBJECT_ALTERED,
+                "an actor's keys do not open, so its objects cannot be checked",
+                name=name,
+            )
+        for name in moved:
+            try:
+                owner, tag = self._tag_of(name)
+                expected.owners.get(owner, {}).pop(tag, None)
+            except Tampered:
+                continue
+        if unreadable:
+            return  # what belongs to unreadable keys cannot be told from what is missing
+        missing = [mark for held in expected.owners.values() for mark in held.values()]
+        for mark in missing:
+            what = "a tombstone" if not mark.digest else "an object"
+            self._find(Flaw.OBJECT_MISSING, f"{what} that was logged is not in the store (tag {mark.tag})")
+
+    def _compare(self, thing: Object, mark: Mark | None) -> None:
+        if mark is None:
+            if self._store.get(thing.name) is None:
+                return  # erased since it was listed
+            self._find(Flaw.OBJECT_EXTRA, "an object is in the store that was never logged", name=thing.name)
+        elif thing.body is None and mark.digest:
+            self._find(Flaw.OBJECT_MISSING, "an object was deleted without a log entry", name=thing.name)
+        elif thing.body is not None and not mark.digest:
+            self._find(Flaw.OBJECT_REVIVED, "a deleted object is back", name=thing.name)
+        elif thing.body is not None and mark.digest != written(thing.body):
+            self._find(Flaw.OBJECT_ALTERED, "an object is not the one that was logged", name=thing.name)
+
+
+def _owner_part(name: str) -> str:
+    return "/".join(name.split("/")[:2]) + "/keys"

@@ -1,0 +1,244 @@
+"""Capabilities: a chain of Ed25519 compact JWS links joined by `~` (docs/spec/cap.md).
+
+Link 0 is signed by the vault's issuer key, link i by the holder key that link i-1 names in `cnf`. Later links can
+only narrow. Where the last link names a holder key, the token ends with that key's seed, so a bearer can narrow
+further but cannot strip a link: without it one lacks the parent's seed.
+
+Bytes in, values out: no I/O, no clock, no randomness of its own. A token is checked as transmitted, never
+re-serialised for checking. Revocation is the gate's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from strongroom.cap.authority import LEEWAY, Cap, depth_left_in, effective, named_actor
+from strongroom.cap.claims import (
+    HEADER,
+    MAX_BYTES,
+    MAX_LINKS,
+    Claims,
+    Cnf,
+    Grantable,
+    Jwk,
+    Link,
+    Narrowing,
+    Token,
+    UnverifiedCap,
+    b64,
+    check_first,
+    check_later,
+    encode,
+    parse,
+)
+from strongroom.errors import (
+    CapAudience,
+    CapHolderProof,
+    CapMalformed,
+    CapSignatureInvalid,
+    Denied,
+    InvalidRequest,
+)
+from strongroom.model import DataClass
+
+__all__ = [
+    "LEEWAY",
+    "MAX_BYTES",
+    "MAX_LINKS",
+    "Cap",
+    "Grantable",
+    "Link",
+    "Narrowing",
+    "Token",
+    "UnverifiedCap",
+    "attenuate",
+    "issuer_id",
+    "mint",
+    "parse",
+    "public_key",
+    "verify",
+]
+
+
+def mint(
+    *,
+    issuer_seed: bytes,
+    audience: str,
+    jti: bytes,
+    holder_seed: bytes | None,
+    now: int,
+    ttl: int,
+    ops: Iterable[str],
+    namespaces: Iterable[str],
+    actor: str | None = None,
+    actor_scope: str | None = None,
+    data_class: str = DataClass.MEMORY,
+    session: str | None = None,
+    max_k: int | None = None,
+    max_depth: int | None = None,
+    label: str | None = None,
+) -> Token:
+    """Sign link 0. With a `holder_seed` the cap can be narrowed further; without one it cannot."""
+    issuer = Ed25519PrivateKey.from_private_bytes(issuer_seed)
+    claims = Grantable(
+        v=1,
+        iss=issuer_id(issuer.public_key().public_bytes_raw()),
+        aud=audience,
+        jti=b64(jti),
+        iat=now,
+        nbf=now,
+        exp=now + ttl,
+        actor=actor,
+        actor_scope=actor_scope,
+        data_class=data_class,
+        ops=_sorted(ops),
+        namespaces_allowed=_sorted(namespaces),
+        session=session,
+        max_k=max_k,
+        max_depth=max_depth,
+        cnf=_cnf(holder_seed),
+        label=label,
+    )
+    _refuse_bad_claims(lambda: check_first(claims))
+    return _append("", claims, issuer, holder_seed)
+
+
+def attenuate(
+    token: str,
+    *,
+    now: int,
+    jti: bytes,
+    holder_seed: bytes | None,
+    ttl: int | None = None,
+    nbf: int | None = None,
+    actor: str | None = None,
+    actor_scope: str | None = None,
+    ops: Iterable[str] | None = None,
+    namespaces: Iterable[str] | None = None,
+    session: str | None = None,
+    max_k: int | None = None,
+    max_depth: int | None = None,
+    label: str | None = None,
+) -> Token:
+    """Add a narrowing link, offline: it needs the parent token and nothing of the vault."""
+    parent = parse(token)
+    if parent.seed is None:
+        raise InvalidRequest("this cap names no holder key, so it cannot be narrowed", hint="mint it delegable")
+    if depth_left_in(parent.links) < 1:
+        raise InvalidRequest("this cap allows no further link")
+    claims = Narrowing(
+        v=1,
+        prev=parent.links[-1].id,
+        jti=b64(jti),
+        iat=now,
+        nbf=nbf,
+        exp=None if ttl is None else now + ttl,
+        actor=actor,
+        actor_scope=actor_scope,
+        ops=None if ops is None else _sorted(ops),
+        namespaces_allowed=None if namespaces is None else _sorted(namespaces),
+        session=session,
+        max_k=max_k,
+        max_depth=max_depth,
+        cnf=_cnf(holder_seed),
+        label=label,
+    )
+    _refuse_bad_claims(lambda: check_later(claims))
+    chain = "~".join(token.split("~")[: len(parent.links)]) + "~"
+    narrowed = _append(chain, claims, Ed25519PrivateKey.from_private_bytes(parent.seed), holder_seed)
+    _refuse_bad_claims(lambda: effective(parse(narrowed), ""))
+    return narrowed
+
+
+def verify(token: str, issuers: Mapping[str, bytes], audience: str, now: int) -> Cap:
+    """Check a token completely but for revocation, and compute what it allows.
+
+    `issuers` maps an issuer id to its Ed25519 public key. Errors raised after link 0's signature was found
+    valid carry the chain's link ids.
+    """
+    chain = parse(token)
+    first = chain.links[0]
+    public = issuers.get(chain.first.iss)
+    if public is None:
+        if chain.first.aud != audience:
+            raise CapAudience("the cap is for another vault")
+        raise CapSignatureInvalid("the cap's issuer is not known to this vault", hint="the issuer key may be rotated")
+    _check_signature(public, first)
+    try:
+        return _verify_rest(chain, audience, now)
+    except Denied as denial:
+        denial.links = tuple(link.id for link in chain.links)
+        denial.actor = named_actor(chain)
+        raise
+
+
+def issuer_id(public: bytes) -> str:
+    """The name of an issuer key: the start of its hash."""
+    return hashlib.sha256(b"strongroom issuer\0" + public).hexdigest()[:16]
+
+
+def _verify_rest(chain: UnverifiedCap, audience: str, now: int) -> Cap:
+    for parent, link in zip(chain.links, chain.links[1:], strict=False):
+        if parent.holder_key is None:
+            raise CapSignatureInvalid("a link follows one that names no holder key")
+        _check_signature(parent.holder_key, link)
+        if isinstance(link.claims, Narrowing) and link.claims.prev != parent.id:
+            raise CapMalformed("the links of this cap do not belong together")
+    last = chain.links[-1]
+    if last.holder_key is not None and (chain.seed is None or public_key(chain.seed) != last.holder_key):
+        raise CapHolderProof(
+            "the cap comes without the holder key of its last link",
+            hint="pass the whole token; a link cannot be taken off",
+        )
+    if last.holder_key is None and chain.seed is not None:
+        raise CapMalformed("the cap carries a holder key that no link names")
+    if chain.first.aud != audience:
+        raise CapAudience("the cap is for another vault")
+    holder = "" if last.holder_key is None else hashlib.sha256(last.holder_key).hexdigest()[:32]
+    found = effective(chain, holder)
+    found.check_time(now)
+    return found
+
+
+def _check_signature(public: bytes, link: Link) -> None:
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(link.signature, link.signed)
+    except InvalidSignature:
+        raise CapSignatureInvalid("a link's signature is wrong", hint="the token was altered or cut") from None
+
+
+def _refuse_bad_claims(check: Callable[[], Any]) -> None:
+    """Turn what a holder would be told into what an author is told: the request is wrong, not the cap."""
+    try:
+        check()
+    except Denied as denial:
+        raise InvalidRequest(denial.message) from None
+
+
+def _append(chain: str, claims: Claims, signer: Ed25519PrivateKey, holder_seed: bytes | None) -> Token:
+    signed = f"{HEADER}.{b64(encode(claims))}"
+    link = f"{signed}.{b64(signer.sign(signed.encode()))}"
+    token = chain + link + ("" if holder_seed is None else "~" + b64(holder_seed))
+    if len(token) > MAX_BYTES:
+        raise InvalidRequest(f"the cap would be larger than {MAX_BYTES} bytes")
+    return Token(token)
+
+
+def _cnf(seed: bytes | None) -> Cnf | None:
+    return None if seed is None else Cnf(jwk=Jwk(kty="OKP", crv="Ed25519", x=b64(public_key(seed))))
+
+
+def public_key(seed: bytes) -> bytes:
+    """The Ed25519 public key of a seed."""
+    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+
+
+def _sorted(values: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise InvalidRequest("give a list of names, not one text")
+    return tuple(sorted(set(map(str, values))))

@@ -1,0 +1,126 @@
+"""What a chain of links allows, in closed form: sets intersect, limits take the least, times the tightest. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from strongroom.cap.claims import MAX_LINKS, Link, Narrowing, UnverifiedCap
+from strongroom.errors import CapExpired, CapMalformed, CapNotYetValid
+from strongroom.model import Actor, ActorScope, DataClass, LinkId, Namespace, Op
+
+LEEWAY = 30
+"""Seconds by which a cap's start may lie ahead of the verifier's clock. Its end has no leeway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A verified chain and its effective authority. Only `verify` makes one."""
+
+    links: tuple[LinkId, ...]
+    actor: Actor | None
+    actor_scope: ActorScope | None
+    data_class: DataClass
+    ops: frozenset[Op]
+    namespaces: frozenset[Namespace]
+    session: str | None
+    max_k: int | None
+    depth_left: int
+    issued: int
+    nbf: int
+    exp: int
+    holder: str
+    label: str
+
+    def check_time(self, now: int) -> None:
+        """Raise unless the cap is valid at `now` (seconds). Rechecked on every use of a cached cap."""
+        if self.exp <= now:
+            raise CapExpired("the cap has expired", hint="ask its issuer for a new one, or renew before expiry")
+        if max(self.nbf, self.issued) > now + LEEWAY:
+            raise CapNotYetValid("the cap is not valid yet", hint="check this machine's clock")
+
+
+def effective(chain: UnverifiedCap, holder: str) -> Cap:
+    """The authority of a chain in closed form: sets intersect, limits take the least, times the tightest."""
+    first = chain.first
+    cap = Cap(
+        links=tuple(link.id for link in chain.links),
+        actor=None if first.actor is None else Actor(first.actor),
+        actor_scope=None if first.actor_scope is None else ActorScope(first.actor_scope),
+        data_class=DataClass(first.data_class),
+        ops=frozenset(map(Op, first.ops)),
+        namespaces=frozenset(map(Namespace, first.namespaces_allowed)),
+        session=first.session,
+        max_k=first.max_k,
+        depth_left=depth_left_in(chain.links),
+        issued=first.iat,
+        nbf=first.nbf,
+        exp=first.exp,
+        holder=holder,
+        label=first.label or "",
+    )
+    for link in chain.links[1:]:
+        assert isinstance(link.claims, Narrowing)  # noqa: S101 - tells the type checker what the decoder made
+        cap = _narrow(cap, link.claims)
+    if cap.depth_left < 0:
+        raise CapMalformed("the cap has more links than it allows")
+    return cap
+
+
+def _narrow(cap: Cap, claims: Narrowing) -> Cap:
+    return replace(
+        cap,
+        actor=_narrow_actor(cap, claims),
+        actor_scope=_narrow_scope(cap, claims),
+        ops=cap.ops if claims.ops is None else cap.ops & frozenset(map(Op, claims.ops)),
+        namespaces=(
+            cap.namespaces
+            if claims.namespaces_allowed is None
+            else cap.namespaces & frozenset(map(Namespace, claims.namespaces_allowed))
+        ),
+        session=_narrow_session(cap, claims),
+        max_k=_least(cap.max_k, claims.max_k),
+        nbf=max(cap.nbf, claims.nbf or 0),
+        exp=cap.exp if claims.exp is None else min(cap.exp, claims.exp),
+        label=claims.label or cap.label,
+    )
+
+
+def _narrow_actor(cap: Cap, claims: Narrowing) -> Actor | None:
+    if claims.actor is None:
+        return cap.actor
+    inside = claims.actor == cap.actor if cap.actor is not None else claims.actor.startswith(cap.actor_scope or "\0")
+    if not inside:
+        raise CapMalformed("a link names an actor that the cap does not cover")
+    return Actor(claims.actor)
+
+
+def _narrow_scope(cap: Cap, claims: Narrowing) -> ActorScope | None:
+    if claims.actor_scope is None:
+        return cap.actor_scope
+    if cap.actor is not None or not claims.actor_scope.startswith(cap.actor_scope or "\0"):
+        raise CapMalformed("a link names an actor scope that the cap does not cover")
+    return ActorScope(claims.actor_scope)
+
+
+def _narrow_session(cap: Cap, claims: Narrowing) -> str | None:
+    if claims.session is None or cap.session in (None, claims.session):
+        return claims.session or cap.session
+    raise CapMalformed("a link names another session than the cap")
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((value for value in (one, other) if value is not None), default=None)
+
+
+def depth_left_in(links: Collection[Link]) -> int:
+    """How many links may still follow; negative when the chain is already too long for one of its own limits."""
+    left = MAX_LINKS - len(links)
+    for place, link in enumerate(links, 1):
+        if link.claims.max_depth is not None:
+            left = min(left, link.claims.max_depth - (len(links) - place))
+    return left
+
+
+def named_actor(chain: UnverifiedCap) -> str | None:
+    return next((link.claims.actor for link in reversed(chain.links) if link.claims.actor), None)

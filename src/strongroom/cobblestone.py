@@ -1,0 +1,81 @@
+"""Committing encryption: C2SP chunked-encryption, instance Cobblestone-256 (docs/spec/line.md).
+
+HKDF-Expand-SHA512 turns (key, salt, context) into a one-time AES-256-GCM key, a base nonce and a 32-byte
+commitment. The commitment binds key *and* context, so a ciphertext opens in one slot under one key only.
+Pure: the salt comes in as an argument. It must never repeat for a key; callers draw 24 random bytes.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA512
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+from strongroom.errors import Tampered
+
+KEY_SIZE = 32
+SALT_SIZE = 24
+CHUNK = 16 * 1024
+
+_COMMITMENT = 32
+_HEADER = SALT_SIZE + _COMMITMENT
+_TAG = 16
+_INFO = b"c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0"
+_SHA512 = SHA512()
+
+
+def context(*parts: str | bytes | int) -> bytes:
+    """Join parts unambiguously: each is prefixed by its length, so no two lists give the same bytes."""
+    joined = bytearray()
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part
+        raw = raw.to_bytes(8, "big") if isinstance(raw, int) else raw
+        joined += len(raw).to_bytes(4, "big") + raw
+    return bytes(joined)
+
+
+def seal(key: bytes, plaintext: bytes, ctx: bytes, salt: bytes) -> bytes:
+    """Encrypt `plaintext` for the slot that `ctx` names."""
+    aead, base, commitment = _derive(key, salt, ctx)
+    if len(plaintext) < CHUNK:
+        return salt + commitment + aead.encrypt(base, plaintext, None)
+    out = bytearray(salt + commitment)
+    # The last chunk is always short, and empty when the length is a multiple of the chunk size.
+    for number in range(len(plaintext) // CHUNK + 1):
+        chunk = plaintext[number * CHUNK : (number + 1) * CHUNK]
+        out += aead.encrypt(_nonce(base, number), chunk, None)
+    return bytes(out)
+
+
+def unseal(key: bytes, sealed: bytes, ctx: bytes) -> bytes:
+    """Decrypt, or raise Tampered: wrong key, wrong slot and edited bytes are one error."""
+    body = len(sealed) - _HEADER
+    if len(sealed) < _HEADER + _TAG or body % (CHUNK + _TAG) < _TAG:
+        raise Tampered("a sealed object is cut short")
+    aead, base, commitment = _derive(key, sealed[:SALT_SIZE], ctx)
+    if not hmac.compare_digest(commitment, sealed[SALT_SIZE:_HEADER]):
+        raise Tampered("a sealed object does not belong to this place or key")
+    try:
+        if body < CHUNK + _TAG:
+            return aead.decrypt(base, sealed[_HEADER:], None)
+        step = CHUNK + _TAG
+        return b"".join(
+            aead.decrypt(_nonce(base, number), sealed[_HEADER + number * step : _HEADER + (number + 1) * step], None)
+            for number in range(body // step + 1)
+        )
+    except InvalidTag:
+        raise Tampered("a sealed object was altered") from None
+
+
+def _derive(key: bytes, salt: bytes, ctx: bytes) -> tuple[AESGCM, bytes, bytes]:
+    if len(key) != KEY_SIZE or len(salt) != SALT_SIZE:
+        raise ValueError("key must be 32 bytes and salt 24")
+    out = HKDFExpand(_SHA512, 76, _INFO + salt + ctx).derive(key)
+    return AESGCM(out[:32]), out[32:44], out[44:]
+
+
+def _nonce(base: bytes, number: int) -> bytes:
+    return (int.from_bytes(base, "big") ^ number).to_bytes(12, "big")

@@ -1,0 +1,57 @@
+"""Engines rank the opened lines they are given. They may reorder, never widen.
+
+An engine sees only the lines of shelves that the gate allowed; its statistics come from those alone, so a denied
+namespace cannot shift a score. It must be deterministic for (lines, query, now) whatever order the lines arrived
+in. It knows no store, key or cap. How to write one: docs/engines.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+from strongroom.errors import InvalidRequest
+from strongroom.model import Line, Millis
+
+GROUP = "strongroom.engines"
+"""The entry point group in which engines, the built-in ones too, register."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A line and how well it answers; higher is better, comparable within one answer only."""
+
+    line: Line
+    score: float
+
+
+class Index(Protocol):
+    """What an engine keeps for one shelf. Calls for one index never overlap."""
+
+    def add(self, line: Line) -> None:
+        """Take in a line; each id comes once until it is removed."""
+
+    def remove(self, line: Line) -> None:
+        """Forget a line completely: no later answer may depend on it."""
+
+
+class Engine(Protocol):
+    """Ranks lines."""
+
+    def index(self) -> Index:
+        """An empty index for one shelf."""
+
+    def rank(self, query: str, indexes: Sequence[Any], k: int, now: Millis) -> Sequence[Ranked]:
+        """The best `k` lines of these indexes (all made by this engine), best first."""
+
+
+def load(name: str) -> Engine:
+    """The engine registered as `name`. Nothing is imported but the one that was asked for."""
+    found = [point for point in entry_points(group=GROUP) if point.name == name]
+    if not found:
+        known = ", ".join(sorted(point.name for point in entry_points(group=GROUP)))
+        raise InvalidRequest(f"there is no engine called {name}", hint=f"installed: {known}")
+    engine: Engine = found[0].load()()
+    return engine

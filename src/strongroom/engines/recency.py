@@ -1,0 +1,54 @@
+"""The plainest engine: lines that contain the query come first, then the newest. No statistics, no language."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from heapq import nlargest
+from itertools import islice
+
+from strongroom.engines import Ranked
+from strongroom.model import Line, LineId, Millis
+
+_Key = tuple[Millis, LineId, str]
+
+
+def _newest(line: Line) -> _Key:
+    # Ids are unique within a namespace only, so the namespace settles what is left: every order is total.
+    return line.time, line.id, line.namespace
+
+
+class RecencyIndex:
+    """The lines of one shelf, oldest first."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+
+    def add(self, line: Line) -> None:
+        insort(self.lines, line, key=_newest)
+
+    def remove(self, line: Line) -> None:
+        at = bisect_left(self.lines, _newest(line), key=_newest)
+        if at < len(self.lines) and self.lines[at].id == line.id:
+            del self.lines[at]
+
+
+class Recency:
+    """Ranks by substring, then by time."""
+
+    def index(self) -> RecencyIndex:
+        return RecencyIndex()
+
+    def rank(self, query: str, indexes: Sequence[RecencyIndex], k: int, now: Millis) -> Sequence[Ranked]:  # noqa: ARG002
+        wanted = query.casefold().strip()
+        found: list[Line] = []
+        if wanted:
+            for index in indexes:
+                found += islice((line for line in reversed(index.lines) if wanted in line.text.casefold()), k)
+        found = nlargest(k, found, key=_newest)
+        known = {(line.namespace, line.id) for line in found}
+        newest = (line for index in indexes for line in islice(reversed(index.lines), 2 * k))
+        rest = nlargest(
+            k - len(found), (line for line in newest if (line.namespace, line.id) not in known), key=_newest
+        )
+        return [Ranked(line, 1.0) for line in found] + [Ranked(line, 0.0) for line in rest]

@@ -1,0 +1,221 @@
+"""Every error a caller can meet, by what the caller does next.
+
+StrongroomError
+├── Denied            show another cap
+│   ├── CapMissing              cap_missing
+│   ├── CapMalformed            cap_malformed
+│   ├── CapSignatureInvalid     cap_signature_invalid
+│   ├── CapHolderProof          cap_holder_proof
+│   ├── CapAudience             cap_audience
+│   ├── CapExpired              cap_expired
+│   ├── CapNotYetValid          cap_not_yet_valid
+│   ├── CapRevoked              cap_revoked
+│   ├── CapOpMismatch           cap_op_mismatch
+│   ├── CapDataClassMismatch    cap_data_class_mismatch
+│   ├── CapNamespaceDenied      cap_namespace_denied
+│   └── CapLimitExceeded        cap_limit_exceeded
+├── Invalid           change the request
+│   ├── InvalidRequest          invalid_request
+│   ├── LineTooLarge            line_too_large
+│   ├── TooMany                 too_many
+│   ├── BodyTooLarge            body_too_large
+│   ├── UnknownNamespace        unknown_namespace   (only at mint)
+│   ├── VaultExists             vault_exists        (only at create)
+│   └── VaultFormat             vault_format        (only at open)
+├── NotFound          it is not there
+│   ├── LineNotFound            not_found
+│   └── VaultMissing            vault_missing       (only at open)
+├── Conflict          read again, then decide
+│   ├── LineConflict            line_conflict
+│   └── VersionConflict         version_conflict
+├── Tampered          stop and alarm            tampered
+└── Unavailable       nothing was decided; retry later
+    ├── AuditUnavailable        audit_unavailable
+    ├── StoreUnavailable        store_unavailable
+    ├── KeyUnavailable          key_unavailable
+    ├── ClockBehind             clock_behind
+    └── RateLimited             rate_limited
+
+A reason never changes once released. Messages may; nothing may depend on them. A message says what to do
+and never holds a line's text, a query, a key or a cap.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class StrongroomError(Exception):
+    """The base of all errors raised on purpose.
+
+    `links`, `actor` and `holder` are for the log: they are set once the cap's link 0 was found to be valid.
+    """
+
+    reason: ClassVar[str] = ""
+    family: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.links: tuple[str, ...] = ()
+        self.actor: str | None = None
+        self.holder: str = ""
+
+
+class Denied(StrongroomError):
+    """The cap does not allow this."""
+
+    family = "denied"
+
+
+class CapMissing(Denied):
+    reason = "cap_missing"
+
+
+class CapMalformed(Denied):
+    reason = "cap_malformed"
+
+
+class CapSignatureInvalid(Denied):
+    reason = "cap_signature_invalid"
+
+
+class CapHolderProof(Denied):
+    reason = "cap_holder_proof"
+
+
+class CapAudience(Denied):
+    reason = "cap_audience"
+
+
+class CapExpired(Denied):
+    reason = "cap_expired"
+
+
+class CapNotYetValid(Denied):
+    reason = "cap_not_yet_valid"
+
+
+class CapRevoked(Denied):
+    reason = "cap_revoked"
+
+
+class CapOpMismatch(Denied):
+    reason = "cap_op_mismatch"
+
+
+class CapDataClassMismatch(Denied):
+    reason = "cap_data_class_mismatch"
+
+
+class CapNamespaceDenied(Denied):
+    reason = "cap_namespace_denied"
+
+
+class CapLimitExceeded(Denied):
+    reason = "cap_limit_exceeded"
+
+
+class Invalid(StrongroomError):
+    """The request cannot be carried out as it stands."""
+
+    family = "invalid"
+
+
+class InvalidRequest(Invalid):
+    reason = "invalid_request"
+
+
+class LineTooLarge(Invalid):
+    reason = "line_too_large"
+
+
+class TooMany(Invalid):
+    reason = "too_many"
+
+
+class BodyTooLarge(Invalid):
+    reason = "body_too_large"
+
+
+class UnknownNamespace(Invalid):
+    reason = "unknown_namespace"
+
+
+class VaultExists(Invalid):
+    reason = "vault_exists"
+
+
+class VaultFormat(Invalid):
+    reason = "vault_format"
+
+
+class NotFound(StrongroomError):
+    """What was named is not there, truly: a broken store raises Unavailable instead."""
+
+    family = "not_found"
+
+
+class LineNotFound(NotFound):
+    reason = "not_found"
+
+
+class VaultMissing(NotFound):
+    reason = "vault_missing"
+
+
+class Conflict(StrongroomError):
+    """Somebody else was first. Nothing was written."""
+
+    family = "conflict"
+
+
+class LineConflict(Conflict):
+    reason = "line_conflict"
+
+
+class VersionConflict(Conflict):
+    reason = "version_conflict"
+
+
+class Tampered(StrongroomError):
+    """Stored bytes are not what was written. Stop, keep the files, look at `audit verify`."""
+
+    family = "tampered"
+    reason = "tampered"
+
+
+class Unavailable(StrongroomError):
+    """Nothing was decided or nothing is known to be durable; the same call may succeed later."""
+
+    family = "unavailable"
+
+
+class AuditUnavailable(Unavailable):
+    reason = "audit_unavailable"
+
+
+class StoreUnavailable(Unavailable):
+    reason = "store_unavailable"
+
+
+class KeyUnavailable(Unavailable):
+    reason = "key_unavailable"
+
+
+class ClockBehind(Unavailable):
+    reason = "clock_behind"
+
+
+class RateLimited(Unavailable):
+    reason = "rate_limited"
+
+
+def _leaves(cls: type[StrongroomError]) -> list[type[StrongroomError]]:
+    below = [leaf for child in cls.__subclasses__() for leaf in _leaves(child)]
+    return ([cls] if cls.reason else []) + below
+
+
+BY_REASON: dict[str, type[StrongroomError]] = {leaf.reason: leaf for leaf in _leaves(StrongroomError)}
+"""Each stable reason and its class; edges build their status tables over these keys."""

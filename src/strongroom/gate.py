@@ -1,0 +1,158 @@
+"""The gate: the one place that decides. Rules only, no I/O, no clock of its own, no language model.
+
+The order is fixed: verify (shape, signature, holder, audience, time, revocation) -> op -> data class ->
+namespaces -> limits. What passes all of them is a Grant, and nothing else makes one. What fails raises the error
+of the first rule it breaks; from "link 0's signature is valid" on, the error carries what the log needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from strongroom import cap, model
+from strongroom.cap import Cap
+from strongroom.errors import (
+    CapDataClassMismatch,
+    CapLimitExceeded,
+    CapMalformed,
+    CapNamespaceDenied,
+    CapOpMismatch,
+    CapRevoked,
+    InvalidRequest,
+    StrongroomError,
+    TooMany,
+)
+from strongroom.model import Actor, DataClass, LinkId, Namespace, Op
+
+_CACHED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a request wants. It cannot name an actor: whose memory it is comes from the cap alone.
+
+    `unnamed` says that some part of the request names no namespace, and so means the cap's own set.
+    """
+
+    op: Op
+    namespaces: frozenset[str] = frozenset()
+    unnamed: bool = True
+    sessions: frozenset[str] = frozenset()
+    k: int | None = None
+    data_class: DataClass = DataClass.MEMORY
+
+    @classmethod
+    def of(cls, op: Op, namespaces: Collection[str] | None, *, session: str | None = None, k: int | None = None) -> Ask:
+        """The question of a request that names these namespaces (None: it names none)."""
+        named = [namespaces] if isinstance(namespaces, str) else namespaces or ()
+        sessions = frozenset() if session is None else frozenset([session])
+        return cls(op, frozenset(named), namespaces is None, sessions, k)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the gate admitted: these namespaces of this actor, for this op. Below it nothing can be widened."""
+
+    op: Op
+    actor: Actor
+    namespaces: frozenset[Namespace]
+    allowed: frozenset[Namespace]
+    session: str | None
+    k: int
+    links: tuple[LinkId, ...]
+    holder: str
+
+
+class Standing:
+    """What has been taken back: revoked links, and for each actor the moment before which caps are void."""
+
+    def __init__(self, locate: Callable[[Actor], str]) -> None:
+        self.revoked: set[LinkId] = set()
+        self.not_before: dict[str, int] = {}
+        self._locate = locate
+
+    def check(self, held: Cap) -> None:
+        if not self.revoked.isdisjoint(held.links):
+            raise CapRevoked("the cap, or one it was narrowed from, has been revoked")
+        if self.not_before and held.actor and held.issued < self.not_before.get(self._locate(held.actor), 0):
+            raise CapRevoked("caps of this actor issued before a certain moment have been revoked")
+
+
+class Gate:
+    """Decides on tokens for one vault. Thread-safe."""
+
+    def __init__(self, audience: str, issuers: Mapping[str, bytes], standing: Standing) -> None:
+        self._audience = audience
+        self._issuers = issuers
+        self._standing = standing
+        self._verified: dict[bytes, Cap] = {}
+
+    def admit(self, token: str, ask: Ask, now: int) -> Grant:
+        """Decide on one request at `now` (seconds). Raises Denied, or Invalid for what no cap could allow."""
+        held = self._verify(token, now)
+        try:
+            held.check_time(now)
+            self._standing.check(held)
+            if held.actor is None:
+                raise CapMalformed(
+                    "the cap covers a scope of actors and names none",
+                    hint="narrow it to one actor before use",
+                )
+            _check_op(held, ask)
+            _check_class(held, ask)
+            namespaces = _namespaces(held, ask)
+            session, k = _session(held, ask), _k(held, ask)
+        except StrongroomError as error:
+            error.links, error.actor, error.holder = held.links, held.actor, held.holder
+            raise
+        return Grant(ask.op, held.actor, namespaces, held.namespaces, session, k, held.links, held.holder)
+
+    def _verify(self, token: str, now: int) -> Cap:
+        key = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest() if isinstance(token, str) else b""
+        held = self._verified.get(key)
+        if held is None:
+            held = cap.verify(token, self._issuers, self._audience, now)
+            # Only what verified is kept; time and revocation are checked on each use.
+            while len(self._verified) >= _CACHED:
+                self._verified.pop(next(iter(self._verified)), None)
+            self._verified[key] = held
+        return held
+
+
+def _check_op(held: Cap, ask: Ask) -> None:
+    if ask.op not in held.ops:
+        raise CapOpMismatch(f"the cap does not allow {ask.op}")
+
+
+def _check_class(held: Cap, ask: Ask) -> None:
+    if ask.data_class != held.data_class:
+        raise CapDataClassMismatch(f"the cap is for {held.data_class}, not for {ask.data_class}")
+
+
+def _namespaces(held: Cap, ask: Ask) -> frozenset[Namespace]:
+    """The named namespaces, or the cap's own where none is named. The answer never tells what exists."""
+    named = frozenset(map(model.namespace, ask.namespaces))
+    if not held.namespaces or not named <= held.namespaces:
+        raise CapNamespaceDenied("the cap does not cover this namespace")
+    return named | held.namespaces if ask.unnamed else named
+
+
+def _session(held: Cap, ask: Ask) -> str | None:
+    if held.session is not None and not ask.sessions <= {held.session}:
+        raise CapLimitExceeded("the cap is bound to another session")
+    return held.session
+
+
+def _k(held: Cap, ask: Ask) -> int:
+    most = held.max_k if held.max_k is not None else model.K_LIMIT
+    if ask.k is None:
+        return min(model.K_DEFAULT, most)
+    if not isinstance(ask.k, int) or ask.k < 1:
+        raise InvalidRequest("k is a whole number from 1")
+    if ask.k > model.K_LIMIT:
+        raise TooMany(f"k is at most {model.K_LIMIT}")
+    if ask.k > most:
+        raise CapLimitExceeded(f"the cap allows k up to {most}")
+    return ask.k

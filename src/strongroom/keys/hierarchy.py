@@ -1,0 +1,232 @@
+"""The keys below the root: making, opening, rotating and re-wrapping them. Pure; randomness comes in.
+
+An actor's keys live in one document, so that a single compare-and-swap creates, rotates or destroys them. The
+document holds sealed keys only, under locators: it says neither whose it is nor what the namespaces are called.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from strongroom.cobblestone import KEY_SIZE, SALT_SIZE, context, seal, unseal
+from strongroom.errors import Tampered
+from strongroom.keys.sources import Keyring
+from strongroom.model import Actor, Namespace
+
+Random = Callable[[int], bytes]
+T = TypeVar("T")
+_LOCATOR_SIZE = 16
+_TAG_SIZE = 16
+
+
+class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the vault itself needs to know. Sealed as a whole under the root key."""
+
+    v: int
+    log_seed: bytes
+    name_key: bytes
+    tag_key: bytes
+    record_key: bytes
+    issuers: dict[str, bytes]
+
+    def __repr__(self) -> str:
+        return "<vault secrets redacted>"
+
+    @classmethod
+    def new(cls, issuers: dict[str, bytes], random: Random) -> VaultSecrets:
+        log, name, tag, record = (random(KEY_SIZE) for _ in range(4))
+        return cls(v=1, log_seed=log, name_key=name, tag_key=tag, record_key=record, issuers=issuers)
+
+    def sealed(self, vault_id: str, ring: Keyring, random: Random) -> bytes:
+        ctx = context("strongroom/vault-secrets/v1", vault_id, ring.active)
+        body = seal(ring.key(ring.active), msgspec.json.encode(self), ctx, random(SALT_SIZE))
+        return msgspec.json.encode(_Wrapped(v=1, root=ring.active, sealed=body))
+
+    @classmethod
+    def open(cls, body: bytes, vault_id: str, ring: Keyring) -> VaultSecrets:
+        wrapped = decode(body, _Wrapped)
+        ctx = context("strongroom/vault-secrets/v1", vault_id, wrapped.root)
+        return decode(unseal(ring.key(wrapped.root), wrapped.sealed, ctx), cls)
+
+
+class _Wrapped(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    v: int
+    root: str
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Names of things in the store. Locators are keyed, so the names say nothing to who lacks the name key."""
+
+    name_key: bytes
+
+    def __repr__(self) -> str:
+        return "<slots redacted>"
+
+    def actor(self, actor: Actor) -> str:
+        return self._locator(context("actor", actor))
+
+    def namespace(self, actor: Actor, namespace: Namespace) -> str:
+        return self._locator(context("namespace", actor, namespace))
+
+    def keys(self, actor: Actor) -> str:
+        return f"actors/{self.actor(actor)}/keys"
+
+    def shelf(self, actor: Actor, namespace: Namespace) -> str:
+        """The prefix below which one namespace of one actor keeps everything."""
+        return f"actors/{self.actor(actor)}/memory/{self.namespace(actor, namespace)}/"
+
+    def _locator(self, what: bytes) -> str:
+        return hmac.digest(self.name_key, what, "sha256")[:_LOCATOR_SIZE].hex()
+
+
+class _Epoch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    epoch: int
+    sealed: bytes
+
+
+class ActorDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One actor's keys as stored: every key in it is sealed by the one above, the actor's name by the root."""
+
+    v: int
+    epoch: int
+    root: str
+    actor: bytes
+    actor_key: bytes
+    tag_key: bytes
+    namespaces: dict[str, tuple[_Epoch, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ActorKeys:
+    """One actor's keys, opened."""
+
+    vault_id: str
+    actor: Actor
+    epoch: int
+    actor_key: bytes
+    tag_key: bytes
+    namespaces: Mapping[str, Mapping[int, bytes]]
+
+    def __repr__(self) -> str:
+        return "<actor keys redacted>"
+
+    @classmethod
+    def new(cls, vault_id: str, actor: Actor, random: Random) -> ActorKeys:
+        return cls(vault_id, actor, 1, random(KEY_SIZE), random(KEY_SIZE), {})
+
+    @classmethod
+    def open(cls, body: bytes, vault_id: str, slots: Slots, locator: str, ring: Keyring) -> ActorKeys:
+        """Open the document kept at `locator`, or raise Tampered. A root key that is not there is KeyUnavailable."""
+        stored = decode(body, ActorDocument)
+        root = ring.key(stored.root)
+        actor = Actor(unseal(root, stored.actor, _actor_name(vault_id, stored.root)).decode())
+        if slots.actor(actor) != locator:
+            raise Tampered("an actor's keys were moved to another actor's place")
+        slot = _Slot(vault_id, actor, stored.epoch)
+        actor_key = unseal(root, stored.actor_key, slot.actor_key(stored.root))
+        tag_key = unseal(actor_key, stored.tag_key, slot.tag_key())
+        namespaces = {
+            locator: {
+                one.epoch: unseal(actor_key, one.sealed, slot.namespace_key(locator, one.epoch)) for one in epochs
+            }
+            for locator, epochs in stored.namespaces.items()
+        }
+        return cls(vault_id, actor, stored.epoch, actor_key, tag_key, namespaces)
+
+    def sealed(self, ring: Keyring, random: Random) -> bytes:
+        """The document to store, wrapped by the active root key."""
+        slot = _Slot(self.vault_id, self.actor, self.epoch)
+        root = ring.key(ring.active)
+        document = ActorDocument(
+            v=1,
+            epoch=self.epoch,
+            root=ring.active,
+            actor=seal(root, self.actor.encode(), _actor_name(self.vault_id, ring.active), random(SALT_SIZE)),
+            actor_key=seal(root, self.actor_key, slot.actor_key(ring.active), random(SALT_SIZE)),
+            tag_key=seal(self.actor_key, self.tag_key, slot.tag_key(), random(SALT_SIZE)),
+            namespaces={
+                locator: tuple(
+                    _Epoch(
+                        epoch=epoch,
+                        sealed=seal(self.actor_key, key, slot.namespace_key(locator, epoch), random(SALT_SIZE)),
+                    )
+                    for epoch, key in epochs.items()
+                )
+                for locator, epochs in self.namespaces.items()
+            },
+        )
+        return msgspec.json.encode(document)
+
+    def with_namespace(self, locator: str, random: Random) -> ActorKeys:
+        """These keys with a first key for one more namespace."""
+        return self._having({**self.namespaces, locator: {1: random(KEY_SIZE)}})
+
+    def without_namespace(self, locator: str) -> ActorKeys:
+        """These keys without those of one namespace: what they sealed can be opened no more."""
+        return self._having({name: epochs for name, epochs in self.namespaces.items() if name != locator})
+
+    def rotated(self, random: Random) -> ActorKeys:
+        """A new actor key, and a new epoch for each namespace; old epochs stay readable."""
+        namespaces = {
+            locator: {**epochs, max(epochs) + 1: random(KEY_SIZE)} for locator, epochs in self.namespaces.items()
+        }
+        return ActorKeys(self.vault_id, self.actor, self.epoch + 1, random(KEY_SIZE), self.tag_key, namespaces)
+
+    def newest(self, locator: str) -> tuple[int, bytes]:
+        """The epoch and key that seal new lines."""
+        epoch = max(self.namespaces[locator])
+        return epoch, self.namespaces[locator][epoch]
+
+    def tag(self, *what: str) -> str:
+        """An audit tag: with this key destroyed, nobody can say whose entry it marks."""
+        return tag(self.tag_key, *what)
+
+    def _having(self, namespaces: Mapping[str, Mapping[int, bytes]]) -> ActorKeys:
+        return ActorKeys(self.vault_id, self.actor, self.epoch, self.actor_key, self.tag_key, namespaces)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """The contexts of one actor document's keys. Each names its place, so no sealed key fits another."""
+
+    vault_id: str
+    actor: Actor
+    epoch: int
+
+    def actor_key(self, root: str) -> bytes:
+        return context("strongroom/actor-key/v1", self.vault_id, self.actor, self.epoch, root)
+
+    def tag_key(self) -> bytes:
+        return context("strongroom/tag-key/v1", self.vault_id, self.actor, self.epoch)
+
+    def namespace_key(self, locator: str, epoch: int) -> bytes:
+        return context("strongroom/namespace-key/v1", self.vault_id, self.actor, self.epoch, locator, epoch)
+
+
+def _actor_name(vault_id: str, root: str) -> bytes:
+    return context("strongroom/actor-name/v1", vault_id, root)
+
+
+def tag(key: bytes, *what: str) -> str:
+    """A keyed, truncated digest in base64url: it marks without naming."""
+    digest = hmac.digest(key, context(*what), "sha256")[:_TAG_SIZE]
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def decode(body: bytes, kind: type[T]) -> T:
+    """Decode one of the vault's own documents; anything else in its place is tampering."""
+    try:
+        document = msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Tampered("a key document is damaged") from None
+    if getattr(document, "v", 1) != 1:
+        raise Tampered("a key document is of an unknown version")
+    return document

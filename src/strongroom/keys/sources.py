@@ -1,0 +1,314 @@
+"""Where the root keyring and the issuer key live: a file, behind a passphrase, or the environment.
+
+A source never makes up a key: only `create`, called once when a vault is made, writes new ones, and it refuses
+to touch what is there. Everything else that fails is KeyUnavailable. A key file that others may read is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import platformdirs
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+from strongroom import cobblestone
+from strongroom.errors import KeyUnavailable, Tampered
+
+_KEYRING = "root.keyring"
+_ISSUER = "issuer.key"
+_SEALED_BY = "strongroom/passphrase/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """The root keys by id. The active one wraps; the others still open what they wrapped."""
+
+    active: str
+    keys: Mapping[str, bytes]
+
+    def __repr__(self) -> str:
+        return f"<keyring of {len(self.keys)} keys, redacted>"
+
+    @classmethod
+    def of(cls, key: bytes) -> Keyring:
+        return cls(root_id(key), {root_id(key): key})
+
+    def adding(self, key: bytes) -> Keyring:
+        """The keyring with one more key, now active."""
+        return Keyring(root_id(key), {**self.keys, root_id(key): key})
+
+    def only_active(self) -> Keyring:
+        return Keyring(self.active, {self.active: self.keys[self.active]})
+
+    def key(self, name: str) -> bytes:
+        if name not in self.keys:
+            raise KeyUnavailable(
+                "the keyring does not hold the root key that this vault was sealed with",
+                hint="point to the keys made with this vault; a new key cannot open it",
+            )
+        return self.keys[name]
+
+
+def root_id(key: bytes) -> str:
+    """A root key's id is a hash of it, so a damaged key file shows itself."""
+    return hashlib.sha256(b"strongroom root\0" + key).hexdigest()[:16]
+
+
+class KeySource(Protocol):
+    """The seam for key custody. Implementations may cache nothing: `load` is called again after a rotation."""
+
+    def create(self) -> None:
+        """Make new keys and keep them durably. Raise KeyUnavailable and change nothing if any are there already.
+
+        A source that is given its keys from outside checks instead that it has them.
+        """
+
+    def load(self) -> Keyring:
+        """Read the root keyring, or raise KeyUnavailable. Never makes a key."""
+
+    def replace(self, ring: Keyring) -> None:
+        """Replace the keyring durably and atomically (rotation), or raise KeyUnavailable."""
+
+    def issuer(self) -> bytes:
+        """Read the issuer seed, or raise KeyUnavailable. Called only to mint and renew."""
+
+    def replace_issuer(self, seed: bytes) -> None:
+        """Replace the issuer seed durably and atomically, or raise KeyUnavailable."""
+
+
+class _KeyringFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    v: int
+    active: str
+    keys: dict[str, str]
+
+
+class _SealedFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    v: int
+    kdf: str
+    time_cost: int
+    memory_kib: int
+    lanes: int
+    salt: str
+    sealed: str
+
+
+class FileKeys:
+    """Key files of mode 0600 in a directory of their own: the default."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.directory)!r})"
+
+    def create(self) -> None:
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(self.directory, error) from None
+        for name in (_KEYRING, _ISSUER):
+            if (self.directory / name).exists():
+                raise KeyUnavailable(
+                    f"{self.directory / name} is there already",
+                    hint="name another key directory; none is overwritten",
+                )
+        _write_secret(self.directory / _KEYRING, self._pack(_encode_ring(Keyring.of(os.urandom(32)))), new=True)
+        _write_secret(self.directory / _ISSUER, self._pack(_b64(os.urandom(32)).encode()), new=True)
+
+    def load(self) -> Keyring:
+        return _decode_ring(self._unpack(_read_secret(self.directory / _KEYRING)), self.directory / _KEYRING)
+
+    def replace(self, ring: Keyring) -> None:
+        _write_secret(self.directory / _KEYRING, self._pack(_encode_ring(ring)), new=False)
+
+    def issuer(self) -> bytes:
+        return _unb64_key(self._unpack(_read_secret(self.directory / _ISSUER)).decode("ascii", "replace"), "issuer key")
+
+    def replace_issuer(self, seed: bytes) -> None:
+        _write_secret(self.directory / _ISSUER, self._pack(_b64(seed).encode()), new=False)
+
+    def _pack(self, data: bytes) -> bytes:
+        return data + b"\n"
+
+    def _unpack(self, data: bytes) -> bytes:
+        return data.rstrip(b"\n")
+
+
+class PassphraseKeys(FileKeys):
+    """The same files, sealed under a passphrase with Argon2id (RFC 9106, second recommended parameters)."""
+
+    # Read back from the file, but never below this: a weakened file must not make the next guess cheap.
+    TIME_COST, MEMORY_KIB, LANES = 3, 64 * 1024, 4
+    _MOST_TIME, _MOST_MEMORY, _MOST_LANES = 64, 4 * 1024 * 1024, 64
+
+    def __init__(self, directory: str | os.PathLike[str], passphrase: str | Callable[[], str]) -> None:
+        super().__init__(directory)
+        self._passphrase = passphrase if callable(passphrase) else lambda: passphrase
+
+    def _pack(self, data: bytes) -> bytes:
+        salt = os.urandom(16)
+        key = self._stretch(salt, self.TIME_COST, self.MEMORY_KIB, self.LANES)
+        sealed = cobblestone.seal(key, data, cobblestone.context(_SEALED_BY), os.urandom(24))
+        return msgspec.json.encode(
+            _SealedFile(
+                v=1,
+                kdf="argon2id",
+                time_cost=self.TIME_COST,
+                memory_kib=self.MEMORY_KIB,
+                lanes=self.LANES,
+                salt=_b64(salt),
+                sealed=_b64(sealed),
+            )
+        )
+
+    def _unpack(self, data: bytes) -> bytes:
+        try:
+            file = msgspec.json.decode(data, type=_SealedFile)
+            salt, sealed = base64.b64decode(file.salt), base64.b64decode(file.sealed)
+        except (msgspec.DecodeError, ValueError):
+            raise KeyUnavailable("the key file is not one that a passphrase opens") from None
+        floor = (self.TIME_COST, self.MEMORY_KIB, self.LANES)
+        most = (self._MOST_TIME, self._MOST_MEMORY, self._MOST_LANES)
+        given = (file.time_cost, file.memory_kib, file.lanes)
+        sound = all(low <= value <= high for low, value, high in zip(floor, given, most, strict=True))
+        if file.v != 1 or file.kdf != "argon2id" or not sound or len(salt) < 16:
+            raise KeyUnavailable("the key file asks for passphrase parameters that are not acceptable")
+        try:
+            return cobblestone.unseal(self._stretch(salt, *given), sealed, cobblestone.context(_SEALED_BY))
+        except Tampered:
+            raise KeyUnavailable("the passphrase does not open the key file") from None
+
+    def _stretch(self, salt: bytes, time_cost: int, memory_kib: int, lanes: int) -> bytes:
+        kdf = Argon2id(salt=salt, length=32, iterations=time_cost, lanes=lanes, memory_cost=memory_kib)
+        return kdf.derive(self._passphrase().encode())
+
+
+class EnvironmentKeys:
+    """Keys from the environment, for CI. Children and /proc can read them; they cannot be rotated from here."""
+
+    ROOT, ISSUER = "STRONGROOM_ROOT_KEY", "STRONGROOM_ISSUER_KEY"
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = os.environ if environment is None else environment
+
+    def __repr__(self) -> str:
+        return "EnvironmentKeys()"
+
+    def create(self) -> None:
+        self.load()
+        self.issuer()
+
+    @classmethod
+    def generate(cls) -> dict[str, str]:
+        """Two fresh values to put into a CI system's secret store."""
+        return {cls.ROOT: _b64(os.urandom(32)), cls.ISSUER: _b64(os.urandom(32))}
+
+    def load(self) -> Keyring:
+        return Keyring.of(self._key(self.ROOT))
+
+    def replace(self, ring: Keyring) -> None:  # noqa: ARG002 - the seam's signature
+        raise KeyUnavailable("keys in the environment cannot be rotated from here")
+
+    def issuer(self) -> bytes:
+        return self._key(self.ISSUER)
+
+    def replace_issuer(self, seed: bytes) -> None:  # noqa: ARG002 - the seam's signature
+        raise KeyUnavailable("keys in the environment cannot be rotated from here")
+
+    def _key(self, name: str) -> bytes:
+        if name not in self._environment:
+            raise KeyUnavailable(f"{name} is not set", hint="EnvironmentKeys.generate() makes the values to set")
+        return _unb64_key(self._environment[name], name)
+
+
+def default_directory(vault_id: str) -> Path:
+    """Where a vault's keys are kept unless told otherwise: outside the vault, below the user's own data."""
+    base = os.environ.get("STRONGROOM_KEYS") or Path(platformdirs.user_data_dir("strongroom")) / "keys"
+    return Path(base) / vault_id
+
+
+def write_file(path: Path, data: bytes, *, new: bool) -> None:
+    """Write a file of mode 0600 whole and durably, or leave what was there. With `new`, never replace one."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:  # mkstemp makes it 0600
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            os.link(temporary, path)
+        else:
+            os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _write_secret(path: Path, data: bytes, *, new: bool) -> None:
+    try:
+        write_file(path, data, new=new)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _read_secret(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(1 << 20)
+    except OSError as error:
+        raise KeyUnavailable(
+            f"cannot read the key file {path}: {error.strerror}",
+            hint="restore it from your backup; the vault cannot be opened with a new one",
+        ) from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise KeyUnavailable(f"the key file {path} can be read by others", hint=f"chmod 600 {path}")
+    return data
+
+
+def _unwritable(path: Path, error: OSError) -> KeyUnavailable:
+    return KeyUnavailable(f"cannot write the key file {path}: {error.strerror}")
+
+
+def _encode_ring(ring: Keyring) -> bytes:
+    return msgspec.json.encode(
+        _KeyringFile(v=1, active=ring.active, keys={name: _b64(key) for name, key in ring.keys.items()})
+    )
+
+
+def _decode_ring(data: bytes, path: Path) -> Keyring:
+    try:
+        file = msgspec.json.decode(data, type=_KeyringFile)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise KeyUnavailable(f"the keyring {path} is damaged", hint="restore it from your backup") from None
+    keys = {name: _unb64_key(text, "root key") for name, text in file.keys.items()}
+    if file.v != 1 or file.active not in keys or any(root_id(key) != name for name, key in keys.items()):
+        raise KeyUnavailable(f"the keyring {path} is damaged", hint="restore it from your backup")
+    return Keyring(file.active, keys)
+
+
+def _b64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def _unb64_key(text: str, what: str) -> bytes:
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except ValueError:
+        raw = b""
+    if len(raw) != cobblestone.KEY_SIZE:
+        raise KeyUnavailable(f"the {what} is not 32 bytes in base64")
+    return raw

@@ -1,0 +1,11 @@
+"""The memory service: the only path from a cap to a line.
+
+`state` knows an open vault and follows other processes, `clerk` asks the gate and keeps the record, `putting`,
+`recalling`, `profiles` and `forgetting` carry out the operations, and `bound` is what callers hold.
+"""
+
+from strongroom.memory.bound import Memory
+from strongroom.memory.clerk import Clerk
+from strongroom.memory.state import State
+
+__all__ = ["Clerk", "Memory", "State"]

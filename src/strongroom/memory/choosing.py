@@ -1,0 +1,63 @@
+"""Choosing lines by what is known of them: for listing and for forgetting. Conditions are joined by `and`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from strongroom import model
+from strongroom.model import Kind, Line, LineId, LinkId, Millis
+from strongroom.shelves import Shelf, reading
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which lines. A condition that is None does not restrict; `until` is the first moment no longer meant."""
+
+    ids: frozenset[LineId] | None = None
+    session: str | None = None
+    link: LinkId | None = None
+    kind: Kind | None = None
+    since: Millis | None = None
+    until: Millis | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        ids: Collection[str] | None = None,
+        session: str | None = None,
+        link: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Choice:
+        """Check what a caller gave."""
+        return cls(
+            ids=None if ids is None else frozenset(map(model.line_id, ids)),
+            session=None if session is None else model.clean_field(session, "a session"),
+            link=None if link is None else model.link_id(link),
+            kind=None if kind is None else model.kind(kind),
+            since=None if since is None else model.millis(since),
+            until=None if until is None else model.millis(until),
+        )
+
+    def among(self, shelves: Sequence[Shelf]) -> list[Line]:
+        with reading(shelves):
+            return [line for shelf in shelves for line in self._candidates(shelf) if self.means(line)]
+
+    def _candidates(self, shelf: Shelf) -> Sequence[Line]:
+        if self.ids is None:
+            return list(shelf.lines.values())
+        return [line for name in self.ids if (line := shelf.lines.get(name)) is not None]
+
+    def means(self, line: Line) -> bool:
+        return (
+            (self.ids is None or line.id in self.ids)
+            and (self.session is None or line.session == self.session)
+            and (self.link is None or self.link in line.provenance.links)
+            and (self.kind is None or line.kind == self.kind)
+            and (self.since is None or line.time >= self.since)
+            and (self.until is None or line.time < self.until)
+        )

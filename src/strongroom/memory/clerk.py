@@ -1,0 +1,205 @@
+"""The clerk: stands between the gate and the log, so that no decision goes unrecorded.
+
+Admissions come from the gate alone. A refusal is written to the log before the caller hears of it; a success is
+written together with its effects, before its result is released. If the log cannot be written, neither leaves.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from strongroom.audit.entry import Decision, Entry, Mark, marks
+from strongroom.audit.verify import VAULT
+from strongroom.errors import StrongroomError, Tampered, Unavailable
+from strongroom.gate import Ask, Grant
+from strongroom.keys import ActorKeys
+from strongroom.memory.state import ACTORS, State
+from strongroom.model import Actor, LineId, LineIds, LinkId, Millis, Namespace
+from strongroom.shelves import Shelf
+from strongroom.store import Commit, Effect, Purge
+
+_PER_ENTRY = 256
+"""Objects named in one entry: a full one still fits an entry bundle's 64 KiB."""
+
+
+class Clerk:
+    """Admits requests and records what became of them. Thread-safe."""
+
+    def __init__(self, state: State, clock: Callable[[], Millis]) -> None:
+        self.state = state
+        self.now = clock
+        self._ids = LineIds(state.random)
+        self._ids_lock = threading.Lock()
+        self.garbage = 0
+        """Tokens refused before any signature was valid; they are counted, not logged."""
+
+    def admit(self, token: str, ask: Ask, request: str = "") -> Grant:
+        """Ask the gate, having caught up with every revocation; record a refusal before passing it on."""
+        self.state.catch_up()
+        now = self.now()
+        try:
+            return self.state.gate.admit(token, ask, now // 1000)
+        except StrongroomError as error:
+            if not error.links:
+                self.garbage += 1
+                raise
+            self._record_refusal(error, ask, now, request)
+            raise
+
+    @contextmanager
+    def recording(self, grant: Grant, request: str = "") -> Iterator[None]:
+        """Record what fails between admission and answer. Unavailable is not a decision and is not recorded."""
+        try:
+            yield
+        except Unavailable:
+            raise
+        except StrongroomError as error:
+            error.links, error.actor, error.holder = grant.links, grant.actor, grant.holder
+            ask = Ask(grant.op, frozenset(grant.namespaces), unnamed=False)
+            self._record_refusal(error, ask, self.now(), request)
+            raise
+
+    def new_id(self, now: Millis) -> LineId:
+        with self._ids_lock:
+            return self._ids.new(now)
+
+    def in_order(self, namespaces: Collection[Namespace]) -> list[Namespace]:
+        """Namespaces, most sensitive first; one that left the registry comes last."""
+        order = {name: place for place, name in enumerate(self.state.namespaces)}
+        return sorted(namespaces, key=lambda name: (order.get(name, len(order)), name))
+
+    def shelves(self, grant: Grant) -> list[Shelf]:
+        """The loaded shelves that a grant covers; a namespace into which nothing was put has none."""
+        found = (self.state.shelf(grant.actor, name) for name in self.in_order(grant.namespaces))
+        return [shelf for shelf in found if shelf is not None]
+
+    def commit(
+        self,
+        grant: Grant,
+        effects: Sequence[Effect] = (),
+        *,
+        keys: ActorKeys | None = None,
+        lines: Sequence[LineId] = (),
+        count: int | None = None,
+        erased: str = "",
+        request: str = "",
+    ) -> Commit:
+        """Record an admitted request with its effects, all or nothing. `keys` tag it where they are not stored yet."""
+        if keys is None:
+            held = self.state.keys_of(grant.actor)
+            keys = None if held is None else held.keys
+        tagged = self._marks(effects, keys)
+        locators = sorted(self.state.slots.namespace(grant.actor, name) for name in grant.namespaces)
+        first = Entry(
+            v=1,
+            time=self.now(),
+            op=grant.op,
+            decision=Decision.ALLOW,
+            data_class="memory",
+            request=request,
+            actor="" if keys is None else keys.tag("actor"),
+            namespaces=() if keys is None else tuple(keys.tag("namespace", locator) for locator in locators),
+            links=grant.links,
+            holder=grant.holder,
+            count=len(lines) if count is None else count,
+            lines=tuple(lines[:_PER_ENTRY]),
+            objects=tagged[:_PER_ENTRY],
+            erased=erased,
+        )
+        entries = [first]
+        for at in range(_PER_ENTRY, max(len(tagged), len(lines)), _PER_ENTRY):
+            stop = at + _PER_ENTRY
+            entries.append(
+                msgspec.structs.replace(first, lines=tuple(lines[at:stop]), objects=tagged[at:stop], count=0)
+            )
+        return self.state.log.append(entries, effects)
+
+    def record_owner(
+        self,
+        op: str,
+        effects: Sequence[Effect] = (),
+        *,
+        keys: Sequence[ActorKeys] = (),
+        links: Sequence[str] = (),
+        detail: str = "",
+        accept_clock: bool = False,
+    ) -> Commit:
+        """Record something that the owner did to the vault: one entry for it, and one for each actor it touched."""
+        entry = Entry(
+            v=1,
+            time=self.now(),
+            op=op,
+            decision=Decision.ALLOW,
+            data_class="admin",
+            links=tuple(map(LinkId, links)),
+            objects=self._marks([effect for effect in effects if not _is_actors(effect)], None),
+            detail=detail,
+        )
+        entries = [entry]
+        for one in keys:
+            own = [effect for effect in effects if _name(effect) == self.state.slots.keys(one.actor)]
+            marked = self._marks(own, one)
+            entries.append(msgspec.structs.replace(entry, actor=one.tag("actor"), objects=marked, links=()))
+        return self.state.log.append(entries, effects, accept_clock=accept_clock)
+
+    def _marks(self, effects: Sequence[Effect], keys: ActorKeys | None) -> tuple[Mark, ...]:
+        return marks(effects, self._tagger(keys), self._shelf_tagger(keys))
+
+    def _record_refusal(self, error: StrongroomError, ask: Ask, now: Millis, request: str) -> None:
+        keys = self._keys_if_sound(error.actor)
+        locators: list[str] = []
+        if keys is not None:
+            locators = sorted(self.state.slots.namespace(keys.actor, name) for name in ask.namespaces)  # type: ignore[arg-type]
+        entry = Entry(
+            v=1,
+            time=now,
+            op=ask.op,
+            decision=Decision.FAIL if isinstance(error, Tampered) else Decision.DENY,
+            reason=error.reason,
+            data_class=ask.data_class,
+            request=request,
+            actor="" if keys is None else keys.tag("actor"),
+            namespaces=() if keys is None else tuple(keys.tag("namespace", locator) for locator in locators[:64]),
+            links=tuple(map(LinkId, error.links)),
+            holder=error.holder,
+        )
+        self.state.log.append([entry])
+
+    def _keys_if_sound(self, actor: str | None) -> ActorKeys | None:
+        """The keys to tag a refusal with; a refusal must be recorded even where the keys are what is broken."""
+        if actor is None:
+            return None
+        try:
+            held = self.state.keys_of(Actor(actor))
+        except (Tampered, Unavailable):
+            return None
+        return None if held is None else held.keys
+
+    def _tagger(self, keys: ActorKeys | None) -> Callable[[str], str]:
+        def tag(name: str) -> str:
+            if name.startswith(ACTORS) and keys is not None:
+                return keys.tag("object", name)
+            return self.state.vault_tag(name)
+
+        return tag
+
+    def _shelf_tagger(self, keys: ActorKeys | None) -> Callable[[str], str]:
+        def shelf(name: str) -> str:
+            if not name.startswith(ACTORS) or keys is None:
+                return VAULT
+            parts = name.split("/")
+            return "" if parts[2] == "keys" else keys.tag("namespace", parts[3])
+
+        return shelf
+
+
+def _name(effect: Effect) -> str:
+    return effect.prefix if isinstance(effect, Purge) else effect.name
+
+
+def _is_actors(effect: Effect) -> bool:
+    return _name(effect).startswith(ACTORS)

@@ -1,0 +1,136 @@
+"""Forget and erase: lines that are gone everywhere, and keys without which nothing is left to read.
+
+Forget deletes chosen lines and leaves tombstones, so that no retry or import brings them back. Erase destroys the
+keys of namespaces, or of the whole actor, with everything they sealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from strongroom.errors import CapNamespaceDenied, InvalidRequest, StoreUnavailable
+from strongroom.gate import Ask, Grant
+from strongroom.keys import ActorKeys
+from strongroom.memory.choosing import Choice
+from strongroom.memory.clerk import Clerk
+from strongroom.memory.putting import line_name
+from strongroom.memory.state import ACTORS, SECRETS, HeldKeys, State
+from strongroom.model import Erased, Forgotten, LineId, Namespace, Op
+from strongroom.store import Delete, Effect, Expect, Lost, Purge, Swap
+
+_TRIES = 64
+
+
+def forget(
+    clerk: Clerk,
+    token: str,
+    *,
+    ids: Collection[str] | None = None,
+    session: str | None = None,
+    link: str | None = None,
+    namespaces: Collection[str] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    request: str = "",
+) -> Forgotten:
+    """Forget the lines that meet every condition given. At least one must be given."""
+    ask = Ask.of(Op.FORGET, namespaces, session=session)
+    for _ in range(_TRIES):
+        grant = clerk.admit(token, ask, request)
+        with clerk.recording(grant, request):
+            if all(given is None for given in (ids, session, link, namespaces, since, until)):
+                raise InvalidRequest("say what to forget", hint="to destroy everything, use erase")
+            choice = Choice.of(ids=ids, session=session or grant.session, link=link, since=since, until=until)
+            try:
+                gone = _forget(clerk, grant, choice, request)
+            except Lost:
+                continue  # another process forgot one of them first, or changed the keys: choose again
+        clerk.state.catch_up()
+        missing = sorted((choice.ids or frozenset()) - set(gone))
+        return Forgotten(tuple(gone), tuple(missing), clerk.state.store.scrub())
+    raise StoreUnavailable("the vault is too busy: other processes kept changing the same lines")
+
+
+def _forget(clerk: Clerk, grant: Grant, choice: Choice, request: str) -> list[LineId]:
+    state = clerk.state
+    lines = sorted(choice.among(clerk.shelves(grant)), key=lambda line: (line.id, line.namespace))
+    effects: list[Effect] = []
+    for line in lines:
+        name = line_name(state, grant, line.namespace, line.id)
+        stored = state.store.get(name)
+        if stored is None or stored.body is None:
+            state.catch_up()
+            raise Lost(name)
+        effects.append(Delete(name, stored.version))
+    clerk.commit(grant, effects, lines=[line.id for line in lines], request=request)
+    return [line.id for line in lines]
+
+
+def erase(
+    clerk: Clerk,
+    token: str,
+    *,
+    namespaces: Collection[str] | None = None,
+    everything: bool = False,
+    request: str = "",
+) -> Erased:
+    """Destroy the keys of the named namespaces (none named: all that the cap covers), or of the whole actor.
+
+    The whole actor needs a cap that covers every namespace of the vault, whether or not the actor uses it.
+    """
+    ask = Ask.of(Op.ERASE, namespaces)
+    for _ in range(_TRIES):
+        grant = clerk.admit(token, ask, request)
+        with clerk.recording(grant, request):
+            if everything and namespaces is not None:
+                raise InvalidRequest("erase either everything or some namespaces")
+            if everything and not set(clerk.state.namespaces) <= grant.allowed:
+                raise CapNamespaceDenied("the cap does not cover every namespace of this vault")
+            try:
+                count = _erase_actor(clerk, grant, request) if everything else _erase_namespaces(clerk, grant, request)
+            except Lost:
+                continue
+        clerk.state.catch_up()
+        return Erased(count, pending=not clerk.state.store.scrub())
+    raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
+
+
+def _erase_actor(clerk: Clerk, grant: Grant, request: str) -> int:
+    state = clerk.state
+    locator = state.slots.actor(grant.actor)
+    held = state.held_keys(locator)
+    effects: list[Effect] = [state.standing_effect(locator, clerk.now())]
+    count = 0
+    if held is not None:
+        prefix = f"{ACTORS}{locator}/"
+        count = sum(1 for _ in state.objects(prefix))
+        effects += [Expect(prefix + "keys", held.version), Purge(prefix)]
+    keys = None if held is None else held.keys
+    clerk.commit(grant, effects, keys=keys, count=count, erased="actor" if keys else "", request=request)
+    return count
+
+
+def _erase_namespaces(clerk: Clerk, grant: Grant, request: str) -> int:
+    state = clerk.state
+    held = state.keys_of(grant.actor)
+    if held is None:
+        clerk.commit(grant, request=request)
+        return 0
+    used = [
+        name for name in sorted(grant.namespaces) if state.slots.namespace(grant.actor, name) in held.keys.namespaces
+    ]
+    count = sum(1 for name in used for _ in state.objects(state.slots.shelf(grant.actor, name)))
+    effects = _without(state, grant, held, used)
+    clerk.commit(grant, effects, keys=held.keys, count=count, erased="namespace", request=request)
+    return count
+
+
+def _without(state: State, grant: Grant, held: HeldKeys, used: list[Namespace]) -> list[Effect]:
+    keys: ActorKeys = held.keys
+    for name in used:
+        keys = keys.without_namespace(state.slots.namespace(grant.actor, name))
+    sealed = keys.sealed(state.ring(), state.random)
+    purges = [Purge(state.slots.shelf(grant.actor, name)) for name in used]
+    pinned = Expect(SECRETS, state.secrets_version)
+    return [pinned, Swap(state.slots.keys(grant.actor), sealed, held.version), *purges]

@@ -1,0 +1,112 @@
+"""The profile: owner-approved text for a system prompt, one for each namespace, written by compare-and-swap."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+
+from strongroom import model, seal
+from strongroom.errors import InvalidRequest, LineTooLarge, StoreUnavailable, VersionConflict
+from strongroom.gate import Ask, Grant
+from strongroom.memory.clerk import Clerk
+from strongroom.memory.putting import keys_for
+from strongroom.memory.state import State
+from strongroom.model import Namespace, Op, Profile, Snapshot
+from strongroom.seal import Place
+from strongroom.store import Lost, Object, PutNew, Swap
+
+_PROFILE = "profile"
+_TRIES = 64
+
+
+def snapshot(clerk: Clerk, token: str, *, namespaces: Collection[str] | None = None, request: str = "") -> Snapshot:
+    """The allowed profiles, most sensitive namespace first, within 8 KiB in all."""
+    grant = clerk.admit(token, Ask.of(Op.SNAPSHOT, namespaces), request)
+    with clerk.recording(grant, request):
+        found = [_read_profile(clerk.state, grant, name)[0] for name in clerk.in_order(grant.namespaces)]
+        kept: list[Profile] = []
+        left_out: list[Namespace] = []
+        room = model.PROFILE_LIMIT
+        for profile in found:
+            size = len(profile.text.encode())
+            if size > room:
+                left_out.append(profile.namespace)
+            elif size:
+                kept.append(profile)
+                room -= size
+        clerk.commit(grant, count=len(kept), request=request)
+    return Snapshot(tuple(kept), tuple(left_out))
+
+
+def profile(clerk: Clerk, token: str, *, namespace: str | None = None, request: str = "") -> Profile:
+    """The profile of one namespace, to be edited."""
+    grant = clerk.admit(token, Ask.of(Op.PROFILE, None if namespace is None else [namespace]), request)
+    with clerk.recording(grant, request):
+        found, _ = _read_profile(clerk.state, grant, _one(grant))
+        clerk.commit(grant, count=1, request=request)
+    return found
+
+
+def set_profile(
+    clerk: Clerk, token: str, text: str, *, namespace: str | None = None, version: str = "", request: str = ""
+) -> Profile:
+    """Write the profile of one namespace if it is still at `version` ("" = none was written)."""
+    grant = clerk.admit(token, Ask.of(Op.PROFILE, None if namespace is None else [namespace]), request)
+    state = clerk.state
+    with clerk.recording(grant, request):
+        name = _one(grant)
+        clean = model.clean_text(text, limit=model.PROFILE_LIMIT, what="a profile")
+        for _ in range(_TRIES):
+            _check_total(state, grant, name, clean)
+            current, stored = _read_profile(state, grant, name)
+            if current.version != version:
+                raise VersionConflict("the profile has changed", hint="read it again, then write")
+            keys, effects = keys_for(state, grant, {name})
+            epoch, key = keys.newest(state.slots.namespace(grant.actor, name))
+            place = Place(state.vault_id, grant.actor, name)
+            body = seal.seal_text(clean, _PROFILE, place, epoch, key, state.random(24))
+            slot = _slot(state, grant, name)
+            effects.append(PutNew(slot, body) if stored is None else Swap(slot, body, stored.version))
+            try:
+                clerk.commit(grant, effects, keys=keys, count=1, request=request)
+            except Lost:
+                grant = clerk.admit(token, Ask.of(Op.PROFILE, [name]), request)
+                continue
+            return Profile(name, clean, _etag(body))
+    raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
+
+
+def _one(grant: Grant) -> Namespace:
+    if len(grant.namespaces) != 1:
+        raise InvalidRequest("the cap covers several namespaces: name one")
+    return next(iter(grant.namespaces))
+
+
+def _slot(state: State, grant: Grant, namespace: Namespace) -> str:
+    return state.slots.shelf(grant.actor, namespace) + _PROFILE
+
+
+def _read_profile(state: State, grant: Grant, namespace: Namespace) -> tuple[Profile, Object | None]:
+    stored = state.store.get(_slot(state, grant, namespace))
+    held = state.keys_of(grant.actor)
+    if stored is None or stored.body is None or held is None:
+        return Profile(namespace, "", ""), None
+    keys = held.keys.namespaces.get(state.slots.namespace(grant.actor, namespace), {})
+    text = seal.open_text(stored.body, _PROFILE, Place(state.vault_id, grant.actor, namespace), keys)
+    return Profile(namespace, text, _etag(stored.body)), stored
+
+
+def _etag(body: bytes) -> str:
+    # Not the store's version: that counts what happens in every other namespace, too.
+    return hashlib.sha256(body).hexdigest()[:32]
+
+
+def _check_total(state: State, grant: Grant, namespace: Namespace, text: str) -> None:
+    """Refuse what would not fit a snapshot with the other profiles that this cap covers.
+
+    Profiles outside the cap do not count: their size must not show. A snapshot leaves out what does not fit.
+    """
+    others = grant.allowed - {namespace}
+    total = len(text.encode()) + sum(len(_read_profile(state, grant, name)[0].text.encode()) for name in others)
+    if total > model.PROFILE_LIMIT:
+        raise LineTooLarge(f"the profiles together would be larger than {model.PROFILE_LIMIT} bytes")

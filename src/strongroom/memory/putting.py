@@ -1,0 +1,164 @@
+"""Put: one line or a batch, written once however often it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from strongroom import model, seal
+from strongroom.errors import InvalidRequest, LineConflict, StoreUnavailable, TooMany
+from strongroom.gate import Ask, Grant
+from strongroom.keys import ActorKeys
+from strongroom.memory.clerk import Clerk
+from strongroom.memory.state import SECRETS, State
+from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
+from strongroom.seal import Place
+from strongroom.store import Effect, Expect, Lost, PutNew, Swap
+
+_TRIES = 64
+"""How often a put starts anew because another process changed the actor's keys or took an id meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A line about to be written, and what of it the caller fixed."""
+
+    line: Line
+    own_id: bool
+    own_time: bool
+
+
+def put(clerk: Clerk, token: str, lines: Sequence[NewLine], source: str, request: str) -> list[Receipt]:
+    """Write lines, all or none. A line that is there already is acknowledged as a duplicate."""
+    ask = Ask(
+        Op.PUT,
+        namespaces=frozenset(line.namespace for line in lines if line.namespace is not None),
+        unnamed=any(line.namespace is None for line in lines),
+        sessions=frozenset(line.session for line in lines if line.session is not None),
+    )
+    for _ in range(_TRIES):
+        grant = clerk.admit(token, ask, request)
+        with clerk.recording(grant, request):
+            drafts = _drafts(clerk, grant, lines, source)
+            try:
+                return _write(clerk, grant, drafts, request)
+            except Lost:
+                # Somebody was first: look again at keys, revocations and ids, and ask the gate again.
+                lines = [_with_id(line, draft) for line, draft in zip(lines, drafts, strict=True)]
+    raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
+
+
+def _with_id(line: NewLine, draft: _Draft) -> NewLine:
+    """A second try keeps the first one's ids, so that an unclear failure cannot leave two copies."""
+    return msgspec.structs.replace(line, id=draft.line.id)
+
+
+def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], source: str) -> list[_Draft]:
+    if not lines:
+        raise InvalidRequest("there is nothing to put")
+    if len(lines) > model.BATCH_LIMIT:
+        raise TooMany(f"a batch holds at most {model.BATCH_LIMIT} lines")
+    now = clerk.now()
+    provenance = Provenance(grant.links, grant.holder, source, now)
+    drafts: dict[tuple[Namespace, LineId], _Draft] = {}
+    ordered: list[_Draft] = []
+    for new in lines:
+        draft = _draft(clerk, grant, new, provenance)
+        earlier = drafts.setdefault((draft.line.namespace, draft.line.id), draft)
+        if earlier is not draft and not _same(earlier.line, draft):
+            raise LineConflict("the batch gives one id to two different lines")
+        ordered.append(draft)
+    return ordered
+
+
+def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> _Draft:
+    if new.namespace is None and len(grant.allowed) != 1:
+        raise InvalidRequest("the cap covers several namespaces: name the one to put into")
+    now = provenance.recorded
+    line = Line(
+        id=clerk.new_id(now) if new.id is None else model.line_id(new.id),
+        time=now if new.time is None else model.millis(new.time),
+        kind=model.kind(new.kind),
+        namespace=next(iter(grant.allowed)) if new.namespace is None else model.namespace(new.namespace),
+        session=model.clean_field(grant.session or "" if new.session is None else new.session, "a session"),
+        author=model.clean_field(new.author, "an author"),
+        text=model.clean_text(new.text),
+        provenance=provenance,
+    )
+    if not line.text.strip():
+        raise InvalidRequest("a line needs some text")
+    return _Draft(line, own_id=new.id is not None, own_time=new.time is not None)
+
+
+def _write(clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], request: str) -> list[Receipt]:
+    state = clerk.state
+    receipts: list[Receipt] = []
+    new: dict[str, Line] = {}
+    for draft in drafts:
+        name = line_name(state, grant, draft.line.namespace, draft.line.id)
+        receipt = _acknowledged(state, grant, draft, name) if draft.own_id else None
+        if receipt is None and name in new:
+            receipt = Receipt(draft.line.id, draft.line.namespace, duplicate=True)
+        if receipt is None:
+            new[name] = draft.line
+            receipt = Receipt(draft.line.id, draft.line.namespace)
+        receipts.append(receipt)
+    keys, effects = keys_for(state, grant, {line.namespace for line in new.values()})
+    for name, line in new.items():
+        epoch, key = keys.newest(state.slots.namespace(grant.actor, line.namespace))
+        place = Place(state.vault_id, grant.actor, line.namespace)
+        effects.append(PutNew(name, seal.seal_line(line, place, epoch, key, state.random(24))))
+    with state.writing(new):
+        clerk.commit(grant, effects, keys=keys, lines=[line.id for line in new.values()], request=request)
+    return receipts
+
+
+def line_name(state: State, grant: Grant, namespace: Namespace, line_id: LineId) -> str:
+    return f"{state.slots.shelf(grant.actor, namespace)}lines/{line_id}"
+
+
+def _acknowledged(state: State, grant: Grant, draft: _Draft, name: str) -> Receipt | None:
+    """The receipt for a line that is there already or was forgotten; None if its id is free."""
+    stored = state.store.get(name)
+    if stored is None:
+        return None
+    line = state.open_line(grant.actor, draft.line.namespace, stored)
+    if line is None:
+        return Receipt(draft.line.id, draft.line.namespace, forgotten=True)
+    if not _same(line, draft):
+        raise LineConflict("another line has this id", hint="use a new id for a new line")
+    return Receipt(line.id, line.namespace, duplicate=True)
+
+
+def _same(line: Line, draft: _Draft) -> bool:
+    """Whether a repeated put says the same. The time counts only where the caller gave one."""
+    given = draft.line
+    fixed = (line.text, line.kind, line.session, line.author) == (
+        given.text,
+        given.kind,
+        given.session,
+        given.author,
+    )
+    return fixed and (not draft.own_time or line.time == given.time)
+
+
+def keys_for(state: State, grant: Grant, namespaces: set[Namespace]) -> tuple[ActorKeys, list[Effect]]:
+    """Keys that can seal into `namespaces`, and the effects that make or pin them in the same commit.
+
+    Pinning matters: a line sealed with keys that an erasure is destroying must not be written.
+    """
+    held = state.keys_of(grant.actor)
+    keys = held.keys if held is not None else ActorKeys.new(state.vault_id, grant.actor, state.random)
+    locators = sorted(state.slots.namespace(grant.actor, name) for name in namespaces)
+    missing = [locator for locator in locators if locator not in keys.namespaces]
+    name = state.slots.keys(grant.actor)
+    if held is not None and not missing:
+        return keys, [Expect(name, held.version)]
+    for locator in missing:
+        keys = keys.with_namespace(locator, state.random)
+    # A rotation of the root key must not overlook keys made at the same moment.
+    rotation = Expect(SECRETS, state.secrets_version)
+    sealed = keys.sealed(state.ring(), state.random)
+    return keys, [rotation, PutNew(name, sealed) if held is None else Swap(name, sealed, held.version)]

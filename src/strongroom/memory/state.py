@@ -1,0 +1,282 @@
+"""What a process knows of an open vault: keys, registry, revocations and shelves, and how it stays true.
+
+Other processes write to the same store. `catch_up`, called at the start of every operation, reads what changed
+since the last look and applies it, so that a put, a forget or a revocation anywhere is seen by the next call here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from strongroom import seal
+from strongroom.audit.log import AuditLog, VaultMac
+from strongroom.errors import KeyUnavailable, Tampered
+from strongroom.gate import Gate, Standing
+from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
+from strongroom.keys.hierarchy import tag
+from strongroom.model import Actor, Line, LineId, LinkId, Millis, Namespace
+from strongroom.seal import Place
+from strongroom.shelves import Shelf, Shelves
+from strongroom.store import Effect, Object, PutNew, Store, Swap, Version
+
+FORMAT = "vault/format"
+SECRETS = "vault/secrets"
+NAMESPACES = "vault/namespaces"
+REVOKED = "vault/revoked/"
+STANDING = "vault/standing/"
+CAPS = "vault/caps/"
+ARCHIVED = "vault/archived"
+ACTORS = "actors/"
+
+_ACTORS_HELD = 10_000
+
+T = TypeVar("T")
+
+
+class NamespaceRegistry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The vault's namespaces, most sensitive first."""
+
+    names: tuple[Namespace, ...]
+
+
+class NotBefore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Caps of an actor issued before this second are void."""
+
+    not_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldKeys:
+    """An actor's opened keys and the version of the document they come from (0: not stored yet)."""
+
+    keys: ActorKeys
+    version: Version
+
+
+class State:
+    """One open vault in one process. Thread-safe."""
+
+    def __init__(
+        self, vault_id: str, store: Store, source: KeySource, shelves: Shelves, random: Callable[[int], bytes]
+    ) -> None:
+        self.vault_id = vault_id
+        self.store = store
+        self.source = source
+        self.shelves = shelves
+        self.random = random
+        self._guard = threading.RLock()
+        self._ring: Keyring | None = None
+        self._actors: dict[str, HeldKeys] = {}
+        self._own: dict[str, Line] = {}
+        self._seen: Version = 0
+        self._open()
+
+    # Opening and following.
+
+    def _open(self) -> None:
+        self._seen = self.store.version()
+        self._load_secrets()
+        self.slots = Slots(self.secrets.name_key)
+        self.log = AuditLog(self.store, self.vault_id, self.secrets.log_seed)
+        self.mac = VaultMac(self.vault_id, self.secrets.tag_key)
+        self.standing = Standing(self.slots.actor)
+        self.gate = Gate(self.vault_id, self.secrets.issuers, self.standing)
+        self._load_registry()
+        for prefix in (REVOKED, STANDING):
+            for thing in self.objects(prefix):
+                self._apply(thing)
+
+    def catch_up(self) -> None:
+        """Apply what any process has committed before this call."""
+        if self.store.version() == self._seen:
+            return
+        with self._guard:
+            while page := self.store.changes(self._seen):
+                for change in page:
+                    self._apply(change)
+                self._seen = page[-1].version
+
+    def _apply(self, change: Object) -> None:
+        name = change.name
+        if name.startswith(ACTORS):
+            self._apply_actor(name, deleted=change.body is None)
+        elif name.startswith(REVOKED):
+            self.standing.revoked.add(LinkId(name.removeprefix(REVOKED)))
+        elif name.startswith(STANDING):
+            self._apply_standing(name)
+        elif name == NAMESPACES:
+            self._load_registry()
+        elif name == SECRETS:
+            self._load_secrets()
+            self.gate = Gate(self.vault_id, self.secrets.issuers, self.standing)
+
+    def _apply_actor(self, name: str, *, deleted: bool) -> None:
+        parts = name.split("/")
+        if parts[2] == "keys":
+            self._actors.pop(parts[1], None)
+            self._drop_stale_shelves(parts[1])
+        elif len(parts) == 6 and parts[4] == "lines":
+            own = self._own.pop(name, None)
+            line_id = LineId(parts[5])
+            self.shelves.changed(name.removesuffix("lines/" + line_id), line_id, own, deleted=deleted)
+
+    def _apply_standing(self, name: str) -> None:
+        locator = name.removeprefix(STANDING)
+        self.standing.not_before[locator] = self.record(name, NotBefore).not_before
+        held = self.store.get(f"{ACTORS}{locator}/keys")
+        if held is None:  # erased: nothing of this actor may stay in memory
+            self._actors.pop(locator, None)
+            self.shelves.drop(f"{ACTORS}{locator}/")
+
+    def _drop_stale_shelves(self, locator: str) -> None:
+        """After an actor's keys changed: keep the shelves whose namespace still has its keys, drop the others."""
+        loaded = self.shelves.below(f"{ACTORS}{locator}/")
+        if loaded:
+            held = self.held_keys(locator)
+            known = {} if held is None else held.keys.namespaces
+            for prefix in loaded:
+                if prefix.split("/")[3] not in known:
+                    self.shelves.drop(prefix)
+
+    # Keys.
+
+    def ring(self) -> Keyring:
+        if self._ring is None:
+            self._ring = self.source.load()
+        return self._ring
+
+    def use_ring(self, ring: Keyring) -> None:
+        """Take over a keyring that this process has just written."""
+        self._ring = ring
+
+    def _load_secrets(self) -> None:
+        stored = self.store.get(SECRETS)
+        if stored is None or stored.body is None:
+            raise Tampered("the vault has lost its secrets", hint="restore a backup; they cannot be made again")
+        body = stored.body
+        self.secrets = self._with_ring(lambda ring: VaultSecrets.open(body, self.vault_id, ring))
+        self.secrets_version = stored.version
+
+    def _with_ring(self, use: Callable[[Keyring], T]) -> T:
+        """Open something with the keyring, reading it anew if another process has rotated the root key."""
+        try:
+            return use(self.ring())
+        except KeyUnavailable:
+            self._ring = None
+            return use(self.ring())
+
+    def held_keys(self, locator: str) -> HeldKeys | None:
+        """The keys of the actor at `locator`, or None if it has none. A read error never looks like None."""
+        held = self._actors.get(locator)
+        # Read and kept under the follower's lock: else a change seen in between would leave old keys behind.
+        return held if held is not None else self._read_keys(locator)
+
+    def _read_keys(self, locator: str) -> HeldKeys | None:
+        with self._guard:
+            stored = self.store.get(f"{ACTORS}{locator}/keys")
+            if stored is None:
+                return None
+            if stored.body is None:
+                raise Tampered("an actor's keys are a tombstone")
+            body = stored.body
+            opened = self._with_ring(lambda ring: ActorKeys.open(body, self.vault_id, self.slots, locator, ring))
+            held = HeldKeys(opened, stored.version)
+            while len(self._actors) >= _ACTORS_HELD:
+                self._actors.pop(next(iter(self._actors)))
+            self._actors[locator] = held
+            return held
+
+    def keys_of(self, actor: Actor) -> HeldKeys | None:
+        return self.held_keys(self.slots.actor(actor))
+
+    # Registry, records and tags.
+
+    def _load_registry(self) -> None:
+        self.namespaces = self.record(NAMESPACES, NamespaceRegistry).names
+
+    def record(self, name: str, kind: type[T]) -> T:
+        """One of the vault's own sealed records, which must be there."""
+        stored = self.store.get(name)
+        if stored is None or stored.body is None:
+            raise Tampered("one of the vault's own records is missing", hint="run audit verify")
+        return seal.open_record(stored.body, name, self.vault_id, self.secrets.record_key, kind)
+
+    def sealed_record(self, name: str, record: msgspec.Struct) -> bytes:
+        return seal.seal_record(record, name, self.vault_id, self.secrets.record_key, self.random(24))
+
+    def standing_effect(self, locator: str, now: Millis) -> Effect:
+        """Void every cap of the actor at `locator` that was issued up to now."""
+        name = STANDING + locator
+        sealed = self.sealed_record(name, NotBefore(now // 1000 + 1))
+        stored = self.store.get(name)
+        return PutNew(name, sealed) if stored is None else Swap(name, sealed, stored.version)
+
+    def objects(self, prefix: str) -> Iterator[Object]:
+        """Everything below `prefix`, tombstones too."""
+        after = ""
+        while page := self.store.list(prefix, after):
+            yield from page
+            after = page[-1].name
+
+    def tag_of(self, name: str) -> tuple[str, str]:
+        """The log's tags for an object: its owner's and its own."""
+        if not name.startswith(ACTORS):
+            return "", self.vault_tag(name)
+        held = self.held_keys(name.split("/")[1])
+        if held is None:
+            return "?", name
+        return held.keys.tag("actor"), held.keys.tag("object", name)
+
+    def vault_tag(self, name: str) -> str:
+        return tag(self.secrets.tag_key, "object", name)
+
+    # Shelves.
+
+    def shelf(self, actor: Actor, namespace: Namespace) -> Shelf | None:
+        """The loaded shelf of one namespace, or None if nothing was ever put there."""
+        held = self.keys_of(actor)
+        if held is None or self.slots.namespace(actor, namespace) not in held.keys.namespaces:
+            return None
+        prefix = self.slots.shelf(actor, namespace)
+
+        def read(line_id: LineId) -> Line | None:
+            return self.open_line(actor, namespace, self.store.get(f"{prefix}lines/{line_id}"))
+
+        def load() -> Iterator[Line]:
+            for thing in self.objects(prefix + "lines/"):
+                line = self.open_line(actor, namespace, thing)
+                if line is not None:
+                    yield line
+
+        return self.shelves.shelf(prefix, read, load)
+
+    def open_line(self, actor: Actor, namespace: Namespace, thing: Object | None) -> Line | None:
+        """Open a stored line; None for a tombstone or nothing."""
+        held = self.keys_of(actor)
+        if thing is None or thing.body is None or held is None:
+            return None
+        keys = held.keys.namespaces.get(self.slots.namespace(actor, namespace), {})
+        return seal.open_line(
+            thing.body, LineId(thing.name.rsplit("/", 1)[1]), Place(self.vault_id, actor, namespace), keys
+        )
+
+    @contextmanager
+    def writing(self, lines: dict[str, Line]) -> Iterator[None]:
+        """Spare the follower reading back lines that this process is about to write to loaded shelves.
+
+        Set before the commit, since another thread may follow it at once; taken back if it fails.
+        """
+        own = {name: line for name, line in lines.items() if self.shelves.holds(name.removesuffix("lines/" + line.id))}
+        self._own.update(own)
+        try:
+            yield
+        except BaseException:
+            for name in own:
+                self._own.pop(name, None)
+            raise

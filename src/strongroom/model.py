@@ -1,0 +1,309 @@
+"""The words of the vault as values: actors, namespaces, operations, lines and answers.
+
+Pure and free of keys, storage and time sources. Anything that accepts text from outside validates it here and
+raises Invalid; below this module an Actor, a Namespace or a LineId is known to be well formed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NewType
+
+import msgspec
+from ulid import ULID
+
+from strongroom.errors import InvalidRequest, LineTooLarge
+
+Actor = NewType("Actor", str)
+ActorScope = NewType("ActorScope", str)
+Namespace = NewType("Namespace", str)
+LineId = NewType("LineId", str)
+LinkId = NewType("LinkId", str)
+Millis = NewType("Millis", int)
+
+LINE_LIMIT = 32 * 1024
+FIELD_LIMIT = 256
+PROFILE_LIMIT = 8 * 1024
+BATCH_LIMIT = 256
+K_DEFAULT = 5
+K_LIMIT = 20
+ANSWER_LIMIT = 64 * 1024
+LIST_LIMIT = 1000
+
+DEFAULT_NAMESPACES = ("personal", "family", "work", "travel")
+"""Most sensitive first."""
+
+_SEGMENT = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
+_NAMESPACE = re.compile(r"[a-z][a-z0-9-]{0,31}")
+_LINE_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_LINK_ID = re.compile(r"[0-9a-f]{64}")
+_REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_ENCODED = "h+"
+_ACTOR_LIMIT = 512
+_LAST_TIME = 253_402_300_799_000  # the end of year 9999, where datetime ends
+
+
+class Op(StrEnum):
+    """What a cap may allow. Verbs are class-neutral; the data class says which data they touch."""
+
+    PUT = "put"
+    GET = "get"
+    LIST = "list"
+    SNAPSHOT = "snapshot"
+    PROFILE = "profile"
+    FORGET = "forget"
+    ERASE = "erase"
+    RENEW = "renew"
+    MINT = "mint"
+    REVOKE = "revoke"
+    AUDIT = "audit"
+
+
+class DataClass(StrEnum):
+    """Which data a cap is for. `credentials` has no data plane: it exists so that the wall is real."""
+
+    MEMORY = "memory"
+    CREDENTIALS = "credentials"
+    ADMIN = "admin"
+
+
+class Kind(StrEnum):
+    """What a line is."""
+
+    TURN = "turn"
+    FACT = "fact"
+    NOTE = "note"
+    SUMMARY = "summary"
+    DELEGATION = "delegation"
+
+
+class Provenance(msgspec.Struct, frozen=True, gc=False):
+    """Where a line came from: who wrote it, under which cap, through which door, and when."""
+
+    links: tuple[LinkId, ...]
+    holder: str
+    source: str
+    recorded: Millis
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """One remembered text, opened. `time` is when it happened, `provenance.recorded` when it was written."""
+
+    id: LineId
+    time: Millis
+    kind: Kind
+    namespace: Namespace
+    session: str
+    author: str
+    text: str
+    provenance: Provenance
+
+
+class NewLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller gives to put. Everything but the text is optional."""
+
+    text: str
+    namespace: str | None = None
+    session: str | None = None
+    author: str = ""
+    kind: str = "note"
+    id: str | None = None
+    time: datetime | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What put acknowledges, durably. `duplicate`: the same line was there. `forgotten`: it was forgotten before."""
+
+    id: LineId
+    namespace: Namespace
+    duplicate: bool = False
+    forgotten: bool = False
+
+
+class LineInfo(msgspec.Struct, frozen=True):
+    """A line without its text."""
+
+    id: LineId
+    namespace: Namespace
+    time: datetime
+    kind: Kind
+    session: str
+    author: str
+    size: int
+    provenance: Provenance
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A recalled line. Its text is data somebody once said, never an instruction."""
+
+    id: LineId
+    namespace: Namespace
+    text: str
+    time: datetime
+    kind: Kind
+    session: str
+    author: str
+    score: float
+    provenance: Provenance
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """One page of a listing; `next` continues it."""
+
+    lines: tuple[LineInfo, ...]
+    next: str | None = None
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """The owner-approved text of one namespace. An empty `version` means that none was written yet."""
+
+    namespace: Namespace
+    text: str
+    version: str
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The allowed profiles, together at most 8 KiB; what did not fit is named in `left_out`."""
+
+    profiles: tuple[Profile, ...]
+    left_out: tuple[Namespace, ...] = ()
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What forget did. `scrubbed` is False while a copy of the old ciphertext may still wait in the journal."""
+
+    ids: tuple[LineId, ...]
+    missing: tuple[LineId, ...] = ()
+    scrubbed: bool = True
+
+
+class Erased(msgspec.Struct, frozen=True):
+    """What erase did. `pending` until no file of the vault holds the destroyed keys any more."""
+
+    objects: int
+    pending: bool = False
+
+
+def actor(text: str) -> Actor:
+    """Check an actor path: segments joined by `/`."""
+    if not isinstance(text, str) or len(text) > _ACTOR_LIMIT or not all(map(_is_segment, text.split("/"))):
+        raise InvalidRequest(
+            "an actor is a path of segments such as local/alice: a-z 0-9 . _ @ + -, each at most 64 characters",
+            hint="build it with strongroom.actor_path(...), which encodes any other text",
+        )
+    return Actor(text)
+
+
+def actor_scope(text: str) -> ActorScope:
+    """Check a scope: an actor prefix that ends at a segment border, such as `hermes/default/`."""
+    if not isinstance(text, str) or not text.endswith("/"):
+        raise InvalidRequest("an actor scope is a prefix that ends with /, such as hermes/default/")
+    return ActorScope(actor(text[:-1]) + "/")
+
+
+def actor_path(*segments: str) -> Actor:
+    """Build an actor from any texts: what the grammar does not admit is replaced by a hash of it."""
+    return actor("/".join(map(_encode_segment, segments)))
+
+
+def _is_segment(text: str) -> bool:
+    return _SEGMENT.fullmatch(text) is not None
+
+
+def _encode_segment(text: str) -> str:
+    # A text that merely looks encoded is encoded too, so two different texts never meet in one segment.
+    if _is_segment(text) and not text.startswith(_ENCODED):
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return _ENCODED + digest[:40]
+
+
+def namespace(text: str) -> Namespace:
+    """Check a namespace name."""
+    if not isinstance(text, str) or not _NAMESPACE.fullmatch(text):
+        raise InvalidRequest("a namespace is a-z followed by at most 31 of a-z 0-9 -, such as travel")
+    return Namespace(text)
+
+
+def line_id(text: str) -> LineId:
+    """Check a ULID as it is stored: 26 upper-case Crockford characters."""
+    if not isinstance(text, str) or not _LINE_ID.fullmatch(text):
+        raise InvalidRequest("a line id is a ULID: 26 characters such as 01JABCDEFGHJKMNPQRSTVWXYZ0")
+    return LineId(text)
+
+
+def link_id(text: str) -> LinkId:
+    """Check a link id: the SHA-256 of a cap's link, in hex."""
+    if not isinstance(text, str) or not _LINK_ID.fullmatch(text):
+        raise InvalidRequest("a link id is 64 hex digits, as `cap show` prints them")
+    return LinkId(text)
+
+
+def clean_text(text: str, *, limit: int = LINE_LIMIT, what: str = "a line") -> str:
+    """Return `text` in NFC, or refuse it: too large, control characters, or not Unicode text."""
+    if not isinstance(text, str):
+        raise InvalidRequest(f"{what} must be text", hint="decode bytes as UTF-8 first")
+    if len(text) <= 4 * limit:  # NFC can shorten a text, by less than four characters to one
+        if _REFUSED.search(text):
+            raise InvalidRequest(
+                f"{what} holds a control character or a lone surrogate",
+                hint="only newline and tab are kept; turn CR LF into LF and drop the rest",
+            )
+        text = text if text.isascii() else unicodedata.normalize("NFC", text)
+        if len(text) * 4 <= limit or len(text.encode()) <= limit:
+            return text
+    raise LineTooLarge(f"{what} is larger than {limit} bytes", hint="split it into several lines")
+
+
+def clean_field(text: str, what: str) -> str:
+    """Return a short metadata field in NFC, or refuse it."""
+    if not isinstance(text, str) or len(text) > FIELD_LIMIT:
+        raise InvalidRequest(f"{what} must be text of at most {FIELD_LIMIT} characters")
+    if "\n" in text or "\t" in text:
+        raise InvalidRequest(f"{what} must be one line without tabs")
+    return clean_text(text, limit=4 * FIELD_LIMIT, what=what)
+
+
+def kind(text: str) -> Kind:
+    """Check a kind."""
+    try:
+        return Kind(text)
+    except ValueError:
+        raise InvalidRequest(f"a kind is one of {', '.join(Kind)}") from None
+
+
+def millis(moment: datetime) -> Millis:
+    """Turn an aware datetime into milliseconds since 1970."""
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise InvalidRequest("a time must be a datetime with a time zone", hint="datetime.now(UTC)")
+    value = round(moment.timestamp() * 1000)
+    if not 0 <= value <= _LAST_TIME:
+        raise InvalidRequest("a time must lie between 1970 and 9999")
+    return Millis(value)
+
+
+def moment(value: Millis) -> datetime:
+    """Turn milliseconds since 1970 into a UTC datetime."""
+    return datetime.fromtimestamp(value / 1000, UTC)
+
+
+class LineIds:
+    """Makes ULIDs that rise even within one millisecond, so that a batch keeps its order."""
+
+    def __init__(self, random: Callable[[int], bytes]) -> None:
+        self._random = random
+        self._last = 0
+
+    def new(self, now: Millis) -> LineId:
+        """One new id for `now`. Not safe for concurrent calls on one object."""
+        stamp = now << 80
+        value = stamp | int.from_bytes(self._random(10), "big")
+        if self._last >> 80 == now:
+            value = self._last + 1
+        self._last = value
+        return LineId(str(ULID.from_int(value)))

@@ -1,0 +1,136 @@
+"""Lines, profiles and the vault's own records, sealed and opened (docs/spec/line.md). Pure.
+
+A sealed object is `version (1 byte) | epoch (4 bytes) | Cobblestone-256`. The context names vault, actor,
+namespace, object and epoch: copied to any other place, it fails to open. Plaintext is padded to a fixed table of
+sizes, so that a stored length tells little.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from strongroom import cobblestone
+from strongroom.errors import Tampered
+from strongroom.model import Actor, Line, LineId, Namespace
+
+PADDED = (
+    256,
+    384,
+    512,
+    768,
+    1024,
+    1536,
+    2048,
+    3072,
+    4096,
+    6144,
+    8192,
+    12288,
+    16384,
+    24576,
+    32768,
+    49152,
+    65536,
+    98304,
+)
+"""The plaintext sizes that exist. A larger plaintext is padded to a multiple of the last."""
+
+VERSION = 1
+_HEADER = 5
+T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
+_decode_line = msgspec.json.Decoder(Line).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One namespace of one actor in one vault: where its sealed objects belong."""
+
+    vault_id: str
+    actor: Actor
+    namespace: Namespace
+
+    def context(self, what: str, name: str, epoch: int) -> bytes:
+        return cobblestone.context(what, VERSION, self.vault_id, self.actor, self.namespace, name, epoch)
+
+
+def seal_line(line: Line, place: Place, epoch: int, key: bytes, salt: bytes) -> bytes:
+    """Seal one line for its slot."""
+    return _seal(_encode(line), place.context("strongroom/line", line.id, epoch), epoch, key, salt)
+
+
+def open_line(sealed: bytes, line_id: LineId, place: Place, keys: Mapping[int, bytes]) -> Line:
+    """Open the line that the slot `line_id` holds, or raise Tampered."""
+    epoch = sealed_epoch(sealed)
+    plain = _open(sealed, place.context("strongroom/line", line_id, epoch), keys.get(epoch))
+    try:
+        line = _decode_line(plain)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Tampered("a line does not read as one") from None
+    # The context already binds both; a writer that disagrees with its own slot must still not be believed.
+    if line.id != line_id or line.namespace != place.namespace:
+        raise Tampered("a line names another place than its own")
+    return line
+
+
+def seal_text(text: str, name: str, place: Place, epoch: int, key: bytes, salt: bytes) -> bytes:
+    """Seal a text that is not a line, such as the profile, under its own kind of context."""
+    return _seal(_encode(text), place.context("strongroom/text", name, epoch), epoch, key, salt)
+
+
+def open_text(sealed: bytes, name: str, place: Place, keys: Mapping[int, bytes]) -> str:
+    epoch = sealed_epoch(sealed)
+    plain = _open(sealed, place.context("strongroom/text", name, epoch), keys.get(epoch))
+    try:
+        return msgspec.json.decode(plain, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Tampered("a sealed text does not read as one") from None
+
+
+def seal_record(record: msgspec.Struct, name: str, vault_id: str, key: bytes, salt: bytes) -> bytes:
+    """Seal one of the vault's own records (namespaces, caps, revocations) for the object `name`."""
+    return _seal(_encode(record), _record_context(name, vault_id), 0, key, salt)
+
+
+def open_record(sealed: bytes, name: str, vault_id: str, key: bytes, kind: type[T]) -> T:
+    sealed_epoch(sealed)
+    plain = _open(sealed, _record_context(name, vault_id), key)
+    try:
+        return msgspec.json.decode(plain, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Tampered("a record does not read as one") from None
+
+
+def sealed_epoch(sealed: bytes) -> int:
+    """The key epoch that a sealed object names; the context binds it."""
+    if len(sealed) < _HEADER or sealed[0] != VERSION:
+        raise Tampered("a sealed object is of an unknown version")
+    return int.from_bytes(sealed[1:_HEADER], "big")
+
+
+def padded_size(size: int) -> int:
+    """The size to which a plaintext of `size` bytes is padded."""
+    if size <= PADDED[-1]:
+        return PADDED[bisect_left(PADDED, size)]
+    return -(-size // PADDED[-1]) * PADDED[-1]
+
+
+def _record_context(name: str, vault_id: str) -> bytes:
+    return cobblestone.context("strongroom/record", VERSION, vault_id, name)
+
+
+def _seal(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes) -> bytes:
+    # Trailing spaces are the padding: JSON ignores them, and no length field is needed.
+    padded = plain.ljust(padded_size(len(plain)))
+    return VERSION.to_bytes(1, "big") + epoch.to_bytes(4, "big") + cobblestone.seal(key, padded, ctx, salt)
+
+
+def _open(sealed: bytes, ctx: bytes, key: bytes | None) -> bytes:
+    if key is None:
+        raise Tampered("a sealed object names a key epoch that this namespace does not have")
+    return cobblestone.unseal(key, sealed[_HEADER:], ctx)

@@ -1,0 +1,176 @@
+"""Shelves: the opened lines of one (actor, namespace) in RAM, with the engine's index over them.
+
+Bounded in bytes (the least recently used go first), loaded once however many threads wait, and kept true by
+`changed`, which the follower of the store calls for every object that any process wrote or deleted. Applying a
+change only ever moves a shelf to the object's present state, so changes may come twice, or before loading is done.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from sys import getsizeof
+
+from strongroom.engines import Engine, Index, Ranked
+from strongroom.model import Line, LineId, Millis
+
+Read = Callable[[LineId], Line | None]
+"""Reads and opens one line as it is now; None if it is deleted or gone."""
+
+_OVERHEAD = 600
+"""Bytes a line costs besides its text: the struct, its id, and its place in the indexes (measured, bench/ram.py)."""
+
+
+class Shelf:
+    """The lines of one namespace of one actor. `lock` is held while they are read or changed."""
+
+    def __init__(self, read: Read, index: Index) -> None:
+        self.lock = threading.Lock()
+        self.lines: dict[LineId, Line] = {}
+        self.bytes = 0
+        self.index = index
+        self._read = read
+        self._loaded = False
+        self._pending: set[LineId] = set()
+
+    def load(self, lines: Iterable[Line]) -> None:
+        """Fill the shelf. Changes that arrive meanwhile wait and are applied at the end."""
+        for line in lines:
+            with self.lock:
+                self._add(line)
+        while True:
+            with self.lock:
+                if not self._pending:
+                    self._loaded = True
+                    return
+                waiting, self._pending = self._pending, set()
+            for name in waiting:
+                self._refresh(name)
+
+    def changed(self, name: LineId, line: Line | None, *, deleted: bool) -> None:
+        """Take note that a line was written or deleted. `line` spares reading it, if the caller has it."""
+        with self.lock:
+            if not self._loaded:
+                self._pending.add(name)
+                return
+        if deleted:
+            self._drop(name)
+        elif line is not None:
+            with self.lock:
+                self._add(line)
+        elif name not in self.lines:
+            self._refresh(name)
+
+    def _refresh(self, name: LineId) -> None:
+        line = self._read(name)
+        if line is None:
+            self._drop(name)
+        else:
+            with self.lock:
+                self._add(line)
+
+    def _add(self, line: Line) -> None:
+        if line.id not in self.lines:
+            self.lines[line.id] = line
+            self.bytes += getsizeof(line.text) + _OVERHEAD
+            self.index.add(line)
+
+    def _drop(self, name: LineId) -> None:
+        with self.lock:
+            line = self.lines.pop(name, None)
+            if line is not None:
+                self.bytes -= getsizeof(line.text) + _OVERHEAD
+                self.index.remove(line)
+
+
+class Shelves:
+    """All shelves in RAM, by the prefix of their objects in the store."""
+
+    def __init__(self, engine: Engine, budget: int) -> None:
+        self._engine = engine
+        self._budget = budget
+        self._shelves: OrderedDict[str, Shelf] = OrderedDict()
+        self._loading: dict[str, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    def shelf(self, prefix: str, read: Read, load: Callable[[], Iterable[Line]]) -> Shelf:
+        """The shelf of `prefix`, loaded. Of many threads that want it, one loads and the others wait."""
+        with self._guard:
+            shelf = self._shelves.get(prefix)
+            if shelf is not None:
+                self._shelves.move_to_end(prefix)
+            if shelf is not None and prefix not in self._loading:
+                return shelf
+            turn = self._loading.setdefault(prefix, threading.Lock())
+        with turn:
+            with self._guard:
+                shelf = self._shelves.get(prefix)
+                if shelf is not None and prefix not in self._loading:
+                    return shelf
+                # Known to `changed` before the first line is read, so that no change can slip between.
+                shelf = self._shelves[prefix] = Shelf(read, self._engine.index())
+            try:
+                shelf.load(load())
+            except BaseException:
+                with self._guard:
+                    self._shelves.pop(prefix, None)
+                raise
+            finally:
+                with self._guard:
+                    self._loading.pop(prefix, None)
+            self._shrink(prefix)
+        return shelf
+
+    def rank(self, shelves: Sequence[Shelf], query: str, k: int, now: Millis) -> Sequence[Ranked]:
+        """Let the engine rank these shelves, and make sure that it gave back nothing but their lines."""
+        with reading(shelves):
+            ranked = self._engine.rank(query, [shelf.index for shelf in shelves], k, now)
+            for hit in ranked:
+                if not any(shelf.lines.get(hit.line.id) is hit.line for shelf in shelves):
+                    raise RuntimeError("the engine returned a line that it was not given")
+            return ranked[:k]
+
+    def changed(self, prefix: str, name: LineId, line: Line | None, *, deleted: bool) -> None:
+        with self._guard:
+            shelf = self._shelves.get(prefix)
+        if shelf is not None:
+            shelf.changed(name, line, deleted=deleted)
+
+    def holds(self, prefix: str) -> bool:
+        return prefix in self._shelves
+
+    def drop(self, prefix: str) -> None:
+        """Let go of every shelf below `prefix`: erased, or sealed with other keys than before."""
+        with self._guard:
+            for name in [name for name in self._shelves if name.startswith(prefix)]:
+                del self._shelves[name]
+
+    def below(self, prefix: str) -> list[str]:
+        """The prefixes of the loaded shelves below `prefix`."""
+        with self._guard:
+            return [name for name in self._shelves if name.startswith(prefix)]
+
+    def usage(self) -> tuple[int, int]:
+        """How many shelves are held, and about how many bytes they take."""
+        with self._guard:
+            return len(self._shelves), sum(shelf.bytes for shelf in self._shelves.values())
+
+    def _shrink(self, keep: str) -> None:
+        with self._guard:
+            total = sum(shelf.bytes for shelf in self._shelves.values())
+            for name in list(self._shelves):
+                if total <= self._budget:
+                    return
+                if name != keep and name not in self._loading:
+                    total -= self._shelves.pop(name).bytes
+
+
+@contextmanager
+def reading(shelves: Sequence[Shelf]) -> Iterator[None]:
+    """Hold several shelves still. Locks are taken in one order, so that two readers cannot wait for each other."""
+    with ExitStack() as stack:
+        for shelf in sorted(shelves, key=id):
+            stack.enter_context(shelf.lock)
+        yield

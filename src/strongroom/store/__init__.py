@@ -1,0 +1,219 @@
+"""The store: keeps sealed objects by name and makes a decision and its effects durable together.
+
+It sees ciphertext and opaque names only. Two seams, one object:
+
+* objects: `get`, `list`, `put_if_absent`, `compare_and_swap`, `delete`, `changes`;
+* the ledger: `commit(entries, effects)` appends log entries and applies effects in one step.
+
+Rules every backend keeps, checked by `strongroom.store.conformance`:
+
+* What returned is durable. What raised Unavailable is either wholly there or wholly absent.
+* Deleting leaves a tombstone under the same name for ever: the body is gone, the name stays taken.
+  Only `Purge` removes names, and it must be announced by another effect of the same commit.
+* Versions grow with every change of the store, so a version also says *when*; `changes` follows them.
+* A missing object is None. A broken store raises: Unavailable to try again, Tampered to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from strongroom.errors import InvalidRequest
+
+GROUP = "strongroom.stores"
+"""The entry point group in which stores, the built-in ones too, register."""
+
+Version = int
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """One stored object. A `body` of None is a tombstone."""
+
+    name: str
+    version: Version
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class PutNew:
+    """Create an object; its name must never have been used."""
+
+    name: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Replace an object that is still at `version`."""
+
+    name: str
+    body: bytes
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Turn an object that is still at `version` into a tombstone."""
+
+    name: str
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Remove every object whose name starts with `prefix`, tombstones too."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """Change nothing, but fail unless the object is still at `version` (0: it does not exist)."""
+
+    name: str
+    version: Version
+
+
+Effect = PutNew | Swap | Delete | Purge | Expect
+
+
+class Lost(Exception):
+    """An effect's condition did not hold: somebody else was first. Nothing of the commit was written.
+
+    Not an error of the public tree: whoever commits knows what losing means and answers accordingly.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__("an object has changed")
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a commit did: the index of its first log entry, and the version after its last effect."""
+
+    first: int
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The log's state: size, the tree's right edge, the time of its latest entry, and a MAC over them."""
+
+    size: int
+    peaks: bytes
+    time: int
+    mac: bytes
+
+
+class HeadMac(Protocol):
+    """Authenticates the log's head. The store keeps the MAC; only who holds the vault's keys can make one."""
+
+    def sign(self, size: int, peaks: bytes, time: int) -> bytes:
+        """The MAC of a head."""
+
+    def check(self, head: Head) -> None:
+        """Raise Tampered unless the head's MAC is right."""
+
+
+class Backend(Protocol):
+    """What a backend registers under its name in the entry point group `strongroom.stores`."""
+
+    def create(
+        self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
+    ) -> Store:
+        """Make a store at `location` with a first commit in it, whole or not at all. VaultExists if there is one."""
+
+    def open(self, location: str) -> Store:
+        """Open the store at `location`; VaultMissing if there is none."""
+
+
+def backend(location: str) -> tuple[Backend, str]:
+    """The backend for a location, and what it calls the place: `name://place`, or a path for SQLite."""
+    name, separator, place = location.partition("://")
+    if not separator:
+        name, place = "sqlite", location
+    found = [point for point in entry_points(group=GROUP) if point.name == name]
+    if not found:
+        raise InvalidRequest(f"no store called {name} is installed", hint="a plain path is a SQLite vault")
+    registered: Backend = found[0].load()
+    return registered, place
+
+
+def check_effects(effects: Sequence[Effect]) -> None:
+    """Refuse a commit that touches one name twice: its outcome would depend on their order."""
+    names = [effect.name for effect in effects if not isinstance(effect, Purge)]
+    if len(set(names)) != len(names):
+        raise ValueError("a commit may touch each object once")
+    if effects and all(isinstance(effect, Purge) for effect in effects):
+        raise ValueError("a purge must be announced by another effect, or no follower would see it")
+
+
+def check_derived(name: str) -> None:
+    """Refuse to write anything but derived data outside the log: it would not be on record."""
+    if "/derived/" not in name:
+        raise ValueError("only derived data may be written without a log entry")
+
+
+class Store(Protocol):
+    """The contract of a backend. Every method may be called from any thread."""
+
+    def get(self, name: str) -> Object | None:
+        """The object, a tombstone, or None if the name was never used (or purged)."""
+
+    def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
+        """Objects and tombstones whose name starts with `prefix` and is greater than `after`, in name order."""
+
+    def put_if_absent(self, name: str, body: bytes) -> Version:
+        """Create an object outside the log (derived data only), or raise Lost."""
+
+    def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
+        """Replace an object outside the log (derived data only), or raise Lost."""
+
+    def delete(self, name: str, version: Version) -> Version:
+        """Turn an object into a tombstone outside the log (derived data only), or raise Lost."""
+
+    def version(self) -> Version:
+        """The version of the latest change. Everything committed before the call is included."""
+
+    def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
+        """Objects and tombstones whose latest change is newer than `after`, in commit order, without bodies.
+
+        An object that changed twice appears once. `body` is b"" for an object and None for a tombstone.
+        """
+
+    def authenticate(self, mac: HeadMac) -> None:
+        """Set what signs and checks the head, and raise Tampered unless the head that is there is authentic.
+
+        Before this, everything can be read and nothing written.
+        """
+
+    def commit(
+        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+    ) -> Commit:
+        """Append `entries` to the log and apply `effects`, all or nothing, durable on return.
+
+        All conditions are checked before any effect is applied, and a commit touches each name once. Raises Lost if
+        a condition does not hold; ClockBehind if `time` (ms) lies more than the leeway before the log's latest,
+        unless `accept_clock` takes it as the latest all the same; AuditUnavailable if nothing could be written.
+        Concurrent commits may share one transaction; each succeeds or fails for itself.
+        """
+
+    def head(self) -> Head:
+        """The log's authenticated state."""
+
+    def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
+        """Index, leaf hash and entry (None once archived) of the log from `start` up to `stop`, in order."""
+
+    def archive(self, stop: int) -> None:
+        """Drop the entries below `stop`; their leaf hashes stay, and so does the tree."""
+
+    def scrub(self) -> bool:
+        """Remove what deleted bytes left in journals. False if another process kept them busy; try again."""
+
+    def close(self) -> None:
+        """Let go of files and connections. Idempotent."""

@@ -1,0 +1,95 @@
+"""Group commit: commits of concurrent threads share one transaction.
+
+The first thread to arrive leads: it takes what waits and writes it. While it writes, others queue up, and the first
+of them leads the next group. No thread of its own, no timer: one caller alone pays nothing for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from strongroom import tlog
+from strongroom.errors import AuditUnavailable, StrongroomError
+from strongroom.store import Commit, Effect
+
+_GROUP = 256
+"""The most requests in one transaction."""
+
+
+class Request:
+    """One caller's commit, waiting to be gathered into a transaction."""
+
+    __slots__ = ("accept_clock", "commit", "effects", "entries", "error", "lead", "leaves", "time", "turn")
+
+    def __init__(
+        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+    ) -> None:
+        self.entries = entries
+        self.leaves = [tlog.leaf_hash(entry) for entry in entries]
+        self.effects = effects
+        self.time = time
+        self.accept_clock = accept_clock
+        self.commit: Commit | None = None
+        self.error: Exception | None = None
+        self.lead = False
+        # Held from the start; released when the request is done or its thread is to lead the next group.
+        self.turn = threading.Lock()
+        self.turn.acquire()
+
+
+class GroupCommit:
+    """Gathers requests for `write`, which sets `commit` or `error` on each, or raises for all of them."""
+
+    def __init__(self, write: Callable[[Sequence[Request]], None]) -> None:
+        self._write = write
+        self._guard = threading.Lock()
+        self._waiting: deque[Request] = deque()
+        self._leading = False
+
+    def submit(self, request: Request) -> Commit:
+        """Have a request written, by this thread or by another, and return or raise what came of it."""
+        with self._guard:
+            self._waiting.append(request)
+            lead = not self._leading
+            self._leading = True
+        if not lead:
+            request.turn.acquire()
+            lead = request.lead
+        if lead:
+            self._lead()
+        if request.error is not None:
+            raise request.error
+        if request.commit is None:
+            raise AuditUnavailable("the writing thread was interrupted")
+        return request.commit
+
+    def _lead(self) -> None:
+        """Write the waiting group, whose first member is this thread's own request, then hand over the lead."""
+        with self._guard:
+            group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
+        try:
+            self._write(group)
+        except BaseException as error:
+            # Whatever it was, every waiting thread must hear of it.
+            for request in group:
+                request.commit, request.error = None, _again(error)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            with self._guard:
+                self._leading = bool(self._waiting)
+                heir = self._waiting[0] if self._waiting else None
+            for request in group[1:]:
+                request.turn.release()
+            if heir is not None:
+                heir.lead = True
+                heir.turn.release()
+
+
+def _again(error: BaseException) -> Exception:
+    """The same error for another thread: sharing one would share its traceback."""
+    if isinstance(error, StrongroomError):
+        return type(error)(error.message, hint=error.hint)
+    return error if isinstance(error, Exception) else AuditUnavailable("the writing thread was interrupted")

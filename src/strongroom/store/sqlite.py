@@ -1,0 +1,392 @@
+"""The embedded store: one SQLite file in WAL mode, shared by any number of threads and processes.
+
+A row's id is its version: a change writes a new row at the end and removes the old one, so `changes` is a range
+scan of the table itself. Commits of concurrent threads are gathered into one transaction (group commit); a pair
+of file locks in front of `BEGIN IMMEDIATE` keeps processes fair, since SQLite's own busy handler starves the
+slower one (measured: 14,019 commits against 568).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from strongroom import tlog
+from strongroom.errors import (
+    AuditUnavailable,
+    ClockBehind,
+    StoreUnavailable,
+    StrongroomError,
+    Tampered,
+    Unavailable,
+    VaultExists,
+    VaultMissing,
+)
+from strongroom.store import (
+    Commit,
+    Delete,
+    Effect,
+    Expect,
+    Head,
+    HeadMac,
+    Lost,
+    Object,
+    Purge,
+    PutNew,
+    Swap,
+    Version,
+    check_derived,
+    check_effects,
+)
+from strongroom.store.filelock import FairLock
+from strongroom.store.group import GroupCommit, Request
+
+CLOCK_LEEWAY = 30_000
+"""How far, in ms, a commit's time may lie before the log's latest entry."""
+
+_FILE = "vault.db"
+_BUSY_SECONDS = 10.0
+
+_SCHEMA = """
+CREATE TABLE objects (version INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, body BLOB) STRICT;
+CREATE TABLE entries (number INTEGER PRIMARY KEY, leaf BLOB NOT NULL, entry BLOB) STRICT;
+CREATE TABLE head (
+    one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL,
+    size INTEGER NOT NULL, peaks BLOB NOT NULL, time INTEGER NOT NULL, mac BLOB NOT NULL
+) STRICT;
+"""
+_PRAGMAS = (("journal_mode", "wal"), ("synchronous", 2), ("secure_delete", 1), ("foreign_keys", 0))
+
+_SELECT_HEAD = "SELECT version, size, peaks, time, mac FROM head"
+_INSERT_HEAD = "INSERT INTO head (one, version, size, peaks, time, mac) VALUES (1, ?, ?, ?, ?, ?)"
+_UPDATE_HEAD = "UPDATE head SET version = ?, size = ?, peaks = ?, time = ?, mac = ?"
+_SELECT_VERSION = "SELECT version FROM objects WHERE name = ?"
+_SELECT_LIVE = "SELECT version FROM objects WHERE name = ? AND body IS NOT NULL"
+_DELETE_ROW = "DELETE FROM objects WHERE version = ?"
+_INSERT_ROW = "INSERT INTO objects (version, name, body) VALUES (?, ?, ?)"
+_INSERT_ENTRY = "INSERT INTO entries (number, leaf, entry) VALUES (?, ?, ?)"
+
+
+Rows = list[tuple[Any, ...]]
+
+
+class SqliteStore:
+    """A `Store` in one SQLite file."""
+
+    def __init__(self, directory: Path, file: str = _FILE) -> None:
+        self._directory = directory
+        self._file = directory / file
+        self._pid = os.getpid()
+        self._idle: deque[apsw.Connection] = deque()
+        self._group = GroupCommit(self._write)
+        self._closed = False
+        self._mac: HeadMac | None = None
+        self._trusted: tuple[int, bytes] | None = None
+        self._lock = FairLock(directory, _BUSY_SECONDS)
+
+    @classmethod
+    def create(
+        cls, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
+    ) -> SqliteStore:
+        directory = Path(location)
+        exists = VaultExists(f"{directory} already holds a vault", hint="open it, or name another directory")
+        if (directory / _FILE).exists():
+            raise exists
+        draft = f".new-{os.urandom(8).hex()}.db"
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(directory / draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            try:
+                cls._fill(directory, draft, mac, entries, effects, time)
+                # Built aside and linked when whole: there is no half-made vault, and of two creators one is told.
+                os.link(directory / draft, directory / _FILE)
+            finally:
+                for suffix in ("", "-wal", "-shm"):
+                    (directory / (draft + suffix)).unlink(missing_ok=True)
+        except FileExistsError:
+            raise exists from None
+        except OSError as error:
+            raise StoreUnavailable(f"cannot make a vault in {directory}: {error.strerror}") from None
+        store = cls.open(location)
+        store.authenticate(mac)
+        return store
+
+    @classmethod
+    def _fill(
+        cls,
+        directory: Path,
+        draft: str,
+        mac: HeadMac,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+    ) -> None:
+        store = cls(directory, draft)
+        store._mac = mac
+        try:
+            empty = tlog.Range().packed()
+            with store._transaction() as connection:
+                connection.execute(_SCHEMA)
+                connection.execute(_INSERT_HEAD, (0, 0, empty, 0, mac.sign(0, empty, 0)))
+            store.commit(entries, effects, time)
+        except apsw.Error as error:
+            raise _refused(error) from None
+        finally:
+            store.close()
+
+    @classmethod
+    def open(cls, location: str) -> SqliteStore:
+        directory = Path(location)
+        if not (directory / _FILE).is_file():
+            raise VaultMissing(f"there is no vault in {directory}", hint="strongroom.create(path) makes one")
+        store = cls(directory)
+        store.head()
+        return store
+
+    def authenticate(self, mac: HeadMac) -> None:
+        self._mac = mac
+        mac.check(self.head())
+
+    # Objects.
+
+    def get(self, name: str) -> Object | None:
+        rows = self._read("SELECT name, version, body FROM objects WHERE name = ?", (name,))
+        return Object(*rows[0]) if rows else None
+
+    def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
+        rows = self._read(
+            "SELECT name, version, body FROM objects WHERE name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?",
+            (prefix, _end(prefix), after, limit),
+        )
+        return [Object(*row) for row in rows]
+
+    def put_if_absent(self, name: str, body: bytes) -> Version:
+        return self._derived(PutNew(name, body))
+
+    def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
+        return self._derived(Swap(name, body, version))
+
+    def delete(self, name: str, version: Version) -> Version:
+        return self._derived(Delete(name, version))
+
+    def version(self) -> Version:
+        rows = self._read("SELECT version FROM head", ())
+        return int(rows[0][0])
+
+    def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
+        rows = self._read(
+            "SELECT name, version, CASE WHEN body IS NULL THEN NULL ELSE x'' END FROM objects"
+            " WHERE version > ? ORDER BY version LIMIT ?",
+            (after, limit),
+        )
+        return [Object(*row) for row in rows]
+
+    # The ledger.
+
+    def commit(
+        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+    ) -> Commit:
+        check_effects(effects)
+        return self._group.submit(Request(entries, effects, time, accept_clock=accept_clock))
+
+    def head(self) -> Head:
+        rows = self._read(_SELECT_HEAD, ())
+        if not rows:
+            raise Tampered("the vault's log has no head")
+        return Head(*rows[0][1:])
+
+    def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
+        while start < stop:
+            upto = min(start + 1024, stop)
+            yield from self._read(
+                "SELECT number, leaf, entry FROM entries WHERE number >= ? AND number < ? ORDER BY number",
+                (start, upto),
+            )
+            start = upto
+
+    def archive(self, stop: int) -> None:
+        with self._transaction() as connection:
+            connection.execute("UPDATE entries SET entry = NULL WHERE number < ?", (stop,))
+
+    def scrub(self) -> bool:
+        try:
+            with self._lock.held():
+                busy, _, _ = self._read("PRAGMA wal_checkpoint(TRUNCATE)", ())[0]
+        except Unavailable:
+            return False
+        return not busy
+
+    def close(self) -> None:
+        self._closed = True
+        if self._pid == os.getpid():
+            while self._idle:
+                self._idle.pop().close()
+            self._lock.close()
+
+    # Writing.
+
+    def _derived(self, effect: PutNew | Swap | Delete) -> Version:
+        check_derived(effect.name)
+        return self._group.submit(Request([], [effect], -1)).version
+
+    def _write(self, group: Sequence[Request]) -> None:
+        try:
+            with self._transaction() as connection:
+                version, *rest = _row(connection, _SELECT_HEAD)
+                head = Head(*rest)
+                self._check(head)
+                edge = tlog.Range.of(head.size, head.peaks)
+                latest = head.time
+                for request in group:
+                    if 0 <= request.time < latest - CLOCK_LEEWAY and not request.accept_clock:
+                        request.error = ClockBehind(
+                            "this machine's clock is far behind the log's latest entry",
+                            hint="set the clock; if the log's time is wrong, the owner can accept this one",
+                        )
+                        continue
+                    try:
+                        version = _apply(connection, request.effects, version)
+                    except Lost as lost:
+                        request.error = lost
+                        continue
+                    request.commit = Commit(edge.size, version)
+                    for leaf, entry in zip(request.leaves, request.entries, strict=True):
+                        connection.execute(_INSERT_ENTRY, (edge.size, leaf, entry))
+                        edge.append(leaf)
+                    latest = request.time if request.accept_clock else max(latest, request.time)
+                peaks = edge.packed()
+                mac = self._signed(edge.size, peaks, latest)
+                connection.execute(_UPDATE_HEAD, (version, edge.size, peaks, latest, mac))
+        except apsw.Error as error:
+            raise _refused(error) from None
+        self._trusted = (edge.size, mac)
+
+    def _check(self, head: Head) -> None:
+        # Our own last head needs no second look; another process's does.
+        if self._mac is not None and self._trusted != (head.size, head.mac):
+            self._mac.check(head)
+
+    def _signed(self, size: int, peaks: bytes, time: int) -> bytes:
+        if self._mac is None:
+            raise AuditUnavailable("the vault's keys are not open, so nothing can be logged")
+        return self._mac.sign(size, peaks, time)
+
+    # Connections and locks.
+
+    @contextmanager
+    def _transaction(self) -> Iterator[apsw.Connection]:
+        """An exclusive write transaction that is committed on leaving, or rolled back."""
+        with self._connection() as connection, self._lock.held():
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _read(self, query: str, values: tuple[str | int, ...]) -> Rows:
+        try:
+            with self._connection() as connection:
+                return connection.execute(query, values).fetchall()
+        except apsw.Error as error:
+            raise _broken(error) from None
+
+    @contextmanager
+    def _connection(self) -> Iterator[apsw.Connection]:
+        """A connection of this process's own: SQLite's must not cross a fork, so a child has to open again."""
+        if self._closed or self._pid != os.getpid():
+            raise StoreUnavailable(
+                "the vault is closed" if self._closed else "the vault was opened before a fork",
+                hint="open the vault again in this process",
+            )
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect()
+        try:
+            yield connection
+        finally:
+            self._idle.append(connection)
+
+    def _connect(self) -> apsw.Connection:
+        try:
+            connection = apsw.Connection(str(self._file), flags=apsw.SQLITE_OPEN_READWRITE)
+            connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
+            for name, wanted in _PRAGMAS:
+                connection.execute(f"PRAGMA {name} = {wanted}")
+                got = _row(connection, f"PRAGMA {name}")[0]
+                if got != wanted:
+                    raise StoreUnavailable(f"SQLite refused {name} = {wanted} for {self._directory}: it is {got}")
+        except apsw.Error as error:
+            raise _broken(error) from None
+        return connection
+
+
+def _row(connection: apsw.Connection, query: str) -> tuple[Any, ...]:
+    """The one row of a query that always has one."""
+    found: tuple[Any, ...] | None = connection.execute(query).fetchone()
+    if found is None:
+        raise Tampered("the vault's database has lost its head")
+    return found
+
+
+def _apply(connection: apsw.Connection, effects: Sequence[Effect], version: Version) -> Version:
+    """Check every condition, then write: a lost request leaves no trace in the shared transaction."""
+    old = [_find(connection, effect) for effect in effects]
+    for effect, row in zip(effects, old, strict=True):
+        if isinstance(effect, Expect):
+            continue
+        if isinstance(effect, Purge):
+            span = (effect.prefix, _end(effect.prefix))
+            connection.execute("DELETE FROM objects WHERE name >= ? AND name < ?", span)
+            continue
+        if row:
+            connection.execute(_DELETE_ROW, (row,))
+        version += 1
+        body = None if isinstance(effect, Delete) else effect.body
+        connection.execute(_INSERT_ROW, (version, effect.name, body))
+    return version
+
+
+def _find(connection: apsw.Connection, effect: Effect) -> Version:
+    """The version of the row that an effect touches, 0 for none; Lost if it is not as the effect requires."""
+    if isinstance(effect, Purge):
+        return 0
+    query = _SELECT_LIVE if isinstance(effect, Swap | Delete) else _SELECT_VERSION
+    row = connection.execute(query, (effect.name,)).fetchone()
+    found = int(row[0]) if row else 0
+    if found != (0 if isinstance(effect, PutNew) else effect.version):
+        raise Lost(effect.name)
+    return found
+
+
+def _end(prefix: str) -> str:
+    """The first name after all that start with `prefix`."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else "\U0010ffff"
+
+
+def _broken(error: apsw.Error) -> StrongroomError:
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
+        return Tampered("the vault's database is damaged", hint="keep the files and restore a backup")
+    return StoreUnavailable(f"the vault's database cannot be read: {type(error).__name__}")
+
+
+def _refused(error: apsw.Error) -> StrongroomError:
+    broken = _broken(error)
+    if isinstance(broken, Tampered):
+        return broken
+    why = {
+        apsw.FullError: "the disk is full",
+        apsw.ReadOnlyError: "it is read-only",
+        apsw.BusyError: "it is locked",
+    }
+    detail = why.get(type(error), type(error).__name__)
+    return AuditUnavailable(f"nothing could be written to the vault's database: {detail}")

@@ -1,0 +1,323 @@
+"""The transparency log's arithmetic: RFC 6962 tree, C2SP checkpoints, proofs and tiles (docs/spec/audit.md).
+
+Pure functions over hashes; it knows neither entries nor storage. Formats are those of c2sp.org/tlog-tiles,
+tlog-checkpoint, tlog-proof and signed-note, so other tools can check what it makes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from strongroom.errors import Tampered
+
+HASH_SIZE = 32
+TILE_WIDTH = 256
+EMPTY_ROOT = sha256(b"").digest()
+
+ReadRange = Callable[[int, int], bytes]
+"""Gives the tree hash of the leaves from `low` up to, not including, `high`."""
+
+_ED25519 = b"\x01"
+_DASH = "—"
+_PROOF = "c2sp.org/tlog-proof@v1"
+
+
+def leaf_hash(entry: bytes) -> bytes:
+    """The hash of one entry. Leaves and nodes are tagged apart, so neither can pose as the other."""
+    return sha256(b"\0" + entry).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    return sha256(b"\1" + left + right).digest()
+
+
+class Range:
+    """The rightmost edge of a tree: the hashes of its perfect subtrees, left to right. Grows by `append`."""
+
+    __slots__ = ("peaks", "size")
+
+    def __init__(self, size: int = 0, peaks: Iterable[bytes] = ()) -> None:
+        self.size = size
+        self.peaks = list(peaks)
+        if len(self.peaks) != size.bit_count():
+            raise Tampered("a tree head does not fit its size")
+
+    @classmethod
+    def of(cls, size: int, packed: bytes) -> Range:
+        """Rebuild a range from `size` and what `packed` gave."""
+        return cls(size, (packed[at : at + HASH_SIZE] for at in range(0, len(packed), HASH_SIZE)))
+
+    def append(self, leaf: bytes) -> None:
+        size = self.size
+        while size & 1:
+            leaf = node_hash(self.peaks.pop(), leaf)
+            size >>= 1
+        self.peaks.append(leaf)
+        self.size += 1
+
+    def root(self) -> bytes:
+        if not self.peaks:
+            return EMPTY_ROOT
+        root = self.peaks[-1]
+        for peak in reversed(self.peaks[:-1]):
+            root = node_hash(peak, root)
+        return root
+
+    def packed(self) -> bytes:
+        return b"".join(self.peaks)
+
+
+def tree_hash(leaves: Iterable[bytes]) -> bytes:
+    """The root over these leaf hashes."""
+    edge = Range()
+    for leaf in leaves:
+        edge.append(leaf)
+    return edge.root()
+
+
+def _split(size: int) -> int:
+    """The largest power of two below `size`."""
+    return 1 << (size - 1).bit_length() - 1
+
+
+def inclusion_proof(read: ReadRange, index: int, size: int) -> list[bytes]:
+    """The path from leaf `index` to the root of the first `size` leaves, sibling first (RFC 6962 2.1.1)."""
+    if not 0 <= index < size:
+        raise ValueError("index outside the tree")
+    path: list[bytes] = []
+    low, high = 0, size
+    while high - low > 1:
+        middle = low + _split(high - low)
+        if index < middle:
+            path.append(read(middle, high))
+            high = middle
+        else:
+            path.append(read(low, middle))
+            low = middle
+    return path[::-1]
+
+
+def root_from_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes:
+    """The root that `proof` leads to (RFC 9162 2.1.3.2), for the caller to compare."""
+    node, last = index, size - 1
+    if not 0 <= index < size:
+        raise Tampered("an inclusion proof points outside its tree")
+    root = leaf
+    for sibling in proof:
+        if last == 0:
+            raise Tampered("an inclusion proof is too long")
+        if node & 1 or node == last:
+            root = node_hash(sibling, root)
+            while not node & 1 and node:
+                node >>= 1
+                last >>= 1
+        else:
+            root = node_hash(root, sibling)
+        node >>= 1
+        last >>= 1
+    if last:
+        raise Tampered("an inclusion proof is too short")
+    return root
+
+
+def consistency_proof(read: ReadRange, old: int, new: int) -> list[bytes]:
+    """Proof that the tree of `old` leaves is a prefix of the tree of `new` leaves (RFC 6962 2.1.2)."""
+    if not 0 < old <= new:
+        raise ValueError("a consistency proof needs 0 < old <= new")
+    path: list[bytes] = []
+    low, high, known, whole = 0, new, old, True
+    while known != high - low:
+        middle = _split(high - low)
+        if known <= middle:
+            path.append(read(low + middle, high))
+            high = low + middle
+        else:
+            path.append(read(low, low + middle))
+            low, known, whole = low + middle, known - middle, False
+    if not whole:
+        path.append(read(low, high))
+    return path[::-1]
+
+
+def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proof: Sequence[bytes]) -> None:
+    """Raise Tampered unless `proof` shows that the old tree is a prefix of the new one (RFC 9162 2.1.4.2)."""
+    path = list(proof)
+    if old == new:
+        ok = not path and old_root == new_root
+    elif not 0 < old < new:
+        ok = False
+    else:
+        if old & (old - 1) == 0:
+            path.insert(0, old_root)
+        ok = bool(path) and _roots_from_consistency(old, new, path) == (old_root, new_root)
+    if not ok:
+        raise Tampered("the log is not a continuation of what was seen before")
+
+
+def _roots_from_consistency(old: int, new: int, path: list[bytes]) -> tuple[bytes, bytes] | None:
+    node, last = old - 1, new - 1
+    while node & 1:
+        node >>= 1
+        last >>= 1
+    first = second = path[0]
+    for sibling in path[1:]:
+        if last == 0:
+            return None
+        if node & 1 or node == last:
+            first, second = node_hash(sibling, first), node_hash(sibling, second)
+            while not node & 1 and node:
+                node >>= 1
+                last >>= 1
+        else:
+            second = node_hash(second, sibling)
+        node >>= 1
+        last >>= 1
+    return (first, second) if last == 0 else None
+
+
+# Signed notes and checkpoints.
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A tree head somebody can sign: which log, how many entries, which root."""
+
+    origin: str
+    size: int
+    root: bytes
+
+    def text(self) -> str:
+        return f"{self.origin}\n{self.size}\n{_b64(self.root)}\n"
+
+    @classmethod
+    def parse(cls, text: str) -> Checkpoint:
+        """Read a checkpoint's text strictly: no extension lines, no second way to write a number."""
+        origin, size, root, end = (text.split("\n") + [""] * 4)[:4]
+        found = cls(origin, int(size) if size.isascii() and size.isdigit() else -1, _unb64(root))
+        if not origin or end or found.text() != text or len(found.root) != HASH_SIZE:
+            raise Tampered("a checkpoint is malformed")
+        return found
+
+
+def key_hash(name: str, public: bytes) -> bytes:
+    """The four bytes by which a note's signature line names its key."""
+    return sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
+
+
+def verifier_key(name: str, public: bytes) -> str:
+    """The public key in the form that note tools take."""
+    return f"{name}+{key_hash(name, public).hex()}+{_b64(_ED25519 + public)}"
+
+
+def sign_checkpoint(checkpoint: Checkpoint, seed: bytes) -> str:
+    """The checkpoint as a signed note under its own origin's key."""
+    key = Ed25519PrivateKey.from_private_bytes(seed)
+    text = checkpoint.text()
+    mark = key_hash(checkpoint.origin, key.public_key().public_bytes_raw())
+    return f"{text}\n{_DASH} {checkpoint.origin} {_b64(mark + key.sign(text.encode()))}\n"
+
+
+def open_checkpoint(note: str, origin: str, public: bytes) -> Checkpoint:
+    """Check a signed checkpoint of this log, or raise Tampered. Lines of other signers are left alone."""
+    text, gap, signatures = note.partition("\n\n")
+    text += "\n"
+    lines = signatures.split("\n")
+    if not gap or lines.pop() or not lines or not all(line.startswith(_DASH + " ") for line in lines):
+        raise Tampered("a checkpoint is not a signed note")
+    mark = key_hash(origin, public)
+    own = [
+        _unb64(line.split(" ")[2]) for line in lines if line.startswith(f"{_DASH} {origin} ") and line.count(" ") == 2
+    ]
+    own = [signature for signature in own if signature[:4] == mark]
+    if len(own) != 1:
+        raise Tampered("a checkpoint is not signed by this vault's log key")
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(own[0][4:], text.encode())
+    except InvalidSignature:
+        raise Tampered("a checkpoint's signature is wrong") from None
+    found = Checkpoint.parse(text)
+    if found.origin != origin:
+        raise Tampered("a checkpoint belongs to another log")
+    return found
+
+
+# Proof files and tile names.
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """An inclusion proof that stands by itself."""
+
+    index: int
+    hashes: tuple[bytes, ...]
+    note: str
+
+    def text(self) -> str:
+        path = "".join(f"{_b64(sibling)}\n" for sibling in self.hashes)
+        return f"{_PROOF}\nindex {self.index}\n{path}\n{self.note}"
+
+    @classmethod
+    def parse(cls, text: str) -> Proof:
+        head, _, note = text.partition("\n\n")
+        lines = head.split("\n")
+        number = lines[1].removeprefix("index ") if len(lines) > 1 else ""
+        if lines[0] != _PROOF or not (number.isascii() and number.isdigit()):
+            raise Tampered("this is not a tlog proof")
+        found = cls(int(number), tuple(map(_unb64, lines[2:])), note)
+        if found.text() != text or any(len(sibling) != HASH_SIZE for sibling in found.hashes):
+            raise Tampered("a tlog proof is malformed")
+        return found
+
+    def check(self, entry: bytes, origin: str, public: bytes) -> Checkpoint:
+        """Raise Tampered unless `entry` is in the log at this index; return the checkpoint that says so."""
+        checkpoint = open_checkpoint(self.note, origin, public)
+        if root_from_inclusion(leaf_hash(entry), self.index, checkpoint.size, self.hashes) != checkpoint.root:
+            raise Tampered("the entry is not in the log at this place")
+        return checkpoint
+
+
+def tile_path(number: int) -> str:
+    """A tile's index as tlog-tiles writes it: 1234067 is x001/x234/067."""
+    parts = [f"{number % 1000:03d}"]
+    while number := number // 1000:
+        parts.append(f"x{number % 1000:03d}")
+    return "/".join(reversed(parts))
+
+
+def bundle(entries: Iterable[bytes]) -> bytes:
+    """Entries as an entry bundle: each behind its length in two bytes."""
+    return b"".join(len(entry).to_bytes(2, "big") + entry for entry in entries)
+
+
+def unbundle(data: bytes) -> list[bytes]:
+    """The entries of a bundle, or Tampered when it is cut short."""
+    entries: list[bytes] = []
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 2], "big")
+        entries.append(data[at + 2 : at + 2 + size])
+        at += 2 + size
+    if at != len(data):
+        raise Tampered("an entry bundle is cut short")
+    return entries
+
+
+def _b64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def _unb64(text: str) -> bytes:
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raw = b""
+    if _b64(raw) != text:
+        raise Tampered("a base64 value is malformed")
+    return raw

@@ -1,0 +1,145 @@
+"""The owner's view of the log: read it, verify it, prove an entry, keep a checkpoint, archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from strongroom import tlog
+from strongroom.audit.entry import Entry, decode_entry
+from strongroom.audit.log import Witness
+from strongroom.audit.verify import Expected, Flaw, Progress, Report, Verifier
+from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
+from strongroom.memory import Clerk
+from strongroom.memory.state import ARCHIVED
+from strongroom.store import PutNew, Swap
+
+_ROLLBACKS = {Flaw.LOG_ROLLED_BACK, Flaw.LOG_FORKED}
+
+
+class Audit:
+    """What `vault.audit` is."""
+
+    def __init__(self, clerk: Clerk, witness: Witness) -> None:
+        self._clerk = clerk
+        self._state = clerk.state
+        self._witness = witness
+
+    @property
+    def verifier_key(self) -> str:
+        """The log's public key, for tools that read signed notes."""
+        return self._state.log.verifier_key
+
+    @property
+    def origin(self) -> str:
+        """The log's name in its checkpoints."""
+        return self._state.log.origin
+
+    def size(self) -> int:
+        """How many entries the log has."""
+        return self._state.log.size()
+
+    def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
+        """Entries with their index; None where one has been archived."""
+        return self._state.log.entries(start, stop)
+
+    def verify(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
+        """Check tree, head, what was last seen, and that log and store agree. Without findings, it is seen now."""
+        note = self._state.log.checkpoint()
+        report = self._verify(archive, progress)
+        if report.ok:
+            self._witness.keep(note)
+        return report
+
+    def checkpoint(self) -> str:
+        """Sign the log as it stands and keep that as last seen. Tampered if it does not continue what was seen."""
+        log = self._state.log
+        note = log.checkpoint()
+        seen = self._witness.read()
+        if seen is not None:
+            old, new = log.open_checkpoint(seen), log.open_checkpoint(note)
+            if old.size > new.size or (old.size and log.read_range(0, old.size) != old.root):
+                raise Tampered("the log does not continue what was last seen", hint="run audit verify")
+        self._witness.keep(note)
+        return note
+
+    def prove(self, index: int) -> str:
+        """A proof that entry `index` is in the log, as c2sp.org/tlog-proof text."""
+        return self._state.log.prove(index)
+
+    def export(self, directory: str | Path) -> int:
+        """Write the log as c2sp.org/tlog-tiles files; returns the number of entries."""
+        return self._state.log.export(Path(directory))
+
+    def accept_restore(self) -> Report:
+        """After restoring a backup: record that the log is older than what was seen, and take it as seen.
+
+        Only a rollback is accepted; any other finding raises Tampered.
+        """
+        report = self._verify(None, None)
+        others = [finding for finding in report.findings if finding.flaw not in _ROLLBACKS]
+        if others:
+            raise Tampered(f"the restored vault has another flaw: {others[0].flaw}", hint="run audit verify")
+        seen = self._witness.read()
+        before = "" if seen is None else self._state.log.open_checkpoint(seen).text().replace("\n", " ").strip()
+        self._clerk.record_owner("accept-restore", detail=f"last seen: {before}")
+        self._witness.keep(self._state.log.checkpoint())
+        return report
+
+    def archive(self, directory: str | Path, *, keep: int = 0) -> int:
+        """Move old entries into `directory` as entry bundles, all but the newest `keep`. Returns how many left.
+
+        Only whole bundles of 256 move. The tree keeps their hashes, so everything stays provable, and the vault keeps
+        what they said about its objects, so it stays verifiable without them.
+        """
+        target = Path(directory)
+        report = self._verify(None, None)
+        if not report.ok:
+            raise Tampered("the log has flaws; nothing was archived", hint="run audit verify")
+        expected = self._archived() or Expected(0, {})
+        stop = max(report.size - keep, 0) // tlog.TILE_WIDTH * tlog.TILE_WIDTH
+        if keep < 0:
+            raise InvalidRequest("keep is a number of entries")
+        if stop <= expected.size:
+            return 0
+        moved = stop - expected.size
+        self._state.log.export(target)
+        self._check_bundles(target, expected, stop)
+        stored = self._state.store.get(ARCHIVED)
+        body = expected.encoded()
+        effect = PutNew(ARCHIVED, body) if stored is None else Swap(ARCHIVED, body, stored.version)
+        self._clerk.record_owner("archive", [effect], detail=f"entries before {stop}")
+        self._state.store.archive(stop)
+        if not self._state.store.scrub():
+            raise StoreUnavailable("archived, but another process keeps the old journal busy", hint="run scrub later")
+        return moved
+
+    def _check_bundles(self, directory: Path, expected: Expected, stop: int) -> None:
+        """Read back what was written, against the tree's own hashes, before anything is dropped."""
+        bundles: list[bytes] = []
+        for number, leaf, _ in self._state.store.entries(expected.size, stop):
+            if number % tlog.TILE_WIDTH == 0:
+                path = directory / "tile" / "entries" / tlog.tile_path(number // tlog.TILE_WIDTH)
+                bundles = tlog.unbundle(path.read_bytes())
+            entry = bundles[number % tlog.TILE_WIDTH]
+            if tlog.leaf_hash(entry) != leaf:
+                raise Tampered("an archived bundle does not read back as written")
+            expected.apply(decode_entry(entry))
+        expected.size = stop
+
+    def _archived(self) -> Expected | None:
+        stored = self._state.store.get(ARCHIVED)
+        if stored is None or stored.body is None:
+            return None
+        try:
+            return msgspec.json.decode(stored.body, type=Expected)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise Tampered("the summary of archived entries is damaged") from None
+
+    def _verify(self, archive: str | Path | None, progress: Progress | None) -> Report:
+        self._state.catch_up()
+        state = self._state
+        verifier = Verifier(state.store, state.log, state.mac, state.tag_of, self._archived())
+        return verifier.run(self._witness, None if archive is None else Path(archive), progress)

@@ -1,0 +1,168 @@
+"""Making and opening vaults, and narrowing caps without one: the functions behind `import strongroom`."""
+
+from __future__ import annotations
+
+import os
+import secrets as randomness
+import time as clock
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from strongroom import cap, engines, model, seal
+from strongroom.audit.entry import Decision, Entry, marks
+from strongroom.audit.log import VaultMac, Witness
+from strongroom.audit.verify import VAULT
+from strongroom.cap import Token
+from strongroom.errors import Tampered, VaultFormat
+from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
+from strongroom.keys.hierarchy import tag
+from strongroom.memory import Clerk, State
+from strongroom.memory.state import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
+from strongroom.model import DEFAULT_NAMESPACES, Millis
+from strongroom.shelves import Shelves
+from strongroom.store import Effect, PutNew, Store, backend
+from strongroom.vault.owner import Vault
+
+FORMAT_VERSION = 1
+SHELF_BYTES = 256 * 1024 * 1024
+
+Location = str | os.PathLike[str]
+Clock = Callable[[], Millis]
+
+
+class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The one object in clear: which format this is, and which vault, so that its keys can be found."""
+
+    v: int
+    vault: str
+    created: Millis
+
+
+def _system_clock() -> Millis:
+    return Millis(clock.time_ns() // 1_000_000)
+
+
+def create(
+    location: Location,
+    *,
+    keys: KeySource | None = None,
+    namespaces: Iterable[str] = DEFAULT_NAMESPACES,
+    engine: str = "recency",
+    shelf_bytes: int = SHELF_BYTES,
+    witness: Witness | None = None,
+    now: Clock = _system_clock,
+) -> Vault:
+    """Make a new vault and its keys, and open it.
+
+    Without `keys`, key files are made in the user's own data directory (`STRONGROOM_KEYS` overrides it), outside the
+    vault. `namespaces` are given most sensitive first.
+    """
+    place = os.fspath(location)
+    names = tuple(map(model.namespace, namespaces))
+    vault_id = randomness.token_hex(8)
+    made, where = backend(place)
+    source = keys if keys is not None else FileKeys(default_directory(vault_id))
+    source.create()
+    ring = source.load()
+    public = cap.public_key(source.issuer())
+    secrets = VaultSecrets.new({cap.issuer_id(public): public}, os.urandom)
+    registry = NamespaceRegistry(names)
+    started = now()
+    format_record = msgspec.json.encode(VaultFormatRecord(v=FORMAT_VERSION, vault=vault_id, created=started))
+    effects: list[Effect] = [
+        PutNew(FORMAT, format_record),
+        PutNew(SECRETS, secrets.sealed(vault_id, ring, os.urandom)),
+        PutNew(NAMESPACES, seal.seal_record(registry, NAMESPACES, vault_id, secrets.record_key, os.urandom(24))),
+    ]
+    objects = marks(effects, lambda name: tag(secrets.tag_key, "object", name), lambda _: VAULT)
+    entry = Entry(v=1, time=started, op="create", decision=Decision.ALLOW, data_class="admin", objects=objects)
+    store = made.create(where, VaultMac(vault_id, secrets.tag_key), [entry.encoded()], effects, started)
+    vault = _open(store, vault_id, source, engine, shelf_bytes, witness, now)
+    vault.audit.checkpoint()
+    return vault
+
+
+def open(  # noqa: A001 - strongroom.open, as in gzip.open
+    location: Location,
+    *,
+    keys: KeySource | None = None,
+    engine: str = "recency",
+    shelf_bytes: int = SHELF_BYTES,
+    witness: Witness | None = None,
+    now: Clock = _system_clock,
+) -> Vault:
+    """Open a vault. Its keys must be there: a missing or wrong key is KeyUnavailable, and none is ever made anew."""
+    used, where = backend(os.fspath(location))
+    store = used.open(where)
+    try:
+        vault_id = _read_format(store)
+        source = keys if keys is not None else FileKeys(default_directory(vault_id))
+        return _open(store, vault_id, source, engine, shelf_bytes, witness, now)
+    except BaseException:
+        store.close()
+        raise
+
+
+def attenuate(
+    token: str,
+    *,
+    ttl: int | None = None,
+    actor: str | None = None,
+    actor_scope: str | None = None,
+    ops: Iterable[str] | None = None,
+    namespaces: Iterable[str] | None = None,
+    session: str | None = None,
+    max_k: int | None = None,
+    max_depth: int | None = None,
+    label: str | None = None,
+    delegable: bool = True,
+    now: Clock = _system_clock,
+) -> Token:
+    """Narrow a cap, offline and without the vault. What is not given stays as it was; nothing can be widened."""
+    return cap.attenuate(
+        token,
+        now=now() // 1000,
+        jti=os.urandom(16),
+        holder_seed=os.urandom(32) if delegable else None,
+        ttl=ttl,
+        actor=actor,
+        actor_scope=actor_scope,
+        ops=ops,
+        namespaces=namespaces,
+        session=session,
+        max_k=max_k,
+        max_depth=max_depth,
+        label=label,
+    )
+
+
+def _read_format(store: Store) -> str:
+    stored = store.get(FORMAT)
+    try:
+        record = msgspec.json.decode((stored and stored.body) or b"", type=VaultFormatRecord)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Tampered("this is not a vault, or its format record is damaged") from None
+    if record.v != FORMAT_VERSION:
+        raise VaultFormat(
+            f"the vault has format {record.v}; this version of strongroom knows {FORMAT_VERSION}",
+            hint="install a newer strongroom; nothing was changed",
+        )
+    return record.vault
+
+
+def _open(
+    store: Store,
+    vault_id: str,
+    source: KeySource,
+    engine: str,
+    shelf_bytes: int,
+    witness: Witness | None,
+    now: Clock,
+) -> Vault:
+    state = State(vault_id, store, source, Shelves(engines.load(engine), shelf_bytes), os.urandom)
+    store.authenticate(state.mac)
+    if witness is None:
+        directory = source.directory if isinstance(source, FileKeys) else default_directory(vault_id)
+        witness = Witness(directory / "checkpoint")
+    return Vault(Clerk(state, now), witness)

@@ -1,0 +1,98 @@
+"""Replacing keys: the root, an actor's, the issuer's. Each ends in one commit or leaves the vault as it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from strongroom import cap
+from strongroom.errors import InvalidRequest, StoreUnavailable
+from strongroom.keys import ActorKeys
+from strongroom.memory import Clerk, State
+from strongroom.memory.state import ACTORS, SECRETS
+from strongroom.model import Actor
+from strongroom.store import Effect, Lost, Swap
+
+_TRIES = 64
+
+
+def rotate_root(clerk: Clerk) -> None:
+    """Wrap every actor's keys anew in one commit, then drop the old root.
+
+    The new root is in the keyring before anything is wrapped by it, and the old one until nothing is.
+    """
+    state = clerk.state
+    ring = state.source.load().adding(os.urandom(32))
+    state.source.replace(ring)
+    state.use_ring(ring)
+
+    def rewrap() -> None:
+        secrets = state.secrets.sealed(state.vault_id, ring, os.urandom)
+        effects: list[Effect] = [Swap(SECRETS, secrets, state.secrets_version)]
+        touched: list[ActorKeys] = []
+        for keys, version in all_keys(state):
+            effects.append(Swap(state.slots.keys(keys.actor), keys.sealed(ring, os.urandom), version))
+            touched.append(keys)
+        clerk.record_owner("rotate-root", effects, keys=touched)
+
+    retrying(state, rewrap)
+    state.source.replace(ring.only_active())
+    state.use_ring(ring.only_active())
+    state.store.scrub()
+
+
+def rotate_actor(clerk: Clerk, actor: Actor) -> None:
+    """A new actor key, and a new epoch for each of its namespaces."""
+    state = clerk.state
+
+    def rotate() -> None:
+        held = state.keys_of(actor)
+        if held is None:
+            raise InvalidRequest("this actor has no keys to rotate: nothing was ever put")
+        body = held.keys.rotated(os.urandom).sealed(state.ring(), os.urandom)
+        clerk.record_owner("rotate-actor", [Swap(state.slots.keys(actor), body, held.version)], keys=[held.keys])
+
+    retrying(state, rotate)
+
+
+def rotate_issuer(clerk: Clerk) -> None:
+    """A new issuer key. First the vault knows both, then the file holds the new one, then the old is unknown."""
+    state = clerk.state
+    seed = os.urandom(32)
+    public = cap.public_key(seed)
+    name = cap.issuer_id(public)
+    retrying(state, lambda: _set_issuers(clerk, {**state.secrets.issuers, name: public}))
+    state.source.replace_issuer(seed)
+    retrying(state, lambda: _set_issuers(clerk, {name: public}))
+
+
+def _set_issuers(clerk: Clerk, issuers: dict[str, bytes]) -> None:
+    state = clerk.state
+    secrets = msgspec.structs.replace(state.secrets, issuers=issuers)
+    body = secrets.sealed(state.vault_id, state.ring(), os.urandom)
+    clerk.record_owner("rotate-issuer", [Swap(SECRETS, body, state.secrets_version)])
+
+
+def all_keys(state: State) -> Iterator[tuple[ActorKeys, int]]:
+    """The keys of every actor, with their documents' versions."""
+    state.catch_up()
+    for thing in state.objects(ACTORS):
+        locator, _, rest = thing.name.removeprefix(ACTORS).partition("/")
+        held = state.held_keys(locator) if rest == "keys" else None
+        if held is not None:
+            yield held.keys, held.version
+
+
+def retrying(state: State, change: Callable[[], object]) -> None:
+    """Carry out a change of the vault itself, starting anew whenever another process was first."""
+    for _ in range(_TRIES):
+        state.catch_up()
+        try:
+            change()
+        except Lost:
+            continue
+        state.catch_up()
+        return
+    raise StoreUnavailable("the vault is too busy: other processes kept changing it")

@@ -1,0 +1,64 @@
+"""Fixtures that most tests share: a vault in a scratch directory, its keys beside it, and a clock one can turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import strongroom
+from strongroom import FileKeys, Token, Vault
+from strongroom.model import Millis
+
+ALL_OPS = ["put", "get", "list", "snapshot", "profile", "forget", "erase"]
+NAMESPACES = ["personal", "family", "work", "travel"]
+
+
+class Clock:
+    """A clock that stands still until it is moved. Starts on 2026-05-22, a Friday."""
+
+    def __init__(self) -> None:
+        self.millis = 1_779_440_000_000
+
+    def __call__(self) -> Millis:
+        return Millis(self.millis)
+
+    def move(self, seconds: float) -> None:
+        self.millis += round(seconds * 1000)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> FileKeys:
+    return FileKeys(tmp_path / "keys")
+
+
+@pytest.fixture
+def vault(tmp_path: Path, keys: FileKeys, clock: Clock) -> Iterator[Vault]:
+    with strongroom.create(tmp_path / "vault", keys=keys, now=clock) as made:
+        yield made
+
+
+@pytest.fixture
+def reopen(tmp_path: Path, keys: FileKeys, clock: Clock) -> Iterator[Callable[[], Vault]]:
+    """Opens the same vault again, as another process would: nothing is shared but the files."""
+    opened: list[Vault] = []
+
+    def again() -> Vault:
+        opened.append(strongroom.open(tmp_path / "vault", keys=keys, now=clock))
+        return opened[-1]
+
+    yield again
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def cap(vault: Vault) -> Token:
+    """A cap for everything of local/alice."""
+    return vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)

@@ -86,29 +86,33 @@ class Shelf:
 
 
 class Shelves:
-    """All shelves in RAM, by the prefix of their objects in the store."""
+    """All shelves in RAM, by the prefix of their objects in the store.
+
+    Together they stay within `budget` bytes, but for the one in use, which is kept whatever its size.
+    """
 
     def __init__(self, engine: Engine, budget: int) -> None:
         self._engine = engine
         self._budget = budget
         self._shelves: OrderedDict[str, Shelf] = OrderedDict()
         self._loading: dict[str, threading.Lock] = {}
+        self._bytes = 0
         self._guard = threading.Lock()
 
     def shelf(self, prefix: str, read: Read, load: Callable[[], Iterable[Line]]) -> Shelf:
         """The shelf of `prefix`, loaded. Of many threads that want it, one loads and the others wait."""
         with self._guard:
-            shelf = self._shelves.get(prefix)
+            shelf = self._ready(prefix)
             if shelf is not None:
                 self._shelves.move_to_end(prefix)
-            if shelf is not None and prefix not in self._loading:
                 return shelf
             turn = self._loading.setdefault(prefix, threading.Lock())
         with turn:
             with self._guard:
-                shelf = self._shelves.get(prefix)
-                if shelf is not None and prefix not in self._loading:
+                shelf = self._ready(prefix)
+                if shelf is not None:
                     return shelf
+                self._loading[prefix] = turn
                 # Known to `changed` before the first line is read, so that no change can slip between.
                 shelf = self._shelves[prefix] = Shelf(read, self._engine.index())
             try:
@@ -116,12 +120,16 @@ class Shelves:
             except BaseException:
                 with self._guard:
                     self._shelves.pop(prefix, None)
-                raise
-            finally:
-                with self._guard:
                     self._loading.pop(prefix, None)
-            self._shrink(prefix)
+                raise
+            with self._guard:
+                self._loading.pop(prefix, None)
+                if self._shelves.get(prefix) is shelf:  # it may have been dropped meanwhile
+                    self._grown(prefix, shelf.bytes)
         return shelf
+
+    def _ready(self, prefix: str) -> Shelf | None:
+        return None if prefix in self._loading else self._shelves.get(prefix)
 
     def rank(self, shelves: Sequence[Shelf], query: str, k: int, now: Millis) -> Sequence[Ranked]:
         """Let the engine rank these shelves, and make sure that it gave back nothing but their lines."""
@@ -133,10 +141,16 @@ class Shelves:
             return ranked[:k]
 
     def changed(self, prefix: str, name: LineId, line: Line | None, *, deleted: bool) -> None:
+        """Pass a change on to the shelf that holds the line, if it is in RAM."""
         with self._guard:
             shelf = self._shelves.get(prefix)
-        if shelf is not None:
-            shelf.changed(name, line, deleted=deleted)
+        if shelf is None:
+            return
+        before = shelf.bytes
+        shelf.changed(name, line, deleted=deleted)
+        with self._guard:
+            if self._ready(prefix) is shelf:
+                self._grown(prefix, shelf.bytes - before)
 
     def holds(self, prefix: str) -> bool:
         return prefix in self._shelves
@@ -144,27 +158,35 @@ class Shelves:
     def drop(self, prefix: str) -> None:
         """Let go of every shelf below `prefix`: erased, or sealed with other keys than before."""
         with self._guard:
-            for name in [name for name in self._shelves if name.startswith(prefix)]:
-                del self._shelves[name]
+            for name in self._below(prefix):
+                self._remove(name)
 
     def below(self, prefix: str) -> list[str]:
         """The prefixes of the loaded shelves below `prefix`."""
         with self._guard:
-            return [name for name in self._shelves if name.startswith(prefix)]
+            return self._below(prefix)
 
     def usage(self) -> tuple[int, int]:
         """How many shelves are held, and about how many bytes they take."""
         with self._guard:
-            return len(self._shelves), sum(shelf.bytes for shelf in self._shelves.values())
+            return len(self._shelves), self._bytes
 
-    def _shrink(self, keep: str) -> None:
-        with self._guard:
-            total = sum(shelf.bytes for shelf in self._shelves.values())
-            for name in list(self._shelves):
-                if total <= self._budget:
-                    return
-                if name != keep and name not in self._loading:
-                    total -= self._shelves.pop(name).bytes
+    def _below(self, prefix: str) -> list[str]:
+        return [name for name in self._shelves if name.startswith(prefix)]
+
+    def _grown(self, prefix: str, size: int) -> None:
+        """Count what a shelf has grown by, and let go of the least recently used until all fit again."""
+        self._bytes += size
+        for name in list(self._shelves) if self._bytes > self._budget else ():
+            if self._bytes <= self._budget:
+                return
+            if name != prefix and name not in self._loading:
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        shelf = self._shelves.pop(name)
+        if name not in self._loading:  # what is loading has not been counted yet
+            self._bytes -= shelf.bytes
 
 
 @contextmanager

@@ -7,11 +7,13 @@ to touch what is there. Everything else that fails is KeyUnavailable. A key file
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +27,7 @@ from strongroom.errors import KeyUnavailable, Tampered
 
 _KEYRING = "root.keyring"
 _ISSUER = "issuer.key"
+_LOCK = "rotation.lock"
 _SEALED_BY = "strongroom/passphrase/v1"
 
 
@@ -84,6 +87,12 @@ class KeySource(Protocol):
     def replace_issuer(self, seed: bytes) -> None:
         """Replace the issuer seed durably and atomically, or raise KeyUnavailable."""
 
+    def rotating(self) -> AbstractContextManager[None]:
+        """Exclude every other rotation of these keys, in any process, while the context lasts.
+
+        Two at once could each drop the key that the other has just wrapped everything with.
+        """
+
 
 class _KeyringFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     v: int
@@ -135,6 +144,18 @@ class FileKeys:
 
     def replace_issuer(self, seed: bytes) -> None:
         _write_secret(self.directory / _ISSUER, self._pack(_b64(seed).encode()), new=False)
+
+    @contextmanager
+    def rotating(self) -> Iterator[None]:
+        try:
+            lock = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unwritable(self.directory / _LOCK, error) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
 
     def _pack(self, data: bytes) -> bytes:
         return data + b"\n"
@@ -222,6 +243,9 @@ class EnvironmentKeys:
         return self._key(self.ISSUER)
 
     def replace_issuer(self, seed: bytes) -> None:  # noqa: ARG002 - the seam's signature
+        raise KeyUnavailable("keys in the environment cannot be rotated from here")
+
+    def rotating(self) -> AbstractContextManager[None]:
         raise KeyUnavailable("keys in the environment cannot be rotated from here")
 
     def _key(self, name: str) -> bytes:

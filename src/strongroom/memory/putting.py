@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from strongroom import model, seal
-from strongroom.errors import InvalidRequest, LineConflict, StoreUnavailable, TooMany
+from strongroom.errors import BodyTooLarge, InvalidRequest, LineConflict, StoreUnavailable, TooMany
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.clerk import Clerk
@@ -70,6 +70,10 @@ def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], source: str) -
         if earlier is not draft and not _same(earlier.line, draft):
             raise LineConflict("the batch gives one id to two different lines")
         ordered.append(draft)
+    if sum(len(draft.line.text.encode()) for draft in ordered) > model.BATCH_BYTES:
+        raise BodyTooLarge(
+            f"the texts of a batch are at most {model.BATCH_BYTES} bytes in all", hint="send several batches"
+        )
     return ordered
 
 

@@ -51,6 +51,7 @@ CLOCK_LEEWAY = 30_000
 """How far, in ms, a commit's time may lie before the log's latest entry."""
 
 _FILE = "vault.db"
+_MAGIC = b"SQLite format 3\0"
 _BUSY_SECONDS = 10.0
 
 _SCHEMA = """
@@ -145,6 +146,9 @@ class SqliteStore:
         directory = Path(location)
         if not (directory / _FILE).is_file():
             raise VaultMissing(f"there is no vault in {directory}", hint="strongroom.create(path) makes one")
+        with (directory / _FILE).open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:  # SQLite would turn an empty file into a database
+                raise Tampered(f"{directory / _FILE} is not a vault's database", hint="restore a backup")
         store = cls(directory)
         store.head()
         return store

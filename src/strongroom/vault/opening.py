@@ -14,14 +14,14 @@ from strongroom.audit.entry import Decision, Entry, marks
 from strongroom.audit.log import VaultMac, Witness
 from strongroom.audit.verify import VAULT
 from strongroom.cap import Token
-from strongroom.errors import Tampered, VaultFormat
+from strongroom.errors import Tampered, VaultExists, VaultFormat, VaultMissing
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
 from strongroom.keys.hierarchy import tag
 from strongroom.memory import Clerk, State
 from strongroom.memory.state import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
 from strongroom.model import DEFAULT_NAMESPACES, Millis
 from strongroom.shelves import Shelves
-from strongroom.store import Effect, PutNew, Store, backend
+from strongroom.store import Backend, Effect, PutNew, Store, backend
 from strongroom.vault.owner import Vault
 
 FORMAT_VERSION = 1
@@ -62,6 +62,8 @@ def create(
     names = tuple(map(model.namespace, namespaces))
     vault_id = randomness.token_hex(8)
     made, where = backend(place)
+    ranking = engines.load(engine)
+    _check_absent(made, where)
     source = keys if keys is not None else FileKeys(default_directory(vault_id))
     source.create()
     ring = source.load()
@@ -78,7 +80,7 @@ def create(
     objects = marks(effects, lambda name: tag(secrets.tag_key, "object", name), lambda _: VAULT)
     entry = Entry(v=1, time=started, op="create", decision=Decision.ALLOW, data_class="admin", objects=objects)
     store = made.create(where, VaultMac(vault_id, secrets.tag_key), [entry.encoded()], effects, started)
-    vault = _open(store, vault_id, source, engine, shelf_bytes, witness, now)
+    vault = _open(store, vault_id, source, ranking, shelf_bytes, witness, now)
     vault.audit.checkpoint()
     return vault
 
@@ -94,11 +96,12 @@ def open(  # noqa: A001 - strongroom.open, as in gzip.open
 ) -> Vault:
     """Open a vault. Its keys must be there: a missing or wrong key is KeyUnavailable, and none is ever made anew."""
     used, where = backend(os.fspath(location))
+    ranking = engines.load(engine)
     store = used.open(where)
     try:
         vault_id = _read_format(store)
         source = keys if keys is not None else FileKeys(default_directory(vault_id))
-        return _open(store, vault_id, source, engine, shelf_bytes, witness, now)
+        return _open(store, vault_id, source, ranking, shelf_bytes, witness, now)
     except BaseException:
         store.close()
         raise
@@ -137,6 +140,15 @@ def attenuate(
     )
 
 
+def _check_absent(made: Backend, where: str) -> None:
+    """Refuse to make a vault over another before any key is made for it."""
+    try:
+        made.open(where).close()
+    except VaultMissing:
+        return
+    raise VaultExists(f"{where} already holds a vault", hint="open it, or name another place")
+
+
 def _read_format(store: Store) -> str:
     stored = store.get(FORMAT)
     try:
@@ -155,12 +167,12 @@ def _open(
     store: Store,
     vault_id: str,
     source: KeySource,
-    engine: str,
+    engine: engines.Engine,
     shelf_bytes: int,
     witness: Witness | None,
     now: Clock,
 ) -> Vault:
-    state = State(vault_id, store, source, Shelves(engines.load(engine), shelf_bytes), os.urandom)
+    state = State(vault_id, store, source, Shelves(engine, shelf_bytes), os.urandom)
     store.authenticate(state.mac)
     if witness is None:
         directory = source.directory if isinstance(source, FileKeys) else default_directory(vault_id)

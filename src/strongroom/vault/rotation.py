@@ -9,7 +9,7 @@ import msgspec
 
 from strongroom import cap
 from strongroom.errors import InvalidRequest, StoreUnavailable
-from strongroom.keys import ActorKeys
+from strongroom.keys import ActorKeys, Keyring
 from strongroom.memory import Clerk, State
 from strongroom.memory.state import ACTORS, SECRETS
 from strongroom.model import Actor
@@ -24,23 +24,25 @@ def rotate_root(clerk: Clerk) -> None:
     The new root is in the keyring before anything is wrapped by it, and the old one until nothing is.
     """
     state = clerk.state
-    ring = state.source.load().adding(os.urandom(32))
-    state.source.replace(ring)
-    state.use_ring(ring)
-
-    def rewrap() -> None:
-        secrets = state.secrets.sealed(state.vault_id, ring, os.urandom)
-        effects: list[Effect] = [Swap(SECRETS, secrets, state.secrets_version)]
-        touched: list[ActorKeys] = []
-        for keys, version in all_keys(state):
-            effects.append(Swap(state.slots.keys(keys.actor), keys.sealed(ring, os.urandom), version))
-            touched.append(keys)
-        clerk.record_owner("rotate-root", effects, keys=touched)
-
-    retrying(state, rewrap)
-    state.source.replace(ring.only_active())
-    state.use_ring(ring.only_active())
+    with state.source.rotating():
+        ring = state.source.load().adding(os.urandom(32))
+        state.source.replace(ring)
+        state.use_ring(ring)
+        retrying(state, lambda: _rewrap(clerk, ring))
+        state.source.replace(ring.only_active())
+        state.use_ring(ring.only_active())
     state.store.scrub()
+
+
+def _rewrap(clerk: Clerk, ring: Keyring) -> None:
+    state = clerk.state
+    secrets = state.secrets.sealed(state.vault_id, ring, os.urandom)
+    effects: list[Effect] = [Swap(SECRETS, secrets, state.secrets_version)]
+    touched: list[ActorKeys] = []
+    for keys, version in all_keys(state):
+        effects.append(Swap(state.slots.keys(keys.actor), keys.sealed(ring, os.urandom), version))
+        touched.append(keys)
+    clerk.record_owner("rotate-root", effects, keys=touched)
 
 
 def rotate_actor(clerk: Clerk, actor: Actor) -> None:
@@ -63,9 +65,10 @@ def rotate_issuer(clerk: Clerk) -> None:
     seed = os.urandom(32)
     public = cap.public_key(seed)
     name = cap.issuer_id(public)
-    retrying(state, lambda: _set_issuers(clerk, {**state.secrets.issuers, name: public}))
-    state.source.replace_issuer(seed)
-    retrying(state, lambda: _set_issuers(clerk, {name: public}))
+    with state.source.rotating():
+        retrying(state, lambda: _set_issuers(clerk, {**state.secrets.issuers, name: public}))
+        state.source.replace_issuer(seed)
+        retrying(state, lambda: _set_issuers(clerk, {name: public}))
 
 
 def _set_issuers(clerk: Clerk, issuers: dict[str, bytes]) -> None:

@@ -1,0 +1,366 @@
+"""A store in memory for tests: as strict as the contract allows, and able to fail when told to.
+
+Strict: a wrong type, a malformed name, a write outside the log, a commit whose outcome would depend on the order of
+its effects, and use before `authenticate` or after `close` all raise, also where another store would let it pass.
+
+Failing: `Faults` makes the n-th call of a method fail before it does anything, or after all that it did is durable.
+What was committed lives in a `Disk`, which outlives the store, so a test can close it and open it again.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from strongroom import tlog
+from strongroom.errors import (
+    AuditUnavailable,
+    ClockBehind,
+    StoreUnavailable,
+    StrongroomError,
+    VaultExists,
+    VaultMissing,
+)
+from strongroom.store import (
+    Commit,
+    Delete,
+    Effect,
+    Expect,
+    Head,
+    HeadMac,
+    Lost,
+    Object,
+    Purge,
+    PutNew,
+    Swap,
+    Version,
+    check_derived,
+    check_effects,
+)
+
+CLOCK_LEEWAY = 30_000
+"""How far, in ms, a commit's time may lie before the log's latest entry."""
+
+_NAME = re.compile(r"[A-Za-z0-9._@+-]+(/[A-Za-z0-9._@+-]+)*")
+_WRITES = {"create", "commit", "put_if_absent", "compare_and_swap", "delete", "archive"}
+
+
+@dataclass
+class Disk:
+    """What outlives a store: objects, log and head. `busy` makes `scrub` answer that it has to wait."""
+
+    objects: dict[str, tuple[Version, bytes | None]] = field(default_factory=dict)
+    entries: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    head: Head = Head(0, b"", 0, b"")
+    version: Version = 0
+    busy: bool = False
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+@dataclass
+class _Fault:
+    method: str
+    nth: int
+    after: bool
+    error: type[StrongroomError]
+
+
+class Faults:
+    """Which calls are to fail. May be shared by several stores; calls of one method are counted together."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self._planned: list[_Fault] = []
+        self._down: dict[str, type[StrongroomError]] = {}
+        self._guard = threading.Lock()
+
+    def before(self, method: str, nth: int = 1, error: type[StrongroomError] | None = None) -> None:
+        """The n-th call from now on fails and does nothing."""
+        self._plan(method, nth, error, after=False)
+
+    def after(self, method: str, nth: int = 1, error: type[StrongroomError] | None = None) -> None:
+        """The n-th call from now on does its work, durably, and fails all the same."""
+        self._plan(method, nth, error, after=True)
+
+    def down(self, method: str, error: type[StrongroomError] | None = None) -> None:
+        """Every call fails and does nothing, until `clear`."""
+        self._down[_known(method)] = error or _usual(method)
+
+    def clear(self) -> None:
+        """Let everything work again."""
+        with self._guard:
+            self._planned.clear()
+            self._down.clear()
+
+    def _plan(self, method: str, nth: int, error: type[StrongroomError] | None, *, after: bool) -> None:
+        with self._guard:
+            place = self.calls[_known(method)] + nth
+            self._planned.append(_Fault(method, place, after, error or _usual(method)))
+
+    @contextmanager
+    def around(self, method: str) -> Iterator[None]:
+        """Count a call, and fail before or after what it does if that was planned."""
+        with self._guard:
+            self.calls[method] += 1
+            number = self.calls[method]
+            due = [fault for fault in self._planned if (fault.method, fault.nth) == (method, number)]
+            down = self._down.get(method)
+        if down is not None:
+            raise down("the store was told to be down")
+        for fault in due:
+            if not fault.after:
+                raise fault.error("the store was told to fail before this call")
+        yield
+        for fault in due:
+            if fault.after:
+                raise fault.error("the store was told to fail after this call")
+
+
+def _known(method: str) -> str:
+    if method not in _WRITES and not callable(getattr(FakeStore, method, None)):
+        raise ValueError(f"a store has no method {method}")
+    return method
+
+
+def _usual(method: str) -> type[StrongroomError]:
+    return AuditUnavailable if method in _WRITES else StoreUnavailable
+
+
+class FakeStores:
+    """A backend whose locations are names in memory."""
+
+    def __init__(self, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.disks: dict[str, Disk] = {}
+        self._guard = threading.Lock()
+
+    def create(
+        self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
+    ) -> FakeStore:
+        _check(location, str, "a location")
+        with self.faults.around("create"):
+            disk = Disk()
+            disk.head = Head(0, b"", 0, mac.sign(0, b"", 0))
+            draft = FakeStore(disk, Faults())
+            draft.authenticate(mac)
+            draft.commit(entries, effects, time)
+            with self._guard:
+                if self.disks.setdefault(location, disk) is not disk:
+                    raise VaultExists(f"{location} already holds a vault")
+        store = self.open(location)
+        store.authenticate(mac)
+        return store
+
+    def open(self, location: str) -> FakeStore:
+        _check(location, str, "a location")
+        with self.faults.around("open"):
+            if location not in self.disks:
+                raise VaultMissing(f"there is no vault in {location}")
+            return FakeStore(self.disks[location], self.faults)
+
+
+class FakeStore:
+    """A `Store` on a `Disk` in memory."""
+
+    def __init__(self, disk: Disk, faults: Faults) -> None:
+        self.disk = disk
+        self.faults = faults
+        self._mac: HeadMac | None = None
+        self._closed = False
+
+    @classmethod
+    def open(cls, disk: Disk) -> FakeStore:
+        """A store on what another one left, without faults."""
+        return cls(disk, Faults())
+
+    @contextmanager
+    def _call(self, method: str) -> Iterator[Disk]:
+        if self._closed:
+            raise StoreUnavailable("the store is closed", hint="open it again")
+        with self.disk.lock, self.faults.around(method):
+            yield self.disk
+
+    # Objects.
+
+    def get(self, name: str) -> Object | None:
+        _check_name(name)
+        with self._call("get") as disk:
+            found = disk.objects.get(name)
+            return None if found is None else Object(name, *found)
+
+    def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
+        _check(prefix, str, "a prefix")
+        _check(after, str, "a name")
+        _check_count(limit)
+        with self._call("list") as disk:
+            names = sorted(name for name in disk.objects if name.startswith(prefix) and name > after)
+            return [Object(name, *disk.objects[name]) for name in names[:limit]]
+
+    def put_if_absent(self, name: str, body: bytes) -> Version:
+        return self._derived("put_if_absent", PutNew(name, body))
+
+    def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
+        return self._derived("compare_and_swap", Swap(name, body, version))
+
+    def delete(self, name: str, version: Version) -> Version:
+        return self._derived("delete", Delete(name, version))
+
+    def version(self) -> Version:
+        with self._call("version") as disk:
+            return disk.version
+
+    def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
+        _check(after, int, "a version")
+        _check_count(limit)
+        with self._call("changes") as disk:
+            newer = sorted((version, name) for name, (version, _) in disk.objects.items() if version > after)
+            return [
+                Object(name, version, None if disk.objects[name][1] is None else b"") for version, name in newer[:limit]
+            ]
+
+    # The ledger.
+
+    def authenticate(self, mac: HeadMac) -> None:
+        with self._call("authenticate") as disk:
+            mac.check(disk.head)
+            self._mac = mac
+
+    def commit(
+        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+    ) -> Commit:
+        _check(time, int, "a time")
+        for entry in entries:
+            _check(entry, bytes, "an entry")
+        _check_commit(entries, effects)
+        with self._call("commit") as disk:
+            mac = self._writable()
+            mac.check(disk.head)
+            if time < disk.head.time - CLOCK_LEEWAY and not accept_clock:
+                raise ClockBehind("this machine's clock is far behind the log's latest entry")
+            _check_conditions(disk, effects)
+            first = disk.head.size
+            _apply(disk, effects)
+            _append(disk, mac, entries, time if accept_clock else max(disk.head.time, time))
+            return Commit(first, disk.version)
+
+    def head(self) -> Head:
+        with self._call("head") as disk:
+            return disk.head
+
+    def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
+        _check(start, int, "an index")
+        _check(stop, int, "an index")
+        with self._call("entries") as disk:
+            numbers = range(max(start, 0), min(stop, len(disk.entries)))
+            return iter([(number, *disk.entries[number]) for number in numbers])
+
+    def archive(self, stop: int) -> None:
+        _check(stop, int, "an index")
+        with self._call("archive") as disk:
+            self._writable()
+            disk.entries[:stop] = [(leaf, None) for leaf, _ in disk.entries[:stop]]
+
+    def scrub(self) -> bool:
+        with self._call("scrub") as disk:
+            return not disk.busy
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _writable(self) -> HeadMac:
+        if self._mac is None:
+            raise AuditUnavailable("the vault's keys are not open, so nothing can be logged")
+        return self._mac
+
+    def _derived(self, method: str, effect: PutNew | Swap | Delete) -> Version:
+        _check_effect(effect)
+        check_derived(effect.name)
+        with self._call(method) as disk:
+            self._writable().check(disk.head)
+            _check_conditions(disk, [effect])
+            _apply(disk, [effect])
+            return disk.version
+
+
+# What is refused.
+
+
+def _check(value: object, kind: type, what: str) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{what} must be {kind.__name__}, not {type(value).__name__}")
+
+
+def _check_name(name: str) -> None:
+    _check(name, str, "a name")
+    if not _NAME.fullmatch(name):
+        raise ValueError("a name is segments of A-Z a-z 0-9 . _ @ + - joined by /")
+
+
+def _check_count(limit: int) -> None:
+    _check(limit, int, "a limit")
+    if limit < 1:
+        raise ValueError("a limit is at least 1")
+
+
+def _check_commit(entries: Sequence[bytes], effects: Sequence[Effect]) -> None:
+    for effect in effects:
+        _check_effect(effect)
+    check_effects(effects)
+    changed = [effect.name for effect in effects if isinstance(effect, PutNew | Swap | Delete)]
+    purged = tuple(effect.prefix for effect in effects if isinstance(effect, Purge))
+    if any(name.startswith(purged) for name in changed):
+        raise ValueError("a purge and a change of the same object depend on their order")
+    if purged and not changed:
+        raise ValueError("a purge must be announced by a change, or no follower would see it")
+    if not entries:
+        for name in [*changed, *purged]:
+            check_derived(name)
+
+
+def _check_effect(effect: Effect) -> None:
+    if isinstance(effect, Purge):
+        _check(effect.prefix, str, "a prefix")
+        if not effect.prefix.endswith("/"):
+            raise ValueError("a purge ends at a segment's border")
+        return
+    _check_name(effect.name)
+    if isinstance(effect, PutNew | Swap):
+        _check(effect.body, bytes, "a body")
+    if isinstance(effect, Swap | Delete | Expect):
+        _check(effect.version, int, "a version")
+
+
+# What is done, once nothing can be refused any more.
+
+
+def _check_conditions(disk: Disk, effects: Sequence[Effect]) -> None:
+    for effect in effects:
+        if isinstance(effect, Purge):
+            continue
+        version, body = disk.objects.get(effect.name, (0, None))
+        wanted = 0 if isinstance(effect, PutNew) else effect.version
+        if version != wanted or (isinstance(effect, Swap | Delete) and body is None):
+            raise Lost(effect.name)
+
+
+def _apply(disk: Disk, effects: Sequence[Effect]) -> None:
+    for effect in effects:
+        if isinstance(effect, Purge):
+            for name in [name for name in disk.objects if name.startswith(effect.prefix)]:
+                del disk.objects[name]
+        elif not isinstance(effect, Expect):
+            disk.version += 1
+            disk.objects[effect.name] = (disk.version, None if isinstance(effect, Delete) else effect.body)
+
+
+def _append(disk: Disk, mac: HeadMac, entries: Sequence[bytes], time: int) -> None:
+    edge = tlog.Range.of(disk.head.size, disk.head.peaks)
+    for entry in entries:
+        leaf = tlog.leaf_hash(entry)
+        disk.entries.append((leaf, entry))
+        edge.append(leaf)
+    disk.head = Head(edge.size, edge.packed(), time, mac.sign(edge.size, edge.packed(), time))

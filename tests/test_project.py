@@ -1,0 +1,118 @@
+"""The project itself: what the core imports, what it depends on, which names are public."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import strongroom
+
+ROOT = Path(__file__).parent.parent
+CORE = {"apsw", "cryptography", "msgspec", "platformdirs", "ulid"}
+UNDERNEATH = {"_cffi_backend", "_openssl", "cffi", "typing_extensions"}
+"""What the core's own libraries bring along."""
+
+FORBIDDEN = {
+    "aiohttp",
+    "anthropic",
+    "fastapi",
+    "flask",
+    "httpx",
+    "langchain",
+    "litellm",
+    "mcp",
+    "openai",
+    "requests",
+    "starlette",
+    "torch",
+    "transformers",
+    "uvicorn",
+}
+
+IMPORT_ALL = """
+import importlib, json, pkgutil, sys
+before = set(sys.modules)
+import strongroom
+for found in pkgutil.walk_packages(strongroom.__path__, "strongroom."):
+    if not found.name.endswith(".conformance"):  # for tests of stores; it needs pytest
+        importlib.import_module(found.name)
+tops = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(json.dumps(sorted(tops - set(sys.stdlib_module_names))))
+"""
+
+
+def _imported() -> set[str]:
+    done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.requirement("seed-no-llm", "project-light")
+def test_importing_every_module_loads_the_core_libraries_and_nothing_else() -> None:
+    loaded = _imported()
+    assert CORE <= loaded, "the probe must see the libraries that are there"
+    assert loaded - CORE - UNDERNEATH - {"strongroom", "sitecustomize"} == set()
+    assert not loaded & FORBIDDEN
+
+
+@pytest.mark.requirement("project-light")
+def test_the_core_depends_on_the_five_named_libraries() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {requirement.split(">")[0].strip() for requirement in project["dependencies"]}
+    assert names == {"apsw", "cryptography", "msgspec", "platformdirs", "python-ulid"}
+
+
+@pytest.mark.requirement("project-hermes")
+def test_the_check_beside_hermes_pins_what_hermes_pins() -> None:
+    script = (ROOT / "scripts" / "beside_hermes.py").read_text()
+    for pin in ('"hermes-agent": "0.19.0"', '"cryptography": "46.0.7"', '"rich": "14.3.3"'):
+        assert pin in script
+    makefile = (ROOT / "Makefile").read_text()
+    check = makefile.split("\ncheck:")[1].split("\n\n")[0]
+    assert "scripts/beside_hermes.py" in check
+    assert '"hermes-agent==0.19.0"' in makefile
+
+
+@pytest.mark.requirement("project-public")
+def test_the_public_names_are_these() -> None:
+    assert sorted(strongroom.__all__) == [
+        "EnvironmentKeys",
+        "FileKeys",
+        "KeySource",
+        "Memory",
+        "NewLine",
+        "PassphraseKeys",
+        "Token",
+        "Vault",
+        "actor_path",
+        "attenuate",
+        "create",
+        "errors",
+        "open",
+    ]
+    assert all(hasattr(strongroom, name) for name in strongroom.__all__)
+
+
+@pytest.mark.requirement("gate-no-actor")
+def test_no_method_of_memory_takes_an_actor() -> None:
+    verbs = {name for name in vars(strongroom.Memory) if not name.startswith("_")}
+    assert verbs == {"erase", "forget", "get", "list", "profile", "put", "put_many", "set_profile", "snapshot"}
+    for name in verbs:
+        method = vars(strongroom.Memory)[name]
+        assert (
+            "actor"
+            not in method.__code__.co_varnames[: method.__code__.co_argcount + method.__code__.co_kwonlyargcount]
+        )
+    assert "actor" not in strongroom.NewLine.__struct_fields__
+
+
+def test_no_tracked_file_names_an_index_or_this_machine() -> None:
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, tracked.split("\0")):
+        text = (ROOT / name).read_text(errors="replace") if (ROOT / name).is_file() else ""
+        for word in ("index" + "-url", "/sim" + "ple/", "find" + "-links"):
+            assert word not in text, f"{name}: {word}"

@@ -26,7 +26,8 @@ _OVERHEAD = 600
 class Shelf:
     """The lines of one namespace of one actor. `lock` is held while they are read or changed."""
 
-    def __init__(self, read: Read, index: Index) -> None:
+    def __init__(self, birth: bytes, read: Read, index: Index) -> None:
+        self.birth = birth
         self.lock = threading.Lock()
         self.lines: dict[LineId, Line] = {}
         self.bytes = 0
@@ -99,22 +100,25 @@ class Shelves:
         self._bytes = 0
         self._guard = threading.Lock()
 
-    def shelf(self, prefix: str, read: Read, load: Callable[[], Iterable[Line]]) -> Shelf:
-        """The shelf of `prefix`, loaded. Of many threads that want it, one loads and the others wait."""
+    def shelf(self, prefix: str, birth: bytes, read: Read, load: Callable[[], Iterable[Line]]) -> Shelf:
+        """The shelf of `prefix`, loaded. Of many threads that want it, one loads and the others wait.
+
+        `birth` tells its keys apart from those of a namespace that was erased and made anew under the same prefix.
+        """
         with self._guard:
-            shelf = self._ready(prefix)
+            shelf = self._ready(prefix, birth)
             if shelf is not None:
                 self._shelves.move_to_end(prefix)
                 return shelf
             turn = self._loading.setdefault(prefix, threading.Lock())
         with turn:
             with self._guard:
-                shelf = self._ready(prefix)
+                shelf = self._ready(prefix, birth)
                 if shelf is not None:
                     return shelf
                 self._loading[prefix] = turn
                 # Known to `changed` before the first line is read, so that no change can slip between.
-                shelf = self._shelves[prefix] = Shelf(read, self._engine.index())
+                shelf = self._shelves[prefix] = Shelf(birth, read, self._engine.index())
             try:
                 shelf.load(load())
             except BaseException:
@@ -128,8 +132,12 @@ class Shelves:
                     self._grown(prefix, shelf.bytes)
         return shelf
 
-    def _ready(self, prefix: str) -> Shelf | None:
-        return None if prefix in self._loading else self._shelves.get(prefix)
+    def _ready(self, prefix: str, birth: bytes) -> Shelf | None:
+        shelf = None if prefix in self._loading else self._shelves.get(prefix)
+        if shelf is not None and shelf.birth != birth:
+            self._remove(prefix)
+            return None
+        return shelf
 
     def rank(self, shelves: Sequence[Shelf], query: str, k: int, now: Millis) -> Sequence[Ranked]:
         """Let the engine rank these shelves, and make sure that it gave back nothing but their lines."""
@@ -149,7 +157,7 @@ class Shelves:
         before = shelf.bytes
         shelf.changed(name, line, deleted=deleted)
         with self._guard:
-            if self._ready(prefix) is shelf:
+            if self._shelves.get(prefix) is shelf and prefix not in self._loading:
                 self._grown(prefix, shelf.bytes - before)
 
     def holds(self, prefix: str) -> bool:
@@ -161,10 +169,10 @@ class Shelves:
             for name in self._below(prefix):
                 self._remove(name)
 
-    def below(self, prefix: str) -> list[str]:
-        """The prefixes of the loaded shelves below `prefix`."""
+    def below(self, prefix: str) -> dict[str, bytes]:
+        """The shelves in RAM below `prefix`, each with its birth."""
         with self._guard:
-            return self._below(prefix)
+            return {name: self._shelves[name].birth for name in self._below(prefix)}
 
     def usage(self) -> tuple[int, int]:
         """How many shelves are held, and about how many bytes they take."""

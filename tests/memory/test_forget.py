@@ -246,3 +246,28 @@ def test_erasing_an_actor_that_never_put_voids_its_caps(vault: Vault, cap: Token
     with pytest.raises(errors.CapRevoked):
         vault.memory(cap).put("x", namespace="work")
     assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("erase-scope", "store-changes")
+def test_a_namespace_erased_and_used_again_between_two_looks_shows_nothing_old(
+    vault: Vault, cap: Token, filled: dict[str, str], reopen: Callable[[], Vault]
+) -> None:
+    other = reopen()
+    assert len(_texts(other, cap)) == 6
+    vault.memory(cap).erase(["work"])
+    vault.memory(cap).put("anew", namespace="work")
+    assert _texts(other, cap) == {"line 3", "line 4", "line 5", "anew"}
+
+
+@pytest.mark.requirement("erase-void", "store-changes")
+def test_an_actor_erased_and_back_between_two_looks_shows_nothing_old(
+    vault: Vault, cap: Token, filled: dict[str, str], reopen: Callable[[], Vault]
+) -> None:
+    other = reopen()
+    assert len(_texts(other, cap)) == 6
+    vault.erase("local/alice")
+    fresh = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=NAMESPACES)
+    vault.memory(fresh).put("anew", namespace="work")
+    assert _texts(other, fresh) == {"anew"}
+    with pytest.raises(errors.CapRevoked):
+        other.memory(cap).get("line")

@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import hmac
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
 from typing import TypeVar
 
 import msgspec
@@ -23,6 +25,8 @@ Random = Callable[[int], bytes]
 T = TypeVar("T")
 _LOCATOR_SIZE = 16
 _TAG_SIZE = 16
+_LOCATORS_HELD = 4096
+_TAGS_HELD = 256
 
 
 class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,20 +65,17 @@ class _Wrapped(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     sealed: bytes
 
 
-@dataclass(frozen=True, slots=True)
 class Slots:
     """Names of things in the store. Locators are keyed, so the names say nothing to who lacks the name key."""
 
-    name_key: bytes
+    def __init__(self, name_key: bytes) -> None:
+        self._name_key = name_key
+        # One request asks for the same few locators many times over.
+        self.actor = lru_cache(_LOCATORS_HELD)(self._actor)
+        self.namespace = lru_cache(_LOCATORS_HELD)(self._namespace)
 
     def __repr__(self) -> str:
         return "<slots redacted>"
-
-    def actor(self, actor: Actor) -> str:
-        return self._locator(context("actor", actor))
-
-    def namespace(self, actor: Actor, namespace: Namespace) -> str:
-        return self._locator(context("namespace", actor, namespace))
 
     def keys(self, actor: Actor) -> str:
         return f"actors/{self.actor(actor)}/keys"
@@ -83,8 +84,14 @@ class Slots:
         """The prefix below which one namespace of one actor keeps everything."""
         return f"actors/{self.actor(actor)}/memory/{self.namespace(actor, namespace)}/"
 
+    def _actor(self, actor: Actor) -> str:
+        return self._locator(context("actor", actor))
+
+    def _namespace(self, actor: Actor, namespace: Namespace) -> str:
+        return self._locator(context("namespace", actor, namespace))
+
     def _locator(self, what: bytes) -> str:
-        return hmac.digest(self.name_key, what, "sha256")[:_LOCATOR_SIZE].hex()
+        return hmac.digest(self._name_key, what, "sha256")[:_LOCATOR_SIZE].hex()
 
 
 class _Epoch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -114,6 +121,7 @@ class ActorKeys:
     actor_key: bytes
     tag_key: bytes
     namespaces: Mapping[str, Mapping[int, bytes]]
+    _tags: dict[tuple[str, ...], str] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         return "<actor keys redacted>"
@@ -185,9 +193,28 @@ class ActorKeys:
         epoch = max(self.namespaces[locator])
         return epoch, self.namespaces[locator][epoch]
 
-    def tag(self, *what: str) -> str:
-        """An audit tag: with this key destroyed, nobody can say whose entry it marks."""
-        return tag(self.tag_key, *what)
+    def birth(self, locator: str) -> bytes | None:
+        """A digest of a namespace's first key: the same through every rotation, another after an erasure."""
+        epochs = self.namespaces.get(locator)
+        return None if not epochs else sha256(epochs[min(epochs)]).digest()
+
+    def actor_tag(self) -> str:
+        """The audit tag of the actor: with this key destroyed, nobody can say whose entry it marks."""
+        return self._kept("actor")
+
+    def namespace_tag(self, locator: str) -> str:
+        return self._kept("namespace", locator)
+
+    def object_tag(self, name: str) -> str:
+        return tag(self.tag_key, "object", name)
+
+    def _kept(self, *what: str) -> str:
+        found = self._tags.get(what)
+        if found is None:
+            if len(self._tags) >= _TAGS_HELD:  # a holder may ask for any number of names
+                self._tags.clear()
+            found = self._tags[what] = tag(self.tag_key, *what)
+        return found
 
     def _having(self, namespaces: Mapping[str, Mapping[int, bytes]]) -> ActorKeys:
         return ActorKeys(self.vault_id, self.actor, self.epoch, self.actor_key, self.tag_key, namespaces)

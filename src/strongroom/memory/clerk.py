@@ -101,8 +101,8 @@ class Clerk:
             decision=Decision.ALLOW,
             data_class="memory",
             request=request,
-            actor="" if keys is None else keys.tag("actor"),
-            namespaces=() if keys is None else tuple(keys.tag("namespace", locator) for locator in locators),
+            actor="" if keys is None else keys.actor_tag(),
+            namespaces=() if keys is None else tuple(keys.namespace_tag(locator) for locator in locators),
             links=grant.links,
             holder=grant.holder,
             count=len(lines) if count is None else count,
@@ -143,7 +143,7 @@ class Clerk:
         for one in keys:
             own = [effect for effect in effects if _name(effect) == self.state.slots.keys(one.actor)]
             marked = self._marks(own, one)
-            entries.append(msgspec.structs.replace(entry, actor=one.tag("actor"), objects=marked, links=()))
+            entries.append(msgspec.structs.replace(entry, actor=one.actor_tag(), objects=marked, links=()))
         return self.state.log.append(entries, effects, accept_clock=accept_clock)
 
     def _marks(self, effects: Sequence[Effect], keys: ActorKeys | None) -> tuple[Mark, ...]:
@@ -153,7 +153,7 @@ class Clerk:
         keys = self._keys_if_sound(error.actor)
         locators: list[str] = []
         if keys is not None:
-            locators = sorted(self.state.slots.namespace(keys.actor, name) for name in ask.namespaces)  # type: ignore[arg-type]
+            locators = sorted(self.state.slots.namespace(keys.actor, name) for name in ask.namespaces)
         entry = Entry(
             v=1,
             time=now,
@@ -162,8 +162,8 @@ class Clerk:
             reason=error.reason,
             data_class=ask.data_class,
             request=request,
-            actor="" if keys is None else keys.tag("actor"),
-            namespaces=() if keys is None else tuple(keys.tag("namespace", locator) for locator in locators[:64]),
+            actor="" if keys is None else keys.actor_tag(),
+            namespaces=() if keys is None else tuple(keys.namespace_tag(locator) for locator in locators[:64]),
             links=tuple(map(LinkId, error.links)),
             holder=error.holder,
         )
@@ -182,7 +182,7 @@ class Clerk:
     def _tagger(self, keys: ActorKeys | None) -> Callable[[str], str]:
         def tag(name: str) -> str:
             if name.startswith(ACTORS) and keys is not None:
-                return keys.tag("object", name)
+                return keys.object_tag(name)
             return self.state.vault_tag(name)
 
         return tag
@@ -192,7 +192,7 @@ class Clerk:
             if not name.startswith(ACTORS) or keys is None:
                 return VAULT
             parts = name.split("/")
-            return "" if parts[2] == "keys" else keys.tag("namespace", parts[3])
+            return "" if parts[2] == "keys" else keys.namespace_tag(parts[3])
 
         return shelf
 

@@ -35,6 +35,7 @@ ARCHIVED = "vault/archived"
 ACTORS = "actors/"
 
 _ACTORS_HELD = 10_000
+_PAGE = 1000
 
 T = TypeVar("T")
 
@@ -97,10 +98,13 @@ class State:
         if self.store.version() == self._seen:
             return
         with self._guard:
-            while page := self.store.changes(self._seen):
+            while True:
+                page = self.store.changes(self._seen, _PAGE)
                 for change in page:
                     self._apply(change)
-                self._seen = page[-1].version
+                    self._seen = change.version
+                if len(page) < _PAGE:
+                    return
 
     def _apply(self, change: Object) -> None:
         name = change.name
@@ -129,19 +133,19 @@ class State:
     def _apply_standing(self, name: str) -> None:
         locator = name.removeprefix(STANDING)
         self.standing.not_before[locator] = self.record(name, NotBefore).not_before
-        held = self.store.get(f"{ACTORS}{locator}/keys")
-        if held is None:  # erased: nothing of this actor may stay in memory
-            self._actors.pop(locator, None)
-            self.shelves.drop(f"{ACTORS}{locator}/")
+        self._actors.pop(locator, None)
+        self._drop_stale_shelves(locator)
 
     def _drop_stale_shelves(self, locator: str) -> None:
-        """After an actor's keys changed: keep the shelves whose namespace still has its keys, drop the others."""
+        """After an actor's keys may have changed: what was sealed with keys that are gone must leave the memory.
+
+        A namespace that was erased and used again has keys again, but others: hence the comparison.
+        """
         loaded = self.shelves.below(f"{ACTORS}{locator}/")
         if loaded:
             held = self.held_keys(locator)
-            known = {} if held is None else held.keys.namespaces
-            for prefix in loaded:
-                if prefix.split("/")[3] not in known:
+            for prefix, birth in loaded.items():
+                if held is None or held.keys.birth(prefix.split("/")[3]) != birth:
                     self.shelves.drop(prefix)
 
     # Keys.
@@ -231,7 +235,7 @@ class State:
         held = self.held_keys(name.split("/")[1])
         if held is None:
             return "?", name
-        return held.keys.tag("actor"), held.keys.tag("object", name)
+        return held.keys.actor_tag(), held.keys.object_tag(name)
 
     def vault_tag(self, name: str) -> str:
         return tag(self.secrets.tag_key, "object", name)
@@ -241,7 +245,8 @@ class State:
     def shelf(self, actor: Actor, namespace: Namespace) -> Shelf | None:
         """The loaded shelf of one namespace, or None if nothing was ever put there."""
         held = self.keys_of(actor)
-        if held is None or self.slots.namespace(actor, namespace) not in held.keys.namespaces:
+        birth = None if held is None else held.keys.birth(self.slots.namespace(actor, namespace))
+        if birth is None:
             return None
         prefix = self.slots.shelf(actor, namespace)
 
@@ -254,7 +259,7 @@ class State:
                 if line is not None:
                     yield line
 
-        return self.shelves.shelf(prefix, read, load)
+        return self.shelves.shelf(prefix, birth, read, load)
 
     def open_line(self, actor: Actor, namespace: Namespace, thing: Object | None) -> Line | None:
         """Open a stored line; None for a tombstone or nothing."""

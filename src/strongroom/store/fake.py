@@ -55,7 +55,7 @@ class Disk:
 
     objects: dict[str, tuple[Version, bytes | None]] = field(default_factory=dict)
     entries: list[tuple[bytes, bytes | None]] = field(default_factory=list)
-    head: Head = Head(0, b"", 0, b"")
+    head: Head = field(default_factory=lambda: Head(0, b"", 0, b""))
     version: Version = 0
     busy: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -171,11 +171,6 @@ class FakeStore:
         self.faults = faults
         self._mac: HeadMac | None = None
         self._closed = False
-
-    @classmethod
-    def open(cls, disk: Disk) -> FakeStore:
-        """A store on what another one left, without faults."""
-        return cls(disk, Faults())
 
     @contextmanager
     def _call(self, method: str) -> Iterator[Disk]:

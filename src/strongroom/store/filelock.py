@@ -27,7 +27,13 @@ class FairLock:
     def __init__(self, directory: Path, patience: float) -> None:
         self._patience = patience
         self._threads = threading.Lock()  # a file lock belongs to the whole process
-        self._files = [_open(directory / name) for name in ("vault.turn", "vault.lock")]
+        self._files: list[int] = []
+        try:
+            for name in ("vault.turn", "vault.lock"):
+                self._files.append(_open(directory / name))
+        except StoreUnavailable:
+            self.close()
+            raise
 
     @contextmanager
     def held(self) -> Iterator[None]:

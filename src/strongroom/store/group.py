@@ -50,22 +50,25 @@ class GroupCommit:
 
     def submit(self, request: Request) -> Commit:
         """Have a request written, by this thread or by another, and return or raise what came of it."""
-        with self._guard:
-            self._waiting.append(request)
-            lead = not self._leading
-            self._leading = True
-        if not lead:
-            request.turn.acquire()
-            lead = request.lead
-        if lead:
-            self._lead()
+        try:
+            with self._guard:
+                self._waiting.append(request)
+                request.lead = not self._leading
+                self._leading = True
+            if not request.lead:
+                request.turn.acquire()
+            if request.lead:
+                self._lead(request)
+        except BaseException:
+            self._leave(request)
+            raise
         if request.error is not None:
             raise request.error
         if request.commit is None:
             raise AuditUnavailable("the writing thread was interrupted")
         return request.commit
 
-    def _lead(self) -> None:
+    def _lead(self, own: Request) -> None:
         """Write the waiting group, whose first member is this thread's own request, then hand over the lead."""
         with self._guard:
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
@@ -79,13 +82,25 @@ class GroupCommit:
                 raise
         finally:
             with self._guard:
-                self._leading = bool(self._waiting)
-                heir = self._waiting[0] if self._waiting else None
+                self._hand_over(own)
             for request in group[1:]:
                 request.turn.release()
-            if heir is not None:
-                heir.lead = True
-                heir.turn.release()
+
+    def _hand_over(self, leader: Request) -> None:
+        """Let the first who waits lead, or nobody. The guard is held."""
+        leader.lead = False
+        self._leading = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].lead = True
+            self._waiting[0].turn.release()
+
+    def _leave(self, request: Request) -> None:
+        """Stop waiting because a signal (Ctrl-C) interrupted it. A lead left with a thread that is gone stops all."""
+        with self._guard:
+            if request in self._waiting:
+                self._waiting.remove(request)
+            if request.lead:
+                self._hand_over(request)
 
 
 def _again(error: BaseException) -> Exception:

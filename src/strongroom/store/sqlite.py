@@ -9,9 +9,10 @@ slower one (measured: 14,019 commits against 568).
 from __future__ import annotations
 
 import os
+import stat
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,6 @@ CLOCK_LEEWAY = 30_000
 """How far, in ms, a commit's time may lie before the log's latest entry."""
 
 _FILE = "vault.db"
-_MAGIC = b"SQLite format 3\0"
 _BUSY_SECONDS = 10.0
 
 _SCHEMA = """
@@ -88,7 +88,7 @@ class SqliteStore:
         self._group = GroupCommit(self._write)
         self._closed = False
         self._mac: HeadMac | None = None
-        self._trusted: tuple[int, bytes] | None = None
+        self._trusted: Head | None = None
         self._lock = FairLock(directory, _BUSY_SECONDS)
 
     @classmethod
@@ -96,22 +96,18 @@ class SqliteStore:
         cls, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
     ) -> SqliteStore:
         directory = Path(location)
-        exists = VaultExists(f"{directory} already holds a vault", hint="open it, or name another directory")
-        if (directory / _FILE).exists():
-            raise exists
+        if _size(directory) is not None:
+            raise _exists(directory)
         draft = f".new-{os.urandom(8).hex()}.db"
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(directory / draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             try:
                 cls._fill(directory, draft, mac, entries, effects, time)
-                # Built aside and linked when whole: there is no half-made vault, and of two creators one is told.
-                os.link(directory / draft, directory / _FILE)
+                _publish(directory, draft)
             finally:
                 for suffix in ("", "-wal", "-shm"):
                     (directory / (draft + suffix)).unlink(missing_ok=True)
-        except FileExistsError:
-            raise exists from None
         except OSError as error:
             raise StoreUnavailable(f"cannot make a vault in {directory}: {error.strerror}") from None
         store = cls.open(location)
@@ -136,6 +132,9 @@ class SqliteStore:
                 connection.execute(_SCHEMA)
                 connection.execute(_INSERT_HEAD, (0, 0, empty, 0, mac.sign(0, empty, 0)))
             store.commit(entries, effects, time)
+            # Closing would do this too, but in silence where it fails, and the draft's journal is not kept.
+            if not store.scrub():
+                raise StoreUnavailable(f"cannot make a vault in {directory}: its journal cannot be written back")
         except apsw.Error as error:
             raise _refused(error) from None
         finally:
@@ -144,31 +143,37 @@ class SqliteStore:
     @classmethod
     def open(cls, location: str) -> SqliteStore:
         directory = Path(location)
-        if not (directory / _FILE).is_file():
+        size = _size(directory)
+        if size is None:
             raise VaultMissing(f"there is no vault in {directory}", hint="strongroom.create(path) makes one")
-        with (directory / _FILE).open("rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:  # SQLite would turn an empty file into a database
-                raise Tampered(f"{directory / _FILE} is not a vault's database", hint="restore a backup")
+        # SQLite would turn an empty file into a database. Its first bytes are SQLite's to check: to open and close
+        # the file here would drop the locks that this process's other connections hold on it.
+        if not size:
+            raise Tampered(f"{directory / _FILE} is empty", hint="restore a backup")
         store = cls(directory)
-        store.head()
+        try:
+            store.head()
+        except BaseException:
+            store.close()
+            raise
         return store
 
     def authenticate(self, mac: HeadMac) -> None:
-        self._mac = mac
         mac.check(self.head())
+        self._mac = mac
 
     # Objects.
 
     def get(self, name: str) -> Object | None:
         rows = self._read("SELECT name, version, body FROM objects WHERE name = ?", (name,))
-        return Object(*rows[0]) if rows else None
+        return _object(rows[0]) if rows else None
 
     def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
         rows = self._read(
             "SELECT name, version, body FROM objects WHERE name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?",
             (prefix, _end(prefix), after, limit),
         )
-        return [Object(*row) for row in rows]
+        return [_object(row) for row in rows]
 
     def put_if_absent(self, name: str, body: bytes) -> Version:
         return self._derived(PutNew(name, body))
@@ -181,6 +186,8 @@ class SqliteStore:
 
     def version(self) -> Version:
         rows = self._read("SELECT version FROM head", ())
+        if not rows:
+            raise _headless()
         return int(rows[0][0])
 
     def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
@@ -189,7 +196,7 @@ class SqliteStore:
             " WHERE version > ? ORDER BY version LIMIT ?",
             (after, limit),
         )
-        return [Object(*row) for row in rows]
+        return [_object(row) for row in rows]
 
     # The ledger.
 
@@ -202,7 +209,7 @@ class SqliteStore:
     def head(self) -> Head:
         rows = self._read(_SELECT_HEAD, ())
         if not rows:
-            raise Tampered("the vault's log has no head")
+            raise _headless()
         return Head(*rows[0][1:])
 
     def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
@@ -215,11 +222,17 @@ class SqliteStore:
             start = upto
 
     def archive(self, stop: int) -> None:
-        with self._transaction() as connection:
-            connection.execute("UPDATE entries SET entry = NULL WHERE number < ?", (stop,))
+        self._usable()
+        self._authenticated()
+        try:
+            with self._transaction() as connection:
+                connection.execute("UPDATE entries SET entry = NULL WHERE number < ?", (stop,))
+        except apsw.Error as error:
+            raise _refused(error) from None
 
     def scrub(self) -> bool:
         try:
+            self._usable()
             with self._lock.held():
                 busy, _, _ = self._read("PRAGMA wal_checkpoint(TRUNCATE)", ())[0]
         except Unavailable:
@@ -229,9 +242,14 @@ class SqliteStore:
     def close(self) -> None:
         self._closed = True
         if self._pid == os.getpid():
-            while self._idle:
-                self._idle.pop().close()
+            self._drain()
             self._lock.close()
+
+    def _drain(self) -> None:
+        """Close the connections that nobody uses; who uses one closes it when done."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
     # Writing.
 
@@ -265,21 +283,21 @@ class SqliteStore:
                         edge.append(leaf)
                     latest = request.time if request.accept_clock else max(latest, request.time)
                 peaks = edge.packed()
-                mac = self._signed(edge.size, peaks, latest)
+                mac = self._authenticated().sign(edge.size, peaks, latest)
                 connection.execute(_UPDATE_HEAD, (version, edge.size, peaks, latest, mac))
         except apsw.Error as error:
             raise _refused(error) from None
-        self._trusted = (edge.size, mac)
+        self._trusted = Head(edge.size, peaks, latest, mac)
 
     def _check(self, head: Head) -> None:
         # Our own last head needs no second look; another process's does.
-        if self._mac is not None and self._trusted != (head.size, head.mac):
-            self._mac.check(head)
+        if self._trusted != head:
+            self._authenticated().check(head)
 
-    def _signed(self, size: int, peaks: bytes, time: int) -> bytes:
+    def _authenticated(self) -> HeadMac:
         if self._mac is None:
             raise AuditUnavailable("the vault's keys are not open, so nothing can be logged")
-        return self._mac.sign(size, peaks, time)
+        return self._mac
 
     # Connections and locks.
 
@@ -302,15 +320,21 @@ class SqliteStore:
                 return connection.execute(query, values).fetchall()
         except apsw.Error as error:
             raise _broken(error) from None
+        except UnicodeDecodeError:
+            raise _damaged() from None
 
-    @contextmanager
-    def _connection(self) -> Iterator[apsw.Connection]:
-        """A connection of this process's own: SQLite's must not cross a fork, so a child has to open again."""
+    def _usable(self) -> None:
+        """Raise unless this process may use the store: neither SQLite nor file locks may cross a fork."""
         if self._closed or self._pid != os.getpid():
             raise StoreUnavailable(
                 "the vault is closed" if self._closed else "the vault was opened before a fork",
                 hint="open the vault again in this process",
             )
+
+    @contextmanager
+    def _connection(self) -> Iterator[apsw.Connection]:
+        """A connection for this thread alone while the block lasts."""
+        self._usable()
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -319,6 +343,8 @@ class SqliteStore:
             yield connection
         finally:
             self._idle.append(connection)
+            if self._closed:
+                self._drain()
 
     def _connect(self) -> apsw.Connection:
         try:
@@ -334,12 +360,48 @@ class SqliteStore:
         return connection
 
 
+def _size(directory: Path) -> int | None:
+    """The size of the vault's file; None if there is none. Not being allowed to look is no answer."""
+    try:
+        found = (directory / _FILE).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreUnavailable(f"cannot look into {directory}: {error.strerror}") from None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _exists(directory: Path) -> VaultExists:
+    return VaultExists(f"{directory} already holds a vault", hint="open it, or name another directory")
+
+
+def _publish(directory: Path, draft: str) -> None:
+    """Link a whole draft under its name: there is no half-made vault, and of two creators one is told."""
+    try:
+        os.link(directory / draft, directory / _FILE)
+    except FileExistsError:
+        raise _exists(directory) from None
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _row(connection: apsw.Connection, query: str) -> tuple[Any, ...]:
     """The one row of a query that always has one."""
     found: tuple[Any, ...] | None = connection.execute(query).fetchone()
     if found is None:
-        raise Tampered("the vault's database has lost its head")
+        raise _headless()
     return found
+
+
+def _object(row: tuple[Any, ...]) -> Object:
+    """A row as an object. A table's types hold for what SQLite wrote, not for what was edited behind its back."""
+    name, version, body = row
+    if type(name) is not str or type(version) is not int or not (body is None or type(body) is bytes):
+        raise _damaged()
+    return Object(name, version, body)
 
 
 def _apply(connection: apsw.Connection, effects: Sequence[Effect], version: Version) -> Version:
@@ -369,6 +431,8 @@ def _find(connection: apsw.Connection, effect: Effect) -> Version:
     found = int(row[0]) if row else 0
     if found != (0 if isinstance(effect, PutNew) else effect.version):
         raise Lost(effect.name)
+    if not found and isinstance(effect, Swap | Delete):  # version 0 means that there is none to replace
+        raise Lost(effect.name)
     return found
 
 
@@ -377,9 +441,18 @@ def _end(prefix: str) -> str:
     return prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else "\U0010ffff"
 
 
+def _damaged() -> Tampered:
+    return Tampered("the vault's database is damaged", hint="keep the files and restore a backup")
+
+
+def _headless() -> Tampered:
+    return Tampered("the vault's database has lost its head", hint="keep the files and restore a backup")
+
+
 def _broken(error: apsw.Error) -> StrongroomError:
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
-        return Tampered("the vault's database is damaged", hint="keep the files and restore a backup")
+    # A constraint can only fail where rows, index and head no longer agree.
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError | apsw.ConstraintError):
+        return _damaged()
     return StoreUnavailable(f"the vault's database cannot be read: {type(error).__name__}")
 
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from strongroom.cap.authority import LEEWAY, Cap, depth_left_in, effective, named_actor
+from strongroom.cap.authority import LEEWAY, Cap, depth_left_in, effective
 from strongroom.cap.claims import (
     HEADER,
     MAX_BYTES,
@@ -44,7 +46,7 @@ from strongroom.errors import (
     Denied,
     InvalidRequest,
 )
-from strongroom.model import DataClass
+from strongroom.model import DataClass, LinkId
 
 __all__ = [
     "LEEWAY",
@@ -158,23 +160,38 @@ def attenuate(
 def verify(token: str, issuers: Mapping[str, bytes], audience: str, now: int) -> Cap:
     """Check a token completely but for revocation, and compute what it allows.
 
-    `issuers` maps an issuer id to its Ed25519 public key. Errors raised after link 0's signature was found
-    valid carry the chain's link ids.
+    `issuers` maps an issuer id to its Ed25519 public key. An error raised after link 0's signature was found valid
+    carries what had been proven until then, and nothing that a forged link merely claims.
     """
     chain = parse(token)
-    first = chain.links[0]
     public = issuers.get(chain.first.iss)
     if public is None:
         if chain.first.aud != audience:
             raise CapAudience("the cap is for another vault")
         raise CapSignatureInvalid("the cap's issuer is not known to this vault", hint="the issuer key may be rotated")
-    _check_signature(public, first)
+    _check_signature(public, chain.links[0])
+    proven = _Proven([chain.links[0].id], chain.first.actor)
     try:
-        return _verify_rest(chain, audience, now)
+        _check_later_links(chain, proven)
+        _check_holder(chain, proven)
+        if chain.first.aud != audience:
+            raise CapAudience("the cap is for another vault")
+        found = effective(chain, proven.holder)
+        proven.actor = found.actor
+        found.check_time(now)
     except Denied as denial:
-        denial.links = tuple(link.id for link in chain.links)
-        denial.actor = named_actor(chain)
+        denial.links, denial.actor, denial.holder = tuple(proven.links), proven.actor, proven.holder
         raise
+    return found
+
+
+@dataclass(slots=True)
+class _Proven:
+    """What verification has established so far."""
+
+    links: list[LinkId]
+    actor: str | None
+    holder: str = ""
 
 
 def issuer_id(public: bytes) -> str:
@@ -182,27 +199,28 @@ def issuer_id(public: bytes) -> str:
     return hashlib.sha256(b"strongroom issuer\0" + public).hexdigest()[:16]
 
 
-def _verify_rest(chain: UnverifiedCap, audience: str, now: int) -> Cap:
-    for parent, link in zip(chain.links, chain.links[1:], strict=False):
+def _check_later_links(chain: UnverifiedCap, proven: _Proven) -> None:
+    for parent, link in pairwise(chain.links):
         if parent.holder_key is None:
             raise CapSignatureInvalid("a link follows one that names no holder key")
         _check_signature(parent.holder_key, link)
         if isinstance(link.claims, Narrowing) and link.claims.prev != parent.id:
             raise CapMalformed("the links of this cap do not belong together")
-    last = chain.links[-1]
-    if last.holder_key is not None and (chain.seed is None or public_key(chain.seed) != last.holder_key):
+        proven.links.append(link.id)
+
+
+def _check_holder(chain: UnverifiedCap, proven: _Proven) -> None:
+    key = chain.links[-1].holder_key
+    if key is None:
+        if chain.seed is not None:
+            raise CapMalformed("the cap carries a holder key that no link names")
+        return
+    if chain.seed is None or public_key(chain.seed) != key:
         raise CapHolderProof(
             "the cap comes without the holder key of its last link",
             hint="pass the whole token; a link cannot be taken off",
         )
-    if last.holder_key is None and chain.seed is not None:
-        raise CapMalformed("the cap carries a holder key that no link names")
-    if chain.first.aud != audience:
-        raise CapAudience("the cap is for another vault")
-    holder = "" if last.holder_key is None else hashlib.sha256(last.holder_key).hexdigest()[:32]
-    found = effective(chain, holder)
-    found.check_time(now)
-    return found
+    proven.holder = hashlib.sha256(key).hexdigest()[:32]
 
 
 def _check_signature(public: bytes, link: Link) -> None:

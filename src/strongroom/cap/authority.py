@@ -120,7 +120,3 @@ def depth_left_in(links: Collection[Link]) -> int:
         if link.claims.max_depth is not None:
             left = min(left, link.claims.max_depth - (len(links) - place))
     return left
-
-
-def named_actor(chain: UnverifiedCap) -> str | None:
-    return next((link.claims.actor for link in reversed(chain.links) if link.claims.actor), None)

@@ -138,6 +138,13 @@ class FakeStores:
         self.disks: dict[str, Disk] = {}
         self._guard = threading.Lock()
 
+    @classmethod
+    def of(cls, disks: dict[str, Disk]) -> FakeStores:
+        """The same disks, without the faults: what another process would find."""
+        stores = cls()
+        stores.disks = disks
+        return stores
+
     def create(
         self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
     ) -> FakeStore:

@@ -215,10 +215,14 @@ class SqliteStore:
     def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
         while start < stop:
             upto = min(start + 1024, stop)
-            yield from self._read(
+            rows = self._read(
                 "SELECT number, leaf, entry FROM entries WHERE number >= ? AND number < ? ORDER BY number",
                 (start, upto),
             )
+            for number, leaf, entry in rows:
+                if type(leaf) is not bytes or not (entry is None or type(entry) is bytes):
+                    raise _damaged()
+                yield number, leaf, entry
             start = upto
 
     def archive(self, stop: int) -> None:

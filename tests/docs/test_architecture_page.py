@@ -1,0 +1,84 @@
+"""The architecture page is true where a test can tell: rooms, layers, gate, findings, objects, limits."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import import_module
+
+import pytest
+
+from strongroom.audit import Flaw
+from strongroom.cap import Grantable, Narrowing
+from strongroom.memory import state
+from strongroom.model import DEFAULT_NAMESPACES, DataClass, Op
+from tests.docs.pages import DOCS, ROOT, blocks, code, rows, section
+
+PAGE = DOCS / "architecture.md"
+TEXT = PAGE.read_text()
+PACKAGE = ROOT / "src" / "strongroom"
+
+
+def layers() -> list[str]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (found,) = [one["layers"] for one in settings if one["type"] == "layers"]
+    return list(found)
+
+
+@pytest.mark.requirement("project-docs")
+def test_layers_are_the_ones_that_are_checked() -> None:
+    shown = [block.text.split("\n")[:-1] for block in blocks(PAGE, "text")]
+    assert layers() in shown
+
+
+@pytest.mark.requirement("project-docs")
+def test_every_top_level_module_has_its_row() -> None:
+    modules = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    named = [code(cells[0])[0] for cells in rows(section(PAGE, "## Rooms"))]
+    assert sorted(named) == sorted(modules - {"__init__"})
+
+
+@pytest.mark.requirement("seed-architecture")
+def test_page_states_the_gates_order() -> None:
+    gate = section(PAGE, "## The gate")
+    assert "verify → op → data class → namespaces → limits" in gate
+    steps = ["1. *Verify*", "2. *Op*", "3. *Data class*", "4. *Namespaces*", "5. *Limits*"]
+    places = [gate.index(step) for step in steps]
+    assert places == sorted(places)
+
+
+@pytest.mark.requirement("seed-architecture")
+def test_page_states_the_namespace_field_and_claim() -> None:
+    assert "**The namespace field.**" in section(PAGE, "## The gate")
+    assert "`namespaces_allowed`" in section(PAGE, "## The gate")
+    claims = {claim for cells in rows(section(PAGE, "## Caps")) for claim in code(cells[0])}
+    assert claims == {*Grantable.__struct_fields__, *Narrowing.__struct_fields__}
+    assert all(f"`{name}`" in TEXT for name in DEFAULT_NAMESPACES)
+
+
+@pytest.mark.requirement("project-docs")
+def test_page_names_every_operation_and_class() -> None:
+    words = section(PAGE, "## Words")
+    assert not [word for word in (*Op, *DataClass) if f"`{word}`" not in words]
+
+
+@pytest.mark.requirement("project-docs")
+def test_page_names_every_finding() -> None:
+    named = [code(cells[0])[0] for cells in rows(section(PAGE, "## The log"))]
+    assert sorted(named) == sorted(Flaw)
+
+
+@pytest.mark.requirement("project-docs")
+def test_page_names_every_kind_of_object() -> None:
+    kinds = [value for key, value in vars(state).items() if key.isupper() and not key.startswith("_")]
+    kinds = [value for value in kinds if isinstance(value, str)]
+    assert len(kinds) == 8
+    named = [code(cells[0])[0] for cells in rows(section(PAGE, "## Objects in the store"))]
+    assert not [kind for kind in kinds if not any(one.startswith(kind) for one in named)]
+    assert not [one for one in named if not any(one.startswith(kind) for kind in kinds)]
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize(("value", "where"), [(cells[1], cells[2]) for cells in rows(section(PAGE, "## Limits"))])
+def test_limit_is_the_one_in_the_code(value: str, where: str) -> None:
+    module, _, constant = code(where)[0].rpartition(".")
+    assert float(value) == getattr(import_module(module), constant)

@@ -1,0 +1,44 @@
+"""The reference of reasons is complete and says the same as the code and the architecture page."""
+
+from __future__ import annotations
+
+import pytest
+
+from strongroom import errors
+from tests.docs.pages import DOCS, blocks, code, rows, section
+
+PAGE = DOCS / "errors.md"
+TABLE = {code(cells[0])[0]: cells for cells in rows(section(PAGE, "## The reasons"))}
+STATUSES = {
+    reason: status
+    for status, reasons in rows(section(DOCS / "architecture.md", "## The gate"))
+    for reason in code(reasons)
+}
+
+
+@pytest.mark.requirement("project-docs", "error-tables")
+def test_page_lists_every_reason_and_no_other() -> None:
+    assert set(TABLE) == set(errors.BY_REASON)
+
+
+@pytest.mark.requirement("project-docs", "error-tables")
+@pytest.mark.parametrize("reason", sorted(errors.BY_REASON))
+def test_row_has_family_status_meaning_and_advice(reason: str) -> None:
+    _, family, status, meaning, advice = TABLE[reason]
+    assert family == errors.BY_REASON[reason].family
+    assert status in {"400", "401", "403", "404", "409", "412", "413", "429", "500", "503", "-"}
+    assert meaning
+    assert advice
+
+
+@pytest.mark.requirement("project-docs", "error-tables")
+def test_both_pages_give_each_reason_the_same_status() -> None:
+    assert {reason: cells[2] for reason, cells in TABLE.items()} == STATUSES
+
+
+@pytest.mark.requirement("project-docs", "error-tables")
+def test_tree_on_the_page_is_the_tree_of_the_module() -> None:
+    (tree,) = blocks(PAGE, "text")
+    assert tree.text.startswith("StrongroomError\n")
+    assert tree.text in (errors.__doc__ or "")
+    assert all(f" {reason}" in tree.text for reason in errors.BY_REASON)

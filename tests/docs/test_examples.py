@@ -1,0 +1,104 @@
+"""What the pages show is what happens: their Python blocks and the example files run."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strongroom import Vault
+from tests.docs.pages import DOCS, ROOT, Block, blocks, name
+
+PYTHON = ("python", "py", "pycon")
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+TAUGHT = [page for page in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))] if blocks(page, *PYTHON)]
+
+
+def run_block(block: Block, page: Path, names: dict[str, Any]) -> None:
+    """Run one block with the names that the page has made so far. A session must print what it shows."""
+    if block.language != "pycon":
+        exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
+        return
+    session = doctest.DocTestParser().get_doctest(block.text, names, name(page), str(page), block.line - 1)
+    assert session.examples, f"{name(page)}:{block.line} shows no session"
+    said: list[str] = []
+    outcome = doctest.DocTestRunner(verbose=False).run(session, out=said.append, clear_globs=False)
+    assert outcome.failed == 0, "".join(said)
+    names.update(session.globs)
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize("page", TAUGHT, ids=name)
+def test_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STRONGROOM_KEYS", str(tmp_path / "keys"))
+    names: dict[str, Any] = {"__name__": "__docs__"}
+    try:
+        for block in blocks(page, *PYTHON):
+            run_block(block, page, names)
+    finally:
+        for value in names.values():
+            if isinstance(value, Vault):
+                value.close()
+
+
+@pytest.mark.requirement("project-docs")
+def test_a_session_that_prints_something_else_is_noticed() -> None:
+    wrong = Block("pycon", ">>> 1 + 1\n3\n", 1)
+    with pytest.raises(AssertionError):
+        run_block(wrong, ROOT / "README.md", {})
+
+
+@pytest.mark.requirement("project-docs")
+def test_readme_shows_a_recall_and_a_denial() -> None:
+    sessions = "".join(block.text for block in blocks(ROOT / "README.md", "pycon"))
+    assert "['Trip to Chengdu, May 25-29']" in sessions
+    assert "CapNamespaceDenied" in sessions
+
+
+def run_example(path: Path, scratch: Path) -> subprocess.CompletedProcess[str]:
+    """Run an example as a user would, with every directory it could write to inside `scratch`."""
+    environment = {**os.environ, "STRONGROOM_KEYS": str(scratch / "keys"), "TMPDIR": str(scratch)}
+    command = [sys.executable, "-W", "error", str(path)]
+    return subprocess.run(
+        command, cwd=scratch, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs_and_leaves_nothing_behind(path: Path, tmp_path: Path) -> None:
+    done = run_example(path, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout
+    assert not done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.requirement("project-docs")
+def test_demo_prints_numbered_steps_that_are_all_ok(tmp_path: Path) -> None:
+    *steps, last = run_example(ROOT / "examples" / "first_five_minutes.py", tmp_path).stdout.splitlines()
+    assert [line.split(" ", 2)[:2] for line in steps] == [[str(at), "ok"] for at in range(1, 14)]
+    assert last == "all steps are ok"
+
+
+@pytest.mark.requirement("project-docs")
+def test_demo_fails_when_a_step_fails(tmp_path: Path) -> None:
+    demo = (ROOT / "examples" / "first_five_minutes.py").read_text()
+    broken = tmp_path / "broken.py"
+    broken.write_text(demo.replace('namespaces=["travel"], ttl=300)', 'namespaces=["personal", "travel"], ttl=300)'))
+    assert broken.read_text() != demo
+    done = run_example(broken, tmp_path)
+    assert done.returncode == 1
+    assert "\n4 fail narrowed_cap_sees_travel_only" in done.stdout
+
+
+@pytest.mark.requirement("project-docs")
+def test_every_example_is_named_on_a_page() -> None:
+    told = "".join(page.read_text() for page in [ROOT / "README.md", ROOT / "Makefile", *DOCS.glob("*.md")])
+    assert not [path.name for path in EXAMPLES if f"examples/{path.name}" not in told]

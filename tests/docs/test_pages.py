@@ -1,0 +1,70 @@
+"""Pages hold together: links lead somewhere, and no page knows the machine it was written on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT, anchors, blocks, name, pages, prose
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+MACHINE = re.compile(r"(?:^|[\s`'\"(=])(?:/(?:home|root|Users|work|tmp|var|mnt|srv)/|[A-Za-z]:\\|~/)", re.MULTILINE)
+FENCES = {"", "text", "console", "python", "pycon", "toml", "json"}
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_relative_links_resolve(page: Path) -> None:
+    for target in LINK.findall(prose(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{name(page)} links to {target}"
+        assert found.is_relative_to(ROOT), f"{name(page)} links out of the project: {target}"
+        assert not anchor or anchor in anchors(found), f"{name(page)} links to {target}, which has no such heading"
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_no_page_mentions_a_path_of_a_machine(page: Path) -> None:
+    assert not MACHINE.findall(page.read_text())
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize("text", ["see /home/me/x", "`/work/x`", "C:\\Users", "in ~/.config"])
+def test_a_path_of_a_machine_would_be_found(text: str) -> None:
+    assert MACHINE.search(text)
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_blocks_are_of_a_known_kind(page: Path) -> None:
+    assert {block.language for block in blocks(page)} <= FENCES
+
+
+@pytest.mark.requirement("project-docs")
+def test_index_names_every_page_and_decision() -> None:
+    index = (DOCS / "README.md").read_text()
+    linked = {(DOCS / target.partition("#")[0]).resolve() for target in LINK.findall(index)}
+    shown = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *DOCS.glob("adr/*.md"), *DOCS.glob("spec/*.md")]
+    assert not [name(page) for page in shown if page not in linked and page != DOCS / "README.md"]
+
+
+@pytest.mark.requirement("project-docs")
+def test_decisions_are_numbered_without_gaps_and_have_their_three_parts() -> None:
+    found = sorted((DOCS / "adr").glob("*.md"))
+    assert [page.name[:4] for page in found] == [f"{number:04d}" for number in range(1, len(found) + 1)]
+    for page in found:
+        headings = re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)
+        assert headings == ["Context", "Decision", "Consequences"], name(page)
+
+
+@pytest.mark.requirement("project-docs")
+def test_readme_is_short_and_names_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 120
+    assert "$ make demo" in text
+    assert "$ make test" in text

@@ -1,0 +1,50 @@
+"""Every claim of the threat model has a mechanism, and a test that exists."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT, code, rows, section
+
+PAGE = DOCS / "threat-model.md"
+CLAIMS = list(rows(section(PAGE, "## Claims")))
+
+
+@functools.cache
+def named_tests(path: Path) -> frozenset[str]:
+    """The names of the tests in a file, without importing it."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return frozenset(node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"))
+
+
+@pytest.mark.requirement("project-docs")
+def test_there_are_claims() -> None:
+    assert len(CLAIMS) > 20
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize("cells", CLAIMS, ids=lambda cells: cells[0])
+def test_claim_has_a_mechanism_and_tests_that_exist(cells: list[str]) -> None:
+    claim, mechanism, proofs = cells
+    assert claim
+    assert mechanism
+    assert code(proofs), "a claim needs a test"
+    for proof in code(proofs):
+        file, _, test = proof.partition("::")
+        assert file.startswith("tests/"), proof
+        assert (ROOT / file).is_file(), f"there is no {file}"
+        assert test in named_tests(ROOT / file), f"there is no {proof}"
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize(
+    "part", ["read access", "write access", "a cap", "issuer key", "root key", "log key", "name key", "same user"]
+)
+def test_page_says_what_an_attacker_with_each_part_can_do(part: str) -> None:
+    having = [cells for cells in rows(section(PAGE, "## What each part gives an attacker")) if part in cells[0]]
+    assert having
+    assert all(can and cannot for _, can, cannot in having)

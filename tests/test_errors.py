@@ -1,0 +1,115 @@
+"""The error tree: one stable reason for each leaf, a family for each, and a page at its top that lists them all."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+
+import pytest
+
+from strongroom import errors
+from strongroom.errors import BY_REASON, StrongroomError
+
+DESIGN = {
+    400: ["invalid_request", "line_too_large", "too_many", "unknown_namespace"],
+    401: [
+        "cap_missing",
+        "cap_malformed",
+        "cap_signature_invalid",
+        "cap_holder_proof",
+        "cap_audience",
+        "cap_expired",
+        "cap_not_yet_valid",
+        "cap_revoked",
+    ],
+    403: ["cap_op_mismatch", "cap_data_class_mismatch", "cap_namespace_denied", "cap_limit_exceeded"],
+    404: ["not_found"],
+    409: ["line_conflict"],
+    412: ["version_conflict"],
+    413: ["body_too_large"],
+    429: ["rate_limited"],
+    500: ["tampered"],
+    503: ["audit_unavailable", "store_unavailable", "key_unavailable", "clock_behind"],
+}
+FAMILIES = {
+    "denied": {401, 403},
+    "invalid": {400, 413},
+    "not_found": {404},
+    "conflict": {409, 412},
+    "tampered": {500},
+    "unavailable": {429, 503},
+}
+# Only met when a vault is made or opened, so no status is fixed for them.
+OF_VAULTS = {"vault_exists", "vault_format", "vault_missing"}
+
+
+def _classes() -> list[type[StrongroomError]]:
+    found = [thing for _, thing in inspect.getmembers(errors, inspect.isclass)]
+    return [thing for thing in found if issubclass(thing, StrongroomError)]
+
+
+def _leaves() -> list[type[StrongroomError]]:
+    return [one for one in _classes() if not one.__subclasses__()]
+
+
+@pytest.mark.requirement("error-tables")
+def test_every_leaf_has_a_reason_of_its_own_and_nothing_above_it_has_one() -> None:
+    reasons = Counter(leaf.reason for leaf in _leaves())
+    assert [
+        reason for reason, count in reasons.items() if count > 1 or not re.fullmatch("[a-z]+(_[a-z]+)*", reason)
+    ] == []
+    assert [one.__name__ for one in _classes() if one.__subclasses__() and one.reason] == []
+
+
+@pytest.mark.requirement("error-tables")
+def test_every_leaf_belongs_to_one_family() -> None:
+    for leaf in _leaves():
+        families = {one.family for one in leaf.__mro__ if issubclass(one, StrongroomError) and one.family}
+        assert families == {leaf.family}
+        assert leaf.family in FAMILIES
+
+
+@pytest.mark.requirement("error-tables")
+def test_the_table_by_reason_is_complete() -> None:
+    assert {leaf.reason: leaf for leaf in _leaves()} == BY_REASON
+
+
+@pytest.mark.requirement("error-tables")
+def test_the_tree_at_the_top_of_the_module_lists_every_class_with_its_reason() -> None:
+    page = inspect.getdoc(errors) or ""
+    tree = page[page.index("StrongroomError\n") : page.index("A reason never changes")]
+    shown = re.findall(r"[├└]── (\w+)\s+(?:[^\n]*?\s)?([a-z]+(?:_[a-z]+)*)\s*(?:\(only at \w+\))?$", tree, re.MULTILINE)
+    listed = {name: reason for name, reason in shown if name in {leaf.__name__ for leaf in _leaves()}}
+    assert listed == {leaf.__name__: leaf.reason for leaf in _leaves()}
+    assert set(re.findall(r"[├└]── (\w+)", tree)) == {one.__name__ for one in _classes()} - {"StrongroomError"}
+
+
+@pytest.mark.requirement("error-tables")
+def test_the_tree_shows_each_leaf_below_its_family() -> None:
+    parent = ""
+    for depth, name in re.findall(r"^(│   |    )?[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE):
+        if not depth:
+            parent = name
+            assert getattr(errors, name).__bases__ == (StrongroomError,)
+        else:
+            assert getattr(errors, name).__bases__ == (getattr(errors, parent),)
+
+
+@pytest.mark.requirement("error-tables")
+def test_the_reasons_of_the_design_are_all_there_and_no_other() -> None:
+    assert {reason for reasons in DESIGN.values() for reason in reasons} | OF_VAULTS == set(BY_REASON)
+
+
+@pytest.mark.requirement("error-tables")
+def test_a_family_says_what_to_do_next_for_all_statuses_of_its_reasons() -> None:
+    for status, reasons in DESIGN.items():
+        for reason in reasons:
+            assert status in FAMILIES[BY_REASON[reason].family], reason
+
+
+@pytest.mark.parametrize("leaf", _leaves(), ids=lambda leaf: leaf.reason)
+def test_an_error_starts_without_anybodys_name(leaf: type[StrongroomError]) -> None:
+    error = leaf("what happened", hint="what to do")
+    assert (str(error), error.message, error.hint) == ("what happened", "what happened", "what to do")
+    assert (error.links, error.actor, error.holder) == ((), None, "")

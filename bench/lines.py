@@ -54,6 +54,7 @@ _SHAPES: Sequence[str] = (
     "{name} has been {feeling} since {date}: the {thing} cost {number} more than {other} said it would in {place}.",
     "I asked {other} whether {name} {verb} the {thing}; no, the {reason}. Ask again on {date}, room {number}.",
 )
+_RARE = 5
 _START = datetime(2025, 3, 1, 8, tzinfo=UTC)
 
 
@@ -94,13 +95,16 @@ def lines(seed: int, count: int, source: Iterator[str] | None = None) -> Iterato
 
 
 def rare_queries(known: Sequence[str], count: int) -> list[str]:
-    """Phrases out of the older half of `known`, so that a scan for the newest hits must go through most of it."""
+    """Phrases of four words that hardly any of `known` contains, so that nobody can stop looking early."""
     pick = random.Random(len(known))
+    everything = "\n".join(known).casefold()
     found: list[str] = []
     while len(found) < count:
-        words = pick.choice(known[: len(known) // 2 + 1]).split()
+        words = pick.choice(known).split()
         at = pick.randrange(len(words) - 3)
-        found.append(" ".join(words[at : at + 4]))
+        phrase = " ".join(words[at : at + 4])
+        if everything.count(phrase.casefold()) < _RARE:
+            found.append(phrase)
     return found
 
 

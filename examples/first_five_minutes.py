@@ -2,7 +2,6 @@
 
 Everything happens in a temporary directory. Each step prints `ok` or `fail`; the exit code is 0 only if all are ok.
 """
-# ruff: noqa: T201
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Keep a profile: the short, owner-approved text that goes into a system prompt, written by compare-and-swap."""
-# ruff: noqa: T201
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Narrow a cap for a helper, step by step, and take it back. Narrowing is offline: it needs the parent cap alone."""
-# ruff: noqa: T201
 
 from __future__ import annotations
 

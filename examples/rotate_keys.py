@@ -1,5 +1,4 @@
 """Rotate every key of a vault, and see which old things still work: lines do, caps of an old issuer do not."""
-# ruff: noqa: T201
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ A package offers it to vaults with two lines in its pyproject.toml:
 
 Run as a script, this file plays that package: it writes the same registration to a temporary directory.
 """
-# ruff: noqa: T201
 
 from __future__ import annotations
 

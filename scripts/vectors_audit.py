@@ -1,4 +1,4 @@
-"""Test vectors for the audit log, written from the specification (docs/spec/audit.md) and not with the code under test."""
+"""Test vectors for the audit log, from the specification (docs/spec/audit.md) and not with the code under test."""
 
 from __future__ import annotations
 

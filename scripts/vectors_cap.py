@@ -619,6 +619,10 @@ def _of_chains() -> Iterator[Vector]:
         "itself": ([{"actor": "hermes/default"}], "the scope itself as an actor"),
         "wider": ([{"actor_scope": "hermes/"}], "a wider scope"),
         "sibling": ([{"actor_scope": "hermes/other/"}], "a scope beside it"),
+        "and-actor": (
+            [{"actor": "hermes/default/a", "actor_scope": "hermes/default/"}],
+            "an actor and a scope in one link, both inside",
+        ),
         "second-actor": ([{"actor": "hermes/default/a"}, {"actor": "hermes/default/b"}], "a second actor"),
         "after-actor": ([{"actor": "hermes/default/a"}, {"actor_scope": "hermes/default/"}], "a scope after an actor"),
     }

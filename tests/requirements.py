@@ -82,7 +82,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "audit-prove": ("design", "an inclusion proof checks with an independent implementation"),
     "audit-restore": ("design", "accept-restore records a rollback and nothing else"),
     "audit-archive": ("design", "archived entries leave, the tree and verification stay"),
-    "audit-unlinkable": ("design", "after erase nobody can tell whose an entry was"),
+    "audit-unlinkable": ("design", "after erase no key or record that remains says whose an entry was"),
     # Memory.
     "put-idempotent": ("design", "the same line sent again is a duplicate; another under its id is line_conflict"),
     "put-batch": ("design", "a batch is written whole or not at all"),

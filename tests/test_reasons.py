@@ -17,6 +17,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, NewLine, Token, Vault, cap, errors
+from strongroom.store.sqlite import SqliteStore
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
 ID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
@@ -133,8 +134,10 @@ def _tampered(scene: Scene) -> object:
 
 
 def _unwritable_log(scene: Scene) -> object:
-    with apsw.Connection(str(scene.path / "vault" / "vault.db")) as db:
-        db.execute("CREATE TRIGGER full BEFORE INSERT ON entries BEGIN SELECT RAISE(ABORT, 'no room'); END")
+    store = scene.vault._state.store
+    assert isinstance(store, SqliteStore)
+    for connection in store._idle:
+        connection.execute("PRAGMA query_only = ON")  # SQLite itself refuses to write from here on
     return scene.vault.memory(scene.cap).get("x")
 
 

@@ -19,7 +19,7 @@ StrongroomError
 │   ├── LineTooLarge            line_too_large
 │   ├── TooMany                 too_many
 │   ├── BodyTooLarge            body_too_large
-│   ├── UnknownNamespace        unknown_namespace   (only at mint)
+│   ├── UnknownNamespace        unknown_namespace   (only to the owner)
 │   ├── VaultExists             vault_exists        (only at create)
 │   └── VaultFormat             vault_format        (only at open)
 ├── NotFound          it is not there

@@ -233,6 +233,11 @@ def test_errors_after_link_0_name_the_chain_and_its_actor() -> None:
     assert (error.links, error.actor) == (tuple(map(link_id, links)), "local/alice")
 
 
+def test_an_error_of_a_narrowed_scope_names_the_actor_it_was_narrowed_to() -> None:
+    token = narrow(mint(actor_scope="local/"), actor="local/alice")
+    assert refusal(token, now=NOW + 300).actor == "local/alice"
+
+
 @pytest.mark.parametrize("start", [{"actor": "local/mallory"}, {"actor": None, "actor_scope": "local/mallory/"}])
 def test_a_forged_link_cannot_put_a_refusal_on_another_actors_account(start: dict[str, Any]) -> None:
     (link,) = chain(start, delegable=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 import pytest
-from scripts.vectors_cap import HOLDERS, ISSUER, chain, filled, first, joined, later, sign
+from scripts.vectors_cap import HOLDERS, ISSUER, chain, filled, first, joined, later, link_id, sign
 
 from strongroom import cap
 from tests.cap.chains import reason, verified
@@ -66,6 +66,8 @@ def test_a_malformed_last_link_is_refused_without_cryptography(no_cryptography: 
     (start,) = chain({}, delegable=True)
     bad = sign(HOLDERS[0], {**later(start), "unknown": 1})
     assert reason(joined([start, bad])) == "cap_malformed"
+    upper = sign(HOLDERS[0], later(start, prev=link_id(start).upper()))
+    assert reason(joined([start, upper])) == "cap_malformed"
     assert reason(joined([start], HOLDERS[0][:31])) == "cap_malformed"
 
 

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from strongroom import Vault
-from tests.docs.pages import DOCS, ROOT, Block, blocks, name
+from tests.docs.pages import DOCS, PYTHON, ROOT, Block, blocks, name
 
-PYTHON = ("python", "py", "pycon")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 TAUGHT = [page for page in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))] if blocks(page, *PYTHON)]
 

@@ -316,6 +316,26 @@ def test_missing_keys_of_an_actor_are_not_made_anew_while_its_lines_are_there(
     assert name not in _rows(closed)
 
 
+@pytest.mark.requirement("keys-never-new", "bad-race")
+def test_keys_that_another_process_makes_meanwhile_are_not_taken_for_lost(
+    vault: Vault, cap: Token, reopen: Callable[[], Vault], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one makes them right after this one has found none."""
+    other = reopen()
+    get, late = vault._state.store.get, [lambda: other.memory(cap).put("by the other", namespace="travel")]
+
+    def overtaken(name: str) -> Object | None:
+        found = get(name)
+        while late and name.endswith("/keys"):
+            late.pop()()
+        return found
+
+    monkeypatch.setattr(vault._state.store, "get", overtaken)
+    vault.memory(cap).put("by this one", namespace="travel")
+    assert not late
+    assert {hit.text for hit in other.memory(cap).get("by")} == {"by the other", "by this one"}
+
+
 @pytest.mark.requirement("keys-never-new")
 def test_a_keyring_that_cannot_be_read_is_unavailable(closed: Path, tmp_path: Path, clock: Clock) -> None:
     ring = tmp_path / "keys" / "root.keyring"

@@ -17,7 +17,7 @@ import apsw
 import pytest
 
 from strongroom.errors import StoreUnavailable, StrongroomError
-from strongroom.store import Effect, HeadMac, Object, PutNew, sqlite
+from strongroom.store import Effect, Expect, HeadMac, Object, PutNew, sqlite
 from strongroom.store.conformance import NOW, SuiteMac, everything
 from strongroom.store.filelock import FairLock
 from strongroom.store.sqlite import SqliteStore
@@ -449,6 +449,13 @@ READS: dict[str, Callable[[SqliteStore], object]] = {
     "UPDATE objects SET body = 'text'": lambda store: store.list("vault/"),
     "UPDATE entries SET leaf = 5": lambda store: list(store.entries(0, 1)),
     "UPDATE entries SET entry = 'text'": lambda store: list(store.entries(0, 1)),
+    "UPDATE head SET version = NULL": lambda store: store.version(),
+    "UPDATE head SET size = 'text'": lambda store: store.head(),
+    "UPDATE head SET size = -1": lambda store: store.head(),
+    "UPDATE head SET time = -1": lambda store: store.head(),
+    "UPDATE head SET peaks = 5": lambda store: store.head(),
+    "UPDATE head SET mac = NULL": lambda store: store.head(),
+    "INSERT INTO head VALUES (2, 1, 1, x'', 1, x'')": lambda store: store.head(),
     "DROP TABLE objects": lambda store: store.get("vault/format"),
     "DROP TABLE entries": lambda store: list(store.entries(0, 1)),
 }
@@ -460,9 +467,13 @@ def test_rows_of_the_wrong_kind_are_tampered(place: Path, edit: str) -> None:
     _create(place).close()
     with _sql(place) as connection:
         connection.execute("PRAGMA writable_schema = ON")
-        connection.execute("UPDATE sqlite_schema SET sql = replace(sql, ' STRICT', '')")
+        connection.execute(
+            "UPDATE sqlite_schema"
+            " SET sql = replace(replace(replace(sql, ' STRICT', ''), ' NOT NULL', ''), ' CHECK (one = 1)', '')"
+        )
+    store = _open(place)
     with _sql(place) as connection:
         connection.execute(edit)
-    store = _open(place)
-    assert reason_of(lambda: READS[edit](store)) == "tampered"
+    assert reason_of(READS[edit], store) == "tampered"
+    assert reason_of(store.commit, [b"e"], [Expect("things/none", 0)], NOW) in ("", "tampered")
     store.close()

@@ -47,7 +47,7 @@ class Witness:
     def read(self) -> str | None:
         """The signed checkpoint, or None if none was ever kept. An unreadable file is an error, not None."""
         try:
-            return self.path.read_text()
+            return self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
@@ -65,8 +65,9 @@ class Witness:
 class AuditLog:
     """Appends to the store's log and speaks for it."""
 
-    def __init__(self, store: Store, vault_id: str, log_seed: bytes) -> None:
+    def __init__(self, store: Store, vault_id: str, log_seed: bytes, mac: VaultMac) -> None:
         self._store = store
+        self._mac = mac
         self._seed = log_seed
         self.origin = f"strongroom/{vault_id}"
         self.public_key = Ed25519PrivateKey.from_private_bytes(log_seed).public_key().public_bytes_raw()
@@ -120,6 +121,7 @@ class AuditLog:
     def export(self, directory: Path) -> int:
         """Write the log as tlog-tiles: entry bundles, tiles and a signed checkpoint. Returns the number of entries."""
         head = self._store.head()
+        note = self._sign(head)
         leaves: list[bytes] = []
         for start in range(0, head.size, _SUBTREE):
             rows = list(self._store.entries(start, min(start + _SUBTREE, head.size)))
@@ -135,12 +137,16 @@ class AuditLog:
             leaves = [tlog.tree_hash(leaves[n * _SUBTREE : (n + 1) * _SUBTREE]) for n in range(whole)]
             if not leaves:
                 break
-        (directory / "checkpoint").write_text(self._sign(head))
+        (directory / "checkpoint").write_text(note, encoding="utf-8")
         return head.size
 
+    def sign(self, size: int, root: bytes) -> str:
+        """Sign a head that the caller has verified."""
+        return tlog.sign_checkpoint(tlog.Checkpoint(self.origin, size, root), self._seed)
+
     def _sign(self, head: Head) -> str:
-        root = tlog.Range.of(head.size, head.peaks).root()
-        return tlog.sign_checkpoint(tlog.Checkpoint(self.origin, head.size, root), self._seed)
+        self._mac.check(head)  # a signature would make a forged head good for everybody else
+        return self.sign(head.size, tlog.Range.of(head.size, head.peaks).root())
 
 
 def bundle_path(directory: Path, number: int) -> Path:

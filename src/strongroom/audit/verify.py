@@ -18,7 +18,7 @@ from strongroom import tlog
 from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, written
 from strongroom.audit.log import AuditLog, VaultMac, Witness, bundle_path
 from strongroom.errors import KeyUnavailable, Tampered
-from strongroom.store import Head, Object, Store
+from strongroom.store import Head, Object, Store, Version
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do."""
@@ -96,6 +96,19 @@ TagOf = Callable[[str], tuple[str, str]]
 """An object's name to (its owner's tag, its own tag). Raises Tampered where the owner's keys do not open."""
 
 
+class _Found(msgspec.Struct, frozen=True):
+    """An object as it was listed: the hash of its body (None: a tombstone) and its tags (None: unreadable keys)."""
+
+    name: str
+    body: bytes | None
+    tags: tuple[str, str] | None
+
+
+_OBJECTS = {Flaw.OBJECT_MISSING, Flaw.OBJECT_EXTRA, Flaw.OBJECT_ALTERED, Flaw.OBJECT_REVIVED}
+_LOOKS = 5
+"""How often to look again when objects do not fit and others were writing meanwhile."""
+
+
 class Verifier:
     """One run of verification over one store."""
 
@@ -106,19 +119,36 @@ class Verifier:
         self._tag_of = tag_of
         self._archived = archived
         self._findings: list[Finding] = []
+        self._gone: list[int] = []
 
     def run(self, witness: Witness, archive: Path | None = None, progress: Progress | None = None) -> Report:
-        """Look at everything. Objects that change meanwhile are left to the next run."""
-        report = progress or (lambda *_: None)
-        before = self._store.version()
+        """Look at everything. If objects do not fit while others were writing, look again before saying so."""
+        for _ in range(_LOOKS):
+            self._findings = []
+            before = self._newest()
+            report = self._look(before, witness, archive, progress or (lambda *_: None))
+            if self._store.version() == before or not any(one.flaw in _OBJECTS for one in report.findings):
+                break
+        return report
+
+    def _look(self, before: Version, witness: Witness, archive: Path | None, progress: Progress) -> Report:
+        if self._store.version() < before:
+            self._find(Flaw.HEAD_FORGED, "the store has changes that its head does not count")
         objects = list(self._objects())
+        seen = self._read_witness(witness)
         head = self._store.head()
         self._check_head(head)
-        seen = self._read_witness(witness)
-        root, expected = self._walk(head, seen, archive, report)
+        root, expected = self._walk(head, seen, archive, progress)
         moved = {change.name for change in self._changes(before)}
         self._reconcile([thing for thing in objects if thing.name not in moved], expected, moved)
         return Report(head.size, root.hex(), len(objects), tuple(self._findings))
+
+    def _newest(self) -> Version:
+        """The latest change, from the objects themselves: the head's word for it is not authenticated."""
+        newest = 0
+        for change in self._changes(0):
+            newest = change.version
+        return newest
 
     def _find(self, flaw: Flaw, message: str, *, entry: int | None = None, name: str | None = None) -> None:
         self._findings.append(Finding(flaw, message, entry, name))
@@ -141,14 +171,15 @@ class Verifier:
         self, head: Head, seen: tlog.Checkpoint | None, archive: Path | None, progress: Progress
     ) -> tuple[bytes, Expected]:
         """Go through the log once: leaves, tree, what was seen before, and what the store must hold."""
+        self._gone = []
         edge, expected = tlog.Range(), self._start(archive)
         first = expected.size
         for number, leaf, entry in self._rows(head, archive):
             edge.append(leaf)
             if seen is not None and edge.size == seen.size and edge.root() != seen.root:
                 self._find(Flaw.LOG_FORKED, "the log was rewritten before the checkpoint last seen", entry=number)
-            if number >= first:
-                self._take(expected, number, leaf, entry)
+            if number >= first or entry is not None:
+                self._take(expected, number, leaf, entry, counted=number < first)
             if number % 4096 == 0:
                 progress(number, head.size)
         progress(head.size, head.size)
@@ -157,11 +188,12 @@ class Verifier:
             self._find(Flaw.LOG_ROLLED_BACK, message)
         if edge.size == head.size and edge.packed() != head.peaks:
             self._find(Flaw.LOG_EDITED, "the entries do not add up to the log's head")
-        if (
-            next(self._store.entries(head.size, head.size + 1), None) is not None
-            and self._store.head().size == head.size
-        ):
-            self._find(Flaw.ENTRY_EXTRA, "there are entries behind the log's end", entry=head.size)
+        extra = next(self._store.entries(head.size, 2**62), None)
+        if extra is not None and self._store.head().size <= extra[0]:
+            self._find(Flaw.ENTRY_EXTRA, "there are entries behind the log's end", entry=extra[0])
+        if self._gone:
+            message = f"{len(self._gone)} entries are gone that were never archived"
+            self._find(Flaw.ENTRY_MISSING, message, entry=self._gone[0])
         return edge.root(), expected
 
     def _start(self, archive: Path | None) -> Expected:
@@ -187,59 +219,65 @@ class Verifier:
 
     def _bundle(self, archive: Path, number: int) -> list[bytes]:
         try:
-            return tlog.unbundle(bundle_path(archive, number).read_bytes())
+            found = tlog.unbundle(bundle_path(archive, number).read_bytes())
         except (OSError, Tampered):
+            found = []
+        if len(found) != tlog.TILE_WIDTH:
             self._find(Flaw.ARCHIVE_DAMAGED, f"the archived entry bundle {number} cannot be read")
             return [b""] * tlog.TILE_WIDTH
+        return found
 
-    def _take(self, expected: Expected, number: int, leaf: bytes, entry: bytes | None) -> None:
+    def _take(self, expected: Expected, number: int, leaf: bytes, entry: bytes | None, *, counted: bool) -> None:
+        """Check one entry and, unless the summary of archived ones counts it already, note what it says."""
         if entry is None:
-            self._find(Flaw.ENTRY_MISSING, "an entry is gone that was never archived", entry=number)
+            self._gone.append(number)
             return
         if tlog.leaf_hash(entry) != leaf:
             self._find(Flaw.ENTRY_EDITED, "an entry is not the one that was logged", entry=number)
             return
         try:
-            expected.apply(decode_entry(entry))
+            said = decode_entry(entry)
         except Tampered:
             self._find(Flaw.ENTRY_EDITED, "an entry does not read as one", entry=number)
+            return
+        if not counted:
+            expected.apply(said)
 
-    def _objects(self) -> Iterator[Object]:
+    def _objects(self) -> Iterator[_Found]:
         after = ""
         while page := self._store.list("", after, 1000):
-            # Only digests are kept: a large vault must not have to fit into memory.
+            # Only digests are kept, since a large vault must not have to fit into memory; and tags are taken at
+            # once, since the keys that make them may be erased meanwhile.
             for thing in page:
                 if "/derived/" not in thing.name:
                     body = None if thing.body is None else hashlib.sha256(thing.body).digest()
-                    yield Object(thing.name, thing.version, body)
+                    yield _Found(thing.name, body, self._tags(thing.name))
             after = page[-1].name
+
+    def _tags(self, name: str) -> tuple[str, str] | None:
+        try:
+            return self._tag_of(name)
+        except (Tampered, KeyUnavailable):
+            return None
 
     def _changes(self, after: int) -> Iterator[Object]:
         while page := self._store.changes(after):
             yield from page
             after = page[-1].version
 
-    def _reconcile(self, objects: list[Object], expected: Expected, moved: set[str]) -> None:
+    def _reconcile(self, objects: list[_Found], expected: Expected, moved: set[str]) -> None:
         unreadable: set[str] = set()
         for thing in objects:
-            try:
-                owner, tag = self._tag_of(thing.name)
-            except Tampered:
+            if thing.tags is None:
                 unreadable.add(_owner_part(thing.name))
                 continue
+            owner, tag = thing.tags
             self._compare(thing, expected.owners.get(owner, {}).pop(tag, None))
         for name in sorted(unreadable):
-            self._find(
-                Flaw.OBJECT_ALTERED,
-                "an actor's keys do not open, so its objects cannot be checked",
-                name=name,
-            )
-        for name in moved:
-            try:
-                owner, tag = self._tag_of(name)
-                expected.owners.get(owner, {}).pop(tag, None)
-            except Tampered:
-                continue
+            self._find(Flaw.OBJECT_ALTERED, "an actor's keys do not open, so its objects cannot be checked", name=name)
+        for tags in map(self._tags, moved):
+            if tags is not None:
+                expected.owners.get(tags[0], {}).pop(tags[1], None)
         if unreadable:
             return  # what belongs to unreadable keys cannot be told from what is missing
         missing = [mark for held in expected.owners.values() for mark in held.values()]
@@ -247,7 +285,7 @@ class Verifier:
             what = "a tombstone" if not mark.digest else "an object"
             self._find(Flaw.OBJECT_MISSING, f"{what} that was logged is not in the store (tag {mark.tag})")
 
-    def _compare(self, thing: Object, mark: Mark | None) -> None:
+    def _compare(self, thing: _Found, mark: Mark | None) -> None:
         if mark is None:
             if self._store.get(thing.name) is None:
                 return  # erased since it was listed

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from strongroom.model import Actor, Namespace
 
 Random = Callable[[int], bytes]
 T = TypeVar("T")
+Epoch = Annotated[int, msgspec.Meta(ge=1, lt=2**32)]
 _LOCATOR_SIZE = 16
 _TAG_SIZE = 16
 _LOCATORS_HELD = 4096
@@ -95,7 +96,7 @@ class Slots:
 
 
 class _Epoch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    epoch: int
+    epoch: Epoch
     sealed: bytes
 
 
@@ -103,7 +104,7 @@ class ActorDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """One actor's keys as stored: every key in it is sealed by the one above, the actor's name by the root."""
 
     v: int
-    epoch: int
+    epoch: Epoch
     root: str
     actor: bytes
     actor_key: bytes
@@ -121,6 +122,7 @@ class ActorKeys:
     actor_key: bytes
     tag_key: bytes
     namespaces: Mapping[str, Mapping[int, bytes]]
+    root: str = field(default="", compare=False)  # which root key wrapped them where they were read
     _tags: dict[tuple[str, ...], str] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
@@ -147,7 +149,7 @@ class ActorKeys:
             }
             for locator, epochs in stored.namespaces.items()
         }
-        return cls(vault_id, actor, stored.epoch, actor_key, tag_key, namespaces)
+        return cls(vault_id, actor, stored.epoch, actor_key, tag_key, namespaces, stored.root)
 
     def sealed(self, ring: Keyring, random: Random) -> bytes:
         """The document to store, wrapped by the active root key."""

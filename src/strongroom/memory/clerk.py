@@ -92,6 +92,35 @@ class Clerk:
         if keys is None:
             held = self.state.keys_of(grant.actor)
             keys = None if held is None else held.keys
+        return self.state.log.append(self._entries(grant, effects, keys, lines, count, erased, request), effects)
+
+    def commit_erasure(
+        self,
+        grant: Grant,
+        own: Sequence[Effect],
+        vault_wide: Sequence[Effect],
+        *,
+        keys: ActorKeys | None,
+        count: int,
+        request: str = "",
+    ) -> Commit:
+        """Record the erasure of an actor: one entry under its tag, another, without it, for the vault's own objects."""
+        erased = self._entries(grant, own, keys, (), count, "actor" if keys is not None else "", request)
+        voided = msgspec.structs.replace(erased[0], actor="", namespaces=(), erased="", count=0)
+        entries = [*erased, msgspec.structs.replace(voided, objects=self._marks(vault_wide, None))]
+        return self.state.log.append(entries, [*own, *vault_wide])
+
+    def _entries(
+        self,
+        grant: Grant,
+        effects: Sequence[Effect],
+        keys: ActorKeys | None,
+        lines: Sequence[LineId],
+        count: int | None,
+        erased: str,
+        request: str,
+    ) -> list[Entry]:
+        """The entries of one admitted request; more than one where it touches more objects than one can name."""
         tagged = self._marks(effects, keys)
         locators = sorted(self.state.slots.namespace(grant.actor, name) for name in grant.namespaces)
         first = Entry(
@@ -116,7 +145,7 @@ class Clerk:
             entries.append(
                 msgspec.structs.replace(first, lines=tuple(lines[at:stop]), objects=tagged[at:stop], count=0)
             )
-        return self.state.log.append(entries, effects)
+        return entries
 
     def record_owner(
         self,

@@ -100,15 +100,21 @@ def _erase_actor(clerk: Clerk, grant: Grant, request: str) -> int:
     state = clerk.state
     locator = state.slots.actor(grant.actor)
     held = state.held_keys(locator)
-    effects: list[Effect] = [state.standing_effect(locator, clerk.now())]
+    # Logged apart from the actor's tag: what can be recomputed from a name must not stand beside it.
+    vault_wide: list[Effect] = [state.standing_effect(locator, clerk.now()), *_cap_records(state, grant)]
+    own: list[Effect] = []
     count = 0
     if held is not None:
         prefix = f"{ACTORS}{locator}/"
         count = sum(1 for _ in state.objects(prefix))
-        effects += [Expect(prefix + "keys", held.version), Purge(prefix)]
-    keys = None if held is None else held.keys
-    clerk.commit(grant, effects, keys=keys, count=count, erased="actor" if keys else "", request=request)
+        own = [Expect(prefix + "keys", held.version), Purge(prefix)]
+    clerk.commit_erasure(grant, own, vault_wide, keys=None if held is None else held.keys, count=count, request=request)
     return count
+
+
+def _cap_records(state: State, grant: Grant) -> list[Effect]:
+    """Remove what the registry keeps of this actor's caps: with it, a link in the log would name the actor."""
+    return [Delete(thing.name, thing.version) for thing, record in state.cap_records() if record.actor == grant.actor]
 
 
 def _erase_namespaces(clerk: Clerk, grant: Grant, request: str) -> int:

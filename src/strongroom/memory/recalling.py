@@ -59,7 +59,7 @@ def list_lines(
     request: str = "",
 ) -> Listing:
     """One page of what there is, without texts, in id order."""
-    grant = clerk.admit(token, Ask.of(Op.LIST, namespaces), request)
+    grant = clerk.admit(token, Ask.of(Op.LIST, namespaces, session=session), request)
     with clerk.recording(grant, request):
         if not 1 <= limit <= model.LIST_LIMIT:
             raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")

@@ -52,6 +52,20 @@ class NotBefore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     not_before: int
 
 
+class CapRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What the vault remembers of a cap that it minted. The token itself is not kept."""
+
+    link: LinkId
+    actor: str
+    data_class: str
+    ops: tuple[str, ...]
+    namespaces: tuple[str, ...]
+    issued: int
+    expires: int
+    label: str = ""
+    revoked: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class HeldKeys:
     """An actor's opened keys and the version of the document they come from (0: not stored yet)."""
@@ -84,8 +98,8 @@ class State:
         self._seen = self.store.version()
         self._load_secrets()
         self.slots = Slots(self.secrets.name_key)
-        self.log = AuditLog(self.store, self.vault_id, self.secrets.log_seed)
         self.mac = VaultMac(self.vault_id, self.secrets.tag_key)
+        self.log = AuditLog(self.store, self.vault_id, self.secrets.log_seed, self.mac)
         self.standing = Standing(self.slots.actor)
         self.gate = Gate(self.vault_id, self.secrets.issuers, self.standing)
         self._load_registry()
@@ -183,18 +197,35 @@ class State:
 
     def _read_keys(self, locator: str) -> HeldKeys | None:
         with self._guard:
-            stored = self.store.get(f"{ACTORS}{locator}/keys")
-            if stored is None:
+            held = self._stored_keys(locator)
+            if held is None and self.store.list(f"{ACTORS}{locator}/", limit=1):
+                held = self._stored_keys(locator)  # another process may have made them just now
+                if held is None:
+                    raise Tampered("an actor's keys are gone while its lines are there", hint="run audit verify")
+            if held is None:
                 return None
-            if stored.body is None:
-                raise Tampered("an actor's keys are a tombstone")
-            body = stored.body
-            opened = self._with_ring(lambda ring: ActorKeys.open(body, self.vault_id, self.slots, locator, ring))
-            held = HeldKeys(opened, stored.version)
             while len(self._actors) >= _ACTORS_HELD:
                 self._actors.pop(next(iter(self._actors)))
             self._actors[locator] = held
             return held
+
+    def _stored_keys(self, locator: str) -> HeldKeys | None:
+        stored = self.store.get(f"{ACTORS}{locator}/keys")
+        if stored is None:
+            return None
+        if stored.body is None:
+            raise Tampered("an actor's keys are a tombstone")
+        body = stored.body
+        opened = self._with_ring(lambda ring: ActorKeys.open(body, self.vault_id, self.slots, locator, ring))
+        return HeldKeys(opened, stored.version)
+
+    def locators(self) -> Iterator[str]:
+        """The locator of every actor that has anything in the store, found without reading what it has."""
+        after = ""
+        while found := self.store.list(ACTORS, after, 1):
+            locator = found[0].name.split("/")[1]
+            yield locator
+            after = f"{ACTORS}{locator}0"  # "0" follows "/": behind everything below this actor
 
     def keys_of(self, actor: Actor) -> HeldKeys | None:
         return self.held_keys(self.slots.actor(actor))
@@ -214,6 +245,12 @@ class State:
     def sealed_record(self, name: str, record: msgspec.Struct) -> bytes:
         return seal.seal_record(record, name, self.vault_id, self.secrets.record_key, self.random(24))
 
+    def cap_records(self) -> Iterator[tuple[Object, CapRecord]]:
+        """What the registry keeps of the caps that were minted."""
+        for thing in self.objects(CAPS):
+            if thing.body is not None:
+                yield thing, seal.open_record(thing.body, thing.name, self.vault_id, self.secrets.record_key, CapRecord)
+
     def standing_effect(self, locator: str, now: Millis) -> Effect:
         """Void every cap of the actor at `locator` that was issued up to now."""
         name = STANDING + locator
@@ -232,9 +269,11 @@ class State:
         """The log's tags for an object: its owner's and its own."""
         if not name.startswith(ACTORS):
             return "", self.vault_tag(name)
-        held = self.held_keys(name.split("/")[1])
+        locator = name.split("/")[1]
+        held = self._actors.get(locator) or self._stored_keys(locator)
         if held is None:
             return "?", name
+        self._actors.setdefault(locator, held)
         return held.keys.actor_tag(), held.keys.object_tag(name)
 
     def vault_tag(self, name: str) -> str:

@@ -71,6 +71,7 @@ _SELECT_VERSION = "SELECT version FROM objects WHERE name = ?"
 _SELECT_LIVE = "SELECT version FROM objects WHERE name = ? AND body IS NOT NULL"
 _DELETE_ROW = "DELETE FROM objects WHERE version = ?"
 _INSERT_ROW = "INSERT INTO objects (version, name, body) VALUES (?, ?, ?)"
+_SELECT_ENTRIES = "SELECT number, leaf, entry FROM entries WHERE number >= ? AND number < ? ORDER BY number LIMIT 1024"
 _INSERT_ENTRY = "INSERT INTO entries (number, leaf, entry) VALUES (?, ?, ?)"
 
 
@@ -186,9 +187,10 @@ class SqliteStore:
 
     def version(self) -> Version:
         rows = self._read("SELECT version FROM head", ())
-        if not rows:
+        if not rows or type(rows[0][0]) is not int:
             raise _headless()
-        return int(rows[0][0])
+        version: Version = rows[0][0]
+        return version
 
     def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
         rows = self._read(
@@ -207,30 +209,22 @@ class SqliteStore:
         return self._group.submit(Request(entries, effects, time, accept_clock=accept_clock))
 
     def head(self) -> Head:
-        rows = self._read(_SELECT_HEAD, ())
-        if not rows:
-            raise _headless()
-        return Head(*rows[0][1:])
+        return _head(self._read(_SELECT_HEAD, ()))[1]
 
     def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
-        while start < stop:
-            upto = min(start + 1024, stop)
-            rows = self._read(
-                "SELECT number, leaf, entry FROM entries WHERE number >= ? AND number < ? ORDER BY number",
-                (start, upto),
-            )
+        while rows := self._read(_SELECT_ENTRIES, (start, stop)):
             for number, leaf, entry in rows:
                 if type(leaf) is not bytes or not (entry is None or type(entry) is bytes):
                     raise _damaged()
                 yield number, leaf, entry
-            start = upto
+                start = number + 1
 
     def archive(self, stop: int) -> None:
         self._usable()
         self._authenticated()
         try:
             with self._transaction() as connection:
-                connection.execute("UPDATE entries SET entry = NULL WHERE number < ?", (stop,))
+                connection.execute("UPDATE entries SET entry = NULL WHERE number < ? AND entry IS NOT NULL", (stop,))
         except apsw.Error as error:
             raise _refused(error) from None
 
@@ -264,8 +258,7 @@ class SqliteStore:
     def _write(self, group: Sequence[Request]) -> None:
         try:
             with self._transaction() as connection:
-                version, *rest = _row(connection, _SELECT_HEAD)
-                head = Head(*rest)
+                version, head = _head(connection.execute(_SELECT_HEAD).fetchall())
                 self._check(head)
                 edge = tlog.Range.of(head.size, head.peaks)
                 latest = head.time
@@ -356,7 +349,7 @@ class SqliteStore:
             connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
             for name, wanted in _PRAGMAS:
                 connection.execute(f"PRAGMA {name} = {wanted}")
-                got = _row(connection, f"PRAGMA {name}")[0]
+                got = connection.execute(f"PRAGMA {name}").get
                 if got != wanted:
                     raise StoreUnavailable(f"SQLite refused {name} = {wanted} for {self._directory}: it is {got}")
         except apsw.Error as error:
@@ -392,12 +385,15 @@ def _publish(directory: Path, draft: str) -> None:
         os.close(handle)
 
 
-def _row(connection: apsw.Connection, query: str) -> tuple[Any, ...]:
-    """The one row of a query that always has one."""
-    found: tuple[Any, ...] | None = connection.execute(query).fetchone()
-    if found is None:
+def _head(rows: Rows) -> tuple[Version, Head]:
+    """The store's version and the log's head, from their one row."""
+    if len(rows) != 1:
         raise _headless()
-    return found
+    version, size, peaks, time, mac = rows[0]
+    whole = type(version) is int and type(size) is int and type(time) is int
+    if not whole or type(peaks) is not bytes or type(mac) is not bytes or size < 0 or time < 0:
+        raise _headless()
+    return version, Head(size, peaks, time, mac)
 
 
 def _object(row: tuple[Any, ...]) -> Object:

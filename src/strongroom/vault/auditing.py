@@ -14,7 +14,7 @@ from strongroom.audit.verify import Expected, Flaw, Progress, Report, Verifier
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.memory import Clerk
 from strongroom.memory.state import ARCHIVED
-from strongroom.store import PutNew, Swap
+from strongroom.store import Lost, PutNew, Swap
 
 _ROLLBACKS = {Flaw.LOG_ROLLED_BACK, Flaw.LOG_FORKED}
 
@@ -47,10 +47,9 @@ class Audit:
 
     def verify(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
         """Check tree, head, what was last seen, and that log and store agree. Without findings, it is seen now."""
-        note = self._state.log.checkpoint()
         report = self._verify(archive, progress)
         if report.ok:
-            self._witness.keep(note)
+            self._keep_if_newer(report)
         return report
 
     def checkpoint(self) -> str:
@@ -73,6 +72,12 @@ class Audit:
         """Write the log as c2sp.org/tlog-tiles files; returns the number of entries."""
         return self._state.log.export(Path(directory))
 
+    def _keep_if_newer(self, report: Report) -> None:
+        """Keep exactly what was verified, unless another process has meanwhile kept more."""
+        seen = self._witness.read()
+        if seen is None or self._state.log.open_checkpoint(seen).size <= report.size:
+            self._witness.keep(self._state.log.sign(report.size, bytes.fromhex(report.root)))
+
     def accept_restore(self) -> Report:
         """After restoring a backup: record that the log is older than what was seen, and take it as seen.
 
@@ -82,6 +87,8 @@ class Audit:
         others = [finding for finding in report.findings if finding.flaw not in _ROLLBACKS]
         if others:
             raise Tampered(f"the restored vault has another flaw: {others[0].flaw}", hint="run audit verify")
+        if report.ok:
+            raise InvalidRequest("nothing was rolled back, so there is nothing to accept")
         seen = self._witness.read()
         before = "" if seen is None else self._state.log.open_checkpoint(seen).text().replace("\n", " ").strip()
         self._clerk.record_owner("accept-restore", detail=f"last seen: {before}")
@@ -94,27 +101,33 @@ class Audit:
         Only whole bundles of 256 move. The tree keeps their hashes, so everything stays provable, and the vault keeps
         what they said about its objects, so it stays verifiable without them.
         """
-        target = Path(directory)
+        if keep < 0:
+            raise InvalidRequest("keep is a number of entries")
         report = self._verify(None, None)
         if not report.ok:
             raise Tampered("the log has flaws; nothing was archived", hint="run audit verify")
         expected = self._archived() or Expected(0, {})
+        before = expected.size
+        # What an interrupted run had written and recorded, but not dropped yet.
+        self._state.store.archive(before)
         stop = max(report.size - keep, 0) // tlog.TILE_WIDTH * tlog.TILE_WIDTH
-        if keep < 0:
-            raise InvalidRequest("keep is a number of entries")
-        if stop <= expected.size:
+        if stop <= before:
             return 0
-        moved = stop - expected.size
-        self._state.log.export(target)
-        self._check_bundles(target, expected, stop)
-        stored = self._state.store.get(ARCHIVED)
-        body = expected.encoded()
-        effect = PutNew(ARCHIVED, body) if stored is None else Swap(ARCHIVED, body, stored.version)
-        self._clerk.record_owner("archive", [effect], detail=f"entries before {stop}")
+        try:
+            self._state.log.export(Path(directory))
+            self._check_bundles(Path(directory), expected, stop)
+            stored = self._state.store.get(ARCHIVED)
+            body = expected.encoded()
+            effect = PutNew(ARCHIVED, body) if stored is None else Swap(ARCHIVED, body, stored.version)
+            self._clerk.record_owner("archive", [effect], detail=f"entries before {stop}")
+        except OSError as error:
+            raise StoreUnavailable(f"the archive cannot be written or read back: {error}") from None
+        except Lost:
+            raise StoreUnavailable("another process is archiving", hint="try again") from None
         self._state.store.archive(stop)
         if not self._state.store.scrub():
             raise StoreUnavailable("archived, but another process keeps the old journal busy", hint="run scrub later")
-        return moved
+        return stop - before
 
     def _check_bundles(self, directory: Path, expected: Expected, stop: int) -> None:
         """Read back what was written, against the tree's own hashes, before anything is dropped."""
@@ -123,7 +136,7 @@ class Audit:
             if number % tlog.TILE_WIDTH == 0:
                 path = directory / "tile" / "entries" / tlog.tile_path(number // tlog.TILE_WIDTH)
                 bundles = tlog.unbundle(path.read_bytes())
-            entry = bundles[number % tlog.TILE_WIDTH]
+            entry = bundles[number % tlog.TILE_WIDTH] if len(bundles) == tlog.TILE_WIDTH else b""
             if tlog.leaf_hash(entry) != leaf:
                 raise Tampered("an archived bundle does not read back as written")
             expected.apply(decode_entry(entry))
@@ -141,5 +154,9 @@ class Audit:
     def _verify(self, archive: str | Path | None, progress: Progress | None) -> Report:
         self._state.catch_up()
         state = self._state
-        verifier = Verifier(state.store, state.log, state.mac, state.tag_of, self._archived())
+        try:
+            archived = self._archived()
+        except Tampered:
+            archived = None  # the log knows its hash: verification names it
+        verifier = Verifier(state.store, state.log, state.mac, state.tag_of, archived)
         return verifier.run(self._witness, None if archive is None else Path(archive), progress)

@@ -18,7 +18,7 @@ from strongroom.audit.log import Witness
 from strongroom.cap import Token
 from strongroom.errors import InvalidRequest, KeyUnavailable, UnknownNamespace
 from strongroom.memory import Clerk, Memory
-from strongroom.memory.state import CAPS, NAMESPACES, REVOKED, NamespaceRegistry
+from strongroom.memory.state import CAPS, NAMESPACES, REVOKED, CapRecord, NamespaceRegistry
 from strongroom.model import Actor, DataClass, Erased, LinkId, Namespace, Op
 from strongroom.store import Lost, PutNew, Swap
 from strongroom.vault import rotation
@@ -27,20 +27,6 @@ from strongroom.vault.rotation import all_keys, retrying
 
 TTL_DEFAULT = 300
 TTL_LIMIT = 400 * 24 * 3600
-
-
-class CapRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the vault remembers of a cap that it minted. The token itself is not kept."""
-
-    link: LinkId
-    actor: str
-    data_class: str
-    ops: tuple[str, ...]
-    namespaces: tuple[str, ...]
-    issued: int
-    expires: int
-    label: str = ""
-    revoked: bool = False
 
 
 class Vault:
@@ -152,9 +138,11 @@ class Vault:
         )
 
     def caps(self) -> Iterator[CapRecord]:
-        """Every cap that was minted, oldest first."""
+        """Every cap that was minted, oldest first, but for those of erased actors."""
         self._state.catch_up()
-        found = [self._state.record(thing.name, CapRecord) for thing in self._state.objects(CAPS)]
+        found = [
+            self._state.record(thing.name, CapRecord) for thing in self._state.objects(CAPS) if thing.body is not None
+        ]
         for record in sorted(found, key=lambda one: (one.issued, one.link)):
             yield msgspec.structs.replace(record, revoked=record.link in self._state.standing.revoked)
 
@@ -186,8 +174,8 @@ class Vault:
 
     def actors(self) -> Iterator[Actor]:
         """Every actor that has keys, in no particular order."""
-        for keys, _ in all_keys(self._state):
-            yield keys.actor
+        for held in all_keys(self._state):
+            yield held.keys.actor
 
     def erase(self, actor: str, *, rotate_root: bool = False) -> Erased:
         """Destroy everything of an actor and void its caps.

@@ -11,7 +11,7 @@ from strongroom import cap
 from strongroom.errors import InvalidRequest, StoreUnavailable
 from strongroom.keys import ActorKeys, Keyring
 from strongroom.memory import Clerk, State
-from strongroom.memory.state import ACTORS, SECRETS
+from strongroom.memory.state import SECRETS, HeldKeys
 from strongroom.model import Actor
 from strongroom.store import Effect, Lost, Swap
 
@@ -28,21 +28,29 @@ def rotate_root(clerk: Clerk) -> None:
         ring = state.source.load().adding(os.urandom(32))
         state.source.replace(ring)
         state.use_ring(ring)
-        retrying(state, lambda: _rewrap(clerk, ring))
+        retrying(state, lambda: _rewrap(clerk, ring, everything=True))
+        # From that commit on nothing new is wrapped by the old root, but an actor made just before it may be.
+        retrying(state, lambda: _rewrap(clerk, ring, everything=False))
         state.source.replace(ring.only_active())
         state.use_ring(ring.only_active())
     state.store.scrub()
 
 
-def _rewrap(clerk: Clerk, ring: Keyring) -> None:
+def _rewrap(clerk: Clerk, ring: Keyring, *, everything: bool) -> None:
+    """Wrap the vault's secrets and every actor's keys anew, or only those keys that the active root does not wrap."""
     state = clerk.state
-    secrets = state.secrets.sealed(state.vault_id, ring, os.urandom)
-    effects: list[Effect] = [Swap(SECRETS, secrets, state.secrets_version)]
+    effects: list[Effect] = []
+    if everything:
+        secrets = state.secrets.sealed(state.vault_id, ring, os.urandom)
+        effects.append(Swap(SECRETS, secrets, state.secrets_version))
     touched: list[ActorKeys] = []
-    for keys, version in all_keys(state):
-        effects.append(Swap(state.slots.keys(keys.actor), keys.sealed(ring, os.urandom), version))
-        touched.append(keys)
-    clerk.record_owner("rotate-root", effects, keys=touched)
+    for held in all_keys(state):
+        if everything or held.keys.root != ring.active:
+            name = state.slots.keys(held.keys.actor)
+            effects.append(Swap(name, held.keys.sealed(ring, os.urandom), held.version))
+            touched.append(held.keys)
+    if effects:
+        clerk.record_owner("rotate-root", effects, keys=touched)
 
 
 def rotate_actor(clerk: Clerk, actor: Actor) -> None:
@@ -78,14 +86,13 @@ def _set_issuers(clerk: Clerk, issuers: dict[str, bytes]) -> None:
     clerk.record_owner("rotate-issuer", [Swap(SECRETS, body, state.secrets_version)])
 
 
-def all_keys(state: State) -> Iterator[tuple[ActorKeys, int]]:
-    """The keys of every actor, with their documents' versions."""
+def all_keys(state: State) -> Iterator[HeldKeys]:
+    """The keys of every actor."""
     state.catch_up()
-    for thing in state.objects(ACTORS):
-        locator, _, rest = thing.name.removeprefix(ACTORS).partition("/")
-        held = state.held_keys(locator) if rest == "keys" else None
+    for locator in state.locators():
+        held = state.held_keys(locator)
         if held is not None:
-            yield held.keys, held.version
+            yield held
 
 
 def retrying(state: State, change: Callable[[], object]) -> None:

@@ -1,0 +1,304 @@
+"""The committed vectors of sealing, keys and log: each does what it says, and all regenerate to the same bytes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from scripts import make_vectors
+
+from strongroom import FileKeys, PassphraseKeys, cobblestone, seal, tlog
+from strongroom.audit.entry import decode_entry
+from strongroom.audit.log import VaultMac
+from strongroom.audit.verify import Expected
+from strongroom.errors import StrongroomError, Tampered
+from strongroom.keys import ActorKeys, Keyring, Slots, VaultSecrets
+from strongroom.keys.hierarchy import tag
+from strongroom.keys.sources import root_id
+from strongroom.model import Actor, LineId, Namespace
+from strongroom.seal import Place
+from strongroom.store import Head
+from tests.test_cobblestone import spec_open
+
+VECTORS = Path(__file__).parent / "vectors"
+FOLDERS = ["audit", "cap", "keys", "line"]
+FILES = sorted(path for folder in ("audit", "keys", "line") for path in (VECTORS / folder).glob("*.json"))
+
+Vector = dict[str, Any]
+
+
+class Registry(msgspec.Struct):
+    names: list[str]
+
+
+def _b64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _hex(values: dict[Any, bytes]) -> dict[str, str]:
+    return {str(name): value.hex() for name, value in values.items()}
+
+
+def _ring(vector: Vector) -> Keyring:
+    keys = {name: bytes.fromhex(key) for name, key in vector["keyring"].items()}
+    return Keyring(next(iter(keys)), keys)
+
+
+def _keys(vector: Vector) -> dict[int, bytes]:
+    return {int(epoch): bytes.fromhex(key) for epoch, key in vector["keys"].items()}
+
+
+def _place(vector: Vector) -> Place:
+    return Place(vector["vault"], Actor(vector["actor"]), Namespace(vector["namespace"]))
+
+
+# For each kind of vector: do what it says, and give what came out under the names that the vector uses.
+
+
+def _cobblestone(vector: Vector, _: Path) -> Vector:
+    key, sealed, ctx = bytes.fromhex(vector["key"]), _b64(vector["sealed"]), bytes.fromhex(vector["context"])
+    plain = cobblestone.unseal(key, sealed, ctx)
+    assert spec_open(key, sealed, ctx) == plain
+    assert cobblestone.seal(key, plain, ctx, sealed[:24]) == sealed
+    return {"plaintext": base64.b64encode(plain).decode()}
+
+
+def _context(vector: Vector, _: Path) -> Vector:
+    return {"context": cobblestone.context(*vector["parts"]).hex()}
+
+
+def _padding(vector: Vector, _: Path) -> Vector:
+    return {"sizes": [[size, seal.padded_size(size)] for size, _ in vector["sizes"]]}
+
+
+def _line(vector: Vector, _: Path) -> Vector:
+    sealed, place, keys = _b64(vector["sealed"]), _place(vector), _keys(vector)
+    line = seal.open_line(sealed, LineId(vector["id"]), place, keys)
+    epoch = seal.sealed_epoch(sealed)
+    assert seal.seal_line(line, place, epoch, keys[epoch], sealed[5:29]) == sealed
+    return {"line": json.loads(msgspec.json.encode(line))}
+
+
+def _text(vector: Vector, _: Path) -> Vector:
+    sealed, place, keys = _b64(vector["sealed"]), _place(vector), _keys(vector)
+    text = seal.open_text(sealed, vector["name"], place, keys)
+    epoch = seal.sealed_epoch(sealed)
+    assert seal.seal_text(text, vector["name"], place, epoch, keys[epoch], sealed[5:29]) == sealed
+    return {"text": text}
+
+
+def _record(vector: Vector, _: Path) -> Vector:
+    sealed, key = _b64(vector["sealed"]), bytes.fromhex(vector["key"])
+    record = seal.open_record(sealed, vector["name"], vector["vault"], key, Registry)
+    assert seal.seal_record(record, vector["name"], vector["vault"], key, sealed[5:29]) == sealed
+    return {"names": record.names}
+
+
+def _root_id(vector: Vector, _: Path) -> Vector:
+    return {"id": root_id(bytes.fromhex(vector["key"]))}
+
+
+def _locators(vector: Vector, _: Path) -> Vector:
+    slots, actor = Slots(bytes.fromhex(vector["name_key"])), Actor(vector["actor"])
+    return {
+        "actor_locator": slots.actor(actor),
+        "namespace_locator": slots.namespace(actor, Namespace(vector["namespace"])),
+    }
+
+
+def _tag(vector: Vector, _: Path) -> Vector:
+    return {"tag": tag(bytes.fromhex(vector["key"]), *vector["parts"])}
+
+
+def _vault_secrets(vector: Vector, _: Path) -> Vector:
+    found = VaultSecrets.open(vector["document"].encode(), vector["vault"], _ring(vector))
+    names = ("log_seed", "name_key", "tag_key", "record_key")
+    return {"secrets": {name: getattr(found, name).hex() for name in names} | {"issuers": _hex(found.issuers)}}
+
+
+def _actor_document(vector: Vector, _: Path) -> Vector:
+    slots = Slots(bytes.fromhex(vector["name_key"]))
+    found = ActorKeys.open(vector["document"].encode(), vector["vault"], slots, vector["locator"], _ring(vector))
+    return {
+        "keys": {
+            "actor": found.actor,
+            "epoch": found.epoch,
+            "actor_key": found.actor_key.hex(),
+            "tag_key": found.tag_key.hex(),
+            "namespaces": {name: _hex(dict(epochs)) for name, epochs in found.namespaces.items()},
+        }
+    }
+
+
+def _file(keys: FileKeys, vector: Vector) -> Vector:
+    path = keys.directory / "root.keyring"
+    path.write_text(vector["content"], encoding="utf-8")
+    path.chmod(0o600)
+    ring = keys.load()
+    return {"active": ring.active, "keys": _hex(dict(ring.keys))}
+
+
+def _keyring(vector: Vector, scratch: Path) -> Vector:
+    return _file(FileKeys(scratch), vector)
+
+
+def _passphrase(vector: Vector, scratch: Path) -> Vector:
+    return _file(PassphraseKeys(scratch, vector["passphrase"]), vector)
+
+
+def _entry(vector: Vector, _: Path) -> Vector:
+    data = vector["entry"].encode()
+    entry = decode_entry(data)
+    assert entry.encoded() == data
+    fields = json.loads(msgspec.json.encode(entry))
+    return {"leaf": tlog.leaf_hash(data).hex(), "fields": fields}
+
+
+def _tree(vector: Vector, _: Path) -> Vector:
+    leaves = [tlog.leaf_hash(entry.encode()) for entry in vector["entries"]]
+    edge = tlog.Range()
+    roots, peaks = [edge.root().hex()], [edge.packed().hex()]
+    for leaf in leaves:
+        edge.append(leaf)
+        roots.append(edge.root().hex())
+        peaks.append(edge.packed().hex())
+    return {"leaves": [leaf.hex() for leaf in leaves], "roots": roots, "peaks": peaks}
+
+
+def _bundle(vector: Vector, _: Path) -> Vector:
+    return {"entries": [entry.decode() for entry in tlog.unbundle(_b64(vector["bundle"]))]}
+
+
+def _tile_paths(vector: Vector, _: Path) -> Vector:
+    return {"paths": {number: tlog.tile_path(int(number)) for number in vector["paths"]}}
+
+
+def _inclusion(vector: Vector, _: Path) -> Vector:
+    proof = [bytes.fromhex(one) for one in vector["proof"]]
+    root = tlog.root_from_inclusion(bytes.fromhex(vector["leaf"]), vector["index"], vector["size"], proof)
+    if root.hex() != vector["root"]:
+        raise Tampered("another root")
+    return {}
+
+
+def _consistency(vector: Vector, _: Path) -> Vector:
+    roots = bytes.fromhex(vector["old_root"]), bytes.fromhex(vector["new_root"])
+    proof = [bytes.fromhex(one) for one in vector["proof"]]
+    tlog.check_consistency(vector["old"], roots[0], vector["new"], roots[1], proof)
+    return {}
+
+
+def _verifier_key(vector: Vector, _: Path) -> Vector:
+    return {"verifier_key": tlog.verifier_key(vector["origin"], bytes.fromhex(vector["public"]))}
+
+
+def _checkpoint(vector: Vector, _: Path) -> Vector:
+    found = tlog.open_checkpoint(vector["note"], vector["origin"], bytes.fromhex(vector["public"]))
+    return {"size": found.size, "root": found.root.hex()}
+
+
+def _proof(vector: Vector, _: Path) -> Vector:
+    found = tlog.Proof.parse(vector["proof"])
+    found.check(vector["entry"].encode(), vector["origin"], bytes.fromhex(vector["public"]))
+    assert found.text() == vector["proof"]
+    return {}
+
+
+def _head(vector: Vector, _: Path) -> Vector:
+    head = Head(vector["size"], bytes.fromhex(vector["peaks"]), vector["time"], bytes.fromhex(vector["mac"]))
+    VaultMac(vector["vault"], bytes.fromhex(vector["tag_key"])).check(head)
+    return {}
+
+
+def _replay(vector: Vector, _: Path) -> Vector:
+    expected = Expected(0, {})
+    for entry in vector["entries"]:
+        expected.apply(decode_entry(entry.encode()))
+    owners = {
+        owner: {mark.tag: [mark.digest, mark.shelf] for mark in held.values()}
+        for owner, held in expected.owners.items()
+        if held
+    }
+    return {"owners": owners}
+
+
+KINDS: dict[str, Callable[[Vector, Path], Vector]] = {
+    "cobblestone": _cobblestone,
+    "context": _context,
+    "padding": _padding,
+    "line": _line,
+    "text": _text,
+    "record": _record,
+    "root-id": _root_id,
+    "locators": _locators,
+    "tag": _tag,
+    "vault-secrets": _vault_secrets,
+    "actor-document": _actor_document,
+    "keyring": _keyring,
+    "passphrase": _passphrase,
+    "entry": _entry,
+    "tree": _tree,
+    "bundle": _bundle,
+    "tile-paths": _tile_paths,
+    "inclusion": _inclusion,
+    "consistency": _consistency,
+    "verifier-key": _verifier_key,
+    "checkpoint": _checkpoint,
+    "proof": _proof,
+    "head": _head,
+    "replay": _replay,
+}
+
+
+@pytest.mark.requirement("project-vectors", "seal-chunks")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_vector_does_what_it_says(path: Path, tmp_path: Path) -> None:
+    vector = json.loads(path.read_bytes())
+    try:
+        came_out = KINDS[vector["kind"]](vector, tmp_path)
+        reason = "ok"
+    except StrongroomError as error:
+        came_out, reason = {}, error.reason
+    assert reason == vector["expect"], vector["description"]
+    assert came_out == {name: vector[name] for name in came_out}, vector["description"]
+
+
+@pytest.mark.requirement("project-vectors")
+def test_no_folder_of_vectors_is_empty_and_every_kind_is_used() -> None:
+    assert sorted(path.name for path in VECTORS.iterdir()) == FOLDERS
+    for folder in FOLDERS:
+        expected = {json.loads(path.read_bytes())["expect"] for path in (VECTORS / folder).glob("*.json")}
+        assert len(expected) > 1, f"{folder} needs vectors that pass and vectors that fail"
+        assert "ok" in expected
+    assert {json.loads(path.read_bytes())["kind"] for path in FILES} == set(KINDS)
+
+
+@pytest.mark.requirement("project-vectors", "seal-chunks")
+def test_the_chunk_borders_are_among_the_vectors() -> None:
+    sealed = [json.loads(path.read_bytes()) for path in (VECTORS / "line").glob("cobblestone-*.json")]
+    sizes = {len(_b64(vector["plaintext"])) for vector in sealed if vector["expect"] == "ok"}
+    assert {16_383, 16_384, 16_385} <= sizes
+
+
+@pytest.mark.requirement("project-vectors")
+def test_every_vector_regenerates_to_the_same_bytes(tmp_path: Path) -> None:
+    make_vectors.write(tmp_path)
+
+    def files(directory: Path) -> dict[str, bytes]:
+        return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*.*")}
+
+    assert files(tmp_path) == files(VECTORS)
+
+
+@pytest.mark.requirement("project-vectors")
+def test_writing_again_leaves_no_stale_vector(tmp_path: Path) -> None:
+    for folder in FOLDERS:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "stale.json").write_text("{}")
+    make_vectors.write(tmp_path)
+    assert not list(tmp_path.rglob("stale.json"))

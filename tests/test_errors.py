@@ -79,7 +79,7 @@ def test_the_table_by_reason_is_complete() -> None:
 def test_the_tree_at_the_top_of_the_module_lists_every_class_with_its_reason() -> None:
     page = inspect.getdoc(errors) or ""
     tree = page[page.index("StrongroomError\n") : page.index("A reason never changes")]
-    shown = re.findall(r"[├└]── (\w+)\s+(?:[^\n]*?\s)?([a-z]+(?:_[a-z]+)*)\s*(?:\(only at \w+\))?$", tree, re.MULTILINE)
+    shown = re.findall(r"[├└]── (\w+)\s+(?:[^\n]*?\s)?([a-z]+(?:_[a-z]+)*)\s*(?:\([^)\n]*\))?$", tree, re.MULTILINE)
     listed = {name: reason for name, reason in shown if name in {leaf.__name__ for leaf in _leaves()}}
     assert listed == {leaf.__name__: leaf.reason for leaf in _leaves()}
     assert set(re.findall(r"[├└]── (\w+)", tree)) == {one.__name__ for one in _classes()} - {"StrongroomError"}

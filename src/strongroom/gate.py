@@ -8,6 +8,7 @@ of the first rule it breaks; from "link 0's signature is valid" on, the error ca
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -88,6 +89,7 @@ class Gate:
         self._issuers = issuers
         self._standing = standing
         self._verified: dict[bytes, Cap] = {}
+        self._guard = threading.Lock()
 
     def admit(self, token: str, ask: Ask, now: int) -> Grant:
         """Decide on one request at `now` (seconds). Raises Denied, or Invalid for what no cap could allow."""
@@ -115,9 +117,10 @@ class Gate:
         if held is None:
             held = cap.verify(token, self._issuers, self._audience, now)
             # Only what verified is kept; time and revocation are checked on each use.
-            while len(self._verified) >= _CACHED:
-                self._verified.pop(next(iter(self._verified)), None)
-            self._verified[key] = held
+            with self._guard:
+                while len(self._verified) >= _CACHED:
+                    self._verified.pop(next(iter(self._verified)))
+                self._verified[key] = held
         return held
 
 

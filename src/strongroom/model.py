@@ -10,7 +10,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NewType
 
@@ -46,6 +46,7 @@ _LINK_ID = re.compile(r"[0-9a-f]{64}")
 _REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENCODED = "h+"
 _ACTOR_LIMIT = 512
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_TIME = 253_402_300_799_000  # the end of year 9999, where datetime ends
 
 
@@ -224,9 +225,14 @@ def _encode_segment(text: str) -> str:
     return _ENCODED + digest[:40]
 
 
+def is_namespace(text: object) -> bool:
+    """Whether this could be a namespace's name."""
+    return isinstance(text, str) and _NAMESPACE.fullmatch(text) is not None
+
+
 def namespace(text: str) -> Namespace:
     """Check a namespace name."""
-    if not isinstance(text, str) or not _NAMESPACE.fullmatch(text):
+    if not is_namespace(text):
         raise InvalidRequest("a namespace is a-z followed by at most 31 of a-z 0-9 -, such as travel")
     return Namespace(text)
 
@@ -249,7 +255,7 @@ def clean_text(text: str, *, limit: int = LINE_LIMIT, what: str = "a line") -> s
     """Return `text` in NFC, or refuse it: too large, control characters, or not Unicode text."""
     if not isinstance(text, str):
         raise InvalidRequest(f"{what} must be text", hint="decode bytes as UTF-8 first")
-    if len(text) <= 4 * limit:  # NFC can shorten a text, by less than four characters to one
+    if len(text) <= 4 * limit:  # NFC can shorten a text, by four characters to one at most
         if _REFUSED.search(text):
             raise InvalidRequest(
                 f"{what} holds a control character or a lone surrogate",
@@ -290,7 +296,7 @@ def millis(moment: datetime) -> Millis:
 
 def moment(value: Millis) -> datetime:
     """Turn milliseconds since 1970 into a UTC datetime."""
-    return datetime.fromtimestamp(value / 1000, UTC)
+    return _EPOCH + timedelta(milliseconds=value)
 
 
 class LineIds:
@@ -303,7 +309,8 @@ class LineIds:
     def new(self, now: Millis) -> LineId:
         """One new id for `now`. Not safe for concurrent calls on one object."""
         stamp = now << 80
-        value = stamp | int.from_bytes(self._random(10), "big")
+        # The top random bit stays free: counting up cannot run over into the time.
+        value = stamp | int.from_bytes(self._random(10), "big") >> 1
         if self._last >> 80 == now:
             value = self._last + 1
         self._last = value

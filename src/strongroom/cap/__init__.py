@@ -107,7 +107,9 @@ def mint(
         label=label,
     )
     _refuse_bad_claims(lambda: check_first(claims))
-    return _append("", claims, issuer, holder_seed)
+    token = _append("", claims, issuer, holder_seed)
+    _refuse_bad_claims(lambda: parse(token))
+    return token
 
 
 def attenuate(

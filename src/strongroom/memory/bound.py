@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
+from strongroom import model
 from strongroom.memory import forgetting, profiles, putting, recalling
 from strongroom.memory.clerk import Clerk
 from strongroom.model import Erased, Forgotten, Hit, Listing, NewLine, Profile, Receipt, Snapshot
@@ -21,8 +22,8 @@ class Memory:
     def __init__(self, clerk: Clerk, token: str, *, source: str = "python", request: str = "") -> None:
         self._clerk = clerk
         self._token = token
-        self._source = source
-        self._request = request
+        self._source = model.clean_field(source, "a source")
+        self._request = model.clean_field(request, "a request id")
 
     def __repr__(self) -> str:
         return "<memory behind a cap>"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from strongroom import model
 from strongroom.audit.entry import Decision, Entry, Mark, marks
 from strongroom.audit.verify import VAULT
 from strongroom.errors import StrongroomError, Tampered, Unavailable
@@ -21,6 +22,9 @@ from strongroom.memory.state import ACTORS, State
 from strongroom.model import Actor, LineId, LineIds, LinkId, Millis, Namespace
 from strongroom.shelves import Shelf
 from strongroom.store import Commit, Effect, Purge
+
+_NAMED = 64
+"""Namespaces named in the entry of a refusal: a request may ask for any number."""
 
 _PER_ENTRY = 256
 """Objects named in one entry: a full one still fits an entry bundle's 64 KiB."""
@@ -180,9 +184,10 @@ class Clerk:
 
     def _record_refusal(self, error: StrongroomError, ask: Ask, now: Millis, request: str) -> None:
         keys = self._keys_if_sound(error.actor)
-        locators: list[str] = []
+        tags: list[str] = []
         if keys is not None:
-            locators = sorted(self.state.slots.namespace(keys.actor, name) for name in ask.namespaces)
+            named = sorted(filter(model.is_namespace, ask.namespaces))[:_NAMED]
+            tags = [keys.namespace_tag(self.state.slots.namespace(keys.actor, Namespace(name))) for name in named]
         entry = Entry(
             v=1,
             time=now,
@@ -192,7 +197,7 @@ class Clerk:
             data_class=ask.data_class,
             request=request,
             actor="" if keys is None else keys.actor_tag(),
-            namespaces=() if keys is None else tuple(keys.namespace_tag(locator) for locator in locators[:64]),
+            namespaces=tuple(tags),
             links=tuple(map(LinkId, error.links)),
             holder=error.holder,
         )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from strongroom import NewLine, Token, Vault
+from strongroom.model import LineId, Millis
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
-from tests.store.children import Answer, Child, Place, children
+from tests.store.children import Answer, Child, Place, children, reason_of
 
 
 @pytest.fixture
@@ -244,4 +245,26 @@ def test_puts_that_race_with_rotations_are_all_readable(two: tuple[Child, Child]
     wanted = sorted(f"line {number}" for number in range(11))
     for child in two:
         assert _texts(child, cap) == wanted
+    assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("bad-race", "erase-void")
+@pytest.mark.parametrize("loaded", [False, True])
+def test_an_erasure_between_a_puts_admission_and_its_commit_refuses_the_put(
+    vault: Vault, reopen: Callable[[], Vault], cap: Token, monkeypatch: pytest.MonkeyPatch, loaded: bool
+) -> None:
+    vault.memory(cap).put("first", namespace="travel")
+    other = reopen()
+    if loaded:
+        other.memory(cap).get("")
+    new_id = other._clerk.new_id
+
+    def erased_meanwhile(now: Millis) -> LineId:
+        monkeypatch.undo()
+        vault.memory(cap).erase(everything=True)
+        return new_id(now)
+
+    monkeypatch.setattr(other._clerk, "new_id", erased_meanwhile)
+    assert reason_of(other.memory(cap).put, "second", namespace="travel") == "cap_revoked"
+    assert list(vault.actors()) == list(other.actors()) == []
     assert vault.audit.verify().ok

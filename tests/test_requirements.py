@@ -21,6 +21,7 @@ def _named_ids() -> dict[str, list[str]]:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("mark.requirement"):
                     for value in mark.args:
                         assert isinstance(value, ast.Constant), f"{path}: ids must be written out"
+                        assert isinstance(value.value, str)
                         found.setdefault(value.value, []).append(f"{path.name}::{node.name}")
     return found
 

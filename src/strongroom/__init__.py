@@ -12,7 +12,7 @@ from strongroom.cap import Token
 from strongroom.keys import EnvironmentKeys, FileKeys, KeySource, PassphraseKeys
 from strongroom.memory import Memory
 from strongroom.model import NewLine, actor_path
-from strongroom.vault.opening import attenuate, create, open  # noqa: A004 - strongroom.open, as in gzip.open
+from strongroom.vault.opening import attenuate, create, open, verify  # noqa: A004 - strongroom.open, as in gzip.open
 from strongroom.vault.owner import Vault
 
 __all__ = [
@@ -29,4 +29,5 @@ __all__ = [
     "create",
     "errors",
     "open",
+    "verify",
 ]

@@ -98,7 +98,8 @@ def seal_record(record: msgspec.Struct, name: str, vault_id: str, key: bytes, sa
 
 
 def open_record(sealed: bytes, name: str, vault_id: str, key: bytes, kind: type[T]) -> T:
-    sealed_epoch(sealed)
+    if sealed_epoch(sealed) != 0:
+        raise Tampered("a record names a key epoch, but records have none")
     plain = _open(sealed, _record_context(name, vault_id), key)
     try:
         return msgspec.json.decode(plain, type=kind)

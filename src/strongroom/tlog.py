@@ -52,6 +52,8 @@ class Range:
     @classmethod
     def of(cls, size: int, packed: bytes) -> Range:
         """Rebuild a range from `size` and what `packed` gave."""
+        if len(packed) != size.bit_count() * HASH_SIZE:
+            raise Tampered("a tree head does not fit its size")
         return cls(size, (packed[at : at + HASH_SIZE] for at in range(0, len(packed), HASH_SIZE)))
 
     def append(self, leaf: bytes) -> None:
@@ -200,7 +202,7 @@ class Checkpoint:
     def parse(cls, text: str) -> Checkpoint:
         """Read a checkpoint's text strictly: no extension lines, no second way to write a number."""
         origin, size, root, end = (text.split("\n") + [""] * 4)[:4]
-        found = cls(origin, int(size) if size.isascii() and size.isdigit() else -1, _unb64(root))
+        found = cls(origin, _number(size), _unb64(root))
         if not origin or end or found.text() != text or len(found.root) != HASH_SIZE:
             raise Tampered("a checkpoint is malformed")
         return found
@@ -268,9 +270,9 @@ class Proof:
         head, _, note = text.partition("\n\n")
         lines = head.split("\n")
         number = lines[1].removeprefix("index ") if len(lines) > 1 else ""
-        if lines[0] != _PROOF or not (number.isascii() and number.isdigit()):
+        if lines[0] != _PROOF:
             raise Tampered("this is not a tlog proof")
-        found = cls(int(number), tuple(map(_unb64, lines[2:])), note)
+        found = cls(_number(number), tuple(map(_unb64, lines[2:])), note)
         if found.text() != text or any(len(sibling) != HASH_SIZE for sibling in found.hashes):
             raise Tampered("a tlog proof is malformed")
         return found
@@ -307,6 +309,13 @@ def unbundle(data: bytes) -> list[bytes]:
     if at != len(data):
         raise Tampered("an entry bundle is cut short")
     return entries
+
+
+def _number(text: str) -> int:
+    """A size or an index; the caller's re-encoding settles that there is one way to write it."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise Tampered("a number in the log is malformed")
+    return int(text)
 
 
 def _b64(raw: bytes) -> str:

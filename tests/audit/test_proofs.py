@@ -146,6 +146,11 @@ def test_an_export_over_an_older_one_adds_what_is_new(vault: Vault, tmp_path: Pa
     assert rfc.open_note(files["checkpoint"].decode(), vault.audit.verifier_key).size == 611
 
 
+def test_an_export_that_cannot_be_written_is_unavailable_and_not_a_bare_error(vault: Vault, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file where the directory should be")
+    assert reason(lambda: vault.audit.export(tmp_path / "out")) == "store_unavailable"
+
+
 @pytest.mark.requirement("audit-prove")
 def test_seventy_thousand_entries_make_the_tiles_of_the_specifications_example(vault: Vault, tmp_path: Path) -> None:
     """273 full and one partial tile at level 0, one full and one partial at level 1, one partial at level 2."""

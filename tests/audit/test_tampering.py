@@ -541,3 +541,13 @@ def test_a_witness_can_be_kept_anywhere_outside_the_vault(closed: Closed, tmp_pa
         seen = elsewhere.read()
         assert seen is not None
         assert tlog.open_checkpoint(seen, vault.audit.origin, vault._state.log.public_key).size == closed.size
+
+
+@pytest.mark.requirement("audit-verify")
+def test_a_vault_that_does_not_open_can_still_be_verified(closed: Closed) -> None:
+    witnessed = (closed.keys.directory / "checkpoint").read_bytes()
+    assert strongroom.verify(closed.place, keys=closed.keys).ok
+    _forge_head(closed.place, closed.size - 1)
+    assert reason(closed.open) == "tampered"
+    assert flaws(strongroom.verify(closed.place, keys=closed.keys)) == {Flaw.HEAD_FORGED}
+    assert (closed.keys.directory / "checkpoint").read_bytes() == witnessed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import strongroom
 from strongroom import NewLine, Token, Vault
 from strongroom.audit import Witness
+from strongroom.store import Object
 from tests.audit.tools import entry_numbers, fill, flaws, query, reason, stored_objects
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
@@ -276,6 +278,32 @@ def test_a_checkpoint_that_another_process_keeps_meanwhile_is_no_rollback(
     witness = Overtaken(keys.directory / "checkpoint", overtake)
     with strongroom.open(tmp_path / "vault", keys=keys, witness=witness, now=clock) as other:
         assert flaws(other.audit.verify()) == set()
+
+
+@pytest.mark.requirement("audit-verify")
+def test_verification_leaves_no_outdated_keys_behind(
+    vault: Vault, cap: Token, reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process rotates the actor while its keys are read, and a thread busy with bob follows that here."""
+    vault.memory(cap).put("before", namespace="work")
+    bob = _mint(vault, "bob")
+    verifier, other = reopen(), reopen()
+    get, late = verifier._state.store.get, [lambda: other.rotate_actor("local/alice")]
+
+    def overtaken(name: str) -> Object | None:
+        found = get(name)
+        while late and name.endswith("/keys"):
+            late.pop()()
+            follower = threading.Thread(target=lambda: verifier.memory(bob).list())
+            follower.start()
+            follower.join(0.5)  # or it waits until the keys are read, which is as good
+        return found
+
+    monkeypatch.setattr(verifier._state.store, "get", overtaken)
+    assert verifier.audit.verify().findings == ()
+    assert not late
+    verifier.memory(cap).put("after", namespace="work")
+    assert {hit.text for hit in vault.memory(cap).get("")} == {"before", "after"}
 
 
 # What the log says of the store.

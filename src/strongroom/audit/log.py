@@ -35,7 +35,10 @@ class VaultMac:
 
     def check(self, head: Head) -> None:
         if not hmac.compare_digest(self.sign(head.size, head.peaks, head.time), head.mac):
-            raise Tampered("the log's head was not written by this vault", hint="run audit verify; keep the files")
+            raise Tampered(
+                "the log's head was not written by this vault",
+                hint="keep the files; strongroom.verify(path) names what is wrong",
+            )
 
 
 class Witness:

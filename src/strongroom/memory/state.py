@@ -204,10 +204,13 @@ class State:
                     raise Tampered("an actor's keys are gone while its lines are there", hint="run audit verify")
             if held is None:
                 return None
-            while len(self._actors) >= _ACTORS_HELD:
-                self._actors.pop(next(iter(self._actors)))
-            self._actors[locator] = held
+            self._keep(locator, held)
             return held
+
+    def _keep(self, locator: str, held: HeldKeys) -> None:
+        while len(self._actors) >= _ACTORS_HELD:
+            self._actors.pop(next(iter(self._actors)))
+        self._actors[locator] = held
 
     def _stored_keys(self, locator: str) -> HeldKeys | None:
         stored = self.store.get(f"{ACTORS}{locator}/keys")
@@ -270,10 +273,13 @@ class State:
         if not name.startswith(ACTORS):
             return "", self.vault_tag(name)
         locator = name.split("/")[1]
-        held = self._actors.get(locator) or self._stored_keys(locator)
+        held = self._actors.get(locator)
         if held is None:
-            return "?", name
-        self._actors.setdefault(locator, held)
+            with self._guard:
+                held = self._stored_keys(locator)
+                if held is None:
+                    return "?", name
+                self._keep(locator, held)
         return held.keys.actor_tag(), held.keys.object_tag(name)
 
     def vault_tag(self, name: str) -> str:

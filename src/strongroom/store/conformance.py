@@ -15,6 +15,7 @@ import hmac
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from strongroom import tlog
 from strongroom.errors import (
@@ -651,7 +652,7 @@ class StoreContract:
                 ]
                 firsts.append(done.first)
 
-        in_threads([lambda number=number: writer(number) for number in range(THREADS)])  # type: ignore[misc]
+        in_threads([partial(writer, number) for number in range(THREADS)])
         count = THREADS * 20
         assert len(pages(store, "things/")) == count
         assert sorted(firsts) == list(range(0, 2 * count, 2))
@@ -674,7 +675,7 @@ class StoreContract:
                     assert body_of(store, f"things/{turn}") == b"%d" % number
                     outcomes.append(True)
 
-        in_threads([lambda number=number: writer(number) for number in range(THREADS)])  # type: ignore[misc]
+        in_threads([partial(writer, number) for number in range(THREADS)])
         assert (outcomes.count(True), outcomes.count(False)) == (10, 10 * (THREADS - 1))
         assert store.head().size == 10
 

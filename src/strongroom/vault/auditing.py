@@ -45,6 +45,10 @@ class Audit:
         """Entries with their index; None where one has been archived."""
         return self._state.log.entries(start, stop)
 
+    def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
+        """Check as `verify` does, but keep nothing as seen: fit for a vault that does not even open."""
+        return self._verify(archive, progress)
+
     def verify(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
         """Check tree, head, what was last seen, and that log and store agree. Without findings, it is seen now."""
         report = self._verify(archive, progress)
@@ -70,7 +74,10 @@ class Audit:
 
     def export(self, directory: str | Path) -> int:
         """Write the log as c2sp.org/tlog-tiles files; returns the number of entries."""
-        return self._state.log.export(Path(directory))
+        try:
+            return self._state.log.export(Path(directory))
+        except OSError as error:
+            raise StoreUnavailable(f"the log cannot be written to {directory}: {error.strerror}") from None
 
     def _keep_if_newer(self, report: Report) -> None:
         """Keep exactly what was verified, unless another process has meanwhile kept more."""

@@ -6,13 +6,14 @@ import os
 import secrets as randomness
 import time as clock
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import msgspec
 
 from strongroom import cap, engines, model, seal
 from strongroom.audit.entry import Decision, Entry, marks
 from strongroom.audit.log import VaultMac, Witness
-from strongroom.audit.verify import VAULT
+from strongroom.audit.verify import VAULT, Progress, Report
 from strongroom.cap import Token
 from strongroom.errors import Tampered, VaultExists, VaultFormat, VaultMissing
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
@@ -22,6 +23,7 @@ from strongroom.memory.state import FORMAT, NAMESPACES, SECRETS, NamespaceRegist
 from strongroom.model import DEFAULT_NAMESPACES, Millis
 from strongroom.shelves import Shelves
 from strongroom.store import Backend, Effect, PutNew, Store, backend
+from strongroom.vault.auditing import Audit
 from strongroom.vault.owner import Vault
 
 FORMAT_VERSION = 1
@@ -107,6 +109,30 @@ def open(  # noqa: A001 - strongroom.open, as in gzip.open
         raise
 
 
+def verify(
+    location: Location,
+    *,
+    keys: KeySource | None = None,
+    witness: Witness | None = None,
+    archive: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Verify a vault's log and objects without opening it for use: also one that `open` refuses as tampered.
+
+    Changes nothing, not even what counts as last seen.
+    """
+    used, where = backend(os.fspath(location))
+    store = used.open(where)
+    try:
+        vault_id = _read_format(store)
+        source = keys if keys is not None else FileKeys(default_directory(vault_id))
+        state = State(vault_id, store, source, Shelves(engines.load("recency"), 0), os.urandom)
+        audit = Audit(Clerk(state, _system_clock), _witness(witness, source, vault_id))
+        return audit.look(archive=None if archive is None else Path(archive), progress=progress)
+    finally:
+        store.close()
+
+
 def attenuate(
     token: str,
     *,
@@ -174,7 +200,10 @@ def _open(
 ) -> Vault:
     state = State(vault_id, store, source, Shelves(engine, shelf_bytes), os.urandom)
     store.authenticate(state.mac)
-    if witness is None:
-        directory = source.directory if isinstance(source, FileKeys) else default_directory(vault_id)
-        witness = Witness(directory / "checkpoint")
-    return Vault(Clerk(state, now), witness)
+    return Vault(Clerk(state, now), _witness(witness, source, vault_id))
+
+
+def _witness(given: Witness | None, source: KeySource, vault_id: str) -> Witness:
+    """Where the last seen checkpoint is kept unless told otherwise: beside the keys."""
+    directory = source.directory if isinstance(source, FileKeys) else default_directory(vault_id)
+    return given if given is not None else Witness(directory / "checkpoint")

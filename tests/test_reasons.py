@@ -338,6 +338,15 @@ def test_creating_over_a_vault_makes_no_keys_and_changes_nothing(vault: Vault, t
 
 
 @pytest.mark.requirement("bad-vault")
+def test_a_vault_that_could_not_be_made_leaves_no_keys_behind(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(errors.StoreUnavailable):
+        strongroom.create(tmp_path / "file" / "vault", keys=FileKeys(tmp_path / "keys"))
+    assert not (tmp_path / "keys").exists()
+    strongroom.create(tmp_path / "vault", keys=FileKeys(tmp_path / "keys")).close()
+
+
+@pytest.mark.requirement("bad-vault")
 def test_an_unknown_store_is_named(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidRequest):
         strongroom.open("nosuch://place")

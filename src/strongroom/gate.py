@@ -64,6 +64,7 @@ class Grant:
     k: int
     links: tuple[LinkId, ...]
     holder: str
+    issued: int
 
 
 class Standing:
@@ -109,7 +110,7 @@ class Gate:
         except StrongroomError as error:
             error.links, error.actor, error.holder = held.links, held.actor, held.holder
             raise
-        return Grant(ask.op, held.actor, namespaces, held.namespaces, session, k, held.links, held.holder)
+        return Grant(ask.op, held.actor, namespaces, held.namespaces, session, k, held.links, held.holder, held.issued)
 
     def _verify(self, token: str, now: int) -> Cap:
         key = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest() if isinstance(token, str) else b""

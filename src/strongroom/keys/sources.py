@@ -13,7 +13,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -75,6 +75,9 @@ class KeySource(Protocol):
         A source that is given its keys from outside checks instead that it has them.
         """
 
+    def discard(self) -> None:
+        """Undo `create`: the vault for which the keys were made could not be made."""
+
     def load(self) -> Keyring:
         """Read the root keyring, or raise KeyUnavailable. Never makes a key."""
 
@@ -132,6 +135,12 @@ class FileKeys:
                 )
         _write_secret(self.directory / _KEYRING, self._pack(_encode_ring(Keyring.of(os.urandom(32)))), new=True)
         _write_secret(self.directory / _ISSUER, self._pack(_b64(os.urandom(32)).encode()), new=True)
+
+    def discard(self) -> None:
+        for name in (_KEYRING, _ISSUER):
+            (self.directory / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            self.directory.rmdir()
 
     def load(self) -> Keyring:
         return _decode_ring(self._unpack(_read_secret(self.directory / _KEYRING)), self.directory / _KEYRING)
@@ -227,6 +236,9 @@ class EnvironmentKeys:
     def create(self) -> None:
         self.load()
         self.issuer()
+
+    def discard(self) -> None:
+        """Nothing was made here."""
 
     @classmethod
     def generate(cls) -> dict[str, str]:

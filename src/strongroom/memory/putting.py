@@ -165,4 +165,7 @@ def keys_for(state: State, grant: Grant, namespaces: set[Namespace]) -> tuple[Ac
     # A rotation of the root key must not overlook keys made at the same moment.
     rotation = Expect(SECRETS, state.secrets_version)
     sealed = keys.sealed(state.ring(), state.random)
-    return keys, [rotation, PutNew(name, sealed) if held is None else Swap(name, sealed, held.version)]
+    if held is not None:
+        return keys, [rotation, Swap(name, sealed, held.version)]
+    # Nor may a cap that an erasure has just voided bring the actor back.
+    return keys, [rotation, state.pin_standing(grant.actor, grant.issued), PutNew(name, sealed)]

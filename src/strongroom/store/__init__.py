@@ -145,12 +145,16 @@ def backend(location: str) -> tuple[Backend, str]:
 
 
 def check_effects(effects: Sequence[Effect]) -> None:
-    """Refuse a commit that touches one name twice: its outcome would depend on their order."""
+    """Refuse a commit whose outcome would depend on the order of its effects, or which no follower would see."""
     names = [effect.name for effect in effects if not isinstance(effect, Purge)]
     if len(set(names)) != len(names):
         raise ValueError("a commit may touch each object once")
-    if effects and all(isinstance(effect, Purge) for effect in effects):
-        raise ValueError("a purge must be announced by another effect, or no follower would see it")
+    changed = [effect.name for effect in effects if isinstance(effect, PutNew | Swap | Delete)]
+    purged = tuple(effect.prefix for effect in effects if isinstance(effect, Purge))
+    if purged and not changed:
+        raise ValueError("a purge must be announced by a change, or no follower would see it")
+    if any(name.startswith(purged) for name in changed):
+        raise ValueError("a purge and a change of the same object depend on their order")
 
 
 def check_derived(name: str) -> None:

@@ -6,6 +6,7 @@ import os
 import secrets as randomness
 import time as clock
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -15,12 +16,12 @@ from strongroom.audit.entry import Decision, Entry, marks
 from strongroom.audit.log import VaultMac, Witness
 from strongroom.audit.verify import VAULT, Progress, Report
 from strongroom.cap import Token
-from strongroom.errors import Tampered, VaultExists, VaultFormat, VaultMissing
+from strongroom.errors import StrongroomError, Tampered, VaultExists, VaultFormat, VaultMissing
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
 from strongroom.keys.hierarchy import tag
 from strongroom.memory import Clerk, State
 from strongroom.memory.state import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
-from strongroom.model import DEFAULT_NAMESPACES, Millis
+from strongroom.model import DEFAULT_NAMESPACES, Millis, Namespace
 from strongroom.shelves import Shelves
 from strongroom.store import Backend, Effect, PutNew, Store, backend
 from strongroom.vault.auditing import Audit
@@ -68,23 +69,37 @@ def create(
     _check_absent(made, where)
     source = keys if keys is not None else FileKeys(default_directory(vault_id))
     source.create()
-    ring = source.load()
+    try:
+        store = _found(made, where, vault_id, source, names, now())
+    except BaseException:
+        with suppress(StrongroomError):
+            _check_absent(made, where)
+            source.discard()  # there is no vault for these keys
+        raise
+    try:
+        vault = _open(store, vault_id, source, ranking, shelf_bytes, witness, now)
+        vault.audit.checkpoint()
+    except BaseException:
+        store.close()
+        raise
+    return vault
+
+
+def _found(
+    made: Backend, where: str, vault_id: str, source: KeySource, names: tuple[Namespace, ...], now: Millis
+) -> Store:
+    """Write the vault's first objects and its first log entry."""
     public = cap.public_key(source.issuer())
     secrets = VaultSecrets.new({cap.issuer_id(public): public}, os.urandom)
     registry = NamespaceRegistry(names)
-    started = now()
-    format_record = msgspec.json.encode(VaultFormatRecord(v=FORMAT_VERSION, vault=vault_id, created=started))
     effects: list[Effect] = [
-        PutNew(FORMAT, format_record),
-        PutNew(SECRETS, secrets.sealed(vault_id, ring, os.urandom)),
+        PutNew(FORMAT, msgspec.json.encode(VaultFormatRecord(v=FORMAT_VERSION, vault=vault_id, created=now))),
+        PutNew(SECRETS, secrets.sealed(vault_id, source.load(), os.urandom)),
         PutNew(NAMESPACES, seal.seal_record(registry, NAMESPACES, vault_id, secrets.record_key, os.urandom(24))),
     ]
     objects = marks(effects, lambda name: tag(secrets.tag_key, "object", name), lambda _: VAULT)
-    entry = Entry(v=1, time=started, op="create", decision=Decision.ALLOW, data_class="admin", objects=objects)
-    store = made.create(where, VaultMac(vault_id, secrets.tag_key), [entry.encoded()], effects, started)
-    vault = _open(store, vault_id, source, ranking, shelf_bytes, witness, now)
-    vault.audit.checkpoint()
-    return vault
+    entry = Entry(v=1, time=now, op="create", decision=Decision.ALLOW, data_class="admin", objects=objects)
+    return made.create(where, VaultMac(vault_id, secrets.tag_key), [entry.encoded()], effects, now)
 
 
 def open(  # noqa: A001 - strongroom.open, as in gzip.open

@@ -8,6 +8,7 @@ Pure: the salt comes in as an argument. It must never repeat for a key; callers 
 from __future__ import annotations
 
 import hmac
+from struct import Struct
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -25,16 +26,18 @@ _HEADER = SALT_SIZE + _COMMITMENT
 _TAG = 16
 _INFO = b"c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0"
 _SHA512 = SHA512()
+_length = Struct(">I").pack
 
 
 def context(*parts: str | bytes | int) -> bytes:
     """Join parts unambiguously: each is prefixed by its length, so no two lists give the same bytes."""
-    joined = bytearray()
+    joined: list[bytes] = []
     for part in parts:
         raw = part.encode() if isinstance(part, str) else part
         raw = raw.to_bytes(8, "big") if isinstance(raw, int) else raw
-        joined += len(raw).to_bytes(4, "big") + raw
-    return bytes(joined)
+        joined.append(_length(len(raw)))
+        joined.append(raw)
+    return b"".join(joined)
 
 
 def seal(key: bytes, plaintext: bytes, ctx: bytes, salt: bytes) -> bytes:

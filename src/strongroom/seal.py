@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -47,8 +47,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_line = msgspec.json.Decoder(Line).decode
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """One namespace of one actor in one vault: where its sealed objects belong."""
 
     vault_id: str
@@ -56,7 +55,13 @@ class Place:
     namespace: Namespace
 
     def context(self, what: str, name: str, epoch: int) -> bytes:
-        return cobblestone.context(what, VERSION, self.vault_id, self.actor, self.namespace, name, epoch)
+        return _prefix(what, self.vault_id, self.actor, self.namespace) + cobblestone.context(name, epoch)
+
+
+@lru_cache(256)
+def _prefix(what: str, vault_id: str, actor: Actor, namespace: Namespace) -> bytes:
+    """The part of a context that all objects of one place share."""
+    return cobblestone.context(what, VERSION, vault_id, actor, namespace)
 
 
 def seal_line(line: Line, place: Place, epoch: int, key: bytes, salt: bytes) -> bytes:

@@ -12,13 +12,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from sys import getsizeof
+from typing import Any
 
 from strongroom.engines import Engine, Index, Ranked
-from strongroom.model import Line, LineId, Millis
+from strongroom.model import Line, LineId, Millis, Provenance
 
 Read = Callable[[LineId], Line | None]
 """Reads and opens one line as it is now; None if it is deleted or gone."""
 
+_SHARED = 10_000
 _OVERHEAD = 600
 """Bytes a line costs besides its text: the struct, its id, and its place in the indexes (measured, bench/ram.py)."""
 
@@ -35,6 +37,8 @@ class Shelf:
         self._read = read
         self._loaded = False
         self._pending: set[LineId] = set()
+        self._shared: dict[Any, Any] = {}
+        self._origin: Provenance | None = None
 
     def load(self, lines: Iterable[Line]) -> None:
         """Fill the shelf. Changes that arrive meanwhile wait and are applied at the end."""
@@ -74,9 +78,32 @@ class Shelf:
 
     def _add(self, line: Line) -> None:
         if line.id not in self.lines:
+            line = self._sharing(line)
             self.lines[line.id] = line
             self.bytes += getsizeof(line.text) + _OVERHEAD
             self.index.add(line)
+
+    def _sharing(self, line: Line) -> Line:
+        """The same line, made of values that other lines hold already: most of them have much in common."""
+        if len(self._shared) > _SHARED:
+            self._shared.clear()
+        share = self._shared.setdefault
+        origin = line.provenance
+        if origin != self._origin:
+            links, holder, source = origin.links, origin.holder, origin.source
+            self._origin = Provenance(
+                share(links, links), share(holder, holder), share(source, source), origin.recorded
+            )
+        return Line(
+            line.id,
+            line.time,
+            line.kind,
+            share(line.namespace, line.namespace),
+            share(line.session, line.session),
+            share(line.author, line.author),
+            line.text,
+            self._origin,
+        )
 
     def _drop(self, name: LineId) -> None:
         with self.lock:

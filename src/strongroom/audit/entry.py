@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import hashlib
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -15,6 +15,9 @@ from strongroom.store import Delete, Effect, PutNew, Swap
 
 ENTRY_LIMIT = 65_535
 """The largest entry that an entry bundle can hold."""
+
+
+_URLSAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class Decision(StrEnum):
@@ -63,6 +66,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return data
 
 
+_WRITING = (PutNew, Swap, Delete)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Entry).decode
 
@@ -85,7 +89,7 @@ def digest(body: bytes) -> str:
 
 def written(hashed: bytes) -> str:
     """A hash as entries write it: base64url without padding."""
-    return base64.urlsafe_b64encode(hashed).rstrip(b"=").decode()
+    return binascii.b2a_base64(hashed, newline=False).translate(_URLSAFE, b"=").decode()
 
 
 def marks(effects: Sequence[Effect], tag: Callable[[str], str], shelf: Callable[[str], str]) -> tuple[Mark, ...]:
@@ -93,5 +97,5 @@ def marks(effects: Sequence[Effect], tag: Callable[[str], str], shelf: Callable[
     return tuple(
         Mark(tag(effect.name), "" if isinstance(effect, Delete) else digest(effect.body), shelf(effect.name))
         for effect in effects
-        if isinstance(effect, PutNew | Swap | Delete)
+        if isinstance(effect, _WRITING)
     )

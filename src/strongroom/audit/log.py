@@ -27,11 +27,13 @@ class VaultMac:
     """Authenticates the log's head with the vault's tag key."""
 
     def __init__(self, vault_id: str, tag_key: bytes) -> None:
-        self._vault_id = vault_id
-        self._key = tag_key
+        self._prefix = context("strongroom/head/v1", vault_id)
+        self._keyed = hmac.new(tag_key, digestmod="sha256")
 
     def sign(self, size: int, peaks: bytes, time: int) -> bytes:
-        return hmac.digest(self._key, context("strongroom/head/v1", self._vault_id, size, peaks, time), "sha256")
+        mac = self._keyed.copy()
+        mac.update(self._prefix + context(size, peaks, time))
+        return mac.digest()
 
     def check(self, head: Head) -> None:
         if not hmac.compare_digest(self.sign(head.size, head.peaks, head.time), head.mac):

@@ -25,7 +25,11 @@ class RecencyIndex:
         self.lines: list[Line] = []
 
     def add(self, line: Line) -> None:
-        insort(self.lines, line, key=_newest)
+        # Lines mostly come oldest first, at loading as well as later.
+        if not self.lines or _newest(self.lines[-1]) < _newest(line):
+            self.lines.append(line)
+        else:
+            insort(self.lines, line, key=_newest)
 
     def remove(self, line: Line) -> None:
         at = bisect_left(self.lines, _newest(line), key=_newest)

@@ -6,7 +6,7 @@ document holds sealed keys only, under locators: it says neither whose it is nor
 
 from __future__ import annotations
 
-import base64
+import binascii
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ Random = Callable[[int], bytes]
 T = TypeVar("T")
 Epoch = Annotated[int, msgspec.Meta(ge=1, lt=2**32)]
 _LOCATOR_SIZE = 16
+_URLSAFE = bytes.maketrans(b"+/", b"-_")
 _TAG_SIZE = 16
 _LOCATORS_HELD = 4096
 _TAGS_HELD = 256
@@ -247,7 +248,7 @@ def _actor_name(vault_id: str, root: str) -> bytes:
 def tag(key: bytes, *what: str) -> str:
     """A keyed, truncated digest in base64url: it marks without naming."""
     digest = hmac.digest(key, context(*what), "sha256")[:_TAG_SIZE]
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return binascii.b2a_base64(digest, newline=False).translate(_URLSAFE, b"=").decode()
 
 
 def decode(body: bytes, kind: type[T]) -> T:

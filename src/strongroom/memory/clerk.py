@@ -96,7 +96,11 @@ class Clerk:
         if keys is None:
             held = self.state.keys_of(grant.actor)
             keys = None if held is None else held.keys
-        return self.state.log.append(self._entries(grant, effects, keys, lines, count, erased, request), effects)
+        entries = self._entries(grant, effects, keys, lines, count, erased, request)
+        commit = self.state.log.append(entries, effects)
+        if effects:
+            self.state.committed(effects, commit.version)
+        return commit
 
     def commit_erasure(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -21,8 +20,7 @@ _TRIES = 64
 """How often a put starts anew because another process changed the actor's keys or took an id meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(msgspec.Struct, frozen=True):
     """A line about to be written, and what of it the caller fixed."""
 
     line: Line

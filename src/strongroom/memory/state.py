@@ -7,8 +7,8 @@ since the last look and applies it, so that a put, a forget or a revocation anyw
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,14 +16,14 @@ import msgspec
 
 from strongroom import seal
 from strongroom.audit.log import AuditLog, VaultMac
-from strongroom.errors import KeyUnavailable, Tampered
+from strongroom.errors import KeyUnavailable, StrongroomError, Tampered
 from strongroom.gate import Gate, Standing
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
 from strongroom.model import Actor, Line, LineId, LinkId, Millis, Namespace
 from strongroom.seal import Place
 from strongroom.shelves import Shelf, Shelves
-from strongroom.store import Effect, Expect, Lost, Object, PutNew, Store, Swap, Version
+from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, PutNew, Store, Swap, Version
 
 FORMAT = "vault/format"
 SECRETS = "vault/secrets"
@@ -35,6 +35,7 @@ ARCHIVED = "vault/archived"
 ACTORS = "actors/"
 
 _ACTORS_HELD = 10_000
+_UNSEEN = (Expect, Purge)
 _PAGE = 1000
 _TRIES = 4
 _NEVER = 2**53
@@ -112,16 +113,28 @@ class State:
 
     def catch_up(self) -> None:
         """Apply what any process has committed before this call."""
-        if self.store.version() == self._seen:
+        latest = self.store.version()
+        if latest <= self._seen:
             return
         with self._guard:
-            while True:
+            # Who held the lock before has often come this far already.
+            while self._seen < latest:
                 page = self.store.changes(self._seen, _PAGE)
                 for change in page:
                     self._apply(change)
                     self._seen = change.version
                 if len(page) < _PAGE:
                     return
+
+    def committed(self, effects: Sequence[Effect], version: Version) -> None:
+        """Take in a commit of this process at once, if nothing came between; else the next `catch_up` finds it."""
+        changed = [effect for effect in effects if not isinstance(effect, _UNSEEN)]
+        # It is durable: what cannot be read now must not make it look as if it had failed.
+        with self._guard, suppress(StrongroomError):
+            if self._seen == version - len(changed):
+                for effect in changed:
+                    self._apply(Object(effect.name, 0, None if isinstance(effect, Delete) else b""))
+                self._seen = version
 
     def _apply(self, change: Object) -> None:
         name = change.name

@@ -17,9 +17,10 @@ Rules every backend keeps, checked by `strongroom.store.conformance`:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Protocol
+
+import msgspec
 
 from strongroom.errors import InvalidRequest
 
@@ -29,8 +30,7 @@ GROUP = "strongroom.stores"
 Version = int
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+class Object(msgspec.Struct, frozen=True, gc=False):
     """One stored object. A `body` of None is a tombstone."""
 
     name: str
@@ -38,16 +38,14 @@ class Object:
     body: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class PutNew:
+class PutNew(msgspec.Struct, frozen=True, gc=False):
     """Create an object; its name must never have been used."""
 
     name: str
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Swap:
+class Swap(msgspec.Struct, frozen=True, gc=False):
     """Replace an object that is still at `version`."""
 
     name: str
@@ -55,23 +53,20 @@ class Swap:
     version: Version
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True, gc=False):
     """Turn an object that is still at `version` into a tombstone."""
 
     name: str
     version: Version
 
 
-@dataclass(frozen=True, slots=True)
-class Purge:
+class Purge(msgspec.Struct, frozen=True, gc=False):
     """Remove every object whose name starts with `prefix`, tombstones too."""
 
     prefix: str
 
 
-@dataclass(frozen=True, slots=True)
-class Expect:
+class Expect(msgspec.Struct, frozen=True, gc=False):
     """Change nothing, but fail unless the object is still at `version` (0: it does not exist)."""
 
     name: str
@@ -92,16 +87,14 @@ class Lost(Exception):
         self.name = name
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True, gc=False):
     """What a commit did: the index of its first log entry, and the version after its last effect."""
 
     first: int
     version: Version
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, gc=False):
     """The log's state: size, the tree's right edge, the time of its latest entry, and a MAC over them."""
 
     size: int

@@ -12,8 +12,6 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from strongroom.errors import AuditUnavailable, StoreUnavailable
@@ -35,10 +33,14 @@ class FairLock:
             self.close()
             raise
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> FairLock:
+        """Hold the lock while the block lasts; see `__enter__`."""
+        return self
+
+    def __enter__(self) -> None:
         """Hold the lock, or raise AuditUnavailable once patience has run out."""
-        with self._threads:
+        self._threads.acquire()
+        try:
             if not self._files:
                 raise StoreUnavailable("the vault is closed", hint="open it again")
             turn, lock = self._files
@@ -48,10 +50,15 @@ class FairLock:
                 _take(lock, deadline)
             finally:
                 fcntl.flock(turn, fcntl.LOCK_UN)
-            try:
-                yield
-            finally:
-                fcntl.flock(lock, fcntl.LOCK_UN)
+        except BaseException:
+            self._threads.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            fcntl.flock(self._files[1], fcntl.LOCK_UN)
+        finally:
+            self._threads.release()
 
     def close(self) -> None:
         with self._threads:

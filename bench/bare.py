@@ -5,6 +5,7 @@ It starts from a copy of the vault's own file. No gate, no crypto, no lock betwe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -73,8 +74,8 @@ class BareLog:
         self._version, self._size = int(head[0]), int(head[1])
         self._prefix = sizes.prefix
         self._numbers = count()
-        self._body = bytes(sizes.body)
-        self._entry = bytes(sizes.entry)
+        self._body = os.urandom(sizes.body)
+        self._entry = os.urandom(sizes.entry)
         self._group = GroupCommit(self._write)
 
     def put(self) -> None:

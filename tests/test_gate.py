@@ -7,7 +7,6 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Collection
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -421,15 +420,15 @@ def _makes_a_grant(call: ast.Call) -> bool:
 @pytest.mark.requirement("gate-grant")
 def test_a_grant_cannot_be_changed() -> None:
     granted = _gate().admit(mint(), _get(["travel"]), NOW)
-    for field in fields(granted):
+    for field in Grant.__struct_fields__:
         with pytest.raises(AttributeError):
-            setattr(granted, field.name, None)
+            setattr(granted, field, None)
 
 
 @pytest.mark.requirement("gate-no-actor")
 def test_no_request_can_name_an_actor() -> None:
     words = ("actor", "user", "owner", "scope", "tenant", "subject")
-    names = [field.name for field in fields(Ask)] + list(NewLine.__struct_fields__)
+    names = [*Ask.__struct_fields__, *NewLine.__struct_fields__]
     methods = [method for name, method in inspect.getmembers(Memory, inspect.isfunction) if not name.startswith("_")]
     assert len(methods) >= 8
     for method in methods:

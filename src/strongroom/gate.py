@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from strongroom import cap, model
 from strongroom.cap import Cap
@@ -30,8 +31,7 @@ from strongroom.model import Actor, DataClass, LinkId, Namespace, Op
 _CACHED = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """What a request wants. It cannot name an actor: whose memory it is comes from the cap alone.
 
     `unnamed` says that some part of the request names no namespace, and so means the cap's own set.
@@ -52,8 +52,7 @@ class Ask:
         return cls(op, frozenset(named), namespaces is None, sessions, k)
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """What the gate admitted: these namespaces of this actor, for this op. Below it nothing can be widened."""
 
     op: Op

@@ -269,6 +269,8 @@ def clean_text(text: str, *, limit: int = LINE_LIMIT, what: str = "a line") -> s
 
 def clean_field(text: str, what: str) -> str:
     """Return a short metadata field in NFC, or refuse it."""
+    if text == "":
+        return ""
     if not isinstance(text, str) or len(text) > FIELD_LIMIT:
         raise InvalidRequest(f"{what} must be text of at most {FIELD_LIMIT} characters")
     if "\n" in text or "\t" in text:

@@ -21,7 +21,7 @@ Read = Callable[[LineId], Line | None]
 """Reads and opens one line as it is now; None if it is deleted or gone."""
 
 _SHARED = 10_000
-_OVERHEAD = 600
+_OVERHEAD = 300
 """Bytes a line costs besides its text: the struct, its id, and its place in the indexes (measured, bench/ram.py)."""
 
 

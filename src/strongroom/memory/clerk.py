@@ -7,8 +7,7 @@ written together with its effects, before its result is released. If the log can
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -54,18 +53,14 @@ class Clerk:
             self._record_refusal(error, ask, now, request)
             raise
 
-    @contextmanager
-    def recording(self, grant: Grant, request: str = "") -> Iterator[None]:
+    def recording(self, grant: Grant, request: str = "") -> _Recording:
         """Record what fails between admission and answer. Unavailable is not a decision and is not recorded."""
-        try:
-            yield
-        except Unavailable:
-            raise
-        except StrongroomError as error:
-            error.links, error.actor, error.holder = grant.links, grant.actor, grant.holder
-            ask = Ask(grant.op, frozenset(grant.namespaces), unnamed=False)
-            self._record_refusal(error, ask, self.now(), request)
-            raise
+        return _Recording(self, grant, request)
+
+    def record_failure(self, error: StrongroomError, grant: Grant, request: str) -> None:
+        """Put on record that an admitted request was refused after all, or met stored bytes that are wrong."""
+        error.links, error.actor, error.holder = grant.links, grant.actor, grant.holder
+        self._record_refusal(error, Ask(grant.op, frozenset(grant.namespaces), unnamed=False), self.now(), request)
 
     def new_id(self, now: Millis) -> LineId:
         with self._ids_lock:
@@ -233,6 +228,24 @@ class Clerk:
             return "" if parts[2] == "keys" else keys.namespace_tag(parts[3])
 
         return shelf
+
+
+class _Recording:
+    """The context of `Clerk.recording`; a class, since every request passes through it."""
+
+    __slots__ = ("_clerk", "_grant", "_request")
+
+    def __init__(self, clerk: Clerk, grant: Grant, request: str) -> None:
+        self._clerk = clerk
+        self._grant = grant
+        self._request = request
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StrongroomError) and not isinstance(error, Unavailable):
+            self._clerk.record_failure(error, self._grant, self._request)
 
 
 def _name(effect: Effect) -> str:

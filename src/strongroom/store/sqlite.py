@@ -75,7 +75,7 @@ _SELECT_ENTRIES = "SELECT number, leaf, entry FROM entries WHERE number >= ? AND
 _INSERT_ENTRY = "INSERT INTO entries (number, leaf, entry) VALUES (?, ?, ?)"
 
 
-_REPLACING = (Swap, Delete)
+_CONDITIONAL = (Expect, Swap, Delete)
 Rows = list[tuple[Any, ...]]
 
 
@@ -421,33 +421,47 @@ def _object(row: tuple[Any, ...]) -> Object:
 
 
 def _apply(connection: apsw.Connection, effects: Sequence[Effect], version: Version) -> Version:
-    """Check every condition, then write: a lost request leaves no trace in the shared transaction."""
-    old = [_find(connection, effect) for effect in effects]
-    for effect, row in zip(effects, old, strict=True):
+    """Check conditions and write; a lost request leaves no trace in the transaction that it shares with others."""
+    old = {effect.name: _find(connection, effect) for effect in effects if isinstance(effect, _CONDITIONAL)}
+    start = version
+    for effect in sorted(effects, key=_new_first):
         if isinstance(effect, Expect):
             continue
         if isinstance(effect, Purge):
             span = (effect.prefix, _end(effect.prefix))
             connection.execute("DELETE FROM objects WHERE name >= ? AND name < ?", span)
             continue
-        if row:
-            connection.execute(_DELETE_ROW, (row,))
         version += 1
-        body = None if isinstance(effect, Delete) else effect.body
-        connection.execute(_INSERT_ROW, (version, effect.name, body))
+        if isinstance(effect, PutNew):
+            _insert(connection, effect, version, start)
+            continue
+        connection.execute(_DELETE_ROW, (old[effect.name],))
+        connection.execute(_INSERT_ROW, (version, effect.name, None if isinstance(effect, Delete) else effect.body))
     return version
 
 
-def _find(connection: apsw.Connection, effect: Effect) -> Version:
+def _new_first(effect: Effect) -> bool:
+    return not isinstance(effect, PutNew)
+
+
+def _insert(connection: apsw.Connection, effect: PutNew, version: Version, start: Version) -> None:
+    """Write a new object. The index says whether its name is free: looking first would cost a query a line."""
+    try:
+        connection.execute(_INSERT_ROW, (version, effect.name, effect.body))
+    except apsw.ConstraintError as error:
+        if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
+            raise
+        # New objects come before all else that writes, so this undoes all that the request wrote.
+        connection.execute("DELETE FROM objects WHERE version > ?", (start,))
+        raise Lost(effect.name) from None
+
+
+def _find(connection: apsw.Connection, effect: Expect | Swap | Delete) -> Version:
     """The version of the row that an effect touches, 0 for none; Lost if it is not as the effect requires."""
-    if isinstance(effect, Purge):
-        return 0
-    query = _SELECT_LIVE if isinstance(effect, _REPLACING) else _SELECT_VERSION
-    row = connection.execute(query, (effect.name,)).fetchone()
+    replacing = not isinstance(effect, Expect)
+    row = connection.execute(_SELECT_LIVE if replacing else _SELECT_VERSION, (effect.name,)).fetchone()
     found = int(row[0]) if row else 0
-    if found != (0 if isinstance(effect, PutNew) else effect.version):
-        raise Lost(effect.name)
-    if not found and isinstance(effect, _REPLACING):  # version 0 means that there is none to replace
+    if found != effect.version or (replacing and not found):  # version 0 means that there is none to replace
         raise Lost(effect.name)
     return found
 

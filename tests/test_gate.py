@@ -112,6 +112,7 @@ def test_a_cap_wrong_in_no_way_is_admitted() -> None:
         links=(LinkId(link_id(token.split("~")[0])),),
         holder=granted.holder,
         issued=granted.issued,
+        most=granted.most,
     )
     assert granted.namespaces == {"travel"}
     assert granted.holder

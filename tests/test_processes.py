@@ -259,10 +259,10 @@ def test_an_erasure_between_a_puts_admission_and_its_commit_refuses_the_put(
         other.memory(cap).get("")
     new_id = other._clerk.new_id
 
-    def erased_meanwhile(now: Millis) -> LineId:
+    def erased_meanwhile(place: str, now: Millis) -> LineId:
         monkeypatch.undo()
         vault.memory(cap).erase(everything=True)
-        return new_id(now)
+        return new_id(place, now)
 
     monkeypatch.setattr(other._clerk, "new_id", erased_meanwhile)
     assert reason_of(other.memory(cap).put, "second", namespace="travel") == "cap_revoked"

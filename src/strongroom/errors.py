@@ -48,7 +48,8 @@ from typing import ClassVar
 class StrongroomError(Exception):
     """The base of all errors raised on purpose.
 
-    `links`, `actor` and `holder` are for the log: they are set once the cap's link 0 was found to be valid.
+    `links`, `actor` and `holder` are for the log: they are set once the cap's link 0 was found to be valid;
+    `recorded` says that the log has it.
     """
 
     reason: ClassVar[str] = ""
@@ -61,6 +62,7 @@ class StrongroomError(Exception):
         self.links: tuple[str, ...] = ()
         self.actor: str | None = None
         self.holder: str = ""
+        self.recorded = False
 
 
 class Denied(StrongroomError):

@@ -48,7 +48,8 @@ class Ask(msgspec.Struct, frozen=True):
     def of(cls, op: Op, namespaces: Collection[str] | None, *, session: str | None = None, k: int | None = None) -> Ask:
         """The question of a request that names these namespaces (None: it names none)."""
         named = [namespaces] if isinstance(namespaces, str) else namespaces or ()
-        sessions = frozenset() if session is None else frozenset([session])
+        named = [model.plain(name) for name in named]
+        sessions = frozenset() if session is None else frozenset([model.plain(session)])
         return cls(op, frozenset(named), namespaces is None, sessions, k)
 
 
@@ -64,6 +65,7 @@ class Grant(msgspec.Struct, frozen=True):
     links: tuple[LinkId, ...]
     holder: str
     issued: int
+    most: int
 
 
 class Standing:
@@ -109,10 +111,23 @@ class Gate:
         except StrongroomError as error:
             error.links, error.actor, error.holder = held.links, held.actor, held.holder
             raise
-        return Grant(ask.op, held.actor, namespaces, held.namespaces, session, k, held.links, held.holder, held.issued)
+        return Grant(
+            ask.op,
+            held.actor,
+            namespaces,
+            held.namespaces,
+            session,
+            k,
+            held.links,
+            held.holder,
+            held.issued,
+            _most(held),
+        )
 
     def _verify(self, token: str, now: int) -> Cap:
-        key = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest() if isinstance(token, str) else b""
+        if not isinstance(token, str) or len(token := str.__str__(token)) > cap.MAX_BYTES:
+            cap.parse(token)  # refuses it
+        key = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         held = self._verified.get(key)
         if held is None:
             held = cap.verify(token, self._issuers, self._audience, now)
@@ -143,16 +158,20 @@ def _namespaces(held: Cap, ask: Ask) -> frozenset[Namespace]:
 
 
 def _session(held: Cap, ask: Ask) -> str | None:
-    if held.session is not None and not ask.sessions <= {held.session}:
+    if held.session is not None and not {model.plain(session) for session in ask.sessions} <= {held.session}:
         raise CapLimitExceeded("the cap is bound to another session")
     return held.session
 
 
+def _most(held: Cap) -> int:
+    return held.max_k if held.max_k is not None else model.K_LIMIT
+
+
 def _k(held: Cap, ask: Ask) -> int:
-    most = held.max_k if held.max_k is not None else model.K_LIMIT
+    most = _most(held)
     if ask.k is None:
         return min(model.K_DEFAULT, most)
-    if not isinstance(ask.k, int) or ask.k < 1:
+    if type(ask.k) is not int or ask.k < 1:
         raise InvalidRequest("k is a whole number from 1")
     if ask.k > model.K_LIMIT:
         raise TooMany(f"k is at most {model.K_LIMIT}")

@@ -46,6 +46,7 @@ _LINK_ID = re.compile(r"[0-9a-f]{64}")
 _REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENCODED = "h+"
 _ACTOR_LIMIT = 512
+_MARKS = 30  # Unicode's own limit for text that can be processed as a stream
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_TIME = 253_402_300_799_000  # the end of year 9999, where datetime ends
 
@@ -232,21 +233,21 @@ def is_namespace(text: object) -> bool:
 
 def namespace(text: str) -> Namespace:
     """Check a namespace name."""
-    if not is_namespace(text):
+    if not is_namespace(text := plain(text)):
         raise InvalidRequest("a namespace is a-z followed by at most 31 of a-z 0-9 -, such as travel")
     return Namespace(text)
 
 
 def line_id(text: str) -> LineId:
     """Check a ULID as it is stored: 26 upper-case Crockford characters."""
-    if not isinstance(text, str) or not _LINE_ID.fullmatch(text):
+    if not _LINE_ID.fullmatch(text := plain(text)):
         raise InvalidRequest("a line id is a ULID: 26 characters such as 01JABCDEFGHJKMNPQRSTVWXYZ0")
     return LineId(text)
 
 
 def link_id(text: str) -> LinkId:
     """Check a link id: the SHA-256 of a cap's link, in hex."""
-    if not isinstance(text, str) or not _LINK_ID.fullmatch(text):
+    if not _LINK_ID.fullmatch(text := plain(text)):
         raise InvalidRequest("a link id is 64 hex digits, as `cap show` prints them")
     return LinkId(text)
 
@@ -255,24 +256,42 @@ def clean_text(text: str, *, limit: int = LINE_LIMIT, what: str = "a line") -> s
     """Return `text` in NFC, or refuse it: too large, control characters, or not Unicode text."""
     if not isinstance(text, str):
         raise InvalidRequest(f"{what} must be text", hint="decode bytes as UTF-8 first")
+    text = str.__str__(text)
     if len(text) <= 4 * limit:  # NFC can shorten a text, by four characters to one at most
         if _REFUSED.search(text):
             raise InvalidRequest(
                 f"{what} holds a control character or a lone surrogate",
                 hint="only newline and tab are kept; turn CR LF into LF and drop the rest",
             )
-        text = text if text.isascii() else unicodedata.normalize("NFC", text)
+        text = text if text.isascii() else _composed(text, what)
         if len(text) * 4 <= limit or len(text.encode()) <= limit:
             return text
     raise LineTooLarge(f"{what} is larger than {limit} bytes", hint="split it into several lines")
 
 
+def _composed(text: str, what: str) -> str:
+    """The text in NFC. Long runs of combining marks are refused: composing one takes time quadratic in its length."""
+    run = 0
+    for character in text:
+        run = run + 1 if unicodedata.combining(character) else 0
+        if run > _MARKS:
+            raise InvalidRequest(f"{what} stacks more than {_MARKS} combining marks on one character")
+    return unicodedata.normalize("NFC", text)
+
+
+def plain(text: str) -> str:
+    """A text itself, without what a subclass may make of it: rules must see what is kept."""
+    if not isinstance(text, str):
+        raise InvalidRequest("a name must be text")
+    return str.__str__(text)
+
+
 def clean_field(text: str, what: str) -> str:
     """Return a short metadata field in NFC, or refuse it."""
-    if text == "":
-        return ""
-    if not isinstance(text, str) or len(text) > FIELD_LIMIT:
+    if not isinstance(text, str) or len(text := str.__str__(text)) > FIELD_LIMIT:
         raise InvalidRequest(f"{what} must be text of at most {FIELD_LIMIT} characters")
+    if not text:
+        return ""
     if "\n" in text or "\t" in text:
         raise InvalidRequest(f"{what} must be one line without tabs")
     return clean_text(text, limit=4 * FIELD_LIMIT, what=what)
@@ -302,7 +321,10 @@ def moment(value: Millis) -> datetime:
 
 
 class LineIds:
-    """Makes ULIDs that rise even within one millisecond, so that a batch keeps its order."""
+    """Makes ULIDs that rise even within one millisecond, so that a batch keeps its order.
+
+    One object for one place: ids that count on across places would tell one of what is put into another.
+    """
 
     def __init__(self, random: Callable[[int], bytes]) -> None:
         self._random = random

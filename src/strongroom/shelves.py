@@ -80,7 +80,7 @@ class Shelf:
         if line.id not in self.lines:
             line = self._sharing(line)
             self.lines[line.id] = line
-            self.bytes += getsizeof(line.text) + _OVERHEAD
+            self.bytes += _size(line)
             self.index.add(line)
 
     def _sharing(self, line: Line) -> Line:
@@ -109,8 +109,12 @@ class Shelf:
         with self.lock:
             line = self.lines.pop(name, None)
             if line is not None:
-                self.bytes -= getsizeof(line.text) + _OVERHEAD
+                self.bytes -= _size(line)
                 self.index.remove(line)
+
+
+def _size(line: Line) -> int:
+    return getsizeof(line.text) + len(line.session) + len(line.author) + _OVERHEAD
 
 
 class Shelves:
@@ -123,7 +127,7 @@ class Shelves:
         self._engine = engine
         self._budget = budget
         self._shelves: OrderedDict[str, Shelf] = OrderedDict()
-        self._loading: dict[str, threading.Lock] = {}
+        self._loading: dict[str, threading.Event] = {}
         self._bytes = 0
         self._guard = threading.Lock()
 
@@ -132,31 +136,34 @@ class Shelves:
 
         `birth` tells its keys apart from those of a namespace that was erased and made anew under the same prefix.
         """
-        with self._guard:
-            shelf = self._ready(prefix, birth)
-            if shelf is not None:
-                self._shelves.move_to_end(prefix)
-                return shelf
-            turn = self._loading.setdefault(prefix, threading.Lock())
-        with turn:
+        while True:
             with self._guard:
                 shelf = self._ready(prefix, birth)
                 if shelf is not None:
+                    self._shelves.move_to_end(prefix)
                     return shelf
-                self._loading[prefix] = turn
-                # Known to `changed` before the first line is read, so that no change can slip between.
-                shelf = self._shelves[prefix] = Shelf(birth, read, self._engine.index())
-            try:
-                shelf.load(load())
-            except BaseException:
-                with self._guard:
-                    self._shelves.pop(prefix, None)
-                    self._loading.pop(prefix, None)
-                raise
+                turn = self._loading.get(prefix)
+                if turn is None:
+                    turn = self._loading[prefix] = threading.Event()
+                    # Known to `changed` before the first line is read, so that no change can slip between.
+                    shelf = self._shelves[prefix] = Shelf(birth, read, self._engine.index())
+                    break
+            turn.wait()  # then look again: it may have failed, or been dropped
+        try:
+            shelf.load(load())
+        except BaseException:
             with self._guard:
-                self._loading.pop(prefix, None)
+                if self._shelves.get(prefix) is shelf:
+                    del self._shelves[prefix]
+            raise
+        else:
+            with self._guard:
                 if self._shelves.get(prefix) is shelf:  # it may have been dropped meanwhile
                     self._grown(prefix, shelf.bytes)
+        finally:
+            with self._guard:
+                del self._loading[prefix]
+            turn.set()
         return shelf
 
     def _ready(self, prefix: str, birth: bytes) -> Shelf | None:

@@ -142,7 +142,7 @@ class AuditLog:
             leaves = [tlog.tree_hash(leaves[n * _SUBTREE : (n + 1) * _SUBTREE]) for n in range(whole)]
             if not leaves:
                 break
-        (directory / "checkpoint").write_text(note, encoding="utf-8")
+        write_file(directory / "checkpoint", note.encode(), new=False)
         return head.size
 
     def sign(self, size: int, root: bytes) -> str:
@@ -163,5 +163,5 @@ def _write_tile(directory: Path, level: str, number: int, data: bytes, width: in
     path = directory / "tile" / level / tlog.tile_path(number)
     if width < _SUBTREE:
         path = path.with_name(path.name + ".p") / str(width)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_file(path, data, new=False)

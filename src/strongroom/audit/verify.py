@@ -8,6 +8,7 @@ after the last checkpoint kept elsewhere.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -103,6 +104,9 @@ class _Found(msgspec.Struct, frozen=True):
     body: bytes | None
     tags: tuple[str, str] | None
 
+
+_DERIVED = re.compile(r"actors/[0-9a-f]{32}/memory/[0-9a-f]{32}/derived/[a-z0-9.-]+")
+"""What may be in the store without being in the log. Nothing else is excused by its name."""
 
 _OBJECTS = {Flaw.OBJECT_MISSING, Flaw.OBJECT_EXTRA, Flaw.OBJECT_ALTERED, Flaw.OBJECT_REVIVED}
 _LOOKS = 5
@@ -249,7 +253,7 @@ class Verifier:
             # Only digests are kept, since a large vault must not have to fit into memory; and tags are taken at
             # once, since the keys that make them may be erased meanwhile.
             for thing in page:
-                if "/derived/" not in thing.name:
+                if not _DERIVED.fullmatch(thing.name):
                     body = None if thing.body is None else hashlib.sha256(thing.body).digest()
                     yield _Found(thing.name, body, self._tags(thing.name))
             after = page[-1].name

@@ -162,9 +162,16 @@ class FileKeys:
             raise _unwritable(self.directory / _LOCK, error) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            self._remove_drafts()
             yield
         finally:
             os.close(lock)
+
+    def _remove_drafts(self) -> None:
+        """Remove what a process killed while it wrote a key file has left: it may hold a key that is to be gone."""
+        for name in (_KEYRING, _ISSUER):
+            for draft in self.directory.glob(_draft(name) + "*"):
+                draft.unlink(missing_ok=True)
 
     def _pack(self, data: bytes) -> bytes:
         return data + b"\n"
@@ -274,7 +281,7 @@ def default_directory(vault_id: str) -> Path:
 
 def write_file(path: Path, data: bytes, *, new: bool) -> None:
     """Write a file of mode 0600 whole and durably, or leave what was there. With `new`, never replace one."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_draft(path.name))
     try:
         with os.fdopen(handle, "wb") as file:  # mkstemp makes it 0600
             file.write(data)
@@ -293,6 +300,11 @@ def write_file(path: Path, data: bytes, *, new: bool) -> None:
         os.close(directory)
 
 
+def _draft(name: str) -> str:
+    """How the drafts of a file are called until they take its place."""
+    return f".{name}-"
+
+
 def _write_secret(path: Path, data: bytes, *, new: bool) -> None:
     try:
         write_file(path, data, new=new)
@@ -303,14 +315,16 @@ def _write_secret(path: Path, data: bytes, *, new: bool) -> None:
 def _read_secret(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+            status = os.fstat(file.fileno())
             data = file.read(1 << 20)
     except OSError as error:
         raise KeyUnavailable(
             f"cannot read the key file {path}: {error.strerror}",
             hint="restore it from your backup; the vault cannot be opened with a new one",
         ) from None
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if status.st_uid != os.geteuid():
+        raise KeyUnavailable(f"the key file {path} belongs to another user", hint="use keys of your own")
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise KeyUnavailable(f"the key file {path} can be read by others", hint=f"chmod 600 {path}")
     return data
 

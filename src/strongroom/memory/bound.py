@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from strongroom import model
+from strongroom.errors import InvalidRequest
 from strongroom.memory import forgetting, profiles, putting, recalling
 from strongroom.memory.clerk import Clerk
 from strongroom.model import Erased, Forgotten, Hit, Listing, NewLine, Profile, Receipt, Snapshot
@@ -45,7 +46,9 @@ class Memory:
 
     def put_many(self, lines: Iterable[NewLine]) -> list[Receipt]:
         """Remember up to 256 lines, all or none."""
-        return putting.put(self._clerk, self._token, list(lines), self._source, self._request)
+        # Copied once: what the gate looks at must be what is written.
+        copies = [_copied(line) for line in lines]
+        return putting.put(self._clerk, self._token, copies, self._source, self._request)
 
     def get(
         self,
@@ -148,3 +151,9 @@ class Memory:
         return forgetting.erase(
             self._clerk, self._token, namespaces=namespaces, everything=everything, request=self._request
         )
+
+
+def _copied(line: NewLine) -> NewLine:
+    if not isinstance(line, NewLine):
+        raise InvalidRequest("put_many takes a list of strongroom.NewLine")
+    return NewLine(**{name: getattr(line, name) for name in NewLine.__struct_fields__})

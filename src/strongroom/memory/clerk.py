@@ -7,7 +7,7 @@ written together with its effects, before its result is released. If the log can
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -18,10 +18,13 @@ from strongroom.errors import StrongroomError, Tampered, Unavailable
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.state import ACTORS, State
-from strongroom.model import Actor, LineId, LineIds, LinkId, Millis, Namespace
+from strongroom.model import Actor, Line, LineId, LineIds, LinkId, Millis, Namespace
 from strongroom.shelves import Shelf
 from strongroom.store import Commit, Effect, Purge
 
+NONE_WRITTEN: Mapping[str, Line] = {}
+
+_PLACES_HELD = 1024
 _NAMED = 64
 """Namespaces named in the entry of a refusal: a request may ask for any number."""
 
@@ -35,7 +38,7 @@ class Clerk:
     def __init__(self, state: State, clock: Callable[[], Millis]) -> None:
         self.state = state
         self.now = clock
-        self._ids = LineIds(state.random)
+        self._ids: dict[str, LineIds] = {}
         self._ids_lock = threading.Lock()
         self.garbage = 0
         """Tokens refused before any signature was valid; they are counted, not logged."""
@@ -62,9 +65,12 @@ class Clerk:
         error.links, error.actor, error.holder = grant.links, grant.actor, grant.holder
         self._record_refusal(error, Ask(grant.op, frozenset(grant.namespaces), unnamed=False), self.now(), request)
 
-    def new_id(self, now: Millis) -> LineId:
+    def new_id(self, place: str, now: Millis) -> LineId:
+        """A new id, rising within one place. Counting on across places would tell of what others put."""
         with self._ids_lock:
-            return self._ids.new(now)
+            while place not in self._ids and len(self._ids) >= _PLACES_HELD:
+                del self._ids[next(iter(self._ids))]
+            return self._ids.setdefault(place, LineIds(self.state.random)).new(now)
 
     def in_order(self, namespaces: Collection[Namespace]) -> list[Namespace]:
         """Namespaces, most sensitive first; one that left the registry comes last."""
@@ -86,15 +92,19 @@ class Clerk:
         count: int | None = None,
         erased: str = "",
         request: str = "",
+        written: Mapping[str, Line] = NONE_WRITTEN,
     ) -> Commit:
-        """Record an admitted request with its effects, all or nothing. `keys` tag it where they are not stored yet."""
+        """Record an admitted request with its effects, all or nothing.
+
+        `keys` tag it where they are not stored yet; `written` are the opened lines among the effects, by name.
+        """
         if keys is None:
             held = self.state.keys_of(grant.actor)
             keys = None if held is None else held.keys
         entries = self._entries(grant, effects, keys, lines, count, erased, request)
         commit = self.state.log.append(entries, effects)
         if effects:
-            self.state.committed(effects, commit.version)
+            self.state.committed(effects, commit.version, written)
         return commit
 
     def commit_erasure(
@@ -110,7 +120,11 @@ class Clerk:
         """Record the erasure of an actor: one entry under its tag, another, without it, for the vault's own objects."""
         erased = self._entries(grant, own, keys, (), count, "actor" if keys is not None else "", request)
         voided = msgspec.structs.replace(erased[0], actor="", namespaces=(), erased="", count=0)
-        entries = [*erased, msgspec.structs.replace(voided, objects=self._marks(vault_wide, None))]
+        tagged = self._marks(vault_wide, None)
+        entries = erased + [
+            msgspec.structs.replace(voided, objects=tagged[at : at + _PER_ENTRY])
+            for at in range(0, len(tagged), _PER_ENTRY)
+        ]
         return self.state.log.append(entries, [*own, *vault_wide])
 
     def _entries(
@@ -201,6 +215,7 @@ class Clerk:
             holder=error.holder,
         )
         self.state.log.append([entry])
+        error.recorded = True
 
     def _keys_if_sound(self, actor: str | None) -> ActorKeys | None:
         """The keys to tag a refusal with; a refusal must be recorded even where the keys are what is broken."""
@@ -244,7 +259,7 @@ class _Recording:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, StrongroomError) and not isinstance(error, Unavailable):
+        if isinstance(error, StrongroomError) and not isinstance(error, Unavailable) and not error.recorded:
             self._clerk.record_failure(error, self._grant, self._request)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from strongroom.errors import CapNamespaceDenied, InvalidRequest, StoreUnavailable
+from strongroom.errors import CapLimitExceeded, CapNamespaceDenied, InvalidRequest, StoreUnavailable
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.choosing import Choice
@@ -41,7 +41,9 @@ def forget(
         with clerk.recording(grant, request):
             if all(given is None for given in (ids, session, link, namespaces, since, until)):
                 raise InvalidRequest("say what to forget", hint="to destroy everything, use erase")
-            choice = Choice.of(ids=ids, session=session or grant.session, link=link, since=since, until=until)
+            choice = Choice.of(
+                ids=ids, session=grant.session if session is None else session, link=link, since=since, until=until
+            )
             try:
                 gone = _forget(clerk, grant, choice, request)
             except Lost:
@@ -85,6 +87,8 @@ def erase(
         with clerk.recording(grant, request):
             if everything and namespaces is not None:
                 raise InvalidRequest("erase either everything or some namespaces")
+            if grant.session is not None:
+                raise CapLimitExceeded("the cap is bound to a session, and an erasure is not")
             if everything and not set(clerk.state.namespaces) <= grant.allowed:
                 raise CapNamespaceDenied("the cap does not cover every namespace of this vault")
             try:
@@ -102,10 +106,11 @@ def _erase_actor(clerk: Clerk, grant: Grant, request: str) -> int:
     held = state.held_keys(locator)
     # Logged apart from the actor's tag: what can be recomputed from a name must not stand beside it.
     vault_wide: list[Effect] = [state.standing_effect(locator, clerk.now()), *_cap_records(state, grant)]
-    own: list[Effect] = []
+    prefix = f"{ACTORS}{locator}/"
+    # What was never there must still not be there: a first line may be written at this moment.
+    own: list[Effect] = [Expect(prefix + "keys", 0)]
     count = 0
     if held is not None:
-        prefix = f"{ACTORS}{locator}/"
         count = sum(1 for _ in state.objects(prefix))
         own = [Expect(prefix + "keys", held.version), Purge(prefix)]
     clerk.commit_erasure(grant, own, vault_wide, keys=None if held is None else held.keys, count=count, request=request)
@@ -121,7 +126,7 @@ def _erase_namespaces(clerk: Clerk, grant: Grant, request: str) -> int:
     state = clerk.state
     held = state.keys_of(grant.actor)
     if held is None:
-        clerk.commit(grant, request=request)
+        clerk.commit(grant, [Expect(state.slots.keys(grant.actor), 0)], request=request)
         return 0
     used = [
         name for name in sorted(grant.namespaces) if state.slots.namespace(grant.actor, name) in held.keys.namespaces

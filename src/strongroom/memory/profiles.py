@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from strongroom import model, seal
 from strongroom.errors import InvalidRequest, LineTooLarge, StoreUnavailable, VersionConflict
@@ -61,13 +61,13 @@ def set_profile(
             current, stored = _read_profile(state, grant, name)
             if current.version != version:
                 raise VersionConflict("the profile has changed", hint="read it again, then write")
-            keys, effects = keys_for(state, grant, {name})
-            epoch, key = keys.newest(state.slots.namespace(grant.actor, name))
-            place = Place(state.vault_id, grant.actor, name)
-            body = seal.seal_text(clean, _PROFILE, place, epoch, key, state.random(24))
-            slot = _slot(state, grant, name)
-            effects.append(PutNew(slot, body) if stored is None else Swap(slot, body, stored.version))
             try:
+                keys, effects = keys_for(state, grant, {name})
+                epoch, key = keys.newest(state.slots.namespace(grant.actor, name))
+                place = Place(state.vault_id, grant.actor, name)
+                body = seal.seal_text(clean, _PROFILE, place, epoch, key, state.random(24))
+                slot = _slot(state, grant, name)
+                effects.append(PutNew(slot, body) if stored is None else Swap(slot, body, stored.version))
                 clerk.commit(grant, effects, keys=keys, count=1, request=request)
             except Lost:
                 grant = clerk.admit(token, Ask.of(Op.PROFILE, [name]), request)
@@ -88,12 +88,13 @@ def _slot(state: State, grant: Grant, namespace: Namespace) -> str:
 
 def _read_profile(state: State, grant: Grant, namespace: Namespace) -> tuple[Profile, Object | None]:
     stored = state.store.get(_slot(state, grant, namespace))
-    held = state.keys_of(grant.actor)
-    if stored is None or stored.body is None or held is None:
-        return Profile(namespace, "", ""), None
-    keys = held.keys.namespaces.get(state.slots.namespace(grant.actor, namespace), {})
-    text = seal.open_text(stored.body, _PROFILE, Place(state.vault_id, grant.actor, namespace), keys)
-    return Profile(namespace, text, _etag(stored.body)), stored
+    place = Place(state.vault_id, grant.actor, namespace)
+
+    def opened(body: bytes, keys: Mapping[int, bytes]) -> Profile:
+        return Profile(namespace, seal.open_text(body, _PROFILE, place, keys), _etag(body))
+
+    found = None if stored is None else state.opening(grant.actor, namespace, stored, opened)
+    return (Profile(namespace, "", ""), None) if found is None else (found, stored)
 
 
 def _etag(body: bytes) -> str:

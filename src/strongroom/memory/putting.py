@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from strongroom import model, seal
-from strongroom.errors import BodyTooLarge, InvalidRequest, LineConflict, StoreUnavailable, TooMany
+from strongroom.errors import BodyTooLarge, CapNamespaceDenied, InvalidRequest, LineConflict, StoreUnavailable, TooMany
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.clerk import Clerk
@@ -32,9 +32,9 @@ def put(clerk: Clerk, token: str, lines: Sequence[NewLine], source: str, request
     """Write lines, all or none. A line that is there already is acknowledged as a duplicate."""
     ask = Ask(
         Op.PUT,
-        namespaces=frozenset(line.namespace for line in lines if line.namespace is not None),
+        namespaces=frozenset(model.plain(line.namespace) for line in lines if line.namespace is not None),
         unnamed=any(line.namespace is None for line in lines),
-        sessions=frozenset(line.session for line in lines if line.session is not None),
+        sessions=frozenset(model.plain(line.session) for line in lines if line.session is not None),
     )
     for _ in range(_TRIES):
         grant = clerk.admit(token, ask, request)
@@ -58,6 +58,8 @@ def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], source: str) -
         raise InvalidRequest("there is nothing to put")
     if len(lines) > model.BATCH_LIMIT:
         raise TooMany(f"a batch holds at most {model.BATCH_LIMIT} lines")
+    if sum(len(new.text) for new in lines if isinstance(new.text, str)) > model.BATCH_BYTES:
+        raise BodyTooLarge(f"a batch's texts are at most {model.BATCH_BYTES} characters in all", hint="send several")
     now = clerk.now()
     provenance = Provenance(grant.links, grant.holder, source, now)
     drafts: dict[tuple[Namespace, LineId], _Draft] = {}
@@ -68,10 +70,6 @@ def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], source: str) -
         if earlier is not draft and not _same(earlier.line, draft):
             raise LineConflict("the batch gives one id to two different lines")
         ordered.append(draft)
-    if sum(len(draft.line.text.encode()) for draft in ordered) > model.BATCH_BYTES:
-        raise BodyTooLarge(
-            f"the texts of a batch are at most {model.BATCH_BYTES} bytes in all", hint="send several batches"
-        )
     return ordered
 
 
@@ -79,11 +77,15 @@ def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> 
     if new.namespace is None and len(grant.allowed) != 1:
         raise InvalidRequest("the cap covers several namespaces: name the one to put into")
     now = provenance.recorded
+    namespace = next(iter(grant.allowed)) if new.namespace is None else model.namespace(new.namespace)
+    if namespace not in grant.namespaces:
+        raise CapNamespaceDenied("the cap does not cover this namespace")
+    place = clerk.state.slots.shelf(grant.actor, namespace)
     line = Line(
-        id=clerk.new_id(now) if new.id is None else model.line_id(new.id),
+        id=clerk.new_id(place, now) if new.id is None else model.line_id(new.id),
         time=now if new.time is None else model.millis(new.time),
         kind=model.kind(new.kind),
-        namespace=next(iter(grant.allowed)) if new.namespace is None else model.namespace(new.namespace),
+        namespace=namespace,
         session=model.clean_field(grant.session or "" if new.session is None else new.session, "a session"),
         author=model.clean_field(new.author, "an author"),
         text=model.clean_text(new.text),
@@ -112,8 +114,8 @@ def _write(clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], request: str) -
         epoch, key = keys.newest(state.slots.namespace(grant.actor, line.namespace))
         place = Place(state.vault_id, grant.actor, line.namespace)
         effects.append(PutNew(name, seal.seal_line(line, place, epoch, key, state.random(24))))
-    with state.writing(new):
-        clerk.commit(grant, effects, keys=keys, lines=[line.id for line in new.values()], request=request)
+    ids = [line.id for line in new.values()]
+    clerk.commit(grant, effects, keys=keys, lines=ids, request=request, written=new)
     return receipts
 
 

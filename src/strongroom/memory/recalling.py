@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from strongroom import model
-from strongroom.errors import LineNotFound, TooMany
+from strongroom.errors import CapLimitExceeded, LineNotFound, TooMany
 from strongroom.gate import Ask
 from strongroom.memory.choosing import Choice
 from strongroom.memory.clerk import Clerk
@@ -29,6 +29,7 @@ def get(
     request: str = "",
 ) -> list[Hit]:
     """The best lines for a query, or exactly the lines named by `ids`. One log entry names what is returned."""
+    ids = None if ids is None else list(ids)
     wanted = k if ids is None else max(len(ids), 1)
     grant = clerk.admit(token, Ask.of(Op.GET, namespaces, session=session, k=wanted), request)
     with clerk.recording(grant, request):
@@ -40,6 +41,8 @@ def get(
             hits = [_hit(one.line, one.score) for one in ranked]
         else:
             hits = [_hit(line, 1.0) for line in _named(shelves, ids)]
+            if len(hits) > grant.most:
+                raise CapLimitExceeded(f"the cap allows {grant.most} lines, and these ids name more")
         hits = _within_budget(hits)
         clerk.commit(grant, lines=[hit.id for hit in hits], request=request)
     return hits
@@ -61,7 +64,7 @@ def list_lines(
     """One page of what there is, without texts, in id order."""
     grant = clerk.admit(token, Ask.of(Op.LIST, namespaces, session=session), request)
     with clerk.recording(grant, request):
-        if not 1 <= limit <= model.LIST_LIMIT:
+        if type(limit) is not int or not 1 <= limit <= model.LIST_LIMIT:
             raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
         choice = Choice.of(session=session, kind=kind, since=since, until=until)
         start = _cursor(after)
@@ -82,7 +85,7 @@ def _place(line: Line) -> tuple[str, str]:
 def _cursor(after: str | None) -> tuple[str, str]:
     if after is None:
         return "", ""
-    line, _, namespace = after.partition(".")
+    line, _, namespace = model.plain(after).partition(".")
     return model.line_id(line), model.namespace(namespace)
 
 

@@ -7,16 +7,16 @@ since the last look and applies it, so that a put, a forget or a revocation anyw
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
-from strongroom import seal
+from strongroom import model, seal
 from strongroom.audit.log import AuditLog, VaultMac
-from strongroom.errors import KeyUnavailable, StrongroomError, Tampered
+from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, Tampered
 from strongroom.gate import Gate, Standing
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
@@ -92,7 +92,6 @@ class State:
         self._guard = threading.RLock()
         self._ring: Keyring | None = None
         self._actors: dict[str, HeldKeys] = {}
-        self._own: dict[str, Line] = {}
         self._seen: Version = 0
         self._open()
 
@@ -126,20 +125,22 @@ class State:
                 if len(page) < _PAGE:
                     return
 
-    def committed(self, effects: Sequence[Effect], version: Version) -> None:
+    def committed(self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line]) -> None:
         """Take in a commit of this process at once, if nothing came between; else the next `catch_up` finds it."""
         changed = [effect for effect in effects if not isinstance(effect, _UNSEEN)]
         # It is durable: what cannot be read now must not make it look as if it had failed.
         with self._guard, suppress(StrongroomError):
             if self._seen == version - len(changed):
                 for effect in changed:
-                    self._apply(Object(effect.name, 0, None if isinstance(effect, Delete) else b""))
+                    body = None if isinstance(effect, Delete) else b""
+                    self._apply(Object(effect.name, 0, body), written.get(effect.name))
                 self._seen = version
 
-    def _apply(self, change: Object) -> None:
+    def _apply(self, change: Object, line: Line | None = None) -> None:
+        """Take in one change; `line` spares reading a line that this process has just written."""
         name = change.name
         if name.startswith(ACTORS):
-            self._apply_actor(name, deleted=change.body is None)
+            self._apply_actor(name, line, deleted=change.body is None)
         elif name.startswith(REVOKED):
             self.standing.revoked.add(LinkId(name.removeprefix(REVOKED)))
         elif name.startswith(STANDING):
@@ -150,17 +151,16 @@ class State:
             self._load_secrets()
             self.gate = Gate(self.vault_id, self.secrets.issuers, self.standing)
 
-    def _apply_actor(self, name: str, *, deleted: bool) -> None:
+    def _apply_actor(self, name: str, line: Line | None, *, deleted: bool) -> None:
         parts = name.split("/")
         if parts[2] == "keys":
             self._actors.pop(parts[1], None)
             self._drop_stale_shelves(parts[1])
         elif len(parts) == 6 and parts[4] == "lines":
-            own = self._own.pop(name, None)
             line_id = LineId(parts[5])
             prefix = name.removesuffix("lines/" + line_id)
             try:
-                self.shelves.changed(prefix, line_id, own, deleted=deleted)
+                self.shelves.changed(prefix, line_id, line, deleted=deleted)
             except Tampered:
                 # Whoever asks for this shelf will load it and hear of it, on record; nobody else need fail.
                 self.shelves.drop(prefix)
@@ -168,7 +168,9 @@ class State:
     def _apply_standing(self, name: str) -> None:
         locator = name.removeprefix(STANDING)
         try:
-            self.standing.not_before[locator] = self.record(name, NotBefore).not_before
+            found = self.record(name, NotBefore).not_before
+            # Never earlier than what is known: an older record put back must not revive a cap here.
+            self.standing.not_before[locator] = max(found, self.standing.not_before.get(locator, 0))
         except Tampered:
             self.standing.not_before[locator] = _NEVER  # unreadable, so void: for this actor alone
         self._actors.pop(locator, None)
@@ -336,6 +338,8 @@ class State:
 
         def load() -> Iterator[Line]:
             for thing in self.objects(prefix + "lines/"):
+                if thing.name != f"{prefix}lines/{_line_id(thing.name)}":
+                    raise Tampered("an object stands among the lines that is none", hint="run audit verify")
                 line = self.open_line(actor, namespace, thing)
                 if line is not None:
                     yield line
@@ -344,25 +348,48 @@ class State:
 
     def open_line(self, actor: Actor, namespace: Namespace, thing: Object | None) -> Line | None:
         """Open a stored line; None for a tombstone or nothing."""
-        held = self.keys_of(actor)
-        if thing is None or thing.body is None or held is None:
+        if thing is None or thing.body is None:
             return None
-        keys = held.keys.namespaces.get(self.slots.namespace(actor, namespace), {})
-        return seal.open_line(
-            thing.body, LineId(thing.name.rsplit("/", 1)[1]), Place(self.vault_id, actor, namespace), keys
-        )
+        place = Place(self.vault_id, actor, namespace)
 
-    @contextmanager
-    def writing(self, lines: dict[str, Line]) -> Iterator[None]:
-        """Spare the follower reading back lines that this process is about to write to loaded shelves.
+        def opened(body: bytes, keys: Mapping[int, bytes]) -> Line:
+            return seal.open_line(body, _line_id(thing.name), place, keys)
 
-        Set before the commit, since another thread may follow it at once; taken back if it fails.
+        return self.opening(actor, namespace, thing, opened)
+
+    def opening(
+        self, actor: Actor, namespace: Namespace, thing: Object, use: Callable[[bytes, Mapping[int, bytes]], T]
+    ) -> T | None:
+        """Open a stored object with its namespace's keys; None if it, or they, are gone.
+
+        What does not open may have been sealed by another process with keys that were rotated since we read ours.
         """
-        own = {name: line for name, line in lines.items() if self.shelves.holds(name.removesuffix("lines/" + line.id))}
-        self._own.update(own)
-        try:
-            yield
-        except BaseException:
-            for name in own:
-                self._own.pop(name, None)
-            raise
+        body = thing.body
+        for last in (False, True):
+            held = self.keys_of(actor)
+            if body is None or held is None:
+                return None
+            try:
+                return use(body, held.keys.namespaces.get(self.slots.namespace(actor, namespace), {}))
+            except Tampered:
+                if last or not self._renewed(held):
+                    raise
+            again = self.store.get(thing.name)
+            body = None if again is None else again.body
+        return None
+
+    def _renewed(self, held: HeldKeys) -> bool:
+        """Read an actor's keys anew; True if they were not the ones in the store."""
+        locator = self.slots.actor(held.keys.actor)
+        with self._guard:
+            self._actors.pop(locator, None)
+            found = self._read_keys(locator)
+        return found is None or found.version != held.version
+
+
+def _line_id(name: str) -> LineId:
+    """The last part of a line's name; anything but an id in its place is tampering."""
+    try:
+        return model.line_id(name.rsplit("/", 1)[1])
+    except InvalidRequest:
+        raise Tampered("an object stands among the lines that is none", hint="run audit verify") from None

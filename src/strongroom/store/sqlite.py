@@ -53,6 +53,7 @@ CLOCK_LEEWAY = 30_000
 
 _FILE = "vault.db"
 _BUSY_SECONDS = 10.0
+_SCRUB_SECONDS = 0.25  # a reader elsewhere must not hold up every writer; scrubbing can be done later
 
 _SCHEMA = """
 CREATE TABLE objects (version INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, body BLOB) STRICT;
@@ -64,6 +65,7 @@ CREATE TABLE head (
 """
 _PRAGMAS = (("journal_mode", "wal"), ("synchronous", 2), ("secure_delete", 1), ("foreign_keys", 0))
 
+_SELECT_SCHEMA = "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"
 _SELECT_HEAD = "SELECT version, size, peaks, time, mac FROM head"
 _INSERT_HEAD = "INSERT INTO head (one, version, size, peaks, time, mac) VALUES (1, ?, ?, ?, ?, ?)"
 _UPDATE_HEAD = "UPDATE head SET version = ?, size = ?, peaks = ?, time = ?, mac = ?"
@@ -155,10 +157,16 @@ class SqliteStore:
         store = cls(directory)
         try:
             store.head()
+            store._check_schema()
         except BaseException:
             store.close()
             raise
         return store
+
+    def _check_schema(self) -> None:
+        """Refuse a file with tables, indexes or triggers that are not ours: they could keep what we delete."""
+        if sorted(self._read(_SELECT_SCHEMA, ())) != sorted(_own_schema()):
+            raise Tampered("the vault's database holds more than a vault does", hint="keep the files, restore a backup")
 
     def authenticate(self, mac: HeadMac) -> None:
         mac.check(self.head())
@@ -233,7 +241,7 @@ class SqliteStore:
         try:
             self._usable()
             with self._lock.held():
-                busy, _, _ = self._read("PRAGMA wal_checkpoint(TRUNCATE)", ())[0]
+                busy, _, _ = self._read("PRAGMA wal_checkpoint(TRUNCATE)", (), patience=_SCRUB_SECONDS)[0]
         except Unavailable:
             return False
         return not busy
@@ -291,6 +299,8 @@ class SqliteStore:
         # Our own last head needs no second look; another process's does.
         if self._trusted != head:
             self._authenticated().check(head)
+            if self._trusted is not None and head.size < self._trusted.size:
+                raise Tampered("the log is shorter than this process left it", hint="run audit verify")
 
     def _authenticated(self) -> HeadMac:
         if self._mac is None:
@@ -316,15 +326,19 @@ class SqliteStore:
         finally:
             self._give_back(connection)
 
-    def _read(self, query: str, values: tuple[str | int, ...]) -> Rows:
+    def _read(self, query: str, values: tuple[str | int, ...], *, patience: float | None = None) -> Rows:
         connection = self._take()
         try:
+            if patience is not None:
+                connection.set_busy_timeout(int(patience * 1000))
             return connection.execute(query, values).fetchall()
         except apsw.Error as error:
             raise _broken(error) from None
         except UnicodeDecodeError:
             raise _damaged() from None
         finally:
+            if patience is not None:
+                connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
             self._give_back(connection)
 
     def _usable(self) -> None:
@@ -363,6 +377,10 @@ class SqliteStore:
             connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
             # Else SQLite (built with STAT4) plans a range query anew for every bound value: 5.5 against 1.9 us.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+            # Nothing that somebody wrote into the file may run.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
+            connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
             for name, wanted in _PRAGMAS:
                 connection.execute(f"PRAGMA {name} = {wanted}")
                 got = connection.execute(f"PRAGMA {name}").get
@@ -418,6 +436,16 @@ def _object(row: tuple[Any, ...]) -> Object:
     if type(name) is not str or type(version) is not int or not (body is None or type(body) is bytes):
         raise _damaged()
     return Object(name, version, body)
+
+
+def _own_schema() -> Rows:
+    """What SQLite says of a database that holds our schema and nothing else."""
+    connection = apsw.Connection(":memory:")
+    try:
+        connection.execute(_SCHEMA)
+        return connection.execute(_SELECT_SCHEMA).fetchall()
+    finally:
+        connection.close()
 
 
 def _apply(connection: apsw.Connection, effects: Sequence[Effect], version: Version) -> Version:

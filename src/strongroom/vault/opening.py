@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets as randomness
 import time as clock
 from collections.abc import Callable, Iterable
@@ -201,6 +202,9 @@ def _read_format(store: Store) -> str:
             f"the vault has format {record.v}; this version of strongroom knows {FORMAT_VERSION}",
             hint="install a newer strongroom; nothing was changed",
         )
+    # It names the directory of the keys, and anyone who can write the file can write it.
+    if not re.fullmatch(r"[0-9a-f]{16}", record.vault):
+        raise Tampered("the vault's format record is damaged")
     return record.vault
 
 

@@ -183,6 +183,9 @@ class Vault:
         A copy of the vault's files made earlier still holds the wrapped keys, and the root key opens them;
         `rotate_root` replaces the root key, so that it does not.
         """
+        if rotate_root:
+            with self._state.source.rotating():
+                pass  # before anything is destroyed: keys that cannot be rotated raise here
         token = self.mint(
             actor=actor,
             ops=[Op.ERASE],

@@ -57,6 +57,8 @@ class StrongroomError(Exception):
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
+        if hint:
+            self.add_note(hint)
         self.message = message
         self.hint = hint
         self.links: tuple[str, ...] = ()
@@ -182,7 +184,7 @@ class VersionConflict(Conflict):
 
 
 class Tampered(StrongroomError):
-    """Stored bytes are not what was written. Stop, keep the files, look at `audit verify`."""
+    """Stored bytes are not what was written. Stop, keep the files, look at `vault.audit.verify()`."""
 
     family = "tampered"
     reason = "tampered"

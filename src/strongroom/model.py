@@ -248,7 +248,7 @@ def line_id(text: str) -> LineId:
 def link_id(text: str) -> LinkId:
     """Check a link id: the SHA-256 of a cap's link, in hex."""
     if not _LINK_ID.fullmatch(text := plain(text)):
-        raise InvalidRequest("a link id is 64 hex digits, as `cap show` prints them")
+        raise InvalidRequest("a link id is 64 hex digits, as vault.revoke() returns and vault.caps() lists them")
     return LinkId(text)
 
 

@@ -120,7 +120,7 @@ class AuditLog:
         """The tree hash of the leaves from `low` up to `high`."""
         leaves = [leaf for _, leaf, _ in self._store.entries(low, high)]
         if len(leaves) != high - low:
-            raise Tampered("the log has lost entries", hint="run audit verify")
+            raise Tampered("the log has lost entries", hint="vault.audit.verify() names what is wrong")
         return tlog.tree_hash(leaves)
 
     def export(self, directory: Path) -> int:

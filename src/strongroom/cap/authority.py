@@ -35,7 +35,7 @@ class Cap:
     def check_time(self, now: int) -> None:
         """Raise unless the cap is valid at `now` (seconds). Rechecked on every use of a cached cap."""
         if self.exp <= now:
-            raise CapExpired("the cap has expired", hint="ask its issuer for a new one, or renew before expiry")
+            raise CapExpired("the cap has expired", hint="ask its issuer for a new one")
         if max(self.nbf, self.issued) > now + LEEWAY:
             raise CapNotYetValid("the cap is not valid yet", hint="check this machine's clock")
 

@@ -247,5 +247,7 @@ def unb64(text: str, size: int | None = None) -> bytes:
     except ValueError:
         raw = b""
     if not text or b64(raw) != text or (size is not None and len(raw) != size):
-        raise CapMalformed("a part of the cap is not canonical base64url")
+        raise CapMalformed(
+            "a part of the cap is not canonical base64url", hint="pass the token unaltered, without spaces or newlines"
+        )
     return raw

@@ -189,7 +189,7 @@ class PassphraseKeys(FileKeys):
 
     def __init__(self, directory: str | os.PathLike[str], passphrase: str | Callable[[], str]) -> None:
         super().__init__(directory)
-        self._passphrase = passphrase if callable(passphrase) else lambda: passphrase
+        self._ask = passphrase if callable(passphrase) else lambda: passphrase
 
     def _pack(self, data: bytes) -> bytes:
         salt = os.urandom(16)
@@ -226,7 +226,10 @@ class PassphraseKeys(FileKeys):
 
     def _stretch(self, salt: bytes, time_cost: int, memory_kib: int, lanes: int) -> bytes:
         kdf = Argon2id(salt=salt, length=32, iterations=time_cost, lanes=lanes, memory_cost=memory_kib)
-        return kdf.derive(self._passphrase().encode())
+        passphrase = self._ask()
+        if not passphrase:
+            raise KeyUnavailable("the passphrase is empty", hint="choose one that nobody guesses")
+        return kdf.derive(passphrase.encode())
 
 
 class EnvironmentKeys:
@@ -320,7 +323,7 @@ def _read_secret(path: Path) -> bytes:
     except OSError as error:
         raise KeyUnavailable(
             f"cannot read the key file {path}: {error.strerror}",
-            hint="restore it from your backup; the vault cannot be opened with a new one",
+            hint="pass keys= if they are elsewhere, or restore your backup; a new key cannot open the vault",
         ) from None
     if status.st_uid != os.geteuid():
         raise KeyUnavailable(f"the key file {path} belongs to another user", hint="use keys of your own")
@@ -343,6 +346,8 @@ def _decode_ring(data: bytes, path: Path) -> Keyring:
     try:
         file = msgspec.json.decode(data, type=_KeyringFile)
     except (msgspec.DecodeError, UnicodeDecodeError):
+        if b'"argon2id"' in data:
+            raise KeyUnavailable(f"the keyring {path} is behind a passphrase", hint="use PassphraseKeys") from None
         raise KeyUnavailable(f"the keyring {path} is damaged", hint="restore it from your backup") from None
     keys = {name: _unb64_key(text, "root key") for name, text in file.keys.items()}
     if file.v != 1 or file.active not in keys or any(root_id(key) != name for name, key in keys.items()):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from strongroom import model
-from strongroom.errors import CapLimitExceeded, LineNotFound, TooMany
+from strongroom.errors import CapLimitExceeded, InvalidRequest, LineNotFound, TooMany
 from strongroom.gate import Ask
 from strongroom.memory.choosing import Choice
 from strongroom.memory.clerk import Clerk
@@ -29,6 +29,8 @@ def get(
     request: str = "",
 ) -> list[Hit]:
     """The best lines for a query, or exactly the lines named by `ids`. One log entry names what is returned."""
+    if isinstance(ids, str):
+        raise InvalidRequest("ids is a list of line ids, not one text")
     ids = None if ids is None else list(ids)
     wanted = k if ids is None else max(len(ids), 1)
     grant = clerk.admit(token, Ask.of(Op.GET, namespaces, session=session, k=wanted), request)

@@ -233,7 +233,9 @@ class State:
                     return held
                 if not self.store.list(f"{ACTORS}{locator}/", limit=1):
                     return None
-            raise Tampered("an actor's keys are gone while its lines are there", hint="run audit verify")
+            raise Tampered(
+                "an actor's keys are gone while its lines are there", hint="vault.audit.verify() names what is wrong"
+            )
 
     def _keep(self, locator: str, held: HeldKeys) -> None:
         while len(self._actors) >= _ACTORS_HELD:
@@ -270,7 +272,7 @@ class State:
         """One of the vault's own sealed records, which must be there."""
         stored = self.store.get(name)
         if stored is None or stored.body is None:
-            raise Tampered("one of the vault's own records is missing", hint="run audit verify")
+            raise Tampered("one of the vault's own records is missing", hint="vault.audit.verify() names what is wrong")
         return seal.open_record(stored.body, name, self.vault_id, self.secrets.record_key, kind)
 
     def sealed_record(self, name: str, record: msgspec.Struct) -> bytes:
@@ -285,8 +287,11 @@ class State:
     def standing_effect(self, locator: str, now: Millis) -> Effect:
         """Void every cap of the actor at `locator` that was issued up to now."""
         name = STANDING + locator
-        sealed = self.sealed_record(name, NotBefore(now // 1000 + 1))
         stored = self.store.get(name)
+        before = 0 if stored is None else self.record(name, NotBefore).not_before
+        # Later than every cap there can be: mint issues none before `not_before`, and the clock may be behind the log.
+        latest = max(now, self.store.head().time) // 1000
+        sealed = self.sealed_record(name, NotBefore(max(latest, before) + 1))
         return PutNew(name, sealed) if stored is None else Swap(name, sealed, stored.version)
 
     def pin_standing(self, actor: Actor, issued: int) -> Expect:
@@ -339,7 +344,9 @@ class State:
         def load() -> Iterator[Line]:
             for thing in self.objects(prefix + "lines/"):
                 if thing.name != f"{prefix}lines/{_line_id(thing.name)}":
-                    raise Tampered("an object stands among the lines that is none", hint="run audit verify")
+                    raise Tampered(
+                        "an object stands among the lines that is none", hint="vault.audit.verify() names what is wrong"
+                    )
                 line = self.open_line(actor, namespace, thing)
                 if line is not None:
                     yield line
@@ -392,4 +399,6 @@ def _line_id(name: str) -> LineId:
     try:
         return model.line_id(name.rsplit("/", 1)[1])
     except InvalidRequest:
-        raise Tampered("an object stands among the lines that is none", hint="run audit verify") from None
+        raise Tampered(
+            "an object stands among the lines that is none", hint="vault.audit.verify() names what is wrong"
+        ) from None

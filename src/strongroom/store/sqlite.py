@@ -300,7 +300,9 @@ class SqliteStore:
         if self._trusted != head:
             self._authenticated().check(head)
             if self._trusted is not None and head.size < self._trusted.size:
-                raise Tampered("the log is shorter than this process left it", hint="run audit verify")
+                raise Tampered(
+                    "the log is shorter than this process left it", hint="vault.audit.verify() names what is wrong"
+                )
 
     def _authenticated(self) -> HeadMac:
         if self._mac is None:

@@ -64,7 +64,9 @@ class Audit:
         if seen is not None:
             old, new = log.open_checkpoint(seen), log.open_checkpoint(note)
             if old.size > new.size or (old.size and log.read_range(0, old.size) != old.root):
-                raise Tampered("the log does not continue what was last seen", hint="run audit verify")
+                raise Tampered(
+                    "the log does not continue what was last seen", hint="vault.audit.verify() names what is wrong"
+                )
         self._witness.keep(note)
         return note
 
@@ -93,7 +95,10 @@ class Audit:
         report = self._verify(None, None)
         others = [finding for finding in report.findings if finding.flaw not in _ROLLBACKS]
         if others:
-            raise Tampered(f"the restored vault has another flaw: {others[0].flaw}", hint="run audit verify")
+            raise Tampered(
+                f"the restored vault has another flaw: {others[0].flaw}",
+                hint="vault.audit.verify() names what is wrong",
+            )
         if report.ok:
             raise InvalidRequest("nothing was rolled back, so there is nothing to accept")
         seen = self._witness.read()
@@ -112,7 +117,7 @@ class Audit:
             raise InvalidRequest("keep is a number of entries")
         report = self._verify(None, None)
         if not report.ok:
-            raise Tampered("the log has flaws; nothing was archived", hint="run audit verify")
+            raise Tampered("the log has flaws; nothing was archived", hint="vault.audit.verify() names what is wrong")
         expected = self._archived() or Expected(0, {})
         before = expected.size
         # What an interrupted run had written and recorded, but not dropped yet.

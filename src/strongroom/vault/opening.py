@@ -17,7 +17,7 @@ from strongroom.audit.entry import Decision, Entry, marks
 from strongroom.audit.log import VaultMac, Witness
 from strongroom.audit.verify import VAULT, Progress, Report
 from strongroom.cap import Token
-from strongroom.errors import StrongroomError, Tampered, VaultExists, VaultFormat, VaultMissing
+from strongroom.errors import InvalidRequest, StrongroomError, Tampered, VaultExists, VaultFormat, VaultMissing
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
 from strongroom.keys.hierarchy import tag
 from strongroom.memory import Clerk, State
@@ -69,6 +69,7 @@ def create(
     ranking = engines.load(engine)
     _check_absent(made, where)
     source = keys if keys is not None else FileKeys(default_directory(vault_id))
+    _check_apart(source, where)
     source.create()
     try:
         store = _found(made, where, vault_id, source, names, now())
@@ -180,6 +181,15 @@ def attenuate(
         max_depth=max_depth,
         label=label,
     )
+
+
+def _check_apart(source: KeySource, where: str) -> None:
+    """Refuse to keep the keys inside the vault: whoever copies the one would have the other."""
+    if isinstance(source, FileKeys) and Path(where).resolve() in [
+        source.directory.resolve(),
+        *source.directory.resolve().parents,
+    ]:
+        raise InvalidRequest("the keys would lie inside the vault", hint="name a key directory elsewhere")
 
 
 def _check_absent(made: Backend, where: str) -> None:

@@ -144,7 +144,12 @@ class Vault:
             self._state.record(thing.name, CapRecord) for thing in self._state.objects(CAPS) if thing.body is not None
         ]
         for record in sorted(found, key=lambda one: (one.issued, one.link)):
-            yield msgspec.structs.replace(record, revoked=record.link in self._state.standing.revoked)
+            yield msgspec.structs.replace(record, revoked=self._is_void(record))
+
+    def _is_void(self, record: CapRecord) -> bool:
+        standing = self._state.standing
+        voided = standing.not_before.get(self._state.slots.actor(Actor(record.actor)), 0)
+        return record.link in standing.revoked or record.issued < voided
 
     # Namespaces and actors.
 

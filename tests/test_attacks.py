@@ -371,3 +371,18 @@ def test_a_shelf_that_is_being_loaded_is_never_taken_for_a_whole_one(
 
 def test_actors_of_other_texts_never_meet() -> None:
     assert actor_path("chat", "-5") != actor_path("chat", "5")
+
+
+@pytest.mark.requirement("audit-reads")
+def test_a_defect_after_admission_is_on_record(vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault.memory(cap).put("x", namespace="work")
+
+    def widened(*_: object) -> None:
+        raise RuntimeError("the engine returned a line that it was not given")
+
+    monkeypatch.setattr(vault._state.shelves, "rank", widened)
+    with pytest.raises(RuntimeError):
+        vault.memory(cap).get("x")
+    *_, (_, last) = vault.audit.entries()
+    assert last is not None
+    assert (last.op, last.decision, last.detail) == ("get", "fail", "RuntimeError")

@@ -29,7 +29,7 @@ StrongroomError
 │   ├── LineConflict            line_conflict
 │   └── VersionConflict         version_conflict
 ├── Tampered          stop and alarm            tampered
-└── Unavailable       nothing was decided; retry later
+└── Unavailable       nothing is answered; a write is whole or absent
     ├── AuditUnavailable        audit_unavailable
     ├── StoreUnavailable        store_unavailable
     ├── KeyUnavailable          key_unavailable
@@ -191,7 +191,7 @@ class Tampered(StrongroomError):
 
 
 class Unavailable(StrongroomError):
-    """Nothing was decided or nothing is known to be durable; the same call may succeed later."""
+    """Nothing is answered. A write is wholly there or wholly absent; the same call may succeed later."""
 
     family = "unavailable"
 

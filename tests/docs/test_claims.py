@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
+import apsw
 import msgspec
 import pytest
 
@@ -76,7 +79,13 @@ def test_a_holder_can_read_every_line_page_by_page_and_each_page_is_on_record(va
     assert read == ids
 
 
-def test_a_rollback_no_further_than_the_last_checkpoint_is_not_found(
+def _put_back(tmp_path: Path, saved: bytes) -> None:
+    (tmp_path / "vault" / "vault.db").write_bytes(saved)
+    for suffix in ("-wal", "-shm"):
+        (tmp_path / "vault" / f"vault.db{suffix}").unlink(missing_ok=True)
+
+
+def test_a_rollback_to_a_state_after_the_last_checkpoint_is_not_found(
     vault: Vault, cap: Token, tmp_path: Path, keys: FileKeys, clock: Clock
 ) -> None:
     vault.audit.checkpoint()
@@ -84,9 +93,60 @@ def test_a_rollback_no_further_than_the_last_checkpoint_is_not_found(
     saved = (tmp_path / "vault" / "vault.db").read_bytes()
     vault.memory(cap).put("lost without a trace", namespace="travel")
     vault.close()
-    (tmp_path / "vault" / "vault.db").write_bytes(saved)
-    for suffix in ("-wal", "-shm"):
-        (tmp_path / "vault" / f"vault.db{suffix}").unlink(missing_ok=True)
+    _put_back(tmp_path, saved)
     with strongroom.open(tmp_path / "vault", keys=keys, now=clock) as old:
         assert old.memory(cap).get("trace") == []
         assert old.audit.verify().ok, "then the threat model promises too little"
+
+
+def test_without_the_witness_file_a_rollback_is_not_found(
+    vault: Vault, cap: Token, tmp_path: Path, keys: FileKeys, clock: Clock
+) -> None:
+    assert vault.scrub()
+    saved = (tmp_path / "vault" / "vault.db").read_bytes()
+    vault.memory(cap).put("seen", namespace="travel")
+    assert vault.audit.verify().ok
+    vault.close()
+    _put_back(tmp_path, saved)
+    with strongroom.open(tmp_path / "vault", keys=keys, now=clock) as old:
+        assert not old.audit.verify().ok
+        (keys.directory / "checkpoint").unlink()
+        assert old.audit.verify().ok, "then the threat model promises too little"
+
+
+@pytest.mark.requirement("audit-verify")
+def test_older_secrets_put_back_revive_an_issuer_until_verify_names_them(
+    vault: Vault, cap: Token, tmp_path: Path
+) -> None:
+    def sql(query: str, *values: bytes) -> list[tuple[object, ...]]:
+        with closing(apsw.Connection(str(tmp_path / "vault" / "vault.db"))) as connection:
+            return list(connection.execute(query, values))
+
+    ((old,),) = sql("SELECT body FROM objects WHERE name = 'vault/secrets'")
+    assert isinstance(old, bytes)
+    vault.rotate_issuer()
+    with pytest.raises(errors.CapSignatureInvalid):
+        vault.memory(cap).get("x")
+    sql("UPDATE objects SET body = ?, version = (SELECT version + 1 FROM head) WHERE name = 'vault/secrets'", old)
+    sql("UPDATE head SET version = version + 1")
+    assert vault.memory(cap).get("x") == [], "then the threat model promises too little"
+    assert {finding.object for finding in vault.audit.verify().findings} == {"vault/secrets"}
+
+
+def test_a_cap_that_may_only_put_can_confirm_a_guess_of_a_line_whose_id_it_knows(vault: Vault, cap: Token) -> None:
+    known = vault.memory(cap).put("the secret", namespace="travel").id
+    writer = vault.memory(vault.mint(actor="local/alice", ops=["put"], namespaces=["travel"]))
+    before = vault.audit.size()
+    with pytest.raises(errors.LineConflict):
+        writer.put("a wrong guess", id=known)
+    assert writer.put("the secret", id=known).duplicate, "then the threat model promises too little"
+    assert vault.audit.size() == before + 2, "each guess is on record"
+
+
+def test_a_line_dated_in_the_future_ranks_first_and_says_when_it_was_recorded(vault: Vault, cap: Token) -> None:
+    memory = vault.memory(cap)
+    memory.put("from a year ahead", namespace="travel", time=datetime(2027, 5, 22, tzinfo=UTC))
+    memory.put("of today", namespace="travel")
+    first, second = memory.get("")
+    assert (first.text, second.text) == ("from a year ahead", "of today")
+    assert first.provenance.recorded == second.provenance.recorded

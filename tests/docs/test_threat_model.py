@@ -41,6 +41,14 @@ def test_claim_has_a_mechanism_and_tests_that_exist(cells: list[str]) -> None:
 
 
 @pytest.mark.requirement("project-docs")
+def test_every_attack_that_is_tried_has_its_claim() -> None:
+    named = {proof for cells in CLAIMS for proof in code(cells[2])}
+    tried = {f"tests/test_attacks.py::{test}" for test in named_tests(ROOT / "tests" / "test_attacks.py")}
+    assert tried
+    assert not tried - named
+
+
+@pytest.mark.requirement("project-docs")
 @pytest.mark.parametrize(
     "part", ["read access", "write access", "a cap", "issuer key", "root key", "log key", "name key", "same user"]
 )

@@ -17,7 +17,7 @@ class Memory:
 
     No argument names an actor. A namespace outside the cap is CapNamespaceDenied, whether or not it exists; where
     none is named, the cap's own are meant. Every call is recorded before it answers; if that fails, it raises
-    AuditUnavailable and nothing was done.
+    AuditUnavailable: nothing is answered, and a write is wholly there or wholly absent.
     """
 
     def __init__(self, clerk: Clerk, token: str, *, source: str = "python", request: str = "") -> None:

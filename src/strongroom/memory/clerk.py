@@ -65,6 +65,12 @@ class Clerk:
         error.links, error.actor, error.holder = grant.links, grant.actor, grant.holder
         self._record_refusal(error, Ask(grant.op, frozenset(grant.namespaces), unnamed=False), self.now(), request)
 
+    def record_defect(self, error: Exception, grant: Grant, request: str) -> None:
+        """Put on record that an admitted request ended in an error that is none of ours; only its kind is named."""
+        (entry,) = self._entries(grant, (), self._keys_if_sound(grant.actor), (), 0, "", request)
+        detail = type(error).__name__
+        self.state.log.append([msgspec.structs.replace(entry, decision=Decision.FAIL, detail=detail)])
+
     def new_id(self, place: str, now: Millis) -> LineId:
         """A new id, rising within one place. Counting on across places would tell of what others put."""
         with self._ids_lock:
@@ -259,8 +265,12 @@ class _Recording:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, StrongroomError) and not isinstance(error, Unavailable) and not error.recorded:
-            self._clerk.record_failure(error, self._grant, self._request)
+        if isinstance(error, StrongroomError):
+            if not isinstance(error, Unavailable) and not error.recorded:
+                self._clerk.record_failure(error, self._grant, self._request)
+        elif isinstance(error, Exception):
+            # A defect, ours or an engine's: the request ended all the same, and the log says so.
+            self._clerk.record_defect(error, self._grant, self._request)
 
 
 def _name(effect: Effect) -> str:

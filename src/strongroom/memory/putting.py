@@ -58,8 +58,8 @@ def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], source: str) -
         raise InvalidRequest("there is nothing to put")
     if len(lines) > model.BATCH_LIMIT:
         raise TooMany(f"a batch holds at most {model.BATCH_LIMIT} lines")
-    if sum(len(new.text) for new in lines if isinstance(new.text, str)) > model.BATCH_BYTES:
-        raise BodyTooLarge(f"a batch's texts are at most {model.BATCH_BYTES} characters in all", hint="send several")
+    if sum(_raw_size(new) for new in lines) > model.BATCH_BYTES:
+        raise BodyTooLarge(f"a batch's texts are at most {model.BATCH_BYTES} bytes in all", hint="send several")
     now = clerk.now()
     provenance = Provenance(grant.links, grant.holder, source, now)
     drafts: dict[tuple[Namespace, LineId], _Draft] = {}
@@ -71,6 +71,11 @@ def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], source: str) -
             raise LineConflict("the batch gives one id to two different lines")
         ordered.append(draft)
     return ordered
+
+
+def _raw_size(new: NewLine) -> int:
+    """The bytes that a caller gave, before any work is spent on them; what is no text is refused later."""
+    return len(new.text.encode("utf-8", "surrogatepass")) if isinstance(new.text, str) else 0
 
 
 def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> _Draft:

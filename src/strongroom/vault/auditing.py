@@ -33,6 +33,11 @@ class Audit:
         return self._state.log.verifier_key
 
     @property
+    def public_key(self) -> bytes:
+        """The log's Ed25519 public key."""
+        return self._state.log.public_key
+
+    @property
     def origin(self) -> str:
         """The log's name in its checkpoints."""
         return self._state.log.origin

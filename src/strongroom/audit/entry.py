@@ -92,10 +92,11 @@ def written(hashed: bytes) -> str:
     return binascii.b2a_base64(hashed, newline=False).translate(_URLSAFE, b"=").decode()
 
 
-def marks(effects: Sequence[Effect], tag: Callable[[str], str], shelf: Callable[[str], str]) -> tuple[Mark, ...]:
-    """What the effects do to objects. `tag` and `shelf` turn an object's name into its tags."""
-    return tuple(
-        Mark(tag(effect.name), "" if isinstance(effect, Delete) else digest(effect.body), shelf(effect.name))
-        for effect in effects
-        if isinstance(effect, _WRITING)
-    )
+def marks(effects: Sequence[Effect], tags: Callable[[str], tuple[str, str]]) -> tuple[Mark, ...]:
+    """What the effects do to objects. `tags` turns an object's name into its own tag and its shelf's."""
+    found: list[Mark] = []
+    for effect in effects:
+        if isinstance(effect, _WRITING):
+            tag, shelf = tags(effect.name)
+            found.append(Mark(tag, "" if isinstance(effect, Delete) else digest(effect.body), shelf))
+    return tuple(found)

@@ -42,7 +42,7 @@ class Memory:
     ) -> Receipt:
         """Remember one line. Durable when it returns; sent again with the same id, it is written once."""
         line = NewLine(text=text, namespace=namespace, session=session, author=author, kind=kind, id=id, time=time)
-        return self.put_many([line])[0]
+        return putting.put(self._clerk, self._token, [line], self._source, self._request)[0]
 
     def put_many(self, lines: Iterable[NewLine]) -> list[Receipt]:
         """Remember up to 256 lines, all or none."""

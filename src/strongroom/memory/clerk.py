@@ -199,7 +199,8 @@ class Clerk:
         return self.state.log.append(entries, effects, accept_clock=accept_clock)
 
     def _marks(self, effects: Sequence[Effect], keys: ActorKeys | None) -> tuple[Mark, ...]:
-        return marks(effects, self._tagger(keys), self._shelf_tagger(keys))
+        """What the effects do to objects, under the tags of the actor that `keys` belong to, or of the vault."""
+        return marks(effects, lambda name: self._tags(name, keys))
 
     def _record_refusal(self, error: StrongroomError, ask: Ask, now: Millis, request: str) -> None:
         keys = self._keys_if_sound(error.actor)
@@ -233,22 +234,12 @@ class Clerk:
             return None
         return None if held is None else held.keys
 
-    def _tagger(self, keys: ActorKeys | None) -> Callable[[str], str]:
-        def tag(name: str) -> str:
-            if name.startswith(ACTORS) and keys is not None:
-                return keys.object_tag(name)
-            return self.state.vault_tag(name)
-
-        return tag
-
-    def _shelf_tagger(self, keys: ActorKeys | None) -> Callable[[str], str]:
-        def shelf(name: str) -> str:
-            if not name.startswith(ACTORS) or keys is None:
-                return VAULT
-            parts = name.split("/")
-            return "" if parts[2] == "keys" else keys.namespace_tag(parts[3])
-
-        return shelf
+    def _tags(self, name: str, keys: ActorKeys | None) -> tuple[str, str]:
+        """An object's tag and its shelf's."""
+        if keys is None or not name.startswith(ACTORS):
+            return self.state.vault_tag(name), VAULT
+        parts = name.split("/")
+        return keys.object_tag(name), "" if parts[2] == "keys" else keys.namespace_tag(parts[3])
 
 
 class _Recording:

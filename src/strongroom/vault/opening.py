@@ -99,7 +99,7 @@ def _found(
         PutNew(SECRETS, secrets.sealed(vault_id, source.load(), os.urandom)),
         PutNew(NAMESPACES, seal.seal_record(registry, NAMESPACES, vault_id, secrets.record_key, os.urandom(24))),
     ]
-    objects = marks(effects, lambda name: tag(secrets.tag_key, "object", name), lambda _: VAULT)
+    objects = marks(effects, lambda name: (tag(secrets.tag_key, "object", name), VAULT))
     entry = Entry(v=1, time=now, op="create", decision=Decision.ALLOW, data_class="admin", objects=objects)
     return made.create(where, VaultMac(vault_id, secrets.tag_key), [entry.encoded()], effects, now)
 

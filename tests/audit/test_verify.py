@@ -337,3 +337,19 @@ def test_an_erased_actors_object_that_is_back_is_extra(vault: Vault, cap: Token,
     report = vault.audit.verify()
     assert flaws(report) == {"object_extra"}
     assert {finding.object for finding in report.findings} == set(kept)
+
+
+@pytest.mark.requirement("audit-verify")
+def test_two_who_keep_a_checkpoint_at_once_neither_alarm_nor_go_back(
+    vault: Vault, cap: Token, tmp_path: Path, keys: strongroom.FileKeys, clock: Clock
+) -> None:
+    def overtake() -> None:
+        vault.memory(cap).put("meanwhile", namespace="work")
+        vault.audit.checkpoint()
+
+    witness = Overtaken(keys.directory / "checkpoint", overtake)
+    with strongroom.open(tmp_path / "vault", keys=keys, witness=witness, now=clock) as other:
+        other.audit.checkpoint()
+        kept = Witness(keys.directory / "checkpoint").read()
+        assert kept is not None
+        assert other._state.log.open_checkpoint(kept).size == vault.audit.size()

@@ -145,13 +145,13 @@ class AuditLog:
         write_file(directory / "checkpoint", note.encode(), new=False)
         return head.size
 
-    def sign(self, size: int, root: bytes) -> str:
-        """Sign a head that the caller has verified."""
-        return tlog.sign_checkpoint(tlog.Checkpoint(self.origin, size, root), self._seed)
+    def sign(self, checked: tlog.Checkpoint) -> str:
+        """Sign a checkpoint that the caller has verified."""
+        return tlog.sign_checkpoint(checked, self._seed)
 
     def _sign(self, head: Head) -> str:
         self._mac.check(head)  # a signature would make a forged head good for everybody else
-        return self.sign(head.size, tlog.Range.of(head.size, head.peaks).root())
+        return self.sign(tlog.Checkpoint(self.origin, head.size, tlog.Range.of(head.size, head.peaks).root()))
 
 
 def bundle_path(directory: Path, number: int) -> Path:

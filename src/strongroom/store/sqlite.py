@@ -33,12 +33,10 @@ from strongroom.store import (
     Commit,
     Delete,
     Effect,
-    Expect,
     Head,
     HeadMac,
     Lost,
     Object,
-    Purge,
     PutNew,
     Swap,
     Version,
@@ -47,6 +45,7 @@ from strongroom.store import (
 )
 from strongroom.store.filelock import FairLock
 from strongroom.store.group import GroupCommit, Request
+from strongroom.store.rows import apply, end_of
 
 CLOCK_LEEWAY = 30_000
 """How far, in ms, a commit's time may lie before the log's latest entry."""
@@ -69,15 +68,10 @@ _SELECT_SCHEMA = "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_sch
 _SELECT_HEAD = "SELECT version, size, peaks, time, mac FROM head"
 _INSERT_HEAD = "INSERT INTO head (one, version, size, peaks, time, mac) VALUES (1, ?, ?, ?, ?, ?)"
 _UPDATE_HEAD = "UPDATE head SET version = ?, size = ?, peaks = ?, time = ?, mac = ?"
-_SELECT_VERSION = "SELECT version FROM objects WHERE name = ?"
-_SELECT_LIVE = "SELECT version FROM objects WHERE name = ? AND body IS NOT NULL"
-_DELETE_ROW = "DELETE FROM objects WHERE version = ?"
-_INSERT_ROW = "INSERT INTO objects (version, name, body) VALUES (?, ?, ?)"
 _SELECT_ENTRIES = "SELECT number, leaf, entry FROM entries WHERE number >= ? AND number < ? ORDER BY number LIMIT 1024"
 _INSERT_ENTRY = "INSERT INTO entries (number, leaf, entry) VALUES (?, ?, ?)"
 
 
-_CONDITIONAL = (Expect, Swap, Delete)
 Rows = list[tuple[Any, ...]]
 
 
@@ -181,7 +175,7 @@ class SqliteStore:
     def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
         rows = self._read(
             "SELECT name, version, body FROM objects WHERE name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?",
-            (prefix, _end(prefix), after, limit),
+            (prefix, end_of(prefix), after, limit),
         )
         return [_object(row) for row in rows]
 
@@ -279,7 +273,7 @@ class SqliteStore:
                         )
                         continue
                     try:
-                        version = _apply(connection, request.effects, version)
+                        version = apply(connection, request.effects, version)
                     except Lost as lost:
                         request.error = lost
                         continue
@@ -448,57 +442,6 @@ def _own_schema() -> Rows:
         return connection.execute(_SELECT_SCHEMA).fetchall()
     finally:
         connection.close()
-
-
-def _apply(connection: apsw.Connection, effects: Sequence[Effect], version: Version) -> Version:
-    """Check conditions and write; a lost request leaves no trace in the transaction that it shares with others."""
-    old = {effect.name: _find(connection, effect) for effect in effects if isinstance(effect, _CONDITIONAL)}
-    start = version
-    for effect in sorted(effects, key=_new_first):
-        if isinstance(effect, Expect):
-            continue
-        if isinstance(effect, Purge):
-            span = (effect.prefix, _end(effect.prefix))
-            connection.execute("DELETE FROM objects WHERE name >= ? AND name < ?", span)
-            continue
-        version += 1
-        if isinstance(effect, PutNew):
-            _insert(connection, effect, version, start)
-            continue
-        connection.execute(_DELETE_ROW, (old[effect.name],))
-        connection.execute(_INSERT_ROW, (version, effect.name, None if isinstance(effect, Delete) else effect.body))
-    return version
-
-
-def _new_first(effect: Effect) -> bool:
-    return not isinstance(effect, PutNew)
-
-
-def _insert(connection: apsw.Connection, effect: PutNew, version: Version, start: Version) -> None:
-    """Write a new object. The index says whether its name is free: looking first would cost a query a line."""
-    try:
-        connection.execute(_INSERT_ROW, (version, effect.name, effect.body))
-    except apsw.ConstraintError as error:
-        if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
-            raise
-        # New objects come before all else that writes, so this undoes all that the request wrote.
-        connection.execute("DELETE FROM objects WHERE version > ?", (start,))
-        raise Lost(effect.name) from None
-
-
-def _find(connection: apsw.Connection, effect: Expect | Swap | Delete) -> Version:
-    """The version of the row that an effect touches, 0 for none; Lost if it is not as the effect requires."""
-    replacing = not isinstance(effect, Expect)
-    row = connection.execute(_SELECT_LIVE if replacing else _SELECT_VERSION, (effect.name,)).fetchone()
-    found = int(row[0]) if row else 0
-    if found != effect.version or (replacing and not found):  # version 0 means that there is none to replace
-        raise Lost(effect.name)
-    return found
-
-
-def _end(prefix: str) -> str:
-    """The first name after all that start with `prefix`."""
-    return prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else "\U0010ffff"
 
 
 def _damaged() -> Tampered:

@@ -58,21 +58,22 @@ class Audit:
         """Check tree, head, what was last seen, and that log and store agree. Without findings, it is seen now."""
         report = self._verify(archive, progress)
         if report.ok:
-            self._keep_if_newer(report)
+            self._keep_if_newer(tlog.Checkpoint(self.origin, report.size, bytes.fromhex(report.root)))
         return report
 
     def checkpoint(self) -> str:
         """Sign the log as it stands and keep that as last seen. Tampered if it does not continue what was seen."""
         log = self._state.log
+        seen = self._witness.read()  # before signing: what another process keeps meanwhile is no rollback
         note = log.checkpoint()
-        seen = self._witness.read()
+        new = log.open_checkpoint(note)
         if seen is not None:
-            old, new = log.open_checkpoint(seen), log.open_checkpoint(note)
+            old = log.open_checkpoint(seen)
             if old.size > new.size or (old.size and log.read_range(0, old.size) != old.root):
                 raise Tampered(
                     "the log does not continue what was last seen", hint="vault.audit.verify() names what is wrong"
                 )
-        self._witness.keep(note)
+        self._keep_if_newer(new)
         return note
 
     def prove(self, index: int) -> str:
@@ -86,11 +87,11 @@ class Audit:
         except OSError as error:
             raise StoreUnavailable(f"the log cannot be written to {directory}: {error.strerror}") from None
 
-    def _keep_if_newer(self, report: Report) -> None:
-        """Keep exactly what was verified, unless another process has meanwhile kept more."""
+    def _keep_if_newer(self, checked: tlog.Checkpoint) -> None:
+        """Keep exactly what was checked, unless another process has meanwhile kept more."""
         seen = self._witness.read()
-        if seen is None or self._state.log.open_checkpoint(seen).size <= report.size:
-            self._witness.keep(self._state.log.sign(report.size, bytes.fromhex(report.root)))
+        if seen is None or self._state.log.open_checkpoint(seen).size <= checked.size:
+            self._witness.keep(self._state.log.sign(checked))
 
     def accept_restore(self) -> Report:
         """After restoring a backup: record that the log is older than what was seen, and take it as seen.

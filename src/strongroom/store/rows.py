@@ -1,0 +1,66 @@
+"""What one request does to the table of objects, inside a transaction that it may share with others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from strongroom.store import Delete, Effect, Expect, Lost, Purge, PutNew, Swap, Version
+
+_SELECT_VERSION = "SELECT version FROM objects WHERE name = ?"
+_SELECT_LIVE = "SELECT version FROM objects WHERE name = ? AND body IS NOT NULL"
+_DELETE_ROW = "DELETE FROM objects WHERE version = ?"
+_INSERT_ROW = "INSERT INTO objects (version, name, body) VALUES (?, ?, ?)"
+_CONDITIONAL = (Expect, Swap, Delete)
+
+
+def apply(connection: apsw.Connection, effects: Sequence[Effect], version: Version) -> Version:
+    """Check conditions and write; a lost request leaves no trace in the transaction that it shares with others."""
+    old = {effect.name: _find(connection, effect) for effect in effects if isinstance(effect, _CONDITIONAL)}
+    start = version
+    for effect in sorted(effects, key=_new_first):
+        if isinstance(effect, Expect):
+            continue
+        if isinstance(effect, Purge):
+            span = (effect.prefix, end_of(effect.prefix))
+            connection.execute("DELETE FROM objects WHERE name >= ? AND name < ?", span)
+            continue
+        version += 1
+        if isinstance(effect, PutNew):
+            _insert(connection, effect, version, start)
+            continue
+        connection.execute(_DELETE_ROW, (old[effect.name],))
+        connection.execute(_INSERT_ROW, (version, effect.name, None if isinstance(effect, Delete) else effect.body))
+    return version
+
+
+def _new_first(effect: Effect) -> bool:
+    return not isinstance(effect, PutNew)
+
+
+def _insert(connection: apsw.Connection, effect: PutNew, version: Version, start: Version) -> None:
+    """Write a new object. The index says whether its name is free: looking first would cost a query a line."""
+    try:
+        connection.execute(_INSERT_ROW, (version, effect.name, effect.body))
+    except apsw.ConstraintError as error:
+        if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
+            raise
+        # New objects come before all else that writes, so this undoes all that the request wrote.
+        connection.execute("DELETE FROM objects WHERE version > ?", (start,))
+        raise Lost(effect.name) from None
+
+
+def _find(connection: apsw.Connection, effect: Expect | Swap | Delete) -> Version:
+    """The version of the row that an effect touches, 0 for none; Lost if it is not as the effect requires."""
+    replacing = not isinstance(effect, Expect)
+    row = connection.execute(_SELECT_LIVE if replacing else _SELECT_VERSION, (effect.name,)).fetchone()
+    found = int(row[0]) if row else 0
+    if found != effect.version or (replacing and not found):  # version 0 means that there is none to replace
+        raise Lost(effect.name)
+    return found
+
+
+def end_of(prefix: str) -> str:
+    """The first name after all that start with `prefix`."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else "\U0010ffff"

@@ -21,6 +21,7 @@ Read = Callable[[LineId], Line | None]
 """Reads and opens one line as it is now; None if it is deleted or gone."""
 
 _SHARED = 10_000
+_EMPTY = getsizeof("")
 _OVERHEAD = 300
 """Bytes a line costs besides its text: the struct, its id, and its place in the indexes (measured, bench/ram.py)."""
 
@@ -114,7 +115,7 @@ class Shelf:
 
 
 def _size(line: Line) -> int:
-    return getsizeof(line.text) + len(line.session) + len(line.author) + _OVERHEAD
+    return getsizeof(line.text) + getsizeof(line.session) + getsizeof(line.author) - 2 * _EMPTY + _OVERHEAD
 
 
 class Shelves:

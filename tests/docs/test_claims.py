@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,8 +115,8 @@ def test_without_the_witness_file_a_rollback_is_not_found(
 
 
 @pytest.mark.requirement("audit-verify")
-def test_older_secrets_put_back_revive_an_issuer_until_verify_names_them(
-    vault: Vault, cap: Token, tmp_path: Path
+def test_older_secrets_put_back_stop_a_running_process_and_fool_a_new_one_until_verify(
+    vault: Vault, cap: Token, tmp_path: Path, reopen: Callable[[], Vault]
 ) -> None:
     def sql(query: str, *values: bytes) -> list[tuple[object, ...]]:
         with closing(apsw.Connection(str(tmp_path / "vault" / "vault.db"))) as connection:
@@ -129,7 +129,9 @@ def test_older_secrets_put_back_revive_an_issuer_until_verify_names_them(
         vault.memory(cap).get("x")
     sql("UPDATE objects SET body = ?, version = (SELECT version + 1 FROM head) WHERE name = 'vault/secrets'", old)
     sql("UPDATE head SET version = version + 1")
-    assert vault.memory(cap).get("x") == [], "then the threat model promises too little"
+    with pytest.raises(errors.Tampered):
+        vault.memory(cap).get("x")
+    assert reopen().memory(cap).get("x") == [], "then the threat model promises too little"
     assert {finding.object for finding in vault.audit.verify().findings} == {"vault/secrets"}
 
 

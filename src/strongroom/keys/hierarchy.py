@@ -31,8 +31,11 @@ _LOCATORS_HELD = 4096
 _TAGS_HELD = 256
 
 
-class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the vault itself needs to know. Sealed as a whole under the root key."""
+class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """What the vault itself needs to know. Sealed as a whole under the root key.
+
+    `generation` grows with every change of what it says, so that an older copy put back can be told.
+    """
 
     v: int
     log_seed: bytes
@@ -40,6 +43,7 @@ class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     tag_key: bytes
     record_key: bytes
     issuers: dict[str, bytes]
+    generation: Annotated[int, msgspec.Meta(ge=0, lt=2**53)] = 0
 
     def __repr__(self) -> str:
         return "<vault secrets redacted>"

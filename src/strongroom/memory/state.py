@@ -93,6 +93,7 @@ class State:
         self._ring: Keyring | None = None
         self._actors: dict[str, HeldKeys] = {}
         self._seen: Version = 0
+        self._generation = 0
         self._open()
 
     # Opening and following.
@@ -207,7 +208,10 @@ class State:
         if stored is None or stored.body is None:
             raise Tampered("the vault has lost its secrets", hint="restore a backup; they cannot be made again")
         body = stored.body
-        self.secrets = self._with_ring(lambda ring: VaultSecrets.open(body, self.vault_id, ring))
+        found = self._with_ring(lambda ring: VaultSecrets.open(body, self.vault_id, ring))
+        if found.generation < self._generation:  # else a rotated-out issuer would be back
+            raise Tampered("older secrets of the vault were put back", hint="vault.audit.verify() names what is wrong")
+        self.secrets, self._generation = found, found.generation
         self.secrets_version = stored.version
 
     def _with_ring(self, use: Callable[[Keyring], T]) -> T:

@@ -81,7 +81,7 @@ def rotate_issuer(clerk: Clerk) -> None:
 
 def _set_issuers(clerk: Clerk, issuers: dict[str, bytes]) -> None:
     state = clerk.state
-    secrets = msgspec.structs.replace(state.secrets, issuers=issuers)
+    secrets = msgspec.structs.replace(state.secrets, issuers=issuers, generation=state.secrets.generation + 1)
     body = secrets.sealed(state.vault_id, state.ring(), os.urandom)
     clerk.record_owner("rotate-issuer", [Swap(SECRETS, body, state.secrets_version)])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -116,8 +117,17 @@ _LOOKS = 5
 class Verifier:
     """One run of verification over one store."""
 
-    def __init__(self, store: Store, log: AuditLog, mac: VaultMac, tag_of: TagOf, archived: Expected | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        log: AuditLog,
+        mac: VaultMac,
+        tag_of: TagOf,
+        archived: Expected | None,
+        catch_up: Callable[[], None],
+    ) -> None:
         self._store = store
+        self._catch_up = catch_up
         self._log = log
         self._mac = mac
         self._tag_of = tag_of
@@ -130,6 +140,8 @@ class Verifier:
         for _ in range(_LOOKS):
             self._findings = []
             before = self._newest()
+            # Tags come from keys that may be cached: no older than the objects they are to tag.
+            self._refresh()
             report = self._look(before, witness, archive, progress or (lambda *_: None))
             if self._store.version() == before or not any(one.flaw in _OBJECTS for one in report.findings):
                 break
@@ -144,8 +156,13 @@ class Verifier:
         self._check_head(head)
         root, expected = self._walk(head, seen, archive, progress)
         moved = {change.name for change in self._changes(before)}
+        self._refresh()
         self._reconcile([thing for thing in objects if thing.name not in moved], expected, moved)
         return Report(head.size, root.hex(), len(objects), tuple(self._findings))
+
+    def _refresh(self) -> None:
+        with suppress(Tampered):  # what stops a running process is what verification is to name
+            self._catch_up()
 
     def _newest(self) -> Version:
         """The latest change, from the objects themselves: the head's word for it is not authenticated."""

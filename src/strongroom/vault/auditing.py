@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -172,11 +171,9 @@ class Audit:
 
     def _verify(self, archive: str | Path | None, progress: Progress | None) -> Report:
         state = self._state
-        with suppress(Tampered):  # what stops a running process is what verification is to name
-            state.catch_up()
         try:
             archived = self._archived()
         except Tampered:
             archived = None  # the log knows its hash: verification names it
-        verifier = Verifier(state.store, state.log, state.mac, state.tag_of, archived)
+        verifier = Verifier(state.store, state.log, state.mac, state.tag_of, archived, state.catch_up)
         return verifier.run(self._witness, None if archive is None else Path(archive), progress)

@@ -134,6 +134,14 @@ def test_life_goes_on_over_archived_entries(
     assert reopen().audit.verify(archive=tmp_path / "old").findings == ()
 
 
+@pytest.mark.requirement("audit-archive")
+def test_what_is_archived_is_readable_by_its_owner_alone(grown: Vault, tmp_path: Path) -> None:
+    grown.audit.archive(tmp_path / "old")
+    files = [path for path in (tmp_path / "old").rglob("*") if path.is_file()]
+    assert len(files) > 4
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
 # Damage after archiving.
 
 

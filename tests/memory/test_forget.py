@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import apsw
 import pytest
 
 import strongroom
@@ -271,3 +272,19 @@ def test_an_actor_erased_and_back_between_two_looks_shows_nothing_old(
     assert _texts(other, fresh) == {"anew"}
     with pytest.raises(errors.CapRevoked):
         other.memory(cap).get("line")
+
+
+@pytest.mark.requirement("residue")
+def test_a_reader_elsewhere_leaves_the_scrub_pending_and_nothing_undone(
+    vault: Vault, cap: Token, tmp_path: Path
+) -> None:
+    memory = vault.memory(cap)
+    receipt = memory.put("to be forgotten", namespace="work")
+    reader = apsw.Connection(str(tmp_path / "vault" / "vault.db"))
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM objects").fetchall()
+    assert not memory.forget(ids=[receipt.id]).scrubbed
+    assert memory.get("forgotten") == []
+    reader.execute("COMMIT")
+    reader.close()
+    assert vault.scrub()

@@ -309,3 +309,12 @@ def test_a_growing_shelf_counts_against_the_bound(tmp_path: Path, keys: FileKeys
             vault.memory(tokens[0]).put_many([NewLine(text="x" * 900) for _ in range(10)])
         assert len(vault.memory(tokens[0]).get("x", k=20)) == 20
         assert vault._state.shelves.usage()[0] == 1
+
+
+@pytest.mark.requirement("shelf-bounded")
+def test_long_sessions_and_authors_count_against_the_bound(vault: Vault, cap: Token) -> None:
+    memory = vault.memory(cap)
+    for number in range(20):
+        memory.put("x", namespace="work", session="\U0001f512" * 250 + str(number), author="\U0001f512" * 250)
+    memory.get("x")
+    assert vault._state.shelves.usage()[1] > 20 * 2 * 250 * 4

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.store import Backend, Commit, Effect, Head, HeadMac, Object, PutNew, Swap, Version
+from strongroom.store import CLOCK_LEEWAY, Backend, Commit, Effect, Head, HeadMac, Object, PutNew, Swap, Version
 from strongroom.store.conformance import StoreContract
 from strongroom.store.fake import Disk, FakeStore, FakeStores
-from strongroom.store.sqlite import CLOCK_LEEWAY, SqliteStore
+from strongroom.store.sqlite import SqliteStore
 
 
 @pytest.mark.requirement("store-contract", "store-group", "store-missing-broken", "audit-atomic")

@@ -55,11 +55,12 @@ def store(place: Path) -> Iterator[SqliteStore]:
 def test_every_connection_has_its_pragmas(store: SqliteStore) -> None:
     wanted = {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1}
     assert wanted.items() <= dict(sqlite._PRAGMAS).items()
-    with store._connection() as one, store._connection() as two:
-        assert one is not two
-        for connection in (one, two):
-            for name, value in sqlite._PRAGMAS:
-                assert connection.execute(f"PRAGMA {name}").fetchone() == (value,)
+    one, two = store._take(), store._take()
+    assert one is not two
+    for connection in (one, two):
+        for name, value in sqlite._PRAGMAS:
+            assert connection.execute(f"PRAGMA {name}").fetchone() == (value,)
+        store._give_back(connection)
 
 
 @pytest.mark.requirement("store-pragmas")
@@ -84,8 +85,9 @@ def test_a_database_that_left_wal_mode_is_brought_back(place: Path) -> None:
     with _sql(place) as connection:
         connection.execute("PRAGMA journal_mode = delete")
     store = _open(place)
-    with store._connection() as used:
-        assert used.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    used = store._take()
+    assert used.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store._give_back(used)
     store.close()
 
 

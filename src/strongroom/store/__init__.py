@@ -29,6 +29,9 @@ GROUP = "strongroom.stores"
 
 Version = int
 
+CLOCK_LEEWAY = 30_000
+"""How far, in ms, a commit's time may lie before the log's latest entry."""
+
 
 class Object(msgspec.Struct, frozen=True, gc=False):
     """One stored object. A `body` of None is a tombstone."""

@@ -26,6 +26,7 @@ from strongroom.errors import (
     VaultMissing,
 )
 from strongroom.store import (
+    CLOCK_LEEWAY,
     Commit,
     Delete,
     Effect,
@@ -41,9 +42,6 @@ from strongroom.store import (
     check_derived,
     check_effects,
 )
-
-CLOCK_LEEWAY = 30_000
-"""How far, in ms, a commit's time may lie before the log's latest entry."""
 
 _NAME = re.compile(r"[A-Za-z0-9._@+-]+(/[A-Za-z0-9._@+-]+)*")
 _WRITES = {"create", "commit", "put_if_absent", "compare_and_swap", "delete", "archive"}

@@ -30,6 +30,7 @@ from strongroom.errors import (
     VaultMissing,
 )
 from strongroom.store import (
+    CLOCK_LEEWAY,
     Commit,
     Delete,
     Effect,
@@ -46,9 +47,6 @@ from strongroom.store import (
 from strongroom.store.filelock import FairLock
 from strongroom.store.group import GroupCommit, Request
 from strongroom.store.rows import apply, end_of
-
-CLOCK_LEEWAY = 30_000
-"""How far, in ms, a commit's time may lie before the log's latest entry."""
 
 _FILE = "vault.db"
 _BUSY_SECONDS = 10.0
@@ -344,15 +342,6 @@ class SqliteStore:
                 "the vault is closed" if self._closed else "the vault was opened before a fork",
                 hint="open the vault again in this process",
             )
-
-    @contextmanager
-    def _connection(self) -> Iterator[apsw.Connection]:
-        """A connection for this thread alone while the block lasts."""
-        connection = self._take()
-        try:
-            yield connection
-        finally:
-            self._give_back(connection)
 
     def _take(self) -> apsw.Connection:
         """A connection for this thread alone until it is given back."""

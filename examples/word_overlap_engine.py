@@ -14,6 +14,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import strongroom
@@ -44,7 +45,7 @@ class WordOverlap:
     def index(self) -> WordIndex:
         return WordIndex()
 
-    def rank(self, query: str, indexes: Sequence[WordIndex], k: int, now: Millis) -> Sequence[Ranked]:  # noqa: ARG002
+    def rank(self, query: str, indexes: Sequence[WordIndex], k: int, now: datetime) -> Sequence[Ranked]:  # noqa: ARG002
         wanted = words(query)
         found = [
             Ranked(line, float(len(wanted & has)))

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from strongroom.errors import InvalidRequest
-from strongroom.model import Line, Millis
+from strongroom.model import Line
 
 GROUP = "strongroom.engines"
 """The entry point group in which engines, the built-in ones too, register."""
+
+DEFAULT = "lexical"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,35 @@ class Index(Protocol):
         """Forget a line completely: no later answer may depend on it."""
 
 
+class KeptIndex(Index, Protocol):
+    """An index that can be filled from readings that were kept."""
+
+    def add_read(self, lines: Sequence[Line], readings: bytes) -> None:
+        """Take in lines by their readings. ValueError, and nothing taken in, if those are of no use any more."""
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """An engine whose work on a line can be kept, sealed, and used again by a later process. Optional.
+
+    Its indexes are KeptIndexes. A reading depends on its line alone.
+    """
+
+    def readings(self, lines: Sequence[Line]) -> bytes:
+        """What `add_read` needs to take in these lines without looking at their texts again."""
+
+
 class Engine(Protocol):
     """Ranks lines."""
 
     def index(self) -> Index:
         """An empty index for one shelf."""
 
-    def rank(self, query: str, indexes: Sequence[Any], k: int, now: Millis) -> Sequence[Ranked]:
-        """The best `k` lines of these indexes (all made by this engine), best first."""
+    def rank(self, query: str, indexes: Sequence[Any], k: int, now: datetime) -> Sequence[Ranked]:
+        """The best `k` lines of these indexes (all made by this engine), best first.
+
+        `now` is the asker's, with its time zone: it says which day "today" is.
+        """
 
 
 def load(name: str) -> Engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from datetime import datetime
 from heapq import nlargest
 from itertools import islice
 
@@ -43,7 +44,7 @@ class Recency:
     def index(self) -> RecencyIndex:
         return RecencyIndex()
 
-    def rank(self, query: str, indexes: Sequence[RecencyIndex], k: int, now: Millis) -> Sequence[Ranked]:  # noqa: ARG002
+    def rank(self, query: str, indexes: Sequence[RecencyIndex], k: int, now: datetime) -> Sequence[Ranked]:  # noqa: ARG002
         wanted = query.casefold().strip()
         found: list[Line] = []
         if wanted:

@@ -1,0 +1,80 @@
+"""Arithmetic on days as `date.toordinal()` numbers, which never overflows.
+
+A day that the calendar does not have (30 February, the year 10000) is None, and a range is cut to the calendar.
+Weeks start on Monday. Seasons are the northern ones, by whole months.
+"""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from datetime import MAXYEAR, MINYEAR, date
+
+Days = tuple[int, int]
+"""First and last day, both included."""
+
+FIRST, LAST = date.min.toordinal(), date.max.toordinal()
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""The month in which each begins."""
+
+
+def day(year: int, month: int, number: int) -> int | None:
+    """The day, or None if the calendar has no such day."""
+    try:
+        return date(year, month, number).toordinal()
+    except ValueError:
+        return None
+
+
+def days(first: int | None, last: int | None) -> list[Days]:
+    """The range as a list of one; empty if an end is missing, the ends are crossed or all of it is off the calendar."""
+    if first is None or last is None or first > last or first > LAST or last < FIRST:
+        return []
+    return [(max(first, FIRST), min(last, LAST))]
+
+
+def one(number: int | None) -> list[Days]:
+    return days(number, number)
+
+
+def months(year: int, month: int, count: int = 1) -> list[Days]:
+    """`count` whole months; `month` may run past either end of the year."""
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    end_year, end_month = year + (month + count - 2) // 12, (month + count - 2) % 12 + 1
+    if not (MINYEAR <= year <= MAXYEAR and MINYEAR <= end_year <= MAXYEAR):
+        return []
+    return days(day(year, month, 1), day(end_year, end_month, monthrange(end_year, end_month)[1]))
+
+
+def years(year: int, count: int = 1) -> list[Days]:
+    return months(year, 1, 12 * count)
+
+
+def season(name: str, year: int) -> list[Days]:
+    """A winter belongs to the year in which it begins."""
+    return months(year, SEASONS[name], 3)
+
+
+def week(today: int, offset: int = 0) -> Days:
+    """Monday to Sunday of the week that lies `offset` weeks from today's; may leave the calendar."""
+    monday = today - (today - 1) % 7 + 7 * offset  # Ordinal 1 was a Monday.
+    return monday, monday + 6
+
+
+def part(of: Days, which: str) -> Days:
+    """The early, middle or late third."""
+    length = of[1] - of[0] + 1
+    third = max(1, length // 3)
+    if which == "early":
+        return of[0], of[0] + third - 1
+    if which == "late":
+        return of[0] + 2 * third, of[1]
+    return min(of[0] + third, of[1]), min(of[0] + 2 * third - 1, of[1])
+
+
+def shifted_months(today: int, count: int) -> int:
+    """The same day of another month, or that month's last; may leave the calendar."""
+    when = date.fromordinal(today)
+    year, month = when.year + (when.month - 1 + count) // 12, (when.month - 1 + count) % 12 + 1
+    if not MINYEAR <= year <= MAXYEAR:
+        return today + count * 30
+    return date(year, month, min(when.day, monthrange(year, month)[1])).toordinal()

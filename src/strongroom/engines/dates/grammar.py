@@ -1,0 +1,89 @@
+"""A grammar is a table of rules: the words a mention may begin with, its pattern, and the days that it means.
+
+Rules are tried only where one of their first words stands, so an ordinary line costs little. Every repetition in a
+pattern has a bound: a match costs a bounded number of steps and a scan is linear in the text, whatever the text is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from strongroom.engines.dates.days import Days
+from strongroom.engines.dates.moment import Moment
+
+Meaning = Callable[[re.Match[str], Moment], list[Days]]
+"""The days that a match means; none mean that it was no mention of time after all."""
+Rule = tuple[str, str, Meaning]
+"""First words, pattern over the folded text, meaning."""
+Found = tuple[int, int, list[Days]]
+"""Where it stands in the text, and the days."""
+
+MOST_READ = 128
+"""Places in one text at which rules are read, so that a hostile text costs milliseconds."""
+FIGURES = "0"
+"""Stands for any number among the first words."""
+_Entry = tuple[re.Pattern[str], list[tuple[re.Pattern[str], Meaning]]]
+
+
+class Grammar:
+    """Rules, in the order in which they are preferred where several match at one place."""
+
+    def __init__(self, words: str, rules: Sequence[Rule]) -> None:
+        """`words` is the pattern of one word."""
+        self._words = re.compile(words)
+        chosen: dict[str, list[int]] = defaultdict(list)
+        for number, (firsts, _, _) in enumerate(rules):
+            for first in firsts.split():
+                chosen[first].append(number)
+        self._rules = rules
+        self._chosen = dict(chosen)
+        self._compiled: dict[int, re.Pattern[str]] = {}
+        self._table: dict[str, _Entry] = {}
+
+    def _entry(self, first: str) -> _Entry | None:
+        """The rules of a first word, compiled when it is first met: all of them at once would take 0.1 s."""
+        if first not in self._chosen:
+            return None
+        if first not in self._table:
+            joint = re.compile(_any([self._rules[at][1] for at in self._chosen[first]]), re.ASCII)
+            self._table[first] = joint, [(self._pattern(at), self._rules[at][2]) for at in self._chosen[first]]
+        return self._table[first]
+
+    def _pattern(self, number: int) -> re.Pattern[str]:
+        if number not in self._compiled:
+            self._compiled[number] = re.compile(self._rules[number][1], re.ASCII)
+        return self._compiled[number]
+
+    def find(self, moment: Moment) -> Iterator[Found]:
+        """The mentions from left to right, never overlapping."""
+        at, read, low, table = 0, 0, moment.low, self._table
+        for word in self._words.finditer(low):
+            first = word[0]
+            entry = table.get(first) or self._entry(first if first in self._chosen else _figures(first))
+            start = word.start()
+            if entry and start >= at and entry[0].match(low, start):
+                read += 1
+                if found := _read(moment, start, entry):
+                    at = found[1]
+                    yield found
+                if read == MOST_READ:
+                    return
+
+
+def _figures(word: str) -> str:
+    return FIGURES if word[0] in "0123456789" else ""
+
+
+def _any(patterns: Sequence[str]) -> str:
+    # Group names may repeat from rule to rule, so the joint pattern only says whether one of them matches.
+    return "|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern) for pattern in patterns)
+
+
+def _read(moment: Moment, start: int, entry: _Entry) -> Found | None:
+    for pattern, meaning in entry[1]:
+        match = pattern.match(moment.low, start)
+        if match and (meant := meaning(match, moment)):
+            return start, match.end(), meant
+    return None

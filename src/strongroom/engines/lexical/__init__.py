@@ -1,0 +1,43 @@
+"""The default engine: BM25 over exactly the lines it is given, and what the structure of a conversation adds to it.
+
+No vectors and no model: words, sessions, neighbours, speakers, days, and what sort of answer the question wants.
+`words` and `reading` look at one line, `index` keeps a shelf, `question` and `terms` weigh a query against the
+shelves given, `matching` finds and scores lines with the `signals`. Figures: docs/recall.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from heapq import nlargest
+
+from strongroom.engines import Ranked
+from strongroom.engines.lexical.index import LexicalIndex
+from strongroom.engines.lexical.keeping import pack
+from strongroom.engines.lexical.matching import scored
+from strongroom.engines.lexical.question import Question
+from strongroom.engines.lexical.reading import read
+from strongroom.model import Line, LineId, Millis
+
+
+class Lexical:
+    """Ranks by words, structure and time."""
+
+    def index(self) -> LexicalIndex:
+        return LexicalIndex()
+
+    def readings(self, lines: Sequence[Line]) -> bytes:
+        return pack([read(line) for line in lines])
+
+    def rank(self, query: str, indexes: Sequence[LexicalIndex], k: int, now: datetime) -> Sequence[Ranked]:
+        question = Question.of(query, now)
+        found = list(scored(question, indexes))
+        if not found:
+            found = [Ranked(line, 0.0) for index in indexes for line in index.newest(k)]
+        return nlargest(k, found, key=_best)
+
+
+def _best(ranked: Ranked) -> tuple[float, Millis, LineId, str]:
+    # Ids are unique within a namespace only, so the namespace settles what is left: the order is total.
+    line: Line = ranked.line
+    return ranked.score, line.time, line.id, line.namespace

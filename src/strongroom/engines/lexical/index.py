@@ -1,0 +1,271 @@
+"""The index of one shelf: which line holds which word, which lines follow each other, and which days are spoken of.
+
+Incremental both ways: adding or removing a line costs its own words, never a rebuild. Lines are numbered as they
+come, but every answer is made of counts and of the order (session, time, id), so the numbers never show in one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+
+from strongroom.engines.lexical.keeping import TF_BITS, unpack
+from strongroom.engines.lexical.reading import Days, Reading, read
+from strongroom.model import Line, LineId, Millis
+
+NOBODY = -1
+"""The neighbour of a line that has none on that side."""
+
+_NUMBER_BITS = 32 - TF_BITS
+
+
+class LexicalIndex:
+    """What is known of the lines of one shelf. A line's number is its place in `lines`."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line | None] = []
+        self.lengths = array("H")
+        self.marks = bytearray()
+        self.sessions = array("I")
+        self.previous = array("i")
+        self.next = array("i")
+        self.postings: dict[str, array[int] | int] = {}
+        """The occurrences of each word, in the order of lines. Half of all words occur once: an integer will do."""
+        self.word_count = 0
+        self.session_lengths = array("I")
+        self.calendar = Calendar()
+        self._named: dict[str, int] = {}
+        self._members: dict[int, list[int]] = {}
+        self._free_lines: list[int] = []
+        self._free_sessions: list[int] = []
+
+    @property
+    def line_count(self) -> int:
+        return len(self.lines) - len(self._free_lines)
+
+    @property
+    def session_count(self) -> int:
+        return len(self.session_lengths) - len(self._free_sessions)
+
+    def add(self, line: Line) -> None:
+        self.take(line, read(line))
+
+    def take(self, line: Line, reading: Reading) -> None:
+        """Add a line that was read before."""
+        number = self._numbered(line, reading)
+        for word, count in reading.counts.items():
+            self._post(word, number << TF_BITS | count)
+        self.word_count += reading.length
+        self._join(number, line)
+        self.calendar.add(number, line.time, reading.days)
+
+    def add_read(self, lines: Sequence[Line], readings: bytes) -> None:
+        """Add lines by their kept readings; ValueError, and nothing added, if those are of no use."""
+        kept = unpack(readings, len(lines))
+        start = len(self.lines)
+        for word, occurrences in kept.postings(start):
+            if len(occurrences) == 1:
+                self._post(word, occurrences[0])
+            else:
+                self._occurring(word).extend(occurrences)
+        self.lines.extend(lines)
+        self.lengths.frombytes(kept.lengths)
+        self.marks.extend(kept.marks)
+        self.word_count += sum(self.lengths[start:])
+        for column, value in ((self.sessions, 0), (self.previous, NOBODY), (self.next, NOBODY)):
+            column.extend(repeat(value, len(lines)))
+        for number, line in enumerate(lines, start):
+            self._join(number, line)
+        self.calendar.extend(start, lines, kept.spoken())
+
+    def remove(self, line: Line) -> None:
+        number = self._number_of(line)
+        if number is None:
+            return
+        reading = read(line)
+        for word in reading.counts:
+            held = self._occurring(word)
+            del held[bisect_left(held, number << TF_BITS)]
+            if not held:
+                del self.postings[word]
+        self.word_count -= reading.length
+        self._leave(number, line)
+        self.calendar.remove(number, line.time, reading.days)
+        self.lines[number] = None
+        self._free_lines.append(number)
+
+    def occurrences(self, word: str) -> Sequence[int]:
+        """The lines that hold a word, each as its number and the count in one integer (`keeping.TF_BITS`)."""
+        held = self.postings.get(word, ())
+        return (held,) if isinstance(held, int) else held
+
+    def _post(self, word: str, occurrence: int) -> None:
+        if word in self.postings:
+            _insert(self._occurring(word), occurrence)
+        else:
+            self.postings[word] = occurrence
+
+    def _occurring(self, word: str) -> array[int]:
+        """A word's occurrences, to be changed."""
+        held = self.postings.get(word)
+        if not isinstance(held, array):
+            held = self.postings[word] = array("I", [] if held is None else [held])
+        return held
+
+    def line(self, number: int) -> Line:
+        found = self.lines[number]
+        if found is None:  # no posting, session or day may lead to a line that was removed
+            raise LookupError("the index names a line that is gone")
+        return found
+
+    def newest(self, k: int) -> Iterator[Line]:
+        """The newest `k` lines, and with them all that are as old as the last of these."""
+        return map(self.line, self.calendar.newest(k))
+
+    def _number_of(self, line: Line) -> int | None:
+        for number in self.calendar.at(line.time):
+            if self.line(number).id == line.id:
+                return number
+        return None
+
+    def _numbered(self, line: Line, reading: Reading) -> int:
+        if self._free_lines:
+            number = self._free_lines.pop()
+            self.lines[number], self.lengths[number], self.marks[number] = line, reading.length, reading.marks
+            return number
+        self.lines.append(line)
+        self.lengths.append(reading.length)
+        self.marks.append(reading.marks)
+        self.sessions.append(0)
+        self.previous.append(NOBODY)
+        self.next.append(NOBODY)
+        return len(self.lines) - 1
+
+    # Sessions: a line without one is a session of its own.
+
+    def _join(self, number: int, line: Line) -> None:
+        session = self._session(line.session)
+        self.sessions[number] = session
+        self.session_lengths[session] += self.lengths[number]
+        before = after = NOBODY
+        if line.session:
+            members = self._members[session]
+            at = self._place(number, members)
+            before = members[at - 1] if at else NOBODY
+            after = members[at] if at < len(members) else NOBODY
+            members.insert(at, number)
+        self._link(before, number)
+        self._link(number, after)
+
+    def _leave(self, number: int, line: Line) -> None:
+        session = self.sessions[number]
+        self.session_lengths[session] -= self.lengths[number]
+        self._link(self.previous[number], self.next[number])
+        members = self._members.get(session, [])
+        if members:
+            members.remove(number)
+        if not members:
+            self._named.pop(line.session, None)
+            self._members.pop(session, None)
+            self._free_sessions.append(session)
+
+    def _session(self, name: str) -> int:
+        known = self._named.get(name) if name else None
+        if known is not None:
+            return known
+        if self._free_sessions:
+            session = self._free_sessions.pop()
+        else:
+            session = len(self.session_lengths)
+            self.session_lengths.append(0)
+        if name:
+            self._named[name] = session
+            self._members[session] = []
+        return session
+
+    def _place(self, number: int, members: list[int]) -> int:
+        """Where a line belongs in its session. Lines mostly come oldest first, pages of them newest first."""
+        own = self._order(number)
+        if not members or own < self._order(members[0]):
+            return 0
+        if own > self._order(members[-1]):
+            return len(members)
+        return bisect_left(members, own, key=self._order)
+
+    def _order(self, number: int) -> tuple[Millis, LineId]:
+        line = self.line(number)
+        return line.time, line.id
+
+    def _link(self, before: int, after: int) -> None:
+        if before != NOBODY:
+            self.next[before] = after
+        if after != NOBODY:
+            self.previous[after] = before
+
+
+class Calendar:
+    """When lines were written, and of which days they speak."""
+
+    def __init__(self) -> None:
+        self._written: list[int] = []
+        """Time and number of every line in one integer: a tuple would take three times the room."""
+        self._spoken: list[tuple[int, int, int]] = []
+        self._longest = 0
+
+    def add(self, number: int, time: Millis, days: Iterable[Days]) -> None:
+        _insert(self._written, time << _NUMBER_BITS | number)
+        for first, last in days:
+            insort(self._spoken, (first, last, number))
+            self._longest = max(self._longest, last - first)
+
+    def extend(self, start: int, lines: Sequence[Line], days: Iterable[tuple[int, Days]]) -> None:
+        """Add many lines, numbered from `start` on; their `days` are numbered from 0."""
+        self._written += [line.time << _NUMBER_BITS | number for number, line in enumerate(lines, start)]
+        self._written.sort()  # two sorted runs: one pass
+        for number, (first, last) in days:
+            self._spoken.append((first, last, start + number))
+            self._longest = max(self._longest, last - first)
+        self._spoken.sort()
+
+    def remove(self, number: int, time: Millis, days: Iterable[Days]) -> None:
+        del self._written[bisect_left(self._written, time << _NUMBER_BITS | number)]
+        for first, last in days:
+            del self._spoken[bisect_left(self._spoken, (first, last, number))]
+
+    def at(self, time: Millis) -> Iterable[int]:
+        """The lines written at this very moment."""
+        return self.written(time, Millis(time + 1))
+
+    def written(self, start: Millis, end: Millis) -> Iterable[int]:
+        """The lines written from `start` up to `end`, oldest first."""
+        first = bisect_left(self._written, start << _NUMBER_BITS)
+        return _numbers(self._written[first : bisect_left(self._written, end << _NUMBER_BITS)])
+
+    def spoken(self, days: Days) -> Iterator[tuple[int, Days]]:
+        """The lines that speak of any of these days, with the days they speak of."""
+        at = bisect_left(self._spoken, (days.first - self._longest,))
+        end = bisect_left(self._spoken, (days.last + 1,))
+        for first, last, number in self._spoken[at:end]:
+            if last >= days.first:
+                yield number, Days(first, last)
+
+    def newest(self, k: int) -> Iterable[int]:
+        """The newest `k`, and with them all that are as old as the last of these."""
+        if not self._written or k <= 0:
+            return ()
+        oldest = self._written[max(len(self._written) - k, 0)] >> _NUMBER_BITS
+        return _numbers(self._written[bisect_left(self._written, oldest << _NUMBER_BITS) :])
+
+
+def _numbers(written: Iterable[int]) -> list[int]:
+    return [packed & (1 << _NUMBER_BITS) - 1 for packed in written]
+
+
+def _insert(held: array[int] | list[int], packed: int) -> None:
+    """Keep a sequence in order. What comes is mostly greater than all that is there."""
+    if not held or held[-1] < packed:
+        held.append(packed)
+    else:
+        insort(held, packed)

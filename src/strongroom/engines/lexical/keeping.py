@@ -1,0 +1,77 @@
+"""Readings of many lines in few bytes, so that they can be kept and need not be made again.
+
+Columns instead of records: a vocabulary, and for each word of it the lines that hold it. Adding them to an index is
+one short loop, about twenty times as fast as reading the lines.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import msgspec
+
+from strongroom.engines.lexical.reading import RULES, Days, Reading
+
+TF_BITS = 8
+"""How an occurrence is packed: the line's number, then how often the word stands in it."""
+
+_VERSION = f"{RULES}/{sys.byteorder}/{array('I').itemsize}"
+
+
+class Kept(msgspec.Struct, array_like=True, frozen=True):
+    """The readings of some lines. Numbers of lines count from 0, in the order in which the lines were given."""
+
+    version: str
+    vocabulary: list[str]
+    sizes: bytes
+    """How many occurrences each word has; they follow each other in the order of the vocabulary."""
+    occurrences: bytes
+    lengths: bytes
+    marks: bytes
+    days: list[tuple[int, int, int]]
+
+    def postings(self, start: int) -> Iterator[tuple[str, list[int]]]:
+        """Each word with its occurrences, where the first of these lines has the number `start`."""
+        shift, at = start << TF_BITS, 0
+        occurrences = [occurrence + shift for occurrence in array("I", self.occurrences)]
+        for word, size in zip(self.vocabulary, array("I", self.sizes), strict=True):
+            yield word, occurrences[at : at + size]
+            at += size
+
+    def spoken(self) -> list[tuple[int, Days]]:
+        return [(number, Days(first, last)) for number, first, last in self.days]
+
+
+_decode = msgspec.msgpack.Decoder(Kept).decode
+
+
+def pack(readings: Sequence[Reading]) -> bytes:
+    postings: defaultdict[str, list[int]] = defaultdict(list)
+    for number, reading in enumerate(readings):
+        for word, count in reading.counts.items():
+            postings[word].append(number << TF_BITS | count)
+    kept = Kept(
+        version=_VERSION,
+        vocabulary=list(postings),
+        sizes=array("I", map(len, postings.values())).tobytes(),
+        occurrences=array("I", chain.from_iterable(postings.values())).tobytes(),
+        lengths=array("H", [reading.length for reading in readings]).tobytes(),
+        marks=bytes(reading.marks for reading in readings),
+        days=[(number, *days) for number, reading in enumerate(readings) for days in reading.days],
+    )
+    return msgspec.msgpack.encode(kept)
+
+
+def unpack(packed: bytes, lines: int) -> Kept:
+    """The readings of `lines` lines, or ValueError if they were made by other rules or for other lines."""
+    kept = _decode(packed)  # msgspec's errors are ValueErrors
+    if kept.version != _VERSION or len(kept.marks) != lines or len(kept.lengths) != 2 * lines:
+        raise ValueError("these readings were made by other rules")
+    sizes = array("I", kept.sizes)
+    if len(sizes) != len(kept.vocabulary) or 4 * sum(sizes) != len(kept.occurrences):
+        raise ValueError("these readings are damaged")
+    return kept

@@ -1,0 +1,132 @@
+"""Finds the lines that may answer and scores them: a first look at every line that holds a word, a second at the
+best of these and their neighbours.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import nlargest
+
+from strongroom.engines import Ranked
+from strongroom.engines.lexical.index import NOBODY, LexicalIndex
+from strongroom.engines.lexical.question import Question
+from strongroom.engines.lexical.reading import ASKS
+from strongroom.engines.lexical.signals import CONTEXT, DATE, MATCH, QUESTION_BEFORE, SESSION, of_line, of_marks
+from strongroom.engines.lexical.terms import Size, Term, WhenTerm, when_term, word_terms
+
+SHORTLIST = 100
+"""Lines of one shelf that get the second look; their neighbours do too."""
+
+_K1, _B = 1.2, 0.75
+
+
+def scored(question: Question, indexes: Sequence[LexicalIndex]) -> Iterator[Ranked]:
+    """The lines of these indexes that may answer. None if nothing in them has to do with the question."""
+    size = Size.of(indexes)
+    words = word_terms(question, indexes, size)
+    when = when_term(question, indexes, size)
+    both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
+    if not both:
+        return
+    mass = sum(term.rarity for term in both)
+    session_mass = sum(term.session_rarity for term in both)
+    for place, index in enumerate(indexes):
+        matches = _Matches(index, size, mass, session_mass)
+        for term in words:
+            matches.look_for_word(term, term.places[place])
+        if when is not None:
+            matches.look_for_days(when, when.places[place])
+        yield from matches.best(question)
+
+
+class _Matches:
+    """What one index has for the terms. `mass` is all that was looked for, so that a perfect match is about 1."""
+
+    def __init__(self, index: LexicalIndex, size: Size, mass: float, session_mass: float) -> None:
+        self._index = index
+        self._size = size
+        self._mass = mass
+        self._session_mass = session_mass
+        self._match: defaultdict[int, float] = defaultdict(float)
+        self._held: defaultdict[int, int] = defaultdict(int)
+        self._session: defaultdict[int, float] = defaultdict(float)
+        self._days: Mapping[int, float] = {}
+        self._days_rarity = 0.0
+        self._rarities: list[float] = []
+        self._sums: dict[int, float] = {}
+
+    def look_for_word(self, term: Term, occurrences: Sequence[int]) -> None:
+        match, held, lengths, sessions = self._match, self._held, self._index.lengths, self._index.sessions
+        bit = 1 << len(self._rarities)
+        self._rarities.append(term.rarity)
+        top = term.rarity * (_K1 + 1)
+        base, slope = _K1 * (1 - _B), _K1 * _B / self._size.line_length
+        counts: defaultdict[int, int] = defaultdict(int)
+        if term.common:
+            occurrences = [packed for packed in occurrences if packed >> 8 in match]
+        for packed in occurrences:
+            number, count = packed >> 8, packed & 255
+            match[number] += top * count / (count + base + slope * lengths[number])
+            held[number] |= bit
+            counts[sessions[number]] += count
+        self._add_sessions(term.session_rarity, counts)
+
+    def _add_sessions(self, rarity: float, counts: dict[int, int]) -> None:
+        lengths, session = self._index.session_lengths, self._session
+        top = rarity * (_K1 + 1)
+        base, slope = _K1 * (1 - _B), _K1 * _B / self._size.session_length
+        for number, count in counts.items():
+            session[number] += top * count / (count + base + slope * lengths[number])
+
+    def look_for_days(self, term: WhenTerm, strengths: Mapping[int, float]) -> None:
+        self._days, self._days_rarity = strengths, term.rarity
+        strongest: defaultdict[int, float] = defaultdict(float)
+        for number, strength in strengths.items():
+            self._match[number] += term.rarity * strength
+            session = self._index.sessions[number]
+            strongest[session] = max(strongest[session], strength)
+        for session, strength in strongest.items():
+            self._session[session] += term.session_rarity * strength
+
+    def best(self, question: Question) -> Iterator[Ranked]:
+        """The second look: all signals, for the shortlist and its neighbours."""
+        index, match, session = self._index, self._match, self._session
+        by_match, by_session = MATCH / self._mass, SESSION / self._session_mass
+        by_context, by_before = CONTEXT / self._mass, QUESTION_BEFORE / self._mass
+        by_marks: dict[int, float] = {}
+        for number in self._shortlist(by_match, by_session):
+            line, marks, before = index.line(number), index.marks[number], index.previous[number]
+            if marks not in by_marks:
+                by_marks[marks] = of_marks(marks, question)
+            score = by_match * match.get(number, 0.0)
+            score += by_context * self._covered(number, before, index.next[number])
+            score += by_session * session.get(index.sessions[number], 0.0)
+            score += DATE * self._days.get(number, 0.0)
+            if before != NOBODY and index.marks[before] & ASKS:
+                score += by_before * match.get(before, 0.0)
+            yield Ranked(line, score + by_marks[marks] + of_line(line, index.lengths[number], question))
+
+    def _shortlist(self, by_match: float, by_session: float) -> set[int]:
+        """The best lines by match and session, with all that are as good as the last, and their neighbours."""
+        session, sessions = self._session, self._index.sessions
+        first = {
+            number: by_match * value + by_session * session[sessions[number]] for number, value in self._match.items()
+        }
+        chosen = set(first)
+        if len(first) > SHORTLIST:
+            least = nlargest(SHORTLIST, first.values())[-1]
+            chosen = {number for number, value in first.items() if value >= least}
+        chosen |= {self._index.previous[number] for number in chosen} | {self._index.next[number] for number in chosen}
+        chosen.discard(NOBODY)
+        return chosen
+
+    def _covered(self, number: int, before: int, after: int) -> float:
+        """What a line and its neighbours hold between them."""
+        held = self._held.get(number, 0) | self._held.get(before, 0) | self._held.get(after, 0)
+        if held not in self._sums:
+            self._sums[held] = sum(rarity for bit, rarity in enumerate(self._rarities) if held >> bit & 1)
+        if not self._days:
+            return self._sums[held]
+        days = max(self._days.get(one, 0.0) for one in (number, before, after))
+        return self._sums[held] + self._days_rarity * days

@@ -1,0 +1,108 @@
+"""What the engine takes from one line: its words, the days it speaks of, and a few marks of what sort of line it is.
+
+A reading depends on its line alone, never on other lines, so it can be made once and kept (sealed) for later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import UTC, date, datetime
+from typing import NamedTuple
+
+from strongroom.engines.dates import dates_in_line
+from strongroom.engines.lexical.forms import as_set
+from strongroom.engines.lexical.words import VERSION, words
+from strongroom.model import Line, Millis
+
+ASKS, DATED, COUNTS, SPEAKS_OF_SELF, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
+"""The marks. ONE_NAME and MORE_NAMES say how many capitalised words stand inside the line."""
+
+ROLES = frozenset({"user", "assistant"})
+"""Authors that say who speaks, but are nobody's name."""
+
+RULES = f"1/{VERSION}"
+"""Kept readings are used only by the rules that made them: change this with every change of what a reading says."""
+
+TF_LIMIT = 255
+LENGTH_LIMIT = 65_535
+_HEAD = 600
+_OPENING = 300
+_QUESTION_LIMIT = 200
+_DAY = 86_400_000
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+
+_WORD = re.compile(r"\w+")
+_TIME_WORDS = as_set(
+    "yesterday today tonight tomorrow last next ago week weekend month year day morning monday tuesday wednesday"
+    " thursday friday saturday sunday january february march april june july august september october november december"
+    " recently since soon"
+)
+_TIME_FORM = re.compile(r"\b(?:\d{4}|\d+(?:st|nd|rd|th))\b|\d[年月日号]|[今昨明前后後][天日年]|[上下来先今][周週月]")
+_NUMBER_WORDS = as_set("one two three four five six seven eight nine ten dozen couple few several once twice")
+_DIGIT = re.compile(r"\d")
+_SELF_WORDS = frozenset({"i", "my", "me", "we", "our"})
+_SELF_FORM = re.compile("[我私僕]")
+_NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+")
+
+
+class Days(NamedTuple):
+    """Days, first to last, both included, as ordinals of the calendar."""
+
+    first: int
+    last: int
+
+
+class Reading(NamedTuple):
+    """One line as the engine sees it."""
+
+    counts: dict[str, int]
+    length: int
+    marks: int
+    days: tuple[Days, ...]
+
+
+def read(line: Line) -> Reading:
+    """Read a line. Its author's name counts as a word of it, so that "what did Ana say" finds what Ana said."""
+    found = words(line.text)
+    if line.author and line.author.lower() not in ROLES:
+        found += words(line.author)
+    counts = {word: min(count, TF_LIMIT) for word, count in Counter(found).items()}
+    spans = dates_in_line(line.text, date.fromordinal(day_of(line.time)))
+    days = tuple(dict.fromkeys(Days(span.first, span.last) for span in spans))
+    return Reading(counts, min(len(found), LENGTH_LIMIT), _marks(line, dated=bool(days)), days)
+
+
+def day_of(time: Millis, offset: int = 0) -> int:
+    """The day on which a moment falls, `offset` milliseconds east of Greenwich."""
+    return _EPOCH_DAY + (time + offset) // _DAY
+
+
+def offset_of(now: datetime) -> int:
+    """How far east of Greenwich the asker's clock is set, in milliseconds."""
+    shift = now.utcoffset()
+    return 0 if shift is None else int(shift.total_seconds() * 1000)
+
+
+def moment_of(now: datetime) -> Millis:
+    return Millis(int(now.astimezone(UTC).timestamp() * 1000))
+
+
+def _marks(line: Line, *, dated: bool) -> int:
+    text = line.text
+    head, opening = text[:_HEAD], text[:_OPENING]
+    spoken = frozenset(_WORD.findall(head.lower()))
+    foreign = not head.isascii()
+    digits = _DIGIT.search(head) is not None
+    names = len(_NAME.findall(opening))
+    of_self = not spoken.isdisjoint(_SELF_WORDS) or (foreign and _SELF_FORM.search(opening) is not None)
+    timed = dated or not spoken.isdisjoint(_TIME_WORDS)
+    return (
+        ASKS * (len(text) < _QUESTION_LIMIT and text.rstrip().endswith(("?", "？")))
+        | DATED * (timed or ((digits or foreign) and _TIME_FORM.search(head) is not None))
+        | COUNTS * (digits or not spoken.isdisjoint(_NUMBER_WORDS))
+        | SPEAKS_OF_SELF * of_self
+        | ASSISTANT * (line.author.lower() == "assistant")
+        | ONE_NAME * (names == 1)
+        | MORE_NAMES * (names > 1)
+    )

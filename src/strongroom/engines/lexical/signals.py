@@ -1,0 +1,115 @@
+"""The signals: what speaks for a line, each a number of its own, and the weight that it has in the sum.
+
+The weights were fitted on LongMemEval (MIT licence) alone, `speaker` and `date` set to round values; LoCoMo was kept
+for checking (docs/recall.md). All signals are free of scale: a score means the same on a shelf of any size. They come
+in three sorts, by what they look at, so that each is worked out as rarely as possible.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from strongroom.engines.lexical import reading
+from strongroom.engines.lexical.question import Question
+from strongroom.model import Line
+
+# Signals of matching: shares of all that was looked for. `matching` works them out.
+
+MATCH = 4.42
+"""The line holds what was looked for (BM25): the ground on which all the rest stands."""
+
+CONTEXT = 1.40
+"""The line and its two neighbours together hold it: an answer often leaves out what the question before it named."""
+
+SESSION = 2.53
+"""The conversation as a whole is about it."""
+
+QUESTION_BEFORE = 1.35
+"""The line before is a question and asked for it, so this one is likely to be the answer."""
+
+DATE = 2.5
+"""The line has to do with the days that were asked for, whatever else it holds."""
+
+
+# Signals of a line's marks: one of a few sorts of line, whatever its words.
+
+
+def asks(marks: int, question: Question) -> float:  # noqa: ARG001
+    """A question is no answer."""
+    return float(marks & reading.ASKS != 0)
+
+
+def assistant(marks: int, question: Question) -> float:  # noqa: ARG001
+    """What people want to recall is mostly what they said, not the long replies they got."""
+    return float(marks & reading.ASSISTANT != 0)
+
+
+def of_self(marks: int, question: Question) -> float:  # noqa: ARG001
+    """People tell about themselves in the first person; small talk and advice do without."""
+    return float(marks & reading.SPEAKS_OF_SELF != 0)
+
+
+def says_when(marks: int, question: Question) -> float:
+    """The query asks when, and the line has a time in it."""
+    return float(question.asks_when and marks & reading.DATED != 0)
+
+
+def says_how_many(marks: int, question: Question) -> float:
+    """The query asks how many, and the line has a number in it."""
+    return float(question.asks_how_many and marks & reading.COUNTS != 0)
+
+
+def says_name(marks: int, question: Question) -> float:
+    """The query asks who or where, and the line has names in it."""
+    if not question.asks_name:
+        return 0.0
+    return 2.0 if marks & reading.MORE_NAMES else float(marks & reading.ONE_NAME != 0)
+
+
+OF_MARKS: tuple[tuple[Callable[[int, Question], float], float], ...] = (
+    (asks, -0.59),
+    (assistant, -2.62),
+    (of_self, 0.40),
+    (says_when, 0.57),
+    (says_how_many, 0.47),
+    (says_name, 0.40),
+)
+
+
+# Signals of the line itself.
+
+
+def substance(length: int) -> float:
+    """A longer line says more, up to a point; BM25 alone prefers the shortest."""
+    return min(math.log1p(length), _LONG_ENOUGH)
+
+
+def speaker(line: Line, question: Question) -> float:
+    """The query names who said it."""
+    author = line.author.lower()
+    return float(author not in reading.ROLES and not question.names.isdisjoint(author.split()))
+
+
+def latest(line: Line, question: Question) -> float:
+    """The query asks for the last time that something happened: of lines that match alike, the newer one."""
+    if not question.asks_latest:
+        return 0.0
+    return 1 / (1 + max(question.now - line.time, 0) / _MONTH)
+
+
+SUBSTANCE, SPEAKER, LATEST = 0.95, 1.0, 1.0
+_MONTH = 30 * 86_400_000
+_LONG_ENOUGH = math.log(30)
+_SUBSTANCE = tuple(SUBSTANCE * substance(length) for length in range(30))
+
+
+def of_marks(marks: int, question: Question) -> float:
+    """All signals of one sort of line, weighed."""
+    return sum(weight * signal(marks, question) for signal, weight in OF_MARKS)
+
+
+def of_line(line: Line, length: int, question: Question) -> float:
+    """All signals of one line, weighed."""
+    known = _SUBSTANCE[length] if length < len(_SUBSTANCE) else _SUBSTANCE[-1]
+    return known + SPEAKER * speaker(line, question) + LATEST * latest(line, question)

@@ -1,0 +1,140 @@
+"""What a question looks for, weighed: each word, and the days it means, by how rare they are among the lines given.
+
+The days count as one more word that a line either holds or not. So a question whose words are everywhere and whose
+days are rare is decided by the days, and the other way round, without a rule for either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strongroom.engines.lexical.index import LexicalIndex
+from strongroom.engines.lexical.question import Question
+from strongroom.engines.lexical.reading import Days
+from strongroom.model import Millis
+
+NEAR = 3
+"""Days by which a line may miss the days asked for and still be worth a look."""
+
+ENOUGH = 1000
+"""Once this many lines hold the rarer words, lines that hold only commoner ones are left out."""
+
+WRITTEN_THEN = 0.9
+"""What it counts that a line was written on the days asked for, beside one that speaks of them."""
+
+NEARLY = 0.3
+"""What it counts that a line speaks of a day just outside; less, the further."""
+
+_WEEK, _MONTHS = 7, 62
+_DAY = 86_400_000
+_EPOCH_DAY = 719_163
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much there is in the indexes given; every statistic is relative to this."""
+
+    lines: int
+    sessions: int
+    line_length: float
+    session_length: float
+
+    @classmethod
+    def of(cls, indexes: Sequence[LexicalIndex]) -> Size:
+        lines = sum(index.line_count for index in indexes)
+        sessions = sum(index.session_count for index in indexes)
+        words = sum(index.word_count for index in indexes)
+        return cls(lines, sessions, max(words / max(lines, 1), 1.0), max(words / max(sessions, 1), 1.0))
+
+
+def rarity(total: int, holding: int) -> float:
+    """Inverse document frequency, as in BM25: how much it tells that a line (or session) holds a word."""
+    return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One word looked for. `places` are its occurrences in each index.
+
+    A `common` word is not worth finding lines for: enough hold a rarer one. It only adds to what those have.
+    """
+
+    rarity: float
+    session_rarity: float
+    places: tuple[Sequence[int], ...]
+    common: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WhenTerm:
+    """The days looked for: for each index, the lines that speak of them or were written then, with a strength."""
+
+    rarity: float
+    session_rarity: float
+    places: tuple[dict[int, float], ...]
+
+
+def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> list[Term]:
+    """The question's words that any line holds, rarest first."""
+    held = [(word, tuple(index.occurrences(word) for index in indexes)) for word in question.words]
+    counted = sorted((sum(map(len, places)), word, places) for word, places in held if any(places))
+    found: list[Term] = []
+    seen = 0
+    for lines, _, places in counted:
+        common = seen >= ENOUGH
+        # Nearly every session holds a common word: counting them would cost more than it tells.
+        sessions = min(lines, size.sessions) if common else _sessions(indexes, places)
+        found.append(Term(rarity(size.lines, lines), rarity(size.sessions, sessions), places, common))
+        seen += lines
+    return found
+
+
+def _sessions(indexes: Sequence[LexicalIndex], places: Sequence[Sequence[int]]) -> int:
+    return sum(
+        len({index.sessions[packed >> 8] for packed in occurrences})
+        for index, occurrences in zip(indexes, places, strict=True)
+    )
+
+
+def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:
+    """The days that the question means, if it names any and any line has to do with them."""
+    if not question.windows:
+        return None
+    places = tuple(_about(index, question) for index in indexes)
+    lines = sum(map(len, places))
+    if not lines:
+        return None
+    sessions = sum(
+        len({index.sessions[number] for number in held}) for index, held in zip(indexes, places, strict=True)
+    )
+    return WhenTerm(rarity(size.lines, lines), rarity(size.sessions, sessions), places)
+
+
+def _about(index: LexicalIndex, question: Question) -> dict[int, float]:
+    """How much each line has to do with the days asked for: spoken of in it, or at least the days it was written."""
+    strengths: dict[int, float] = {}
+    for window in question.windows:
+        narrow = _narrow(window)
+        start = Millis((window.first - _EPOCH_DAY) * _DAY - question.offset)
+        end = Millis((window.last + 1 - _EPOCH_DAY) * _DAY - question.offset)
+        for number in index.calendar.written(start, end):
+            strengths[number] = max(strengths.get(number, 0.0), narrow * WRITTEN_THEN)
+        for number, days in index.calendar.spoken(Days(window.first - NEAR, window.last + NEAR)):
+            strengths[number] = max(strengths.get(number, 0.0), narrow * _overlap(window, days))
+    return strengths
+
+
+def _narrow(window: Days) -> float:
+    """Days that were named narrowly tell more: a week or less, a month or two, longer."""
+    days = window.last - window.first + 1
+    return 1.0 if days <= _WEEK else 0.75 if days <= _MONTHS else 0.25
+
+
+def _overlap(window: Days, days: Days) -> float:
+    """How well days that a line speaks of answer days that were asked for: all inside is best, a near miss worst."""
+    shared = min(window.last, days.last) - max(window.first, days.first) + 1
+    if shared <= 0:
+        return NEARLY / (1 - shared)
+    return math.sqrt(shared / (days.last - days.first + 1))

@@ -1,0 +1,111 @@
+"""From text to the words that are matched. Pure; the same for lines and for queries.
+
+Latin words are lowered, freed of stop words, and reduced to a stem. Scripts without spaces give pairs of characters
+and single Han characters, so that any two-character word is found without a dictionary. Whatever mixes letters with
+digits or punctuation (an address, a path, a name in code) counts whole and in its parts.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from importlib.metadata import version
+from itertools import pairwise
+
+import Stemmer
+
+from strongroom.engines.lexical.forms import BASE, HAN_STOP, STOP, SYNONYM
+
+VERSION = f"1/{version('PyStemmer')}"
+"""Readings made with another version of these rules, or of the stemmer, are of no use."""
+
+WHOLE_LIMIT = 80
+"""A longer run of characters (a data URL, a key) counts by its parts only."""
+
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0e7f\U00020000-\U0003134f"
+_RUNS = re.compile(f"([{_UNSPACED}]+)|[^\\s{_UNSPACED}]+")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_KANA = re.compile("[\u3040-\u30ff]")
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_CONTRACTED = re.compile(r"([a-z]+)'([a-z]+)")
+_EDGES = ".,;:!?\"'`()[]{}<>…“”‘’«»*~|、。，！？；：（）「」『』《》【】・"
+_CACHED = 50_000
+_stem = Stemmer.Stemmer("english", 0).stemWord
+_known: dict[str, str] = {}
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in order, repeated as they are repeated. Where all are stop words, these are all it has."""
+    if not text.isascii():
+        text = _folded(text)
+    found: list[str] = []
+    for run in _RUNS.finditer(text):
+        if run[1]:
+            found += _pairs(run[1])
+            continue
+        word = run[0].strip(_EDGES)
+        if word.isalpha() and word.isascii() and _plain(word):
+            lowered = word.lower()
+            if lowered not in STOP:
+                found.append(_base(lowered))
+        elif word:
+            found += _compound(word)
+    return found or _LETTERS.findall(text.lower())
+
+
+def _folded(text: str) -> str:
+    """The text in one width and without accents, so that "cafe" finds "café"."""
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
+    return unicodedata.normalize("NFKC", bare).replace("’", "'")
+
+
+def _plain(word: str) -> bool:
+    """Written as an ordinary word, not as a name in code such as camelCase."""
+    return word.islower() or word.istitle() or word.isupper()
+
+
+def _base(word: str) -> str:
+    """A word's base form. Ordinary short words are remembered; anything longer might be somebody's secret."""
+    known = _known.get(word)
+    if known is None:
+        base = BASE.get(word, word)
+        known = _stem(SYNONYM.get(base, base))
+        if len(word) <= 16:
+            if len(_known) >= _CACHED:
+                _known.clear()
+            _known[word] = known
+    return known
+
+
+def _pairs(run: str) -> Iterator[str]:
+    """Every pair of neighbours, and every Han character that carries meaning alone."""
+    if len(run) == 1:
+        yield run
+        return
+    for first, second in pairwise(run):
+        yield first + second
+    for character in run:
+        if character not in HAN_STOP and not _KANA.match(character):
+            yield character
+
+
+def _compound(word: str) -> Iterator[str]:
+    """A word with an apostrophe; or an identifier, whole and in parts."""
+    lowered = word.lower()
+    contracted = _CONTRACTED.fullmatch(lowered)
+    if contracted:
+        plain = contracted[1] if contracted[2] == "s" else contracted[1] + contracted[2]
+        if plain not in STOP:
+            yield _base(plain)
+        return
+    parts = [part.lower() for part in _PARTS.findall(word)]
+    if len(parts) <= 1 and word.isalnum():
+        yield lowered
+        return
+    if len(word) <= WHOLE_LIMIT:
+        yield lowered
+    for part in parts:
+        if part not in STOP:
+            yield _base(part) if part.isascii() and part.isalpha() else part

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import apsw
 
-from bench import caps, following, fresh, gate, get, log, put, ram, sealing
+from bench import caps, following, fresh, gate, get, log, put, ram, recall, scores, sealing
 from bench.measure import Goal, Row, Run, table
+from bench.scores import Score
 
-BENCHMARKS: dict[str, Callable[[Run], Iterator[Row]]] = {
+BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "gate": gate.rows,
     "cap": caps.rows,
     "seal": sealing.rows,
@@ -27,11 +28,18 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "get.1k": get.of(1_000),
     "get.10k": get.of(10_000, Goal("ours", 6, 2)),
     "get.100k": get.of(100_000, Goal("ours", 60, 15)),
-    "first": fresh.rows,
+    "first.1k": fresh.of(1_000, 7),
+    "first.10k": fresh.of(10_000, 7, fresh.Goals(Goal("ours", 300, 100), Goal("ours", 1200, 100))),
+    "first.100k": fresh.of(100_000, 3),
+    "recall.locomo": recall.locomo,
+    "recall.longmemeval": recall.longmemeval,
+    "recall.cjk": recall.cjk,
+    "recall.identifiers": recall.identifiers,
+    "recall.time": recall.time,
     "ram": ram.rows,
     "follow": following.rows,
 }
-_SLOW = {"get.100k"}
+_SLOW = {"get.100k", "first.100k"}
 _SCRATCH = Path(__file__).parent / "out"
 
 
@@ -46,21 +54,37 @@ def main() -> None:
     rows = [row for name in names for row in _measured(name, options) if not chosen or _named(row, chosen)]
     versions = {"Python": platform.python_version(), "SQLite": apsw.sqlite_lib_version()}
     print(", ".join(f"{name} {version}" for name, version in versions.items()))
-    print(table(rows))
+    _show(rows, misses=options.misses)
     if options.json:
-        Path(options.json).write_text(json.dumps([asdict(row) | {"ratio": row.ratio} for row in rows], indent=1))
+        Path(options.json).write_text(json.dumps(list(map(_as_json, rows)), indent=1))
+
+
+def _show(rows: Sequence[Row | Score], *, misses: bool) -> None:
+    costs = [row for row in rows if isinstance(row, Row)]
+    found = [row for row in rows if isinstance(row, Score)]
+    parts = [table(costs)] if costs else []
+    for title, detail in (("recall, in percent", False), ("recall by kind of question, in percent", True)):
+        if some := [score for score in found if score.detail == detail]:
+            parts.append(f"{title}\n{scores.table(some)}")
+    parts += [scores.missed(score) for score in found if misses and score.misses]
+    print("\n\n".join(parts))
+
+
+def _as_json(row: Row | Score) -> dict[str, object]:
+    return asdict(row) | ({"ratio": row.ratio} if isinstance(row, Row) else {"reached": row.reached})
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure, each figure beside its baseline.")
     parser.add_argument("rows", nargs="*", help="rows or groups of rows, such as put or get.10k; all unless told")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats and smaller counts, without get.100k")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats and smaller counts, without the 100k rows")
     parser.add_argument("--json", metavar="FILE", help="write the rows to a file, too")
+    parser.add_argument("--misses", action="store_true", help="print the questions of our own sets that were missed")
     parser.add_argument("--dir", metavar="DIR", type=Path, default=_SCRATCH, help="a directory on the disk to measure")
     return parser.parse_args()
 
 
-def _measured(name: str, options: argparse.Namespace) -> list[Row]:
+def _measured(name: str, options: argparse.Namespace) -> list[Row | Score]:
     print(f"bench: {name}", file=sys.stderr)
     options.dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.dir) as scratch:
@@ -72,7 +96,7 @@ def _meant(benchmark: str, chosen: str) -> bool:
     return f"{benchmark}.".startswith(f"{chosen}.") or f"{chosen}.".startswith(f"{benchmark}.")
 
 
-def _named(row: Row, chosen: Sequence[str]) -> bool:
+def _named(row: Row | Score, chosen: Sequence[str]) -> bool:
     return any(f"{row.name}.".startswith(f"{one}.") for one in chosen)
 
 

@@ -1,12 +1,17 @@
-"""Lines that look like what people tell an agent: no two alike, the same in every run."""
+"""Lines that look like what people tell an agent, and questions about them: no two alike, the same in every run.
+
+Most are ordinary talk (bench/filler.py); one in four has a date, a place or a number in it.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+from bench import filler
 from strongroom import NewLine
 
 
@@ -54,16 +59,28 @@ _SHAPES: Sequence[str] = (
     "{name} has been {feeling} since {date}: the {thing} cost {number} more than {other} said it would in {place}.",
     "I asked {other} whether {name} {verb} the {thing}; no, the {reason}. Ask again on {date}, room {number}.",
 )
-_RARE = 5
+_QUESTIONS: Sequence[str] = (
+    "What did {name} say about the {thing}?",
+    "When was the {thing} {verb}?",
+    "Who {verb} the {thing} in {place}?",
+    "Where did I leave the <like> <thing> and the <thing>?",
+    "How much did the {thing} in {place} cost?",
+    "Is {name} still {feeling} about the {thing}?",
+    "What does <tail> know about <subject>?",
+    "What happened in {place} on {date}?",
+    "Did my <person> ever <do> the <thing> near the <place>?",
+    "Why was {name} {feeling} last month?",
+)
+_DATED = 0.25
 _START = datetime(2025, 3, 1, 8, tzinfo=UTC)
 
 
 def texts(seed: int) -> Iterator[str]:
-    """Sentences of 60 to 200 characters without end, never the same twice."""
-    pick = random.Random(seed)
+    """What is said in one turn, without end: 40 to 280 characters, half of them above 100, never the same twice."""
+    pick, talk = random.Random(seed), filler.Talk(seed)
     seen: set[str] = set()
     while True:
-        text = " ".join(_sentence(pick) for _ in range(pick.choice((1, 1, 1, 2))))
+        text = _filled(pick, pick.choice(_SHAPES)) if pick.random() < _DATED else talk.line()
         if text not in seen:
             seen.add(text)
             yield text
@@ -80,36 +97,42 @@ def of_size(seed: int, size: int) -> Iterator[str]:
 
 
 def lines(seed: int, count: int, source: Iterator[str] | None = None) -> Iterator[NewLine]:
-    """New lines, a few minutes apart and about twenty to a session."""
+    """New lines in sessions of ten, seconds apart within a session, about an hour from one to the next."""
     pick = random.Random(seed)
     time = _START
+    pair: Sequence[str] = ()
     for number, text in enumerate(islice(source or texts(seed), count)):
-        time += timedelta(seconds=pick.randint(20, 900))
+        time += timedelta(seconds=pick.randint(20, 90))
+        if number % filler.SESSION == 0:
+            time += timedelta(minutes=pick.randint(20, 120))
+            pair = pick.choice(filler.PAIRS)
         yield NewLine(
             text=text,
-            session=f"chat-{seed}-{number // 20}",
-            author=pick.choice(("user", "agent")),
+            session=f"chat-{seed}-{number // filler.SESSION}",
+            author=pair[number % 2],
             time=time,
             kind="turn",
         )
 
 
-def rare_queries(known: Sequence[str], count: int) -> list[str]:
-    """Phrases of four words that hardly any of `known` contains, so that nobody can stop looking early."""
-    pick = random.Random(len(known))
-    everything = "\n".join(known).casefold()
-    found: list[str] = []
-    while len(found) < count:
-        words = pick.choice(known).split()
-        at = pick.randrange(len(words) - 3)
-        phrase = " ".join(words[at : at + 4])
-        if everything.count(phrase.casefold()) < _RARE:
-            found.append(phrase)
-    return found
+def after(known: Iterable[NewLine]) -> datetime:
+    """An hour after the last of these lines: when questions about them are asked."""
+    return max(line.time for line in known if line.time is not None) + timedelta(hours=1)
 
 
-def _sentence(pick: random.Random) -> str:
-    return pick.choice(_SHAPES).format(
+def questions(count: int) -> list[str]:
+    """Questions of several forms about such lines; some of their words are in many lines and some in few."""
+    pick, talk = random.Random(count), filler.Talk(count)
+    return [_filled(pick, _asking(talk, _QUESTIONS[number % len(_QUESTIONS)])) for number in range(count)]
+
+
+def _asking(talk: filler.Talk, shape: str) -> str:
+    """A question with its words of ordinary talk, which are written <so>, filled in."""
+    return re.sub(r"<(\w+)>", lambda slot: talk.word(slot[1]), shape)
+
+
+def _filled(pick: random.Random, shape: str) -> str:
+    return shape.format(
         name=pick.choice(_NAMES),
         other=pick.choice(_NAMES),
         place=pick.choice(_PLACES),

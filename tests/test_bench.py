@@ -1,0 +1,245 @@
+"""The recall benchmarks' own arithmetic and loading, on tiny hand-made data; none of it ranks the real sets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from bench import evaldata, filler, lines, recall, scores
+from bench.evaldata import NoData, Pool, Question, new_line
+from bench.measure import Run
+from bench.peers import FullText, any_word
+from bench.recall import Answered
+from bench.scores import FTS5, OURS, RECENCY, Score
+
+from strongroom.model import Line, LineId
+
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+def _line(name: str, session: str = "s1", *, day: int = 0, text: str = "something") -> Line:
+    return new_line(0, START + timedelta(days=day), session, "user", text, name)
+
+
+def _ids(*names: str) -> frozenset[LineId]:
+    return frozenset(map(LineId, names))
+
+
+def _answered(gold: str, ours: Sequence[str], fts5: Sequence[str] = ()) -> Answered:
+    question = Question("which?", START, _ids(*gold.split()))
+    ranked = {OURS: list(map(_line, ours)), FTS5: list(map(_line, fts5)), RECENCY: []}
+    return Answered(question, ranked, Pool([], []))
+
+
+RANKED = [_line("a", "s1"), _line("b", "s2"), _line("c", "s1"), _line("d", "s3")]
+
+
+def test_a_line_just_below_k_is_not_recalled() -> None:
+    assert scores.recall(_ids("c"), RANKED, 2) == 0
+    assert scores.recall(_ids("c"), RANKED, 3) == 1
+
+
+def test_recall_is_the_share_of_the_lines_that_answer() -> None:
+    assert scores.recall(_ids("a", "c", "never"), RANKED, 2) == pytest.approx(1 / 3)
+    assert scores.recall(_ids("a", "c", "never"), RANKED, 4) == pytest.approx(2 / 3)
+
+
+def test_one_of_several_lines_is_a_hit_only_within_k() -> None:
+    assert scores.hit(_ids("d", "b"), RANKED, 1) == 0
+    assert scores.hit(_ids("d", "b"), RANKED, 2) == 1
+
+
+@pytest.mark.requirement("recall-bench")
+def test_sessions_count_as_found_only_when_all_of_them_are() -> None:
+    assert scores.recall_all({"s1", "s3"}, RANKED, 3) == 0
+    assert scores.recall_all({"s1", "s3"}, RANKED, 4) == 1
+
+
+@pytest.mark.requirement("recall-bench")
+def test_the_mean_is_over_questions_and_not_over_lines() -> None:
+    answered = [_answered("a b c", ["a", "x"], ["x"]), _answered("y", ["y"], ["y"])]
+    figures = recall.mean(answered, lambda question, ranked: scores.recall(question.gold, ranked, 5))
+    assert figures[OURS] == pytest.approx(100 * (1 / 3 + 1) / 2)
+    assert figures[FTS5] == pytest.approx(50)
+    assert figures[RECENCY] == 0
+
+
+def test_each_kind_of_question_has_a_row_of_its_own() -> None:
+    asked = [Question("one", START, _ids("a"), kind="first"), Question("two", START, _ids("b"), kind="second")]
+    answered = [Answered(question, {OURS: [_line("a")]}, Pool([], [])) for question in asked]
+    shown = list(recall.scores("row", answered, recall.LOCOMO))
+    found = {(score.what, score.questions): score.percent[OURS] for score in shown}
+    assert found["R@5", 2] == 50
+    assert found["first: R@5", 1] == 100
+    assert found["second: R@5", 1] == 0
+
+
+@pytest.mark.parametrize(("percent", "reached"), [(71.94, "missed"), (71.95, "yes"), (72.0, "yes")])
+def test_a_goal_is_reached_by_the_figure_as_it_is_shown(percent: float, reached: str) -> None:
+    assert Score("row", "R@5", 10, {OURS: percent}, 72).reached == reached
+
+
+def test_a_missing_engine_reaches_no_goal() -> None:
+    assert Score("row", "R@5", 10, {FTS5: 99.0}, 72).reached == ""
+
+
+def test_the_table_shows_one_decimal_and_says_when_there_is_no_data() -> None:
+    shown = scores.table(
+        [Score("with", "R@5", 3, {OURS: 66.666, FTS5: 0.0, RECENCY: 100.0}, 72), Score("without", "R@5", 0, {}, 72)]
+    ).splitlines()
+    assert shown[1].split() == ["with", "R@5", "3", "66.7", "0.0", "100.0", "72", "missed"]
+    assert shown[2].split() == ["without", "R@5", "0", *["no", "data"] * 3, "72"]
+
+
+def test_fts5_is_asked_without_stop_words_unless_there_is_nothing_else() -> None:
+    assert any_word('Where did I put the "Red" kite?') == '"put" OR "red" OR "kite"'
+    assert any_word("who are you") == '"who" OR "are" OR "you"'
+
+
+def test_fts5_stems_and_ranks_the_better_match_first() -> None:
+    table = FullText.of(["the kites", "nothing of it", "a red kite flying"])
+    assert table.search("which red kite flew?", 5) == [2, 0]
+    assert table.read("which red kite flew?", 1) == ["a red kite flying"]
+    assert table.search("?!", 5) == []
+
+
+def _write_locomo(directory: Path) -> None:
+    turns = [{"speaker": "Ann", "dia_id": f"D1:{n}", "text": f"turn {n}", "extra": 1} for n in (1, 2)]
+    late = [{"speaker": "Bo", "dia_id": "D10:1", "text": "late"}]
+    conversation = {
+        "speaker_a": "Ann",
+        "session_10_date_time": "12:05 am on 3 June, 2023",
+        "session_10": late,
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": turns,
+    }
+    asked = [
+        {"question": "both?", "evidence": ["D1:2; D10:1", "D9:9"], "category": 1, "answer": "x"},
+        {"question": "none?", "evidence": [], "category": 4},
+        {"question": "missing?", "evidence": ["D7:1"], "category": 4},
+    ]
+    (directory / "locomo_dev.json").write_text(json.dumps([{"conversation": conversation, "qa": asked}]))
+
+
+def test_locomo_drops_questions_without_evidence_and_reads_two_turns_in_one_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write_locomo(tmp_path)
+    monkeypatch.setenv("EVAL_DIR", str(tmp_path))
+    (pool,) = evaldata.locomo()
+    assert [(line.session, line.author, line.text) for line in pool.lines] == [
+        ("1", "Ann", "turn 1"),
+        ("1", "Ann", "turn 2"),
+        ("10", "Bo", "late"),
+    ]
+    assert pool.lines[1].time - pool.lines[0].time == 1000
+    assert sorted(line.id for line in pool.lines) == [line.id for line in pool.lines]
+    (question,) = pool.questions
+    assert question.gold == {pool.lines[1].id, pool.lines[2].id}
+    assert question.kind == "multi-hop"
+    assert question.now == datetime(2023, 6, 4, 0, 5, tzinfo=UTC)
+
+
+def test_longmemeval_drops_abstentions_and_marks_the_turns_that_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = {
+        "question_id": "q1",
+        "question_type": "multi-session",
+        "question": "which?",
+        "question_date": "2023/05/30 (Tue) 10:18",
+        "answer_session_ids": ["s2"],
+        "haystack_dates": ["2023/05/20 (Sat) 07:47", "2023/05/21 (Sun) 08:00"],
+        "haystack_session_ids": ["s1", "s2"],
+        "haystack_sessions": [
+            [{"role": "user", "content": "hello"}, {"role": "assistant", "content": " "}],
+            [{"role": "user", "content": "it is red", "has_answer": True}],
+        ],
+    }
+    with gzip.open(tmp_path / "longmemeval_dev.json.gz", "wb") as file:
+        file.write(json.dumps([one, one | {"question_id": "q2_abs"}]).encode())
+    monkeypatch.setenv("EVAL_DIR", str(tmp_path))
+    (pool,) = evaldata.longmemeval()
+    assert [(line.session, line.author, line.text) for line in pool.lines] == [
+        ("s1", "user", "hello"),
+        ("s2", "user", "it is red"),
+    ]
+    (question,) = pool.questions
+    assert question.gold == {pool.lines[1].id}
+    assert question.sessions == {"s2"}
+    assert question.now == datetime(2023, 5, 30, 10, 18, tzinfo=UTC)
+
+
+@pytest.mark.requirement("recall-bench")
+def test_without_the_data_the_rows_stay_and_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EVAL_DIR", str(tmp_path))
+    with pytest.raises(NoData):
+        next(evaldata.locomo())
+    shown = list(recall.locomo(Run(tmp_path, quick=True)))
+    assert [(score.name, score.questions) for score in shown] == [("recall.locomo", 0)] * 2
+    assert "EVAL_DIR" in capsys.readouterr().err
+
+
+def _write_set(file: Path, gold: Sequence[str]) -> Path:
+    told = {"id": "t1", "time": "2026-03-02T09:00:00+00:00", "session": "s1", "author": "user", "text": "the kite"}
+    asked = {"id": "q1", "question": "what?", "now": "2026-03-03T09:00:00+00:00", "gold": list(gold)}
+    file.write_text(json.dumps({"about": "a set", "lines": [told], "questions": [asked]}))
+    return file
+
+
+@pytest.mark.parametrize("gold", [[], ["t1", "t2"]])
+def test_a_set_whose_gold_names_no_line_is_refused(tmp_path: Path, gold: Sequence[str]) -> None:
+    with pytest.raises(ValueError, match="gold"):
+        evaldata.own_set(_write_set(tmp_path / "set.json", gold))
+
+
+def test_a_question_is_asked_of_the_lines_told_up_to_then() -> None:
+    early, late = Question("early?", START, _ids("a")), Question("late?", START + timedelta(days=2), _ids("b"))
+    pools = list(recall.told(Pool([_line("a"), _line("b", day=1), _line("c", day=3)], [late, early])))
+    assert [[line.id for line in pool.lines] for pool in pools] == [["a"], ["a", "b"]]
+    assert [pool.questions for pool in pools] == [[early], [late]]
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_set_is_hidden_among_unrepeated_lines_of_other_sessions(older: bool) -> None:
+    pool = Pool([_line("a"), _line("b", day=30)], [])
+    among = recall.hidden(pool, 1, 40, older=older)
+    added = [line for line in among.lines if line not in pool.lines]
+    assert len(added) == len({line.id for line in added}) == len({line.text for line in added}) == 40
+    assert {line.session for line in added}.isdisjoint({"s1"})
+    assert [line.time for line in among.lines] == sorted(line.time for line in among.lines)
+    assert recall.hidden(pool, 1, 40, older=older) == among != recall.hidden(pool, 2, 40, older=older)
+
+
+def test_filler_reaches_into_the_time_of_a_set_unless_it_is_to_be_older() -> None:
+    pool = Pool([_line("a"), _line("b", day=300)], [])
+    assert [line.id for line in recall.hidden(pool, 1, 40, older=True).lines[-2:]] == ["a", "b"]
+    names = [line.id for line in recall.hidden(pool, 1, 40).lines]
+    assert names[0] != "a"
+    assert names[-1] == "b"
+    assert names.index(LineId("a")) < len(names) - 2
+
+
+def test_filler_repeats_no_turn_and_names_no_day() -> None:
+    said = [text for _, _, text in islice(filler.turns(1), 2000)]
+    assert len(set(said)) == len(said)
+    words = {word.strip(".,?") for text in said for word in text.split()}
+    assert words.isdisjoint({"today", "tomorrow", "yesterday", "Monday", "Saturday", "May", "week", "month"})
+    assert {"going", "weekend"} <= words
+
+
+def test_lines_to_measure_are_unrepeated_and_of_usual_length() -> None:
+    made = list(lines.lines(1, 2000))
+    assert len({line.text for line in made}) == len(made)
+    lengths = sorted(len(line.text) for line in made)
+    assert 90 <= lengths[len(lengths) // 2] <= 130
+    assert len({line.author for line in made}) > 2
+    assert made == list(lines.lines(1, 2000))
+    assert len(set(lines.questions(40))) == 40

@@ -42,6 +42,7 @@ PADDED = (
 
 VERSION = 1
 _HEADER = 5
+_LENGTH = 4
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 _decode_line = msgspec.json.Decoder(Line).decode
@@ -97,6 +98,18 @@ def open_text(sealed: bytes, name: str, place: Place, keys: Mapping[int, bytes])
         raise Tampered("a sealed text does not read as one") from None
 
 
+def seal_page(data: bytes, name: str, place: Place, epoch: int, key: bytes, salt: bytes) -> bytes:
+    """Seal a page of lines, which is no JSON and so carries its length in front of the padding."""
+    plain = len(data).to_bytes(_LENGTH, "big") + data
+    return _seal(plain, place.context("strongroom/page", name, epoch), epoch, key, salt)
+
+
+def open_page(sealed: bytes, name: str, place: Place, keys: Mapping[int, bytes]) -> bytes:
+    epoch = sealed_epoch(sealed)
+    plain = _open(sealed, place.context("strongroom/page", name, epoch), keys.get(epoch))
+    return plain[_LENGTH : _LENGTH + int.from_bytes(plain[:_LENGTH], "big")]
+
+
 def seal_record(record: msgspec.Struct, name: str, vault_id: str, key: bytes, salt: bytes) -> bytes:
     """Seal one of the vault's own records (namespaces, caps, revocations) for the object `name`."""
     return _seal(_encode(record), _record_context(name, vault_id), 0, key, salt)
@@ -131,7 +144,7 @@ def _record_context(name: str, vault_id: str) -> bytes:
 
 
 def _seal(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes) -> bytes:
-    # Trailing spaces are the padding: JSON ignores them, and no length field is needed.
+    # Trailing spaces are the padding: JSON ignores them, so that only a page needs a length.
     padded = plain.ljust(padded_size(len(plain)))
     return VERSION.to_bytes(1, "big") + epoch.to_bytes(4, "big") + cobblestone.seal(key, padded, ctx, salt)
 

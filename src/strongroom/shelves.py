@@ -9,16 +9,32 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from sys import getsizeof
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
-from strongroom.engines import Engine, Index, Ranked
-from strongroom.model import Line, LineId, Millis, Provenance
+from strongroom.engines import Engine, Index, Keeping, Ranked
+from strongroom.model import Line, LineId, Provenance
 
-Read = Callable[[LineId], Line | None]
-"""Reads and opens one line as it is now; None if it is deleted or gone."""
+
+class Batch(NamedTuple):
+    """Lines to put on a shelf together, oldest first, and the engine's readings of them if any were kept."""
+
+    lines: Sequence[Line]
+    readings: bytes = b""
+
+
+class Source(Protocol):
+    """Where a shelf's lines come from."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Every line there is, newest batches first."""
+
+    def read(self, name: LineId) -> Line | None:
+        """One line as it is now; None if it is deleted or gone."""
+
 
 _SHARED = 10_000
 _EMPTY = getsizeof("")
@@ -29,23 +45,24 @@ _OVERHEAD = 300
 class Shelf:
     """The lines of one namespace of one actor. `lock` is held while they are read or changed."""
 
-    def __init__(self, birth: bytes, read: Read, index: Index) -> None:
+    def __init__(self, birth: bytes, source: Source, index: Index) -> None:
         self.birth = birth
+        self.source = source
         self.lock = threading.Lock()
         self.lines: dict[LineId, Line] = {}
         self.bytes = 0
         self.index = index
-        self._read = read
+        self.error: BaseException | None = None
         self._loaded = False
         self._pending: set[LineId] = set()
         self._shared: dict[Any, Any] = {}
         self._origin: Provenance | None = None
 
-    def load(self, lines: Iterable[Line]) -> None:
+    def load(self) -> None:
         """Fill the shelf. Changes that arrive meanwhile wait and are applied at the end."""
-        for line in lines:
+        for batch in self.source.batches():
             with self.lock:
-                self._add(line)
+                self._add_batch(batch)
         while True:
             with self.lock:
                 if not self._pending:
@@ -70,12 +87,26 @@ class Shelf:
             self._refresh(name)
 
     def _refresh(self, name: LineId) -> None:
-        line = self._read(name)
+        line = self.source.read(name)
         if line is None:
             self._drop(name)
         else:
             with self.lock:
                 self._add(line)
+
+    def _add_batch(self, batch: Batch) -> None:
+        if not batch.readings or any(line.id in self.lines for line in batch.lines):
+            for line in batch.lines:
+                self._add(line)
+            return
+        index: Any = self.index  # only a KeptIndex is ever given readings
+        try:
+            index.add_read(batch.lines, batch.readings)
+        except ValueError:
+            self._add_batch(Batch(batch.lines))
+            return
+        self.lines.update((line.id, line) for line in batch.lines)
+        self.bytes += sum(map(_size, batch.lines))
 
     def _add(self, line: Line) -> None:
         if line.id not in self.lines:
@@ -132,10 +163,15 @@ class Shelves:
         self._bytes = 0
         self._guard = threading.Lock()
 
-    def shelf(self, prefix: str, birth: bytes, read: Read, load: Callable[[], Iterable[Line]]) -> Shelf:
+    def readings(self, lines: Sequence[Line]) -> bytes:
+        """What the engine would have kept of these lines; nothing if it keeps nothing."""
+        return self._engine.readings(lines) if isinstance(self._engine, Keeping) else b""
+
+    def shelf(self, prefix: str, birth: bytes, source: Callable[[], Source], patience: float | None = None) -> Shelf:
         """The shelf of `prefix`, loaded. Of many threads that want it, one loads and the others wait.
 
         `birth` tells its keys apart from those of a namespace that was erased and made anew under the same prefix.
+        With `patience`, a thread of its own loads it, and it is returned after so many seconds as far as it is.
         """
         while True:
             with self._guard:
@@ -144,15 +180,37 @@ class Shelves:
                     self._shelves.move_to_end(prefix)
                     return shelf
                 turn = self._loading.get(prefix)
+                mine = turn is None
                 if turn is None:
                     turn = self._loading[prefix] = threading.Event()
                     # Known to `changed` before the first line is read, so that no change can slip between.
-                    shelf = self._shelves[prefix] = Shelf(birth, read, self._engine.index())
-                    break
-            turn.wait()  # then look again: it may have failed, or been dropped
+                    self._shelves[prefix] = Shelf(birth, source(), self._engine.index())
+                shelf = self._shelves.get(prefix)
+            if mine and shelf is not None:
+                if patience is None:
+                    self._load(prefix, shelf, turn)
+                    return shelf
+                threading.Thread(target=self._load_quietly, args=(prefix, shelf, turn), daemon=True).start()
+            if not turn.wait(patience) and shelf is not None and shelf.birth == birth:
+                return shelf
+            if mine and shelf is not None:
+                if shelf.error is not None:
+                    raise shelf.error
+                return shelf
+            # Then look again: it may have failed, or been dropped.
+
+    def _load_quietly(self, prefix: str, shelf: Shelf, turn: threading.Event) -> None:
+        """Load in the background. Who waits hears of a failure; who did not wait asks again and hears of the next."""
         try:
-            shelf.load(load())
-        except BaseException:
+            self._load(prefix, shelf, turn)
+        except BaseException as error:  # noqa: BLE001 - nobody is above this thread to hear of it
+            shelf.error = error
+
+    def _load(self, prefix: str, shelf: Shelf, turn: threading.Event) -> None:
+        try:
+            shelf.load()
+        except BaseException as error:
+            shelf.error = error
             with self._guard:
                 if self._shelves.get(prefix) is shelf:
                     del self._shelves[prefix]
@@ -165,7 +223,6 @@ class Shelves:
             with self._guard:
                 del self._loading[prefix]
             turn.set()
-        return shelf
 
     def _ready(self, prefix: str, birth: bytes) -> Shelf | None:
         shelf = None if prefix in self._loading else self._shelves.get(prefix)
@@ -174,7 +231,7 @@ class Shelves:
             return None
         return shelf
 
-    def rank(self, shelves: Sequence[Shelf], query: str, k: int, now: Millis) -> Sequence[Ranked]:
+    def rank(self, shelves: Sequence[Shelf], query: str, k: int, now: datetime) -> Sequence[Ranked]:
         """Let the engine rank these shelves, and make sure that it gave back nothing but their lines."""
         with reading(shelves):
             ranked = self._engine.rank(query, [shelf.index for shelf in shelves], k, now)
@@ -203,6 +260,11 @@ class Shelves:
         with self._guard:
             for name in self._below(prefix):
                 self._remove(name)
+
+    def loaded(self) -> list[Shelf]:
+        """The shelves that are whole."""
+        with self._guard:
+            return [shelf for prefix, shelf in self._shelves.items() if prefix not in self._loading]
 
     def below(self, prefix: str) -> dict[str, bytes]:
         """The shelves in RAM below `prefix`, each with its birth."""

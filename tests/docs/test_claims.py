@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from strongroom import FileKeys, Token, Vault, errors
 from strongroom.engines import Ranked
 from strongroom.engines.recency import Recency, RecencyIndex
 from strongroom.model import Line, LineId, Millis, Namespace
-from strongroom.shelves import Shelves
+from strongroom.shelves import Batch, Shelves
 from tests.conftest import Clock
 
 
@@ -37,7 +37,7 @@ class Widening(Recency):
     def __init__(self) -> None:
         self.changes: dict[str, object] = {}
 
-    def rank(self, query: str, indexes: Sequence[RecencyIndex], k: int, now: Millis) -> Sequence[Ranked]:
+    def rank(self, query: str, indexes: Sequence[RecencyIndex], k: int, now: datetime) -> Sequence[Ranked]:
         found = super().rank(query, indexes, k, now)
         return [Ranked(msgspec.structs.replace(one.line, **self.changes), one.score) for one in found]
 
@@ -56,14 +56,27 @@ def _line(number: int) -> Line:
     return msgspec.convert(record, Line)
 
 
+class _Lines:
+    """Lines that no store holds."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.lines = lines
+
+    def batches(self) -> Iterator[Batch]:
+        yield Batch(self.lines)
+
+    def read(self, name: LineId) -> Line | None:
+        return next((line for line in self.lines if line.id == name), None)
+
+
 @pytest.mark.parametrize("changes", [{}, {"text": "another text"}, {"namespace": "personal"}, {"id": "01J" + "9" * 23}])
 def test_an_engine_that_returns_what_it_was_not_given_is_stopped(changes: dict[str, object]) -> None:
     engine = Widening()
     engine.changes = changes
     shelves = Shelves(engine, 1 << 20)
-    shelf = shelves.shelf("a/", b"birth", lambda _: None, lambda: [_line(1), _line(2)])
+    shelf = shelves.shelf("a/", b"birth", lambda: _Lines([_line(1), _line(2)]))
     with pytest.raises(RuntimeError):
-        shelves.rank([shelf], "line", 5, Millis(9))
+        shelves.rank([shelf], "line", 5, datetime(2026, 5, 25, tzinfo=UTC))
 
 
 @pytest.mark.requirement("audit-reads", "seed-top-k")

@@ -302,7 +302,7 @@ def test_a_read_error_on_an_actors_keys_never_makes_new_ones(
         assert _rows(closed) == before
         faulty.broken = False
         memory.put("more", namespace="travel")
-        assert {hit.text for hit in memory.get("Chengdu")} == {"Trip to Chengdu", "more"}
+        assert {hit.text for hit in memory.get("Chengdu") + memory.get("more")} == {"Trip to Chengdu", "more"}
 
 
 @pytest.mark.requirement("keys-never-new")
@@ -333,7 +333,7 @@ def test_keys_that_another_process_makes_meanwhile_are_not_taken_for_lost(
     monkeypatch.setattr(vault._state.store, "get", overtaken)
     vault.memory(cap).put("by this one", namespace="travel")
     assert not late
-    assert {hit.text for hit in other.memory(cap).get("by")} == {"by the other", "by this one"}
+    assert {hit.text for hit in other.memory(cap).get("")} == {"by the other", "by this one"}
 
 
 @pytest.mark.requirement("keys-never-new")

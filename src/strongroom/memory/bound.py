@@ -59,11 +59,14 @@ class Memory:
         namespaces: Collection[str] | None = None,
         session: str | None = None,
         now: datetime | None = None,
+        patience: float | None = None,
     ) -> list[Hit]:
         """Recall the best `k` lines for a query (5 unless told, at most 20), or exactly the lines named by `ids`.
 
         `session` is the session in which the question is asked, `now` the moment to which words such as
-        "tomorrow" refer. An unknown id is LineNotFound.
+        "tomorrow" refer, in the asker's time zone. `patience` bounds, in seconds, how long to wait for lines to be
+        read from disk: what is there by then is ranked, newest lines first, and the rest is read in the background.
+        An unknown id is LineNotFound.
         """
         return recalling.get(
             self._clerk,
@@ -74,6 +77,7 @@ class Memory:
             namespaces=namespaces,
             session=session,
             now=now,
+            patience=patience,
             request=self._request,
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from time import monotonic
 
 import msgspec
 
@@ -17,6 +18,7 @@ from strongroom.audit.verify import VAULT
 from strongroom.errors import StrongroomError, Tampered, Unavailable
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
+from strongroom.memory.pages import shelf_of
 from strongroom.memory.state import ACTORS, State
 from strongroom.model import Actor, Line, LineId, LineIds, LinkId, Millis, Namespace
 from strongroom.shelves import Shelf
@@ -83,9 +85,15 @@ class Clerk:
         order = {name: place for place, name in enumerate(self.state.namespaces)}
         return sorted(namespaces, key=lambda name: (order.get(name, len(order)), name))
 
-    def shelves(self, grant: Grant) -> list[Shelf]:
-        """The loaded shelves that a grant covers; a namespace into which nothing was put has none."""
-        found = (self.state.shelf(grant.actor, name) for name in self.in_order(grant.namespaces))
+    def shelves(self, grant: Grant, patience: float | None = None) -> list[Shelf]:
+        """The loaded shelves that a grant covers; a namespace into which nothing was put has none.
+
+        With `patience`, what is not loaded after so many seconds in all is used as far as it is.
+        """
+        end = None if patience is None else monotonic() + patience
+        left = (None if end is None else max(end - monotonic(), 0.0) for _ in grant.namespaces)
+        names = self.in_order(grant.namespaces)
+        found = (shelf_of(self.state, grant.actor, name, time) for name, time in zip(names, left, strict=True))
         return [shelf for shelf in found if shelf is not None]
 
     def commit(

@@ -14,10 +14,11 @@ from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.choosing import Choice
 from strongroom.memory.clerk import Clerk
+from strongroom.memory.pages import pages_of
 from strongroom.memory.putting import line_name
 from strongroom.memory.state import ACTORS, SECRETS, HeldKeys, State
 from strongroom.model import Erased, Forgotten, LineId, Namespace, Op
-from strongroom.store import Delete, Effect, Expect, Lost, Purge, Swap
+from strongroom.store import Delete, Effect, Expect, Lost, Purge, Swap, is_derived
 
 _TRIES = 64
 
@@ -56,7 +57,8 @@ def forget(
 
 def _forget(clerk: Clerk, grant: Grant, choice: Choice, request: str) -> list[LineId]:
     state = clerk.state
-    lines = sorted(choice.among(clerk.shelves(grant)), key=lambda line: (line.id, line.namespace))
+    shelves = clerk.shelves(grant)
+    lines = sorted(choice.among(shelves), key=lambda line: (line.id, line.namespace))
     effects: list[Effect] = []
     for line in lines:
         name = line_name(state, grant, line.namespace, line.id)
@@ -65,6 +67,9 @@ def _forget(clerk: Clerk, grant: Grant, choice: Choice, request: str) -> list[Li
             state.catch_up()
             raise Lost(name)
         effects.append(Delete(name, stored.version))
+    for shelf in shelves:
+        if gone := {line.id for line in lines if shelf.lines.get(line.id) is line}:
+            effects += pages_of(shelf).without(gone)
     clerk.commit(grant, effects, lines=[line.id for line in lines], request=request)
     return [line.id for line in lines]
 
@@ -111,10 +116,15 @@ def _erase_actor(clerk: Clerk, grant: Grant, request: str) -> int:
     own: list[Effect] = [Expect(prefix + "keys", 0)]
     count = 0
     if held is not None:
-        count = sum(1 for _ in state.objects(prefix))
+        count = _count(state, prefix)
         own = [Expect(prefix + "keys", held.version), Purge(prefix)]
     clerk.commit_erasure(grant, own, vault_wide, keys=None if held is None else held.keys, count=count, request=request)
     return count
+
+
+def _count(state: State, prefix: str) -> int:
+    """The objects below `prefix`, without what was only derived from others."""
+    return sum(not is_derived(thing.name) for thing in state.names(prefix))
 
 
 def _cap_records(state: State, grant: Grant) -> list[Effect]:
@@ -131,7 +141,7 @@ def _erase_namespaces(clerk: Clerk, grant: Grant, request: str) -> int:
     used = [
         name for name in sorted(grant.namespaces) if state.slots.namespace(grant.actor, name) in held.keys.namespaces
     ]
-    count = sum(1 for name in used for _ in state.objects(state.slots.shelf(grant.actor, name)))
+    count = sum(_count(state, state.slots.shelf(grant.actor, name)) for name in used)
     effects = _without(state, grant, held, used)
     clerk.commit(grant, effects, keys=held.keys, count=count, erased="namespace", request=request)
     return count

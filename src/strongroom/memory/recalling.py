@@ -26,6 +26,7 @@ def get(
     namespaces: Collection[str] | None = None,
     session: str | None = None,
     now: datetime | None = None,
+    patience: float | None = None,
     request: str = "",
 ) -> list[Hit]:
     """The best lines for a query, or exactly the lines named by `ids`. One log entry names what is returned."""
@@ -35,9 +36,10 @@ def get(
     wanted = k if ids is None else max(len(ids), 1)
     grant = clerk.admit(token, Ask.of(Op.GET, namespaces, session=session, k=wanted), request)
     with clerk.recording(grant, request):
-        shelves = clerk.shelves(grant)
+        shelves = clerk.shelves(grant, None if ids is not None else patience)
         if ids is None:
-            moment = clerk.now() if now is None else model.millis(now)
+            moment = model.moment(clerk.now()) if now is None else now
+            model.millis(moment)  # refuses what is no moment
             text = model.clean_text(query, limit=QUERY_LIMIT, what="a query")
             ranked = clerk.state.shelves.rank(shelves, text, grant.k, moment)
             hits = [_hit(one.line, one.score) for one in ranked]

@@ -22,7 +22,7 @@ from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
 from strongroom.model import Actor, Line, LineId, LinkId, Millis, Namespace
 from strongroom.seal import Place
-from strongroom.shelves import Shelf, Shelves
+from strongroom.shelves import Shelves
 from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, PutNew, Store, Swap, Version
 
 FORMAT = "vault/format"
@@ -37,6 +37,7 @@ ACTORS = "actors/"
 _ACTORS_HELD = 10_000
 _UNSEEN = (Expect, Purge)
 _PAGE = 1000
+_NAMES = 10_000
 _TRIES = 4
 _NEVER = 2**53
 """A `not_before` after every cap."""
@@ -308,10 +309,19 @@ class State:
             raise Lost(name)
         return Expect(name, stored.version)
 
-    def objects(self, prefix: str) -> Iterator[Object]:
-        """Everything below `prefix`, tombstones too."""
-        after = ""
+    def objects(self, prefix: str, after: str = "", last: str | None = None) -> Iterator[Object]:
+        """Everything below `prefix`, tombstones too; only what follows `after`, and nothing behind `last`."""
         while page := self.store.list(prefix, after):
+            for thing in page:
+                if last is not None and thing.name > last:
+                    return
+                yield thing
+            after = page[-1].name
+
+    def names(self, prefix: str) -> Iterator[Object]:
+        """Everything below `prefix`, tombstones too, without bodies."""
+        after = ""
+        while page := self.store.names(prefix, after, _NAMES):
             yield from page
             after = page[-1].name
 
@@ -332,30 +342,7 @@ class State:
     def vault_tag(self, name: str) -> str:
         return tag(self.secrets.tag_key, "object", name)
 
-    # Shelves.
-
-    def shelf(self, actor: Actor, namespace: Namespace) -> Shelf | None:
-        """The loaded shelf of one namespace, or None if nothing was ever put there."""
-        held = self.keys_of(actor)
-        birth = None if held is None else held.keys.birth(self.slots.namespace(actor, namespace))
-        if birth is None:
-            return None
-        prefix = self.slots.shelf(actor, namespace)
-
-        def read(line_id: LineId) -> Line | None:
-            return self.open_line(actor, namespace, self.store.get(f"{prefix}lines/{line_id}"))
-
-        def load() -> Iterator[Line]:
-            for thing in self.objects(prefix + "lines/"):
-                if thing.name != f"{prefix}lines/{_line_id(thing.name)}":
-                    raise Tampered(
-                        "an object stands among the lines that is none", hint="vault.audit.verify() names what is wrong"
-                    )
-                line = self.open_line(actor, namespace, thing)
-                if line is not None:
-                    yield line
-
-        return self.shelves.shelf(prefix, birth, read, load)
+    # Lines.
 
     def open_line(self, actor: Actor, namespace: Namespace, thing: Object | None) -> Line | None:
         """Open a stored line; None for a tombstone or nothing."""
@@ -364,7 +351,7 @@ class State:
         place = Place(self.vault_id, actor, namespace)
 
         def opened(body: bytes, keys: Mapping[int, bytes]) -> Line:
-            return seal.open_line(body, _line_id(thing.name), place, keys)
+            return seal.open_line(body, line_id_of(thing.name), place, keys)
 
         return self.opening(actor, namespace, thing, opened)
 
@@ -398,7 +385,7 @@ class State:
         return found is None or found.version != held.version
 
 
-def _line_id(name: str) -> LineId:
+def line_id_of(name: str) -> LineId:
     """The last part of a line's name; anything but an id in its place is tampering."""
     try:
         return model.line_id(name.rsplit("/", 1)[1])

@@ -16,7 +16,7 @@ Rules every backend keeps, checked by `strongroom.store.conformance`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import entry_points
 from typing import Protocol
 
@@ -127,6 +127,15 @@ class Backend(Protocol):
     def open(self, location: str) -> Store:
         """Open the store at `location`; VaultMissing if there is none."""
 
+    def copy(self, location: str, target: str, progress: Callable[[int, int], None] | None = None) -> None:
+        """Copy the store at `location`, as it stands at one moment, to a `target` where there is none yet.
+
+        Needs no keys. Others may write meanwhile: what they had committed when it began is in the copy, nothing is
+        there by halves, and none of them is refused. The copy is durable on return, whole or not there at all. Raises
+        VaultMissing, VaultExists for the target, or Tampered where the bytes do not read as a store. `progress` is
+        called with what is done and what there is to do.
+        """
+
 
 def backend(location: str) -> tuple[Backend, str]:
     """The backend for a location, and what it calls the place: `name://place`, or a path for SQLite."""
@@ -160,9 +169,14 @@ def check_effects(effects: Sequence[Effect]) -> None:
         raise ValueError("a purge and a change of the same object depend on their order")
 
 
+def is_derived(name: str) -> bool:
+    """Whether an object can be made again from others at any time."""
+    return "/derived/" in name
+
+
 def check_derived(name: str) -> None:
     """Refuse to write anything but derived data outside the log: it would not be on record."""
-    if "/derived/" not in name:
+    if not is_derived(name):
         raise ValueError("only derived data may be written without a log entry")
 
 
@@ -174,6 +188,9 @@ class Store(Protocol):
 
     def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
         """Objects and tombstones whose name starts with `prefix` and is greater than `after`, in name order."""
+
+    def names(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
+        """As `list`, without reading bodies: `body` is b"" for an object and None for a tombstone."""
 
     def put_if_absent(self, name: str, body: bytes) -> Version:
         """Create an object outside the log (derived data only), or raise Lost."""

@@ -273,6 +273,15 @@ class StoreContract:
         assert [thing.body for thing in listed] == [b"things/a", None, b"things/c", b"things/d"]
         assert [store.get(thing.name) for thing in listed] == list(listed)
 
+    def test_names_are_a_list_without_bodies(self) -> None:
+        names = ["things/c", "things/a", "things/b", "other/a"]
+        store = self.new([b"e"], [PutNew(name, name.encode()) for name in names])
+        store.commit([b"e"], [Delete("things/b", version_of(store, "things/b"))], NOW)
+        for after, limit in (("", 1000), ("things/a", 1000), ("", 2), ("things/c", 1)):
+            listed = store.list("things/", after, limit)
+            bare = [Object(thing.name, thing.version, None if thing.body is None else b"") for thing in listed]
+            assert list(store.names("things/", after, limit)) == bare
+
     def test_a_prefix_means_its_own_letters_and_no_others(self) -> None:
         names = ["m/ab1", "m/aB1", "m/a_1", "n/ab1"]
         store = self.new([b"e"], [PutNew(name, b"") for name in names])
@@ -700,6 +709,80 @@ class StoreContract:
         in_threads([writer] * THREADS)
         assert body_of(store, "things/count") == body_of(store, "a/derived/count") == b"%d" % (5 * THREADS)
 
+    # Copying.
+
+    def elsewhere(self) -> str:
+        """Another place of the same kind, with nothing in it yet."""
+        return self.location() + "-copy"
+
+    def copied(self) -> Store:
+        """A copy of the store, opened with the keys."""
+        self.backend().copy(self.location(), self.elsewhere())
+        copy = self._kept(self.backend().open(self.elsewhere()))
+        copy.authenticate(self.mac)
+        return copy
+
+    def test_what_is_not_there_is_not_copied(self) -> None:
+        with refused(VaultMissing):
+            self.backend().copy(self.location(), self.elsewhere())
+        with refused(VaultMissing):
+            self.backend().open(self.elsewhere())
+
+    def test_a_copy_is_not_made_over_another_store(self) -> None:
+        self.new([b"e"], [PutNew("things/a", b"a")])
+        copy = self.copied()
+        copy.commit([b"e"], [PutNew("things/own", b"own")], NOW)
+        with unchanged(copy), refused(VaultExists):
+            self.backend().copy(self.location(), self.elsewhere())
+
+    def test_a_copy_holds_everything_and_goes_its_own_way(self) -> None:
+        store = self.new([b"made"], [PutNew("things/a", b"a"), PutNew("things/b", b"b")])
+        store.commit([b"e"], [Delete("things/b", version_of(store, "things/b"))], NOW + 1)
+        store.put_if_absent("things/derived/x", b"x")
+        before = everything(store)
+        copy = self.copied()
+        assert everything(copy) == before
+        copy.commit([b"theirs"], [PutNew("things/theirs", b"t")], NOW + 2)
+        assert everything(store) == before
+        with unchanged(copy):
+            store.commit([b"ours"], [PutNew("things/ours", b"o")], NOW + 2)
+
+    def test_a_copy_says_how_far_it_is(self) -> None:
+        self.new([b"e"], [PutNew("things/a", b"a")])
+        told: list[tuple[int, int]] = []
+        self.backend().copy(self.location(), self.elsewhere(), lambda done, whole: told.append((done, whole)))
+        assert told
+        assert all(0 <= done <= whole for done, whole in told)
+        assert told[-1][0] == told[-1][1]
+
+    def test_a_copy_made_while_others_write_is_of_one_moment(self) -> None:
+        store = self.new()
+        first = threading.Event()
+        done = threading.Event()
+
+        def writer(number: int) -> None:
+            for turn in range(400):
+                names = [f"things/{number}-{turn}/{part}" for part in range(3)]
+                store.commit([b"e"], [PutNew(name, name.encode()) for name in names], NOW)
+                first.set()
+                if done.is_set():
+                    break
+
+        def copier() -> None:
+            first.wait()
+            try:
+                self.backend().copy(self.location(), self.elsewhere())
+            finally:
+                done.set()
+
+        in_threads([partial(writer, 1), partial(writer, 2), copier])
+        copy = self._kept(self.backend().open(self.elsewhere()))
+        copy.authenticate(self.mac)
+        head = copy.head()
+        assert 0 < head.size <= store.head().size
+        assert len(pages(copy, "")) == 3 * head.size
+        assert list(copy.entries(0, head.size + 1)) == list(store.entries(0, head.size))
+
     # Letting go.
 
     def test_scrubbing_leaves_everything_that_is_not_deleted(self) -> None:
@@ -721,6 +804,7 @@ class StoreContract:
         calls: list[Callable[[], object]] = [
             lambda: store.get("things/a"),
             lambda: store.list("things/"),
+            lambda: store.names("things/"),
             lambda: store.changes(0),
             store.version,
             store.head,

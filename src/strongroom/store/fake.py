@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -44,7 +44,7 @@ from strongroom.store import (
 )
 
 _NAME = re.compile(r"[A-Za-z0-9._@+-]+(/[A-Za-z0-9._@+-]+)*")
-_WRITES = {"create", "commit", "put_if_absent", "compare_and_swap", "delete", "archive"}
+_WRITES = {"create", "copy", "commit", "put_if_absent", "compare_and_swap", "delete", "archive"}
 
 
 @dataclass
@@ -57,6 +57,11 @@ class Disk:
     version: Version = 0
     busy: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def copied(self) -> Disk:
+        """Another disk with the same on it, as it stands at one moment."""
+        with self.lock:
+            return Disk(dict(self.objects), list(self.entries), self.head, self.version)
 
 
 @dataclass
@@ -167,6 +172,19 @@ class FakeStores:
                 raise VaultMissing(f"there is no vault in {location}")
             return FakeStore(self.disks[location], self.faults)
 
+    def copy(self, location: str, target: str, progress: Callable[[int, int], None] | None = None) -> None:
+        _check(location, str, "a location")
+        _check(target, str, "a location")
+        with self.faults.around("copy"):
+            if location not in self.disks:
+                raise VaultMissing(f"there is no vault in {location}")
+            disk = self.disks[location].copied()
+            with self._guard:
+                if self.disks.setdefault(target, disk) is not disk:
+                    raise VaultExists(f"{target} already holds a vault")
+            if progress is not None:
+                progress(1, 1)
+
 
 class FakeStore:
     """A `Store` on a `Disk` in memory."""
@@ -200,6 +218,9 @@ class FakeStore:
             names = sorted(name for name in disk.objects if name.startswith(prefix) and name > after)
             return [Object(name, *disk.objects[name]) for name in names[:limit]]
 
+    def names(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
+        return [_without_body(found) for found in self.list(prefix, after, limit)]
+
     def put_if_absent(self, name: str, body: bytes) -> Version:
         return self._derived("put_if_absent", PutNew(name, body))
 
@@ -218,9 +239,7 @@ class FakeStore:
         _check_count(limit)
         with self._call("changes") as disk:
             newer = sorted((version, name) for name, (version, _) in disk.objects.items() if version > after)
-            return [
-                Object(name, version, None if disk.objects[name][1] is None else b"") for version, name in newer[:limit]
-            ]
+            return [_without_body(Object(name, *disk.objects[name])) for _, name in newer[:limit]]
 
     # The ledger.
 
@@ -345,6 +364,10 @@ def _check_conditions(disk: Disk, effects: Sequence[Effect]) -> None:
         wanted = 0 if isinstance(effect, PutNew) else effect.version
         if version != wanted or (isinstance(effect, Swap | Delete) and body is None):
             raise Lost(effect.name)
+
+
+def _without_body(found: Object) -> Object:
+    return found if found.body is None else Object(found.name, found.version, b"")
 
 
 def _apply(disk: Disk, effects: Sequence[Effect]) -> None:

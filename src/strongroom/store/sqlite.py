@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from strongroom.store import (
     check_derived,
     check_effects,
 )
+from strongroom.store.copying import copy_database
 from strongroom.store.filelock import FairLock
 from strongroom.store.group import GroupCommit, Request
 from strongroom.store.rows import apply, end_of
@@ -94,18 +95,8 @@ class SqliteStore:
         directory = Path(location)
         if _size(directory) is not None:
             raise _exists(directory)
-        draft = f".new-{os.urandom(8).hex()}.db"
-        try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(directory / draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            try:
-                cls._fill(directory, draft, mac, entries, effects, time)
-                _publish(directory, draft)
-            finally:
-                for suffix in ("", "-wal", "-shm"):
-                    (directory / (draft + suffix)).unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreUnavailable(f"cannot make a vault in {directory}: {error.strerror}") from None
+        with _drafted(directory) as draft:
+            cls._fill(directory, draft, mac, entries, effects, time)
         store = cls.open(location)
         store.authenticate(mac)
         return store
@@ -139,13 +130,7 @@ class SqliteStore:
     @classmethod
     def open(cls, location: str) -> SqliteStore:
         directory = Path(location)
-        size = _size(directory)
-        if size is None:
-            raise VaultMissing(f"there is no vault in {directory}", hint="strongroom.create(path) makes one")
-        # SQLite would turn an empty file into a database. Its first bytes are SQLite's to check: to open and close
-        # the file here would drop the locks that this process's other connections hold on it.
-        if not size:
-            raise Tampered(f"{directory / _FILE} is empty", hint="restore a backup")
+        _check_there(directory)
         store = cls(directory)
         try:
             store.head()
@@ -154,6 +139,18 @@ class SqliteStore:
             store.close()
             raise
         return store
+
+    @classmethod
+    def copy(cls, location: str, target: str, progress: Callable[[int, int], None] | None = None) -> None:
+        source, directory = Path(location), Path(target)
+        _check_there(source)
+        if _size(directory) is not None:
+            raise _exists(directory)
+        with _drafted(directory) as draft:
+            try:
+                copy_database(source / _FILE, directory / draft, progress)
+            except apsw.Error as error:
+                raise _uncopied(error, directory) from None
 
     def _check_schema(self) -> None:
         """Refuse a file with tables, indexes or triggers that are not ours: they could keep what we delete."""
@@ -173,6 +170,14 @@ class SqliteStore:
     def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
         rows = self._read(
             "SELECT name, version, body FROM objects WHERE name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?",
+            (prefix, end_of(prefix), after, limit),
+        )
+        return [_object(row) for row in rows]
+
+    def names(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
+        rows = self._read(
+            "SELECT name, version, CASE WHEN body IS NULL THEN NULL ELSE x'' END FROM objects"
+            " WHERE name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?",
             (prefix, end_of(prefix), after, limit),
         )
         return [_object(row) for row in rows]
@@ -387,8 +392,36 @@ def _size(directory: Path) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
+def _check_there(directory: Path) -> None:
+    """Raise unless there is a database that SQLite can look at."""
+    size = _size(directory)
+    if size is None:
+        raise VaultMissing(f"there is no vault in {directory}", hint="strongroom.create(path) makes one")
+    # SQLite would turn an empty file into a database. Its first bytes are SQLite's to check: to open and close
+    # the file here would drop the locks that this process's other connections hold on it.
+    if not size:
+        raise Tampered(f"{directory / _FILE} is empty", hint="restore a backup")
+
+
 def _exists(directory: Path) -> VaultExists:
     return VaultExists(f"{directory} already holds a vault", hint="open it, or name another directory")
+
+
+@contextmanager
+def _drafted(directory: Path) -> Iterator[str]:
+    """The name of an empty draft in a vault's directory, which becomes the vault if the block succeeds."""
+    draft = f".new-{os.urandom(8).hex()}.db"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(directory / draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        try:
+            yield draft
+            _publish(directory, draft)
+        finally:
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                (directory / (draft + suffix)).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot make a vault in {directory}: {error.strerror}") from None
 
 
 def _publish(directory: Path, draft: str) -> None:
@@ -446,6 +479,14 @@ def _broken(error: apsw.Error) -> StrongroomError:
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError | apsw.ConstraintError):
         return _damaged()
     return StoreUnavailable(f"the vault's database cannot be read: {type(error).__name__}")
+
+
+def _uncopied(error: apsw.Error, target: Path) -> StrongroomError:
+    broken = _broken(error)
+    if isinstance(broken, Tampered):
+        return broken
+    why = "the disk is full" if isinstance(error, apsw.FullError) else type(error).__name__
+    return StoreUnavailable(f"the vault could not be copied to {target}: {why}")
 
 
 def _refused(error: apsw.Error) -> StrongroomError:

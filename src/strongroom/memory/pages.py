@@ -1,0 +1,288 @@
+"""Pages: many lines of one shelf in one sealed object, with what the engine made of them. A cache, never the truth.
+
+A fresh process reads a few pages instead of opening and reading every line. The lines themselves stay where they are:
+a page counts only if each of its lines is still there, and a page that does not open is as good as none.
+
+Pages stand in numbered places below `derived/`, outside the log. A forgotten line must not live on in one:
+
+* Who writes a page first claims a place, then looks which lines there are, and fills the place only if it is still
+  the one claimed.
+* Who forgets lines removes, in the same commit, every page that holds one of them and every place that might come to
+  hold one, and makes the commit depend on nothing else having been claimed or filled meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
+from strongroom import seal
+from strongroom.errors import Tampered, Unavailable
+from strongroom.memory.state import State, line_id_of
+from strongroom.model import Actor, Kind, Line, LineId, Millis, Namespace, Provenance
+from strongroom.seal import Place
+from strongroom.shelves import Batch, Shelf
+from strongroom.store import Effect, Expect, Lost, Object, Purge, Version
+
+PAGE_LINES = 1024
+LOOSE_LIMIT = 256
+"""So many lines that are in no page are worth one; fewer are opened one by one."""
+
+_EMPTY = b""
+_FEW = 16
+_PLACE = re.compile("[0-9]{6}")
+
+
+class _Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A line, with numbers for what lines have in common."""
+
+    id: LineId
+    time: Millis
+    kind: Kind
+    session: int
+    author: int
+    origin: int
+    text: str
+
+
+class Page(msgspec.Struct, array_like=True, frozen=True):
+    """What a page holds. Names and origins that lines share are in it once."""
+
+    names: list[str]
+    origins: list[Provenance]
+    records: list[_Record]
+    readings: bytes
+
+    @classmethod
+    def of(cls, batch: Batch) -> Page:
+        names: dict[str, int] = {}
+        origins: dict[Provenance, int] = {}
+        records = [
+            _Record(
+                line.id,
+                line.time,
+                line.kind,
+                names.setdefault(line.session, len(names)),
+                names.setdefault(line.author, len(names)),
+                origins.setdefault(line.provenance, len(origins)),
+                line.text,
+            )
+            for line in batch.lines
+        ]
+        return cls(list(names), list(origins), records, batch.readings)
+
+    def batch(self, namespace: Namespace) -> Batch:
+        names, origins = self.names, self.origins
+        lines = [
+            Line(
+                one.id,
+                one.time,
+                one.kind,
+                namespace,
+                names[one.session],
+                names[one.author],
+                one.text,
+                origins[one.origin],
+            )
+            for one in self.records
+        ]
+        return Batch(lines, self.readings)
+
+
+_decode = msgspec.msgpack.Decoder(Page).decode
+
+
+class Pages:
+    """The pages of one shelf."""
+
+    def __init__(self, state: State, actor: Actor, namespace: Namespace) -> None:
+        self._state = state
+        self._actor = actor
+        self._namespace = namespace
+        self._lines = f"{state.slots.shelf(actor, namespace)}lines/"
+        self._places = f"{state.slots.shelf(actor, namespace)}derived/page-"
+        self._held: dict[str, tuple[Version, frozenset[LineId]]] = {}
+        """The pages that this process has read or written: their version, and the lines in them."""
+
+    # Loading.
+
+    def batches(self) -> Iterator[Batch]:
+        """Every line of the shelf: first what is newer than all pages, then the pages from the newest on."""
+        places = sorted(self._places_used(), key=lambda place: -place.version)
+        loose = self._living()
+        newest = places[0].version if places else 0
+        yield from self._loose([name for name, version in loose.items() if version > newest], loose)
+        for place in places:
+            page = self._page(place, loose)
+            if page is not None:
+                for line in page.lines:
+                    del loose[line.id]
+                yield page
+        yield from self._loose(list(loose), loose)
+
+    def _living(self) -> dict[LineId, Version]:
+        """The lines that there are, newest first."""
+        living: dict[LineId, Version] = {}
+        for thing in reversed(list(self._state.names(self._lines))):
+            name = line_id_of(thing.name)
+            if thing.name != self._lines + name:
+                raise Tampered(
+                    "an object stands among the lines that is none", hint="vault.audit.verify() names what is wrong"
+                )
+            if thing.body is not None:
+                living[name] = thing.version
+        return living
+
+    def _places_known(self) -> list[Object]:
+        """The places that were ever claimed. Whatever else stands there is none of ours."""
+        return [thing for thing in self._state.names(self._places) if _PLACE.fullmatch(thing.name, len(self._places))]
+
+    def _places_used(self) -> list[Object]:
+        return [place for place in self._places_known() if place.body is not None]
+
+    def _page(self, place: Object, living: Collection[LineId]) -> Batch | None:
+        """A page, if it opens and all its lines are among the living; anything else is of no use."""
+        try:
+            found = self._state.store.get(place.name)
+            if found is None or not found.body:
+                return None
+            opened = self._state.opening(self._actor, self._namespace, found, partial(self._opened, place.name))
+            if opened is None:
+                return None
+            batch = _decode(opened).batch(self._namespace)
+        except (Tampered, msgspec.DecodeError, IndexError):
+            return None
+        ids = frozenset(line.id for line in batch.lines)
+        if len(ids) != len(batch.lines) or not all(name in living for name in ids):
+            return None
+        self._held[place.name] = found.version, ids
+        return batch
+
+    def _opened(self, name: str, body: bytes, keys: Mapping[int, bytes]) -> bytes:
+        return seal.open_page(body, name, Place(self._state.vault_id, self._actor, self._namespace), keys)
+
+    def read(self, name: LineId) -> Line | None:
+        """One line as it is now; None if it was forgotten or never was."""
+        return self._state.open_line(self._actor, self._namespace, self._state.store.get(self._lines + name))
+
+    def _loose(self, names: Sequence[LineId], living: dict[LineId, Version]) -> Iterator[Batch]:
+        """Lines that are in no page, in groups; a group that is large enough becomes one."""
+        for at in range(0, len(names), PAGE_LINES):
+            group = names[at : at + PAGE_LINES]
+            claimed = self._claim() if len(group) >= LOOSE_LIMIT else None
+            # Only now, with the place claimed: a line forgotten from here on empties it.
+            batch = Batch(self._opened_lines(group))
+            if claimed:
+                # As a page gives it back: lines opened one by one share nothing, and take three times the room.
+                page = Page.of(Batch(batch.lines, self._state.shelves.readings(batch.lines)))
+                batch = page.batch(self._namespace)
+            for name in group:
+                del living[name]
+            yield batch
+            if claimed:
+                self._fill(claimed, batch)
+
+    def _opened_lines(self, names: Sequence[LineId]) -> list[Line]:
+        """The lines of these names as far as they are still there, oldest first."""
+        if len(names) <= _FEW:
+            lines = [self.read(name) for name in sorted(names)]
+        else:
+            wanted = {self._lines + name for name in names}
+            listed = self._state.objects(self._lines, after=min(wanted)[:-1], last=max(wanted))
+            found = (thing for thing in listed if thing.name in wanted)
+            lines = [self._state.open_line(self._actor, self._namespace, thing) for thing in found]
+        return [line for line in lines if line is not None]
+
+    # Writing.
+
+    def keep(self, shelf: Shelf) -> None:
+        """Put the loose lines of a loaded shelf into pages, if there are enough of them."""
+        current = {thing.name: thing.version for thing in self._places_used()}
+        self._held = {name: held for name, held in self._held.items() if current.get(name) == held[0]}
+        paged = {name for _, names in self._held.values() for name in names}
+        while len(loose := self._first_loose(shelf, paged)) >= LOOSE_LIMIT:
+            paged.update(line.id for line in loose)
+            claimed = self._claim()
+            if claimed is None:
+                return
+            self._state.catch_up()
+            still = [line for line in loose if line.id in shelf.lines]
+            self._fill(claimed, Batch(still, self._state.shelves.readings(still)))
+
+    def _first_loose(self, shelf: Shelf, paged: Collection[LineId]) -> list[Line]:
+        with shelf.lock:
+            return sorted((line for line in shelf.lines.values() if line.id not in paged), key=_id)[:PAGE_LINES]
+
+    def _claim(self) -> Object | None:
+        """A place of our own to write a page to, or None if another process was faster."""
+        name = self._next_place(self._places_known())
+        with suppress(Lost, Unavailable):
+            return Object(name, self._state.store.put_if_absent(name, _EMPTY), _EMPTY)
+        return None
+
+    def _next_place(self, places: Iterable[Object]) -> str:
+        used = [int(place.name.removeprefix(self._places)) for place in places]
+        return f"{self._places}{max(used, default=-1) + 1:06d}"
+
+    def _fill(self, claimed: Object, batch: Batch) -> None:
+        """Write a page to its place, unless somebody has forgotten a line meanwhile. Failing to is no harm."""
+        with suppress(Lost, Unavailable):
+            sealed = self._sealed(claimed.name, msgspec.msgpack.encode(Page.of(batch)))
+            version = self._state.store.compare_and_swap(claimed.name, sealed, claimed.version)
+            self._held[claimed.name] = version, frozenset(line.id for line in batch.lines)
+
+    def _sealed(self, name: str, data: bytes) -> bytes:
+        held = self._state.keys_of(self._actor)
+        if held is None:
+            raise Lost(name)  # erased meanwhile
+        epoch, key = held.keys.newest(self._state.slots.namespace(self._actor, self._namespace))
+        place = Place(self._state.vault_id, self._actor, self._namespace)
+        return seal.seal_page(data, name, place, epoch, key, self._state.random(24))
+
+    # Forgetting.
+
+    def without(self, forgotten: Collection[LineId]) -> list[Effect]:
+        """What a commit that forgets these lines must do, so that no page holds one of them, now or later."""
+        places = self._places_known()
+        effects: list[Effect] = [Expect(self._next_place(places), 0)]
+        for place in places:
+            version, names = self._held.get(place.name, (0, frozenset()))
+            effects.append(Expect(place.name, place.version))
+            if place.body is not None and (version != place.version or not names.isdisjoint(forgotten)):
+                effects.append(Purge(place.name))
+        return effects
+
+
+def shelf_of(state: State, actor: Actor, namespace: Namespace, patience: float | None = None) -> Shelf | None:
+    """The shelf of one namespace, loaded, or None if nothing was ever put there.
+
+    With `patience`, it is loaded in the background and returned after so many seconds, newest lines first.
+    """
+    held = state.keys_of(actor)
+    birth = None if held is None else held.keys.birth(state.slots.namespace(actor, namespace))
+    if birth is None:
+        return None
+    prefix = state.slots.shelf(actor, namespace)
+    return state.shelves.shelf(prefix, birth, lambda: Pages(state, actor, namespace), patience)
+
+
+def keep_pages(state: State) -> None:
+    """Put what the shelves in RAM hold loosely into pages, for the next process."""
+    for shelf in state.shelves.loaded():
+        if isinstance(shelf.source, Pages):
+            shelf.source.keep(shelf)
+
+
+def pages_of(shelf: Shelf) -> Pages:
+    """The pages behind a shelf that `shelf_of` gave."""
+    if not isinstance(shelf.source, Pages):
+        raise TypeError("this shelf was loaded from elsewhere")
+    return shelf.source
+
+
+def _id(line: Line) -> LineId:
+    return line.id

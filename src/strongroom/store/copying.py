@@ -1,0 +1,50 @@
+"""Copying a SQLite database that others are writing to.
+
+A read transaction holds one moment of the source while SQLite's online backup copies its pages; in WAL mode that keeps
+nobody from writing. Until it ends the journal of the source cannot be truncated, so a scrub meanwhile has to wait.
+Pages that hold nothing are copied too: they are zero, since the vault deletes with `secure_delete`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from strongroom.errors import Tampered
+
+_BUSY_MS = 10_000
+_PAGES = 512  # 2 MiB between two calls of `progress`
+
+
+def copy_database(source: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+    """Copy `source` over the empty file `target`. Raises apsw.Error, or Tampered where the copy is not sound."""
+    with closing(_connect(source)) as old, closing(_connect(target)) as new:
+        old.execute("BEGIN")
+        old.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # from here on, one moment
+        with new.backup("main", old, "main") as work:
+            while not work.done:
+                work.step(_PAGES)
+                if progress is not None:
+                    progress(work.page_count - work.remaining, work.page_count)
+        old.execute("ROLLBACK")
+        if new.execute("PRAGMA integrity_check(1)").get != "ok":
+            raise Tampered("the vault's database is damaged", hint="keep the files and restore a backup")
+
+
+def _connect(path: Path) -> apsw.Connection:
+    if os.access(path.parent, os.W_OK) or path.with_name(path.name + "-wal").exists():
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    else:
+        # A backup on a disk that cannot be written: nobody can change it, and SQLite could make no journal there.
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        connection = apsw.Connection(path.absolute().as_uri() + "?immutable=1", flags=flags)
+    connection.set_busy_timeout(_BUSY_MS)
+    # Nothing that somebody wrote into the file may run.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    return connection

@@ -12,6 +12,7 @@ from strongroom.cap import Token
 from strongroom.keys import EnvironmentKeys, FileKeys, KeySource, PassphraseKeys
 from strongroom.memory import Memory
 from strongroom.model import NewLine, actor_path
+from strongroom.vault.keeping import backup, restore
 from strongroom.vault.opening import attenuate, create, open, verify  # noqa: A004 - strongroom.open, as in gzip.open
 from strongroom.vault.owner import Vault
 
@@ -26,8 +27,10 @@ __all__ = [
     "Vault",
     "actor_path",
     "attenuate",
+    "backup",
     "create",
     "errors",
     "open",
+    "restore",
     "verify",
 ]

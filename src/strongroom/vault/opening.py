@@ -32,6 +32,9 @@ FORMAT_VERSION = 1
 SHELF_BYTES = 256 * 1024 * 1024
 
 Location = str | os.PathLike[str]
+Keys = KeySource | Callable[[str], KeySource] | None
+"""Where the keys are; or a function that says so for a vault's id; or None for files in the user's data directory."""
+
 Clock = Callable[[], Millis]
 
 
@@ -50,9 +53,9 @@ def _system_clock() -> Millis:
 def create(
     location: Location,
     *,
-    keys: KeySource | None = None,
+    keys: Keys = None,
     namespaces: Iterable[str] = DEFAULT_NAMESPACES,
-    engine: str = "recency",
+    engine: str = engines.DEFAULT,
     shelf_bytes: int = SHELF_BYTES,
     witness: Witness | None = None,
     now: Clock = _system_clock,
@@ -63,12 +66,12 @@ def create(
     vault. `namespaces` are given most sensitive first.
     """
     place = os.fspath(location)
-    names = tuple(map(model.namespace, namespaces))
+    names = _registry(namespaces)
     vault_id = randomness.token_hex(8)
     made, where = backend(place)
     ranking = engines.load(engine)
     _check_absent(made, where)
-    source = keys if keys is not None else FileKeys(default_directory(vault_id))
+    source = _source(keys, vault_id)
     _check_apart(source, where)
     source.create()
     try:
@@ -107,8 +110,8 @@ def _found(
 def open(  # noqa: A001 - strongroom.open, as in gzip.open
     location: Location,
     *,
-    keys: KeySource | None = None,
-    engine: str = "recency",
+    keys: Keys = None,
+    engine: str = engines.DEFAULT,
     shelf_bytes: int = SHELF_BYTES,
     witness: Witness | None = None,
     now: Clock = _system_clock,
@@ -119,7 +122,7 @@ def open(  # noqa: A001 - strongroom.open, as in gzip.open
     store = used.open(where)
     try:
         vault_id = _read_format(store)
-        source = keys if keys is not None else FileKeys(default_directory(vault_id))
+        source = _source(keys, vault_id)
         return _open(store, vault_id, source, ranking, shelf_bytes, witness, now)
     except BaseException:
         store.close()
@@ -129,7 +132,7 @@ def open(  # noqa: A001 - strongroom.open, as in gzip.open
 def verify(
     location: Location,
     *,
-    keys: KeySource | None = None,
+    keys: Keys = None,
     witness: Witness | None = None,
     archive: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
@@ -142,7 +145,7 @@ def verify(
     store = used.open(where)
     try:
         vault_id = _read_format(store)
-        source = keys if keys is not None else FileKeys(default_directory(vault_id))
+        source = _source(keys, vault_id)
         state = State(vault_id, store, source, Shelves(engines.load("recency"), 0), os.urandom)
         audit = Audit(Clerk(state, _system_clock), _witness(witness, source, vault_id))
         return audit.look(archive=None if archive is None else Path(archive), progress=progress)
@@ -181,6 +184,29 @@ def attenuate(
         max_depth=max_depth,
         label=label,
     )
+
+
+def identify(location: Location) -> str:
+    """The id of the vault, or of the backup, in a place; it needs no keys."""
+    used, where = backend(os.fspath(location))
+    store = used.open(where)
+    try:
+        return _read_format(store)
+    finally:
+        store.close()
+
+
+def _source(keys: Keys, vault_id: str) -> KeySource:
+    if keys is None:
+        return FileKeys(default_directory(vault_id))
+    return keys(vault_id) if callable(keys) else keys
+
+
+def _registry(namespaces: Iterable[str]) -> tuple[Namespace, ...]:
+    names = tuple(map(model.namespace, namespaces))
+    if not names or len(set(names)) != len(names):
+        raise InvalidRequest("a vault has at least one namespace, and each of them once")
+    return names
 
 
 def _check_apart(source: KeySource, where: str) -> None:

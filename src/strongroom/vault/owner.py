@@ -16,8 +16,9 @@ import msgspec
 from strongroom import cap, model
 from strongroom.audit.log import Witness
 from strongroom.cap import Token
-from strongroom.errors import InvalidRequest, KeyUnavailable, UnknownNamespace
+from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, UnknownNamespace
 from strongroom.memory import Clerk, Memory
+from strongroom.memory.pages import keep_pages
 from strongroom.memory.state import CAPS, NAMESPACES, REVOKED, CapRecord, NamespaceRegistry
 from strongroom.model import Actor, DataClass, Erased, LinkId, Namespace, Op
 from strongroom.store import Lost, PutNew, Swap
@@ -49,6 +50,9 @@ class Vault:
         self.close()
 
     def close(self) -> None:
+        """Let go of the vault. What a later process can use to answer faster is written first, if it can be."""
+        with suppress(StrongroomError):
+            keep_pages(self._state)
         self._state.store.close()
 
     @property
@@ -181,6 +185,15 @@ class Vault:
         """Every actor that has keys, in no particular order."""
         for held in all_keys(self._state):
             yield held.keys.actor
+
+    def names_in_log(self) -> dict[str, str]:
+        """What the log's tags stand for: each actor's and each of its namespaces'. Those of the erased are unknown."""
+        names: dict[str, str] = {}
+        for held in all_keys(self._state):
+            names[held.keys.actor_tag()] = held.keys.actor
+            for name in self._state.namespaces:
+                names[held.keys.namespace_tag(self._state.slots.namespace(held.keys.actor, name))] = name
+        return names
 
     def erase(self, actor: str, *, rotate_root: bool = False) -> Erased:
         """Destroy everything of an actor and void its caps.

@@ -1,0 +1,74 @@
+"""The archive as a file: encrypted to a passphrase unless told otherwise, written whole or not at all.
+
+Nothing is overwritten unless told. An archive in clear is as readable as any file of yours, so it is made 0600.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from strongroom.archive.format import ARCHIVE_LIMIT, Archive, pack, unpack
+from strongroom.errors import BodyTooLarge, InvalidRequest, LineNotFound, StoreUnavailable
+from strongroom.keys.sources import write_file
+from strongroom.vault.locked import is_locked, lock, unlock
+
+_AGE_LIMIT = 2 * ARCHIVE_LIMIT  # an armored age file is a third longer than what is in it
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+def write_archive(path: Path, archive: Archive, passphrase: str | None, *, force: bool = False) -> int:
+    """Write an archive, in clear if `passphrase` is None. Returns the file's size."""
+    if not force and path.exists():  # before the second that a passphrase takes
+        raise _there(path)
+    data = pack(archive)
+    data = data if passphrase is None else lock(data, passphrase)
+    write_whole(path, data, force=force)
+    return len(data)
+
+
+def write_whole(path: Path, data: bytes, *, force: bool = False) -> None:
+    """Write a file of mode 0600, durable on return, whole or not at all."""
+    try:
+        _write(path, data, force=force)
+    except FileExistsError:
+        raise _there(path) from None
+    except OSError as error:
+        raise StoreUnavailable(f"cannot write {path}: {error.strerror}") from None
+
+
+def _write(path: Path, data: bytes, *, force: bool) -> None:
+    try:
+        write_file(path, data, new=not force)
+    except OSError as error:
+        if force or error.errno not in _NO_LINKS:
+            raise
+        # A disk without hard links: take the name first, then put the whole file in its place.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        write_file(path, data, new=False)
+
+
+def _there(path: Path) -> InvalidRequest:
+    return InvalidRequest(f"{path} is there already", hint="name another file, or say --force to replace it")
+
+
+def read_archive(path: Path, passphrase: Callable[[], str]) -> Archive:
+    """Read and check an archive as a whole. `passphrase` is asked only if the file is encrypted."""
+    data = read_bounded(path, _AGE_LIMIT)
+    return unpack(unlock(data, passphrase()) if is_locked(data) else data)
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """A file's bytes, if it is no larger than `limit`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except FileNotFoundError:
+        raise LineNotFound(f"there is no file {path}") from None
+    except OSError as error:
+        raise StoreUnavailable(f"cannot read {path}: {error.strerror}") from None
+    if len(data) > limit:
+        raise BodyTooLarge(f"{path} is larger than any archive is")
+    return data

@@ -1,0 +1,207 @@
+"""The archive as bytes: JSON Lines between a header and an end that counts and hashes them (docs/spec/archive.md).
+
+Pure. `unpack` checks the whole archive before it returns any of it: the hash, the counts, and each line by the rules
+that a put would apply. What it returns can be put.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+
+import msgspec
+
+from strongroom import model
+from strongroom.errors import BodyTooLarge, InvalidRequest, StrongroomError, Tampered
+from strongroom.model import Kind, LineId, Millis, Namespace, Provenance
+
+FORMAT = "strongroom-archive"
+VERSION = 1
+ARCHIVE_LIMIT = 512 * 1024 * 1024
+"""The largest archive, in bytes: it is held in memory as a whole, since it is checked as a whole."""
+
+
+class Header(msgspec.Struct, tag="header", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which format this is, and where and when the lines were taken from. Nothing is decided by it."""
+
+    format: str = FORMAT
+    v: int = VERSION
+    vault: str
+    actor: str
+    exported: Millis
+
+
+class ArchivedLine(
+    msgspec.Struct, tag="line", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True
+):
+    """One line with its original provenance, which an import shows and does not take over."""
+
+    id: LineId
+    time: Millis
+    kind: Kind
+    namespace: Namespace
+    session: str
+    author: str
+    text: str
+    provenance: Provenance
+
+
+class ArchivedProfile(
+    msgspec.Struct, tag="profile", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True
+):
+    """The profile of one namespace."""
+
+    namespace: Namespace
+    text: str
+
+
+class _End(msgspec.Struct, tag="end", tag_field="record", frozen=True, forbid_unknown_fields=True, kw_only=True):
+    lines: int
+    profiles: int
+    sha256: str
+
+
+_Record = Header | ArchivedLine | ArchivedProfile | _End
+"""One line of the file."""
+
+
+class Archive(msgspec.Struct, frozen=True):
+    """What is in an archive: lines by id, then namespace; profiles by namespace."""
+
+    header: Header
+    lines: tuple[ArchivedLine, ...]
+    profiles: tuple[ArchivedProfile, ...] = ()
+
+
+_START = b'{"record":"header","format":"strongroom-archive",'
+_decoder: msgspec.json.Decoder[_Record] = msgspec.json.Decoder(_Record)
+_encode = msgspec.json.Encoder().encode
+
+
+def pack(archive: Archive) -> bytes:
+    """The archive's bytes."""
+    lines = sorted(archive.lines, key=_place)
+    profiles = sorted(archive.profiles, key=lambda one: one.namespace)
+    body = _joined([archive.header, *lines, *profiles])
+    end = _End(lines=len(lines), profiles=len(profiles), sha256=hashlib.sha256(body).hexdigest())
+    if len(body) > ARCHIVE_LIMIT - 256:
+        raise BodyTooLarge(f"an archive is at most {ARCHIVE_LIMIT} bytes", hint="export one namespace at a time")
+    return body + _joined([end])
+
+
+def _joined(records: Iterable[_Record]) -> bytes:
+    return b"".join(_encode(record) + b"\n" for record in records)
+
+
+def unpack(data: bytes) -> Archive:
+    """Check an archive as a whole, and return what is in it.
+
+    InvalidRequest: it is none, or a newer one. Tampered: it was cut or edited.
+    """
+    if len(data) > ARCHIVE_LIMIT:
+        raise BodyTooLarge(f"an archive is at most {ARCHIVE_LIMIT} bytes")
+    header = _header(data)
+    body, last = _parted(data)
+    end = _record(last, 0)
+    if not isinstance(end, _End) or hashlib.sha256(body).hexdigest() != end.sha256:
+        raise _damaged()
+    records = [_record(text, number) for number, text in enumerate(body.split(b"\n")[1:-1], start=2)]
+    lines = tuple(_checked(one, at) for at, one in enumerate(records, start=2) if isinstance(one, ArchivedLine))
+    profiles = tuple(
+        _checked_profile(one, at) for at, one in enumerate(records, start=2) if isinstance(one, ArchivedProfile)
+    )
+    if (len(lines), len(profiles)) != (end.lines, end.profiles) or records != [*lines, *profiles]:
+        raise Tampered("the archive does not hold what its end says", hint="use another copy of it")
+    _check_order([_place(line) for line in lines])
+    _check_order([(profile.namespace, "") for profile in profiles])
+    return Archive(header, lines, profiles)
+
+
+def _header(data: bytes) -> Header:
+    """The first line. It is read before the rest, to tell a newer format from a damaged file."""
+    if not data.startswith(_START):
+        raise InvalidRequest("this is not a strongroom archive", hint="name a file that `strongroom export` wrote")
+    found = _record(data[: data.find(b"\n") if b"\n" in data else len(data)], 1)
+    if not isinstance(found, Header):
+        raise _damaged()
+    if found.v != VERSION:
+        raise InvalidRequest(
+            f"the archive has format {found.v}; this version of strongroom knows {VERSION}",
+            hint="install a newer strongroom",
+        )
+    _check_header(found)
+    return found
+
+
+def _check_header(header: Header) -> None:
+    """Nothing is decided by a header, but people are shown it."""
+    try:
+        model.actor(header.actor)
+        model.millis(model.moment(header.exported))
+    except (StrongroomError, OverflowError) as error:
+        raise _unfit(error, 1) from None
+    if not re.fullmatch(r"[0-9a-f]{16}", header.vault):
+        raise InvalidRequest("line 1 of the archive names no vault")
+
+
+def _parted(data: bytes) -> tuple[bytes, bytes]:
+    """What is hashed, and the last line."""
+    if not data.endswith(b"\n"):
+        raise _damaged()
+    cut = data.rfind(b"\n", 0, len(data) - 1) + 1
+    return data[:cut], data[cut:-1]
+
+
+def _record(text: bytes, number: int) -> _Record:
+    try:
+        return _decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Tampered(
+            "the archive is cut or edited" if not number else f"line {number} of the archive does not read as one",
+            hint="use another copy of it",
+        ) from None
+
+
+def _damaged() -> Tampered:
+    return Tampered("the archive is cut or edited", hint="use another copy of it")
+
+
+def _checked(line: ArchivedLine, number: int) -> ArchivedLine:
+    """The line as a put would keep it, or what a put would say."""
+    try:
+        model.line_id(line.id)
+        model.namespace(line.namespace)
+        model.millis(model.moment(line.time))
+        model.clean_field(line.session, "a session")
+        model.clean_field(line.author, "an author")
+        model.clean_text(line.text)
+        if not line.text.strip():
+            raise InvalidRequest("a line needs some text")
+    except (StrongroomError, OverflowError) as error:
+        raise _unfit(error, number) from None
+    return line
+
+
+def _checked_profile(profile: ArchivedProfile, number: int) -> ArchivedProfile:
+    try:
+        model.namespace(profile.namespace)
+        model.clean_text(profile.text, limit=model.PROFILE_LIMIT, what="a profile")
+    except StrongroomError as error:
+        raise _unfit(error, number) from None
+    return profile
+
+
+def _unfit(error: Exception, number: int) -> InvalidRequest:
+    said = error.message if isinstance(error, StrongroomError) else "a time must lie between 1970 and 9999"
+    return InvalidRequest(f"line {number} of the archive cannot be put: {said}")
+
+
+def _check_order(places: list[tuple[str, str]]) -> None:
+    if any(one >= other for one, other in pairwise(places)):
+        raise Tampered("the archive's lines are not in order, or are there twice", hint="use another copy of it")
+
+
+def _place(line: ArchivedLine) -> tuple[str, str]:
+    return line.id, line.namespace

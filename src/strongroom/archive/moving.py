@@ -1,0 +1,253 @@
+"""Taking lines out of a memory and bringing them into one, through `Memory` alone.
+
+The gate decides about every page and every batch, and the log names the lines. An import can be run again: a line that
+is there counts as there, one that was forgotten stays forgotten, and a batch is written whole or not at all, so that
+what was interrupted goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from strongroom import model
+from strongroom.archive.format import ARCHIVE_LIMIT, Archive, ArchivedLine, ArchivedProfile, Header
+from strongroom.errors import BodyTooLarge, InvalidRequest, LineConflict, LineNotFound, LineTooLarge, VersionConflict
+from strongroom.memory import Memory
+from strongroom.model import Hit, LineId, LineInfo, Millis, Namespace, NewLine
+
+Progress = Callable[[int, int], None]
+Renamed = Mapping[str, str]
+
+
+class Outcome(msgspec.Struct):
+    """What an import did. `conflicts` are lines whose id another line has; those of the vault stayed as they are."""
+
+    put: int = 0
+    there: int = 0
+    forgotten: int = 0
+    conflicts: list[tuple[Namespace, LineId]] = msgspec.field(default_factory=list)
+    profiles_put: int = 0
+    profiles_there: int = 0
+    profile_conflicts: list[Namespace] = msgspec.field(default_factory=list)
+    profiles_left: int = 0
+    """Profiles that were not looked at, since the cap does not allow it."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing was refused."""
+        return not self.conflicts and not self.profile_conflicts
+
+
+def _silent(*_: int) -> None:
+    pass
+
+
+# Out.
+
+
+def export_lines(
+    memory: Memory,
+    *,
+    vault: str,
+    actor: str,
+    now: Millis,
+    namespaces: Collection[str] | None = None,
+    page: int = model.K_LIMIT,
+    profiles: bool = True,
+    progress: Progress = _silent,
+) -> Archive:
+    """Everything that the cap may list and get, in pages of at most 20 lines; `page` is less if its `max_k` is.
+
+    `profiles` needs `snapshot`. Lines put or forgotten meanwhile may be in it or not.
+    """
+    known = list(_listed(memory, namespaces))
+    if sum(info.size for info in known) > ARCHIVE_LIMIT:
+        raise BodyTooLarge(f"an archive is at most {ARCHIVE_LIMIT} bytes", hint="export one namespace at a time")
+    lines: list[ArchivedLine] = []
+    done = 0
+    progress(0, len(known))
+    for namespace, ids in _pages(known, min(page, model.K_LIMIT)):
+        lines += [_archived(hit) for hit in _got(memory, namespace, ids)]
+        done += len(ids)
+        progress(done, len(known))
+    lines.sort(key=lambda line: (line.id, line.namespace))
+    found = _profiles(memory, namespaces) if profiles else ()
+    return Archive(Header(vault=vault, actor=actor, exported=now), tuple(lines), tuple(found))
+
+
+def _listed(memory: Memory, namespaces: Collection[str] | None) -> Iterator[LineInfo]:
+    after: str | None = None
+    while True:
+        listing = memory.list(namespaces=namespaces, limit=model.LIST_LIMIT, after=after)
+        yield from listing.lines
+        if listing.next is None:
+            return
+        after = listing.next
+
+
+def _pages(known: Iterable[LineInfo], most: int) -> Iterator[tuple[Namespace, list[LineId]]]:
+    """Ids of one namespace, as many as one get returns: an id is unique within a namespace only."""
+    shelves: dict[Namespace, list[LineInfo]] = {}
+    for info in known:
+        shelves.setdefault(info.namespace, []).append(info)
+    for namespace, infos in shelves.items():
+        ids: list[LineId] = []
+        room = model.ANSWER_LIMIT
+        for info in infos:
+            if ids and (len(ids) == most or info.size > room):
+                yield namespace, ids
+                ids, room = [], model.ANSWER_LIMIT
+            ids.append(info.id)
+            room -= info.size
+        yield namespace, ids
+
+
+def _got(memory: Memory, namespace: Namespace, ids: Sequence[LineId]) -> list[Hit]:
+    """The lines of these ids; a line that was forgotten since it was listed is left out."""
+    try:
+        return memory.get(ids=ids, namespaces=[namespace])
+    except LineNotFound:
+        if len(ids) == 1:
+            return []
+        half = len(ids) // 2
+        return _got(memory, namespace, ids[:half]) + _got(memory, namespace, ids[half:])
+
+
+def _archived(hit: Hit) -> ArchivedLine:
+    return ArchivedLine(
+        id=hit.id,
+        time=model.millis(hit.time),
+        kind=hit.kind,
+        namespace=hit.namespace,
+        session=hit.session,
+        author=hit.author,
+        text=hit.text,
+        provenance=hit.provenance,
+    )
+
+
+def _profiles(memory: Memory, namespaces: Collection[str] | None) -> list[ArchivedProfile]:
+    """Every profile, those too that do not fit into one snapshot together."""
+    found = memory.snapshot(namespaces=namespaces)
+    profiles = list(found.profiles)
+    for namespace in found.left_out:
+        profiles += memory.snapshot(namespaces=[namespace]).profiles
+    return sorted((ArchivedProfile(namespace=one.namespace, text=one.text) for one in profiles), key=_namespace)
+
+
+def _namespace(profile: ArchivedProfile) -> str:
+    return profile.namespace
+
+
+# In.
+
+
+def import_lines(
+    memory: Memory,
+    archive: Archive,
+    *,
+    renamed: Renamed | None = None,
+    profiles: bool = True,
+    progress: Progress = _silent,
+) -> Outcome:
+    """Put an archive's lines, under the ids they have; `renamed` says which namespace goes into which.
+
+    A namespace outside the cap is refused before anything is written. Where the vault has another line under an id, or
+    another profile, its own stays, and the outcome names it. `profiles` needs `profile`.
+    """
+    names = _checked_names(archive, renamed or {})
+    outcome = Outcome(profiles_left=0 if profiles else len(archive.profiles))
+    # Looked at before anything is written: the gate refuses a namespace here, too.
+    wanted = [(memory.profile(names(one.namespace)), one) for one in archive.profiles] if profiles else []
+    done = 0
+    progress(0, len(archive.lines))
+    for batch in _batches(_telling_first(archive.lines)):
+        _put(memory, [_new(line, names) for line in batch], outcome)
+        done += len(batch)
+        progress(done, len(archive.lines))
+    for held, given in wanted:
+        if held.text == given.text:
+            outcome.profiles_there += 1
+        elif held.version and held.text:
+            outcome.profile_conflicts.append(held.namespace)
+        else:
+            _set_profile(memory, held.namespace, given.text, held.version, outcome)
+    return outcome
+
+
+def _checked_names(archive: Archive, renamed: Renamed) -> Callable[[str], Namespace]:
+    names = {line.namespace for line in archive.lines} | {profile.namespace for profile in archive.profiles}
+    unknown = sorted(set(renamed) - names)
+    if unknown:
+        raise InvalidRequest(
+            f"the archive has no namespace {unknown[0]}", hint=f"it has {', '.join(sorted(names)) or 'none'}"
+        )
+    if len(names) > model.BATCH_LIMIT:
+        raise InvalidRequest(f"the archive has more than {model.BATCH_LIMIT} namespaces")
+    checked = {name: model.namespace(renamed.get(name, name)) for name in names}
+    return lambda name: checked[Namespace(name)]
+
+
+def _telling_first(lines: Sequence[ArchivedLine]) -> list[ArchivedLine]:
+    """A line of each namespace first, and of two sessions: if the cap does not cover one, nothing is written yet."""
+    chosen: dict[tuple[str, str], ArchivedLine] = {}
+    for line in lines:
+        chosen.setdefault(("namespace", line.namespace), line)
+        if len({one.session for one in chosen.values()}) < 2:
+            chosen.setdefault(("session", line.session), line)
+    first = {(line.namespace, line.id): line for line in chosen.values()}
+    return [*first.values(), *(line for line in lines if (line.namespace, line.id) not in first)]
+
+
+def _batches(lines: Iterable[ArchivedLine]) -> Iterator[list[ArchivedLine]]:
+    batch: list[ArchivedLine] = []
+    room = model.BATCH_BYTES
+    for line in lines:
+        size = len(line.text.encode())
+        if batch and (len(batch) == model.BATCH_LIMIT or size > room):
+            yield batch
+            batch, room = [], model.BATCH_BYTES
+        batch.append(line)
+        room -= size
+    if batch:
+        yield batch
+
+
+def _new(line: ArchivedLine, names: Callable[[str], Namespace]) -> NewLine:
+    return NewLine(
+        text=line.text,
+        namespace=names(line.namespace),
+        session=line.session,
+        author=line.author,
+        kind=line.kind,
+        id=line.id,
+        time=model.moment(line.time),
+    )
+
+
+def _put(memory: Memory, lines: Sequence[NewLine], outcome: Outcome) -> None:
+    """Put a batch; where it holds a conflict, its halves, until the conflict is alone."""
+    try:
+        receipts = memory.put_many(lines)
+    except LineConflict:
+        if len(lines) == 1:
+            outcome.conflicts.append((Namespace(lines[0].namespace or ""), LineId(lines[0].id or "")))
+            return
+        half = len(lines) // 2
+        _put(memory, lines[:half], outcome)
+        _put(memory, lines[half:], outcome)
+        return
+    outcome.there += sum(receipt.duplicate for receipt in receipts)
+    outcome.forgotten += sum(receipt.forgotten for receipt in receipts)
+    outcome.put += sum(not receipt.duplicate and not receipt.forgotten for receipt in receipts)
+
+
+def _set_profile(memory: Memory, namespace: Namespace, text: str, version: str, outcome: Outcome) -> None:
+    try:
+        memory.set_profile(text, namespace=namespace, version=version)
+    except (VersionConflict, LineTooLarge):  # somebody wrote one meanwhile, or there is no room beside the others
+        outcome.profile_conflicts.append(namespace)
+    else:
+        outcome.profiles_put += 1

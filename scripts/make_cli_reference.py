@@ -1,0 +1,141 @@
+"""Write docs/cli.md from the commands themselves. With `--check`, say whether the page is what it would write."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from strongroom.cli.app import VERBS, Command, app
+from strongroom.cli.errors import MEANINGS
+
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+COMMON = {"--vault", "--passphrase-file", "--json", "--cap-file", "--help"}
+
+INTRODUCTION = """\
+# Command line
+
+`strongroom <verb>`. This page is written by `scripts/make_cli_reference.py` from the commands' own help; a test
+compares it, and runs every example in the order in which they stand here.
+
+## Whose memory
+
+A cap says whose memory a command reaches; no option can name an actor. It comes from the first of: `--cap-file FILE`
+(`-` is stdin), `STRONGROOM_CAP_FILE`, `STRONGROOM_CAP`, and else the owner's own cap. That one is made by
+`strongroom init` for the actor `local/owner`, lies as `owner.cap` beside the keys, and is renewed when it is missing,
+has less than 7 days left, was voided, or does not cover a namespace that was added since. A cap that was given is never
+replaced by it: if it is refused, the command is. A cap never stands on the command line, where other processes could
+read it, and a cap file that others can read is refused.
+
+The owner's cap is worth as much as the keys beside it, and no more is protected from who can read that directory.
+
+## Options that all commands share
+
+| option | means |
+|---|---|
+| `--vault PATH` | which vault; else `STRONGROOM_VAULT`, else `<user data dir>/strongroom/vault` |
+| `--cap-file FILE` | which cap, for commands that reach memory |
+| `--passphrase-file FILE` | the passphrase of locked keys; else `STRONGROOM_PASSPHRASE_FILE`, else you are asked |
+| `--json` | answer with one JSON document; times are ISO, keys are stable |
+
+## Environment and files
+
+| name | means |
+|---|---|
+| `STRONGROOM_VAULT` | the vault |
+| `STRONGROOM_KEYS` | where each vault's keys lie, by its id; else `<user data dir>/strongroom/keys` |
+| `STRONGROOM_ROOT_KEY`, `STRONGROOM_ISSUER_KEY` | the keys themselves, for machines that get secrets this way |
+| `STRONGROOM_PASSPHRASE_FILE` | a file of mode 0600 with the passphrase of the keys |
+| `STRONGROOM_CAP_FILE`, `STRONGROOM_CAP` | the cap, in a file of mode 0600 or itself |
+| `STRONGROOM_CONFIG` | the configuration file; else `<user config dir>/strongroom/config.toml` |
+| `STRONGROOM_DEBUG=1` | show where a defect was raised; what it shows may hold memory |
+| `NO_COLOR` | no colours; without a terminal there are none anyway |
+
+The configuration file is optional: `engine` names the recall engine, `[routing]` holds the rules of `strongroom put`
+without `--namespace` (`strongroom route --write-default` writes one to start from).
+
+## Answers and errors
+
+Answers go to stdout, everything else to stderr. What was remembered is shown as data: characters that are invisible or
+that steer a terminal are written out as `<U+202E>` (in JSON they are escaped), and further lines are indented.
+
+An error is told as `strongroom: error: ...` and often `strongroom: hint: ...`; with `--json` as one object
+`{"error", "reason", "message", "hint"}` on stderr. Reasons are those of [errors.md](errors.md), and `usage`,
+`interrupted` and `bug`.
+
+## Exit codes
+"""
+
+
+def page() -> str:
+    """The page as it should be."""
+    parts = [INTRODUCTION, "\n".join(exit_codes())]
+    parts += ["\n".join(section(path, command)) for path, command in leaves()]
+    return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def exit_codes() -> Iterator[str]:
+    """The table of exit codes."""
+    yield "| exit code | means |"
+    yield "|---|---|"
+    yield from (f"| {code} | {meaning} |" for code, meaning in MEANINGS.items())
+
+
+def leaves() -> Iterator[tuple[str, Command]]:
+    """Every command with its path, in the order of the help."""
+    context = click.Context(app, info_name="strongroom")
+    for verb in VERBS:
+        found = app.get_command(context, verb)
+        if isinstance(found, click.Group):
+            for name, command in found.commands.items():
+                assert isinstance(command, Command), f"{verb} {name} has no examples"
+                yield f"{verb} {name}", command
+        elif found is not None:
+            assert isinstance(found, Command), f"{verb} has no examples"
+            yield verb, found
+
+
+def section(path: str, command: Command) -> Iterator[str]:
+    """One command: what it does, its options, its examples."""
+    context = click.Context(command, info_name=f"strongroom {path}")
+    yield f"## strongroom {path}\n"
+    yield f"`{' '.join([context.command_path, *command.collect_usage_pieces(context)])}`\n"
+    for paragraph in (command.help or "").split("\n\n"):
+        yield " ".join(paragraph.split()) + "\n"
+    options = list(own_options(command, context))
+    if options:
+        yield "| option | means |"
+        yield "|---|---|"
+        yield from options
+        yield ""
+    yield "```console"
+    yield from (f"$ {line}" for line in command.examples)
+    yield "```"
+
+
+def own_options(command: Command, context: click.Context) -> Iterator[str]:
+    """The options that not every command has."""
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if isinstance(parameter, click.Option) and record is not None and not COMMON & set(parameter.opts):
+            flags, meaning = (part.replace("|", "\\|") for part in record)
+            yield f"| `{flags}` | {' '.join(meaning.split())} |"
+
+
+def main() -> int:
+    written = page()
+    if "--check" in sys.argv[1:]:
+        same = PAGE.exists() and PAGE.read_text() == written
+        print(
+            "docs/cli.md is up to date" if same else "docs/cli.md is not up to date: run scripts/make_cli_reference.py"
+        )
+        return 0 if same else 1
+    PAGE.write_text(written)
+    print(f"wrote {len(written.splitlines())} lines")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,6 @@
+"""`python -m strongroom.cli`."""
+
+from strongroom.cli import main
+
+if __name__ == "__main__":
+    main()

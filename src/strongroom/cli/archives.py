@@ -1,0 +1,195 @@
+"""export and import: lines in a file that is encrypted to a passphrase, out of one memory and into another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from strongroom import archive, model
+from strongroom.archive import Archive, Outcome
+from strongroom.cap import Cap
+from strongroom.cli import leaving, output, ownercap
+from strongroom.cli.app import command
+from strongroom.cli.context import Run, cap_options, pass_run
+from strongroom.cli.errors import BY_FAMILY, Failure
+from strongroom.memory import Memory
+from strongroom.model import K_LIMIT
+from strongroom.vault.opening import _system_clock
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """What export wrote."""
+
+    file: str
+    actor: str
+    lines: int
+    namespaces: dict[str, int]
+    profiles: int | None
+    bytes: int
+    encrypted: bool
+
+
+@command(
+    "export",
+    examples=[
+        "strongroom export lines.age",
+        "strongroom export travel.age --namespace travel --json",
+        "strongroom export lines.jsonl --i-understand-this-is-plaintext",
+    ],
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-n", "--namespace", "namespaces", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
+@click.option("--i-understand-this-is-plaintext", "in_clear", is_flag=True, help="Write it unencrypted.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@leaving.passphrase_option
+@cap_options
+@pass_run
+def export_lines(
+    run: Run, file: Path, namespaces: tuple[str, ...], in_clear: bool, force: bool, export_passphrase_file: str | None
+) -> None:
+    """Write the lines and profiles that the cap covers into FILE, encrypted to a passphrase.
+
+    The cap needs list and get; profiles need snapshot. The file is an age file: `age -d FILE` opens it without
+    Strongroom. It has what you can read now, and nothing that was forgotten. Every line in it is named in the log.
+    """
+    leaving.check_place(file, force=force)
+    passphrase = None if in_clear else leaving.passphrase(run, export_passphrase_file, new=True)
+    memory, said = _memory(run)
+    with leaving.bar(run, "reading") as told:
+        found = archive.export_lines(
+            memory,
+            vault=run.vault().id,
+            actor=said.actor or "",
+            now=_system_clock(),
+            namespaces=namespaces or None,
+            page=min(said.max_k or K_LIMIT, K_LIMIT),
+            profiles="snapshot" in said.ops,
+            progress=told,
+        )
+    size = archive.write_archive(file, found, passphrase, force=force)
+    done = Exported(
+        file=str(file),
+        actor=found.header.actor,
+        lines=len(found.lines),
+        namespaces=dict(sorted(Counter(line.namespace for line in found.lines).items())),
+        profiles=len(found.profiles) if "snapshot" in said.ops else None,
+        bytes=size,
+        encrypted=passphrase is not None,
+    )
+    run.answer(done, _exported(done))
+
+
+def _exported(done: Exported) -> Iterator[str]:
+    yield f"{output.counted(done.lines, 'line')} of {done.actor} in {done.file} ({done.bytes} bytes)"
+    yield from output.table((f"  {name}", str(count)) for name, count in done.namespaces.items())
+    yield "profiles: the cap does not allow snapshot" if done.profiles is None else f"profiles: {done.profiles}"
+    if done.encrypted:
+        yield "Keep the passphrase: without it nobody opens the file."
+    else:
+        yield "The file is in clear: whoever reads it has every line. Its mode is 0600."
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What import did. `left` are profiles that the cap does not let it write."""
+
+    vault: str
+    actor: str
+    exported: datetime
+    checked_only: bool
+    put: int
+    there: int
+    forgotten: int
+    conflicts: list[tuple[str, str]]
+    profiles_put: int
+    profiles_there: int
+    profile_conflicts: list[str]
+    profiles_left: int
+
+
+@command(
+    "import",
+    examples=[
+        "strongroom import lines.age --check",
+        "strongroom import lines.age",
+        "strongroom import travel.age --namespace-map travel=work --json",
+    ],
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--namespace-map", "pairs", multiple=True, metavar="FROM=TO", help="Put lines of FROM into TO.")
+@click.option("--check", is_flag=True, help="Only check the file, and write nothing.")
+@leaving.passphrase_option
+@cap_options
+@pass_run
+def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, export_passphrase_file: str | None) -> None:
+    """Read lines and profiles from an archive into the memory of the cap.
+
+    The whole file is checked first. Lines keep their ids, so it can be run again, also after it was interrupted: what
+    is there is left alone, and what was forgotten stays forgotten. Where the vault has another line under an id, or
+    another profile, its own stays, the others go on, and the exit code is 5. The cap needs put; profiles need profile.
+    """
+    renamed = dict(map(_pair, pairs))
+    found = archive.read_archive(file, lambda: leaving.passphrase(run, export_passphrase_file))
+    outcome = Outcome()
+    if not check:
+        memory, said = _memory(run)
+        with leaving.bar(run, "putting") as told:
+            outcome = archive.import_lines(
+                memory, found, renamed=renamed, profiles="profile" in said.ops, progress=told
+            )
+    run.answer(_imported(found, outcome, check), _imported_lines(found, outcome, check))
+    if not outcome.whole:
+        raise Failure(BY_FAMILY["conflict"])
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, separator, new = text.partition("=")
+    if not (separator and old and new):
+        raise click.UsageError(f"{text!r} is not FROM=TO, such as journeys=travel")
+    return old, new
+
+
+def _memory(run: Run) -> tuple[Memory, Cap]:
+    """The memory of the cap, for lines that come from a file, and what the cap says of itself."""
+    if run.given is None:
+        run.ask(lambda memory: memory.list(limit=1))  # the owner's own cap is made anew here if it was voided
+    token = run.token()
+    return run.vault().memory(token, source="import"), ownercap.read_unverified(token)
+
+
+def _imported(found: Archive, outcome: Outcome, check: bool) -> Imported:
+    return Imported(
+        vault=found.header.vault,
+        actor=found.header.actor,
+        exported=model.moment(found.header.exported),
+        checked_only=check,
+        **msgspec.structs.asdict(outcome),
+    )
+
+
+def _imported_lines(found: Archive, outcome: Outcome, check: bool) -> Iterator[str]:
+    when = output.local(model.moment(found.header.exported))
+    yield f"an archive of {found.header.actor} in vault {found.header.vault}, made {when}"
+    if check:
+        lines, profiles = output.counted(len(found.lines), "line"), output.counted(len(found.profiles), "profile")
+        yield f"it is whole: {lines}, {profiles}"
+        return
+    rows = [
+        ("put", str(outcome.put)),
+        ("already there", str(outcome.there)),
+        ("forgotten before, and left so", str(outcome.forgotten)),
+        ("refused: another line has the id", str(len(outcome.conflicts))),
+        ("profiles written", str(outcome.profiles_put)),
+        ("profiles already there", str(outcome.profiles_there)),
+        ("refused: another profile is there", str(len(outcome.profile_conflicts))),
+        ("profiles left: the cap does not allow profile", str(outcome.profiles_left)),
+    ]
+    yield from output.table(row for row in rows if row[1] != "0" or row[0] == "put")
+    for namespace, line in outcome.conflicts:
+        yield f"  {namespace} {line}"
+    for name in outcome.profile_conflicts:
+        yield f"  the profile of {name}"

@@ -1,0 +1,241 @@
+"""cap: mint, attenuate, show, revoke and list.
+
+A token goes out on stdout or into a file of mode 0600, and comes in by file, environment or stdin: never as an
+argument. `attenuate` and `show` need no vault where a cap is given, and believe nothing that the cap says of itself.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+import msgspec
+
+import strongroom
+from strongroom.cap import Token
+from strongroom.cli import output, ownercap
+from strongroom.cli.app import Group
+from strongroom.cli.capview import Shown, end_in_words, registered, registered_row, said_by, shown_lines
+from strongroom.cli.context import Run, cap_options, common_options, pass_run
+from strongroom.cli.types import DURATION, NAMES
+from strongroom.errors import InvalidRequest
+from strongroom.keys.sources import write_file
+from strongroom.model import DataClass
+
+cap = Group("cap", help="Mint, narrow, show, revoke and list caps: who may do what, where, and until when.")
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """A new cap: the token itself, or the file that it was written to."""
+
+    cap: Shown
+    token: str | None
+    out: str | None
+
+
+@cap.command(
+    "mint",
+    examples=[
+        "strongroom cap mint --for local/alice --ops put,get --namespaces work,travel --ttl 2h --out alice.cap",
+        "strongroom cap mint --ops get,list --namespaces travel --ttl 30d --label agent --out agent.cap --json",
+    ],
+)
+@click.option("--for", "actor", metavar="ACTOR", help=f"Whose memory it opens; {ownercap.ACTOR} unless told.")
+@click.option("--scope", metavar="PREFIX/", help="A prefix of actors instead: opens nothing until narrowed to one.")
+@click.option("--ops", type=NAMES, required=True, help="What it allows, such as put,get.")
+@click.option("--namespaces", type=NAMES, required=True, help="Where, such as work,travel.")
+@click.option("--ttl", type=DURATION, required=True, help="For how long, such as 2h or 30d.")
+@click.option(
+    "--class",
+    "data_class",
+    type=click.Choice([name.value for name in DataClass]),
+    default="memory",
+    show_default=True,
+    help="Which data it is for.",
+)
+@click.option("--session", metavar="NAME", help="Only within this conversation.")
+@click.option("--max-k", type=click.IntRange(1), help="How many lines a get may return at most.")
+@click.option("--max-depth", type=click.IntRange(0), help="How many times it may be narrowed further.")
+@click.option("--label", metavar="TEXT", help="A name to know it by.")
+@click.option("--no-delegate", is_flag=True, help="It cannot be narrowed further.")
+@click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600; stdout unless told.")
+@common_options
+@pass_run
+def mint(
+    run: Run,
+    actor: str | None,
+    scope: str | None,
+    ops: tuple[str, ...],
+    namespaces: tuple[str, ...],
+    ttl: int,
+    data_class: str,
+    session: str | None,
+    max_k: int | None,
+    max_depth: int | None,
+    label: str | None,
+    no_delegate: bool,
+    out: str | None,
+) -> None:
+    """Sign a cap. It is on record before you see it."""
+    _check_free(out)
+    token = run.vault().mint(
+        actor=actor if actor or scope else ownercap.ACTOR,
+        actor_scope=scope,
+        ops=ops,
+        namespaces=namespaces,
+        ttl=ttl,
+        data_class=data_class,
+        session=session,
+        max_k=max_k,
+        max_depth=max_depth,
+        label=label,
+        delegable=not no_delegate,
+    )
+    _issue(run, token, out)
+
+
+@cap.command(
+    "attenuate",
+    examples=[
+        "strongroom cap attenuate --cap-file alice.cap --ops get --namespaces travel --ttl 5m --out helper.cap",
+    ],
+)
+@click.option("--for", "actor", metavar="ACTOR", help="The one actor, for a cap with a scope.")
+@click.option("--scope", metavar="PREFIX/", help="A narrower prefix of actors.")
+@click.option("--ops", type=NAMES, help="Allow only these.")
+@click.option("--namespaces", type=NAMES, help="Only here.")
+@click.option("--ttl", type=DURATION, help="Only for so long, such as 5m.")
+@click.option("--session", metavar="NAME", help="Only within this conversation.")
+@click.option("--max-k", type=click.IntRange(1), help="How many lines a get may return at most.")
+@click.option("--max-depth", type=click.IntRange(0), help="How many times it may be narrowed further.")
+@click.option("--label", metavar="TEXT", help="A name to know it by.")
+@click.option("--no-delegate", is_flag=True, help="It cannot be narrowed further.")
+@click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600; stdout unless told.")
+@cap_options
+@pass_run
+def attenuate(
+    run: Run,
+    actor: str | None,
+    scope: str | None,
+    ops: tuple[str, ...] | None,
+    namespaces: tuple[str, ...] | None,
+    ttl: int | None,
+    session: str | None,
+    max_k: int | None,
+    max_depth: int | None,
+    label: str | None,
+    no_delegate: bool,
+    out: str | None,
+) -> None:
+    """Narrow the cap that is given, or your own. Nothing can be widened. A given cap needs no vault for it."""
+    _check_free(out)
+    token = strongroom.attenuate(
+        run.token(),
+        ttl=ttl,
+        actor=actor,
+        actor_scope=scope,
+        ops=ops,
+        namespaces=namespaces,
+        session=session,
+        max_k=max_k,
+        max_depth=max_depth,
+        label=label,
+        delegable=not no_delegate,
+    )
+    _issue(run, token, out)
+
+
+@cap.command(
+    "show",
+    examples=[
+        "strongroom cap show --cap-file helper.cap",
+        "strongroom cap show --cap-file - --json < helper.cap",
+    ],
+)
+@cap_options
+@pass_run
+def show(run: Run) -> None:
+    """Show what the cap says of itself: the one that is given, or your own.
+
+    Nothing is verified: whether the vault accepts it shows when it is used.
+    """
+    shown = said_by(run.token())
+    run.answer(shown, shown_lines(shown))
+
+
+@cap.command(
+    "revoke",
+    examples=[
+        "strongroom cap revoke --cap-file helper.cap",
+        "strongroom cap revoke --for local/alice",
+    ],
+)
+@click.argument("link", required=False)
+@click.option("--for", "actor", metavar="ACTOR", help="Revoke every cap of this actor issued so far.")
+@cap_options
+@pass_run
+def revoke(run: Run, link: str | None, actor: str | None) -> None:
+    """Revoke the cap of LINK, or the one that is given, and all that was narrowed from it.
+
+    `cap list` and `cap show` name links. It holds from the next call of every process on.
+    """
+    given = run.cap_file
+    if sum(one is not None for one in (link, actor, given)) != 1:
+        raise click.UsageError("name a link, a --cap-file, or an actor with --for")
+    if actor is not None:
+        run.vault().revoke_actor(actor)
+        run.answer({"actor": actor, "link": None}, f"every cap of {actor} issued so far is revoked")
+        return
+    revoked = run.vault().revoke(run.token() if link is None else _whole_link(run, link))
+    run.answer({"actor": None, "link": revoked}, f"revoked {revoked}")
+
+
+def _whole_link(run: Run, link: str) -> str:
+    """The link that starts so, among the minted ones: `cap list` shows the first 16 digits."""
+    if not 8 <= len(link) < 64:
+        return link
+    found = [record.link for record in run.vault().caps() if record.link.startswith(link)]
+    if len(found) != 1:
+        raise InvalidRequest(f"{len(found) or 'no'} minted links start with {link}", hint="see `strongroom cap list`")
+    return found[0]
+
+
+@cap.command(
+    "list",
+    examples=[
+        "strongroom cap list",
+        "strongroom cap list --all --json",
+    ],
+)
+@click.option("--for", "actor", metavar="ACTOR", help="Only caps of this actor.")
+@click.option("--all", "everything", is_flag=True, help="Those that ended or were revoked, too.")
+@common_options
+@pass_run
+def list_caps(run: Run, actor: str | None, everything: bool) -> None:
+    """List the caps that were minted, oldest first. Tokens are not kept, so none is shown."""
+    now = time.time()
+    found = [registered(one, now) for one in run.vault().caps() if actor in (None, one.actor)]
+    found = [one for one in found if everything or not (one.expired or one.revoked)]
+    run.answer({"caps": found}, output.table(registered_row(one, now) for one in found))
+    if not found:
+        run.note("there are no such caps")
+
+
+def _check_free(out: str | None) -> None:
+    """Before anything is signed: a cap whose file cannot be written would be lost, and valid."""
+    if out not in (None, "-") and Path(out or "").exists():
+        raise InvalidRequest(f"{out} is there already", hint="name another file; none is overwritten")
+
+
+def _issue(run: Run, token: Token, out: str | None) -> None:
+    shown = said_by(token)
+    if out in (None, "-"):
+        run.answer(Issued(shown, str(token), None), str(token))
+        run.note(f"a cap for {shown.actor or shown.actor_scope}, ends {end_in_words(shown.expires, time.time())}")
+        return
+    try:
+        write_file(Path(out or ""), token.encode() + b"\n", new=True)
+    except OSError as error:
+        raise InvalidRequest(f"cannot write {out}: {error.strerror}") from None
+    run.answer(Issued(shown, None, out), [f"written to {out}", *shown_lines(shown)])

@@ -1,0 +1,124 @@
+"""Caps as commands show them: what a token says of itself, and what the vault has on record. Never a secret."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from strongroom.cap import Cap, parse
+from strongroom.cli import output, ownercap
+from strongroom.memory.state import CapRecord
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What a cap says of itself, without anything that would let one use it."""
+
+    actor: str | None
+    actor_scope: str | None
+    data_class: str
+    ops: list[str]
+    namespaces: list[str]
+    vault: str
+    issued: datetime
+    starts: datetime
+    expires: datetime
+    expired: bool
+    session: str | None
+    max_k: int | None
+    delegable: bool
+    links_left: int
+    label: str
+    links: tuple[str, ...]
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """A cap that was minted here. Caps narrowed from it are not on record."""
+
+    link: str
+    actor: str
+    data_class: str
+    ops: tuple[str, ...]
+    namespaces: tuple[str, ...]
+    issued: datetime
+    expires: datetime
+    expired: bool
+    revoked: bool
+    label: str
+
+
+def registered(record: CapRecord, now: float) -> Registered:
+    """A record as `--json` tells it."""
+    return Registered(
+        record.link,
+        record.actor,
+        record.data_class,
+        record.ops,
+        record.namespaces,
+        output.moment(record.issued),
+        output.moment(record.expires),
+        record.expires <= now,
+        record.revoked,
+        record.label,
+    )
+
+
+def registered_row(one: Registered, now: float) -> tuple[str, ...]:
+    """A record as a row for people."""
+    state = "revoked" if one.revoked else end_in_words(one.expires, now)
+    names = ",".join(one.namespaces)
+    return (one.link[:16], one.actor, one.label or "-", state, f"{','.join(one.ops)} in {names or 'nothing'}")
+
+
+def said_by(token: str) -> Shown:
+    """Decode a cap, offline. Nothing is verified."""
+    chain = parse(token)
+    said = ownercap.read_unverified(token)
+    return Shown(
+        actor=said.actor,
+        actor_scope=said.actor_scope,
+        data_class=said.data_class,
+        ops=sorted(said.ops),
+        namespaces=sorted(said.namespaces),
+        vault=chain.first.aud,
+        issued=output.moment(said.issued),
+        starts=output.moment(said.nbf),
+        expires=output.moment(said.exp),
+        expired=said.exp <= time.time(),
+        session=said.session,
+        max_k=said.max_k,
+        delegable=_is_delegable(said, has_seed=chain.seed is not None),
+        links_left=max(said.depth_left, 0),
+        label=said.label,
+        links=said.links,
+    )
+
+
+def _is_delegable(said: Cap, *, has_seed: bool) -> bool:
+    return has_seed and said.depth_left > 0
+
+
+def shown_lines(shown: Shown) -> Iterator[str]:
+    """A cap for people."""
+    whose = shown.actor or f"{shown.actor_scope} (a scope: opens nothing until narrowed to one actor)"
+    rows = [
+        ("actor", whose),
+        ("ops", ", ".join(shown.ops) or "none"),
+        ("namespaces", ", ".join(shown.namespaces) or "none"),
+        ("ends", f"{end_in_words(shown.expires, time.time())}  {output.local(shown.expires)}"),
+        ("session", shown.session or ""),
+        ("max k", str(shown.max_k or "")),
+        ("class", "" if shown.data_class == "memory" else shown.data_class),
+        ("label", shown.label),
+        ("vault", shown.vault),
+        ("narrowing", f"{output.counted(shown.links_left, 'more link')}" if shown.delegable else "not possible"),
+        *(("link", link) for link in shown.links),
+    ]
+    yield from output.table(row for row in rows if row[1])
+
+
+def end_in_words(expires: datetime, now: float) -> str:
+    """When a cap ends, from now."""
+    return output.in_words(expires.timestamp() - now)

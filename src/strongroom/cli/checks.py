@@ -1,0 +1,259 @@
+"""The checks of doctor, each on its own: it returns what is well, or raises what is not."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+import re
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+import strongroom
+from strongroom import engines, settings
+from strongroom.audit.log import Witness
+from strongroom.cap import parse
+from strongroom.cli import output, ownercap
+from strongroom.cli.context import Run
+from strongroom.errors import Tampered, VaultMissing
+from strongroom.keys import default_directory
+from strongroom.settings import Settings
+from strongroom.store import CLOCK_LEEWAY, backend
+from strongroom.vault.opening import identify
+from strongroom.vault.owner import Vault
+
+_SQLITE = (3, 51, 3)
+_SPACE_FAIL, _SPACE_WARN = 64 << 20, 1 << 30
+_WITNESS_DAYS = 30
+
+
+class Found(Exception):
+    """How a check ends that is not ok."""
+
+    def __init__(self, state: str, message: str, hint: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.state, self.message, self.hint, self.reason = state, message, hint, reason
+
+
+@dataclass
+class Patient:
+    """What the checks have found out so far."""
+
+    run: Run
+    settings: Settings | None = None
+    place: str = ""
+    there: bool = False
+    vault_id: str | None = None
+    vault: Vault | None = None
+
+    def opened(self) -> Vault:
+        if self.vault is None:
+            raise Found("skip", "the vault is not open")
+        return self.vault
+
+    def keys(self) -> Path:
+        if self.vault_id is None:
+            raise Found("skip", "which keys it has is not known without the vault")
+        return default_directory(self.vault_id)
+
+
+# The checks, in the order in which they are made.
+
+
+def _python(_: Patient) -> str:
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        raise Found("warn", f"Python {platform.python_version()} is not tested", "use 3.11 to 3.13")
+    return f"Python {platform.python_version()}"
+
+
+def _sqlite(_: Patient) -> str:
+    version = apsw.sqlite_lib_version()
+    if tuple(map(int, version.split(".")[:3])) < _SQLITE:
+        raise Found("fail", f"SQLite {version} can lose writes of several processes", "install a newer apsw")
+    return f"SQLite {version}"
+
+
+def _config(patient: Patient) -> str:
+    patient.place = patient.run.place or os.environ.get("STRONGROOM_VAULT") or str(settings.default_vault())
+    patient.settings = patient.run.settings
+    patient.place = patient.settings.vault
+    path = patient.settings.config
+    return f"{path}" if path.exists() else f"none at {path}; that is fine"
+
+
+def _routing(patient: Patient) -> str:
+    if patient.settings is None:
+        raise Found("skip", "the configuration does not read")
+    patient.settings.rules()
+    return "the default rules" if patient.settings.routing is None else "your rules are sound"
+
+
+def _engine(patient: Patient) -> str:
+    name = patient.settings.engine if patient.settings is not None else None
+    default = inspect.signature(strongroom.open).parameters["engine"].default
+    engines.load(name or default)
+    return f"{name} loads" if name else "the default one loads"
+
+
+def _there(patient: Patient) -> str:
+    used, where = backend(patient.place)
+    try:
+        used.open(where).close()
+    except VaultMissing as error:
+        raise Found("fail", error.message, "`strongroom init` makes one; --vault names another", error.reason) from None
+    patient.there = True
+    if Path(where).is_dir() and Path(where).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise Found("warn", f"{where} can be entered by others; they see sizes and times", f"chmod 700 {where}")
+    return patient.place
+
+
+def _format(patient: Patient) -> str:
+    if not patient.there:
+        raise Found("skip", "there is no vault that reads")
+    patient.vault_id = identify(patient.place)
+    return f"vault {patient.vault_id}, a format that this version knows"
+
+
+def _key_files(patient: Patient) -> str:
+    directory = patient.keys()
+    if settings.in_environment():
+        raise Found("warn", "the keys are in the environment, where other processes of yours can read them")
+    place = Path(patient.place).resolve()
+    if place in [directory.resolve(), *directory.resolve().parents]:
+        raise Found("fail", f"the keys lie inside the vault, in {directory}", "move them elsewhere (STRONGROOM_KEYS)")
+    for name in ("root.keyring", "issuer.key"):
+        _key_file(directory / name)
+    locked = ", behind a passphrase" if settings.is_locked(directory) else ""
+    return f"in {directory}{locked}"
+
+
+def _key_file(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise Found("fail", f"{path} is not there", "put back its backup; a new key cannot open the vault") from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise Found("fail", f"{path} can be read by others", f"chmod 600 {path}")
+
+
+def _opens(patient: Patient) -> str:
+    if patient.vault_id is None:
+        raise Found("skip", "there is no vault to open")
+    found = patient.settings or Settings(patient.place, settings.config_path(), None, None)
+    patient.vault = patient.run.keep(settings.open_vault(found, patient.run.passphrase))
+    return "the keys open the vault, and the log's head is authentic"
+
+
+def _writable(patient: Patient) -> str:
+    if not patient.opened().scrub():
+        raise Found("warn", "another process is reading or writing just now", "look again when it has finished")
+    return "the store can be written, and no old bytes wait in its journal"
+
+
+def _log(patient: Patient) -> str:
+    vault = patient.opened()
+    path = patient.keys() / "checkpoint"
+    seen = Witness(path).read()
+    if seen is None:
+        raise Found("warn", f"nothing was kept as seen in {path}", "run `strongroom audit verify`, then keep a copy")
+    written = re.match(r"strongroom/[0-9a-f]{16}\n([0-9]{1,18})\n", seen)
+    if written is None:
+        raise Found("fail", f"{path} is no checkpoint", "put back its backup", Tampered.reason)
+    size, last = vault.audit.size(), int(written[1])
+    if size < last:
+        raise Found(
+            "fail",
+            f"the log has {size} entries, but {last} were seen before",
+            "if you restored a backup: `strongroom audit accept-restore`; if not: `strongroom audit verify`",
+            Tampered.reason,
+        )
+    days = (time.time() - path.stat().st_mtime) / 86_400
+    if days > _WITNESS_DAYS:
+        raise Found("warn", f"last verified {round(days)} days ago", "run `strongroom audit verify` on a schedule")
+    return f"{size} entries, of which {last} were seen {output.in_words(-max(days, 0) * 86_400)}"
+
+
+def _clock(patient: Patient) -> str:
+    vault = patient.opened()
+    latest = next((entry for _, entry in vault.audit.entries(vault.audit.size() - 1) if entry is not None), None)
+    ahead = 0 if latest is None else latest.time - time.time() * 1000
+    if ahead > CLOCK_LEEWAY:
+        raise Found(
+            "fail",
+            f"this machine's clock is {round(ahead / 1000)} seconds behind the log: nothing is answered",
+            "set the clock",
+            "clock_behind",
+        )
+    return "not behind the log"
+
+
+def _space(patient: Patient) -> str:
+    place = Path(patient.place)
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < _SPACE_WARN:
+        state = "fail" if free < _SPACE_FAIL else "warn"
+        raise Found(state, f"{free >> 20} MiB free: a full disk stops every answer", "make room")
+    return f"{free >> 30} GiB free"
+
+
+def _cap(patient: Patient) -> str:
+    run = patient.run
+    token = run.given
+    if token is None:
+        path = patient.keys() / ownercap.NAME
+        if not path.exists():
+            raise Found("warn", f"you have no cap of your own in {path}", "the next command that needs it makes one")
+        token = ownercap._read(path)
+    said = ownercap.read_unverified(token or "")
+    left = said.exp - time.time()
+    if left <= 0:
+        own = run.given is None
+        raise Found(
+            "warn" if own else "fail",
+            f"the cap ended {output.in_words(left)}",
+            "the next command renews it" if own else "ask its owner for another",
+            "cap_expired",
+        )
+    _accepted(patient, token or "")
+    names = ", ".join(sorted(said.namespaces)) or "nothing"
+    return f"{said.actor or said.actor_scope}: {', '.join(sorted(said.ops))} in {names}; ends {output.in_words(left)}"
+
+
+def _accepted(patient: Patient, token: str) -> None:
+    """What would be refused and can be told without asking the gate, which would be on record."""
+    if patient.vault is None:
+        return
+    chain = parse(token)
+    if chain.first.aud != patient.vault.id:
+        raise Found("fail", "the cap is for another vault", "name the right one with --cap-file", "cap_audience")
+    voided = {record.link for record in patient.vault.caps() if record.revoked}
+    if any(link.id in voided for link in chain.links):
+        raise Found("fail", "the cap was revoked", "ask its owner for another", "cap_revoked")
+
+
+CHECKS: tuple[tuple[str, Callable[[Patient], str]], ...] = (
+    ("Python", _python),
+    ("SQLite", _sqlite),
+    ("configuration", _config),
+    ("routing rules", _routing),
+    ("engine", _engine),
+    ("vault", _there),
+    ("format", _format),
+    ("key files", _key_files),
+    ("opening", _opens),
+    ("store", _writable),
+    ("log", _log),
+    ("clock", _clock),
+    ("disk space", _space),
+    ("cap", _cap),
+)
+"""Each check: its name, and how it looks. It returns what is well, or raises what is not."""

@@ -1,0 +1,256 @@
+"""What a command holds while it runs: the settings, the open vault, the cap, and where its answer goes.
+
+Commands take a `Run` (`@pass_run`) and the options that all of them share (`@common_options`, and `@cap_options` for
+those that need a cap). The vault opens at the first use and closes with the command. Stdin can be read for one thing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from strongroom import settings
+from strongroom.cap import Token
+from strongroom.cli import output, ownercap
+from strongroom.errors import CapMissing, Denied, InvalidRequest, KeyUnavailable
+from strongroom.keys import default_directory
+from strongroom.memory import Memory
+from strongroom.settings import Settings
+from strongroom.vault.owner import Vault
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+_SECRET_LIMIT = 64 * 1024
+
+
+class Declined(click.ClickException):
+    """The user was asked, and said no."""
+
+
+class Run:
+    """One run of the command line."""
+
+    def __init__(self) -> None:
+        self.json = False
+        self.place: str | None = None
+        self.cap_file: str | None = None
+        self.passphrase_file: str | None = None
+        self._vault: Vault | None = None
+        self._owners: Token | None = None
+        self._stdin_for = ""
+
+    # Where things are.
+
+    @cached_property
+    def settings(self) -> Settings:
+        return settings.find(self.place)
+
+    def vault(self) -> Vault:
+        """The open vault, for the owner's work; closed when the command ends."""
+        if self._vault is None:
+            self._vault = settings.open_vault(self.settings, self.passphrase)
+            self.keep(self._vault)
+        return self._vault
+
+    def keep(self, vault: Vault) -> Vault:
+        """Use this vault from now on, and close it with the command."""
+        self._vault = vault
+        click.get_current_context().find_root().call_on_close(vault.close)
+        return vault
+
+    def key_directory(self) -> Path:
+        """Where the vault's keys, its witness and the owner's cap lie."""
+        return default_directory(self.vault().id)
+
+    # Whose memory.
+
+    @cached_property
+    def given(self) -> Token | None:
+        """The cap that was given by file, environment or stdin; None if the owner's own is meant."""
+        place = os.environ.get("STRONGROOM_CAP_FILE") if self.cap_file is None else self.cap_file
+        if place is not None:  # also an empty one: who names a cap never gets the owner's instead
+            return _token(self.secret(place, "cap"))
+        token = os.environ.get("STRONGROOM_CAP")
+        return None if token is None else _token(token)
+
+    def token(self) -> Token:
+        """The cap of this run: the one that was given, else the owner's own, renewed if need be."""
+        if self.given is not None:
+            return self.given
+        if self._owners is None:
+            self._owners = ownercap.take(self.vault(), self.key_directory(), self.note)
+        return self._owners
+
+    def memory(self) -> Memory:
+        """The memory that the cap opens."""
+        # The cap comes first: a bad one must not depend on the vault.
+        token = self.token()
+        return self.vault().memory(token, source="cli")
+
+    def ask(self, call: Callable[[Memory], T]) -> T:
+        """Ask the memory; if the owner's own cap was voided, once more with a new one. A given cap stands or falls."""
+        memory = self.memory()
+        try:
+            return call(memory)
+        except Denied as denial:
+            if self.given is not None or denial.reason not in ownercap.VOIDED:
+                raise
+            self._owners = ownercap.renew(self.vault(), self.key_directory(), "it was voided", self.note)
+        return call(self.memory())
+
+    def passphrase(self) -> str:
+        """The passphrase of the keys: from a file, else asked for on a terminal."""
+        return self._passphrase
+
+    @cached_property
+    def _passphrase(self) -> str:
+        place = self.passphrase_file or os.environ.get("STRONGROOM_PASSPHRASE_FILE")
+        if place:
+            return self.secret(place, "passphrase")
+        return _prompted("Passphrase")
+
+    def new_passphrase(self) -> str:
+        """A passphrase for new keys; asked for twice unless it comes from a file."""
+        if not (self.passphrase_file or os.environ.get("STRONGROOM_PASSPHRASE_FILE")):
+            self.__dict__["_passphrase"] = _prompted("New passphrase", twice=True)
+        return self.passphrase()
+
+    # What comes in.
+
+    def stdin(self, what: str) -> str:
+        """All of stdin as text, for one thing only."""
+        if self._stdin_for:
+            raise click.UsageError(f"stdin cannot hold both the {self._stdin_for} and the {what}")
+        self._stdin_for = what
+        if sys.stdin.isatty():
+            self.note(f"reading the {what} from the terminal; end it with Ctrl-D")
+        try:
+            return sys.stdin.buffer.read().decode()
+        except UnicodeDecodeError:
+            raise InvalidRequest(f"the {what} is not UTF-8 text") from None
+
+    def text_of(self, place: str, what: str) -> str:
+        """The text of a file, or of stdin for `-`."""
+        if place == "-":
+            return self.stdin(what)
+        try:
+            return Path(place).read_bytes().decode()
+        except OSError as error:
+            raise InvalidRequest(f"cannot read {place}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise InvalidRequest(f"{place} is not UTF-8 text") from None
+
+    def secret(self, place: str, what: str) -> str:
+        """A cap or a passphrase from a file that nobody else can read, or from stdin for `-`."""
+        return (self.stdin(what) if place == "-" else _read_secret(Path(place), what)).rstrip("\r\n")
+
+    # What goes out.
+
+    def answer(self, document: object, lines: Iterable[str] | str) -> None:
+        """Give the answer: one JSON document, or lines for people."""
+        if self.json:
+            click.echo(output.encoded(document))
+            return
+        for line in [lines] if isinstance(lines, str) else lines:
+            click.echo(line)
+
+    def note(self, message: str) -> None:
+        """Tell people something beside the answer; programs find it in the document."""
+        if not self.json:
+            output.say(message)
+
+    def progress(self, label: str, length: int) -> AbstractContextManager[output.Advance]:
+        """A progress bar for long work, on a terminal only."""
+        return output.progress(label, length, quiet=self.json)
+
+    def confirm(self, deed: str, *, typed: str | None = None, yes: bool) -> None:
+        """Say what is about to be done and go on only if the user says so: by `--yes`, by y, or by typing a word."""
+        if yes:
+            return
+        if self._stdin_for or not sys.stdin.isatty():
+            raise click.UsageError(f"{deed} Say --yes to go on without being asked")
+        if typed is None:
+            said = click.confirm(f"{deed} Go on?", err=True)
+        else:
+            said = click.prompt(f"{deed} Type {typed} to go on", err=True) == typed
+        if not said:
+            raise Declined("nothing was done")
+
+
+pass_run = click.make_pass_decorator(Run, ensure=True)
+
+
+def common_options(command: F) -> F:
+    """`--vault`, `--passphrase-file` and `--json`."""
+    for option in (
+        _option("--json", "json", is_flag=True, help="Answer with one JSON document."),
+        _option(
+            "--passphrase-file", "passphrase_file", metavar="FILE", help="Where the keys' passphrase is; - is stdin."
+        ),
+        _option("--vault", "place", metavar="PATH", help="Which vault (STRONGROOM_VAULT)."),
+    ):
+        command = option(command)
+    return command
+
+
+def cap_options(command: F) -> F:
+    """The common options, and `--cap-file`."""
+    option = _option("--cap-file", "cap_file", metavar="FILE", help="Which cap (STRONGROOM_CAP_FILE); - is stdin.")
+    return common_options(option(command))
+
+
+def _option(flag: str, name: str, **attributes: Any) -> Callable[[F], F]:
+    """An option that every command may carry: it lands in the run and not in the command's arguments."""
+
+    def keep(context: click.Context, _: click.Parameter, value: object) -> None:
+        run = context.ensure_object(Run)
+        # The root carries it too: what a verb does not say, the root may have said. An empty text was said.
+        if value is not None and value is not False:
+            setattr(run, name, value)
+
+    return click.option(flag, name, expose_value=False, callback=keep, **attributes)
+
+
+def _token(text: str) -> Token:
+    text = text.strip()
+    if not text:
+        raise CapMissing("the cap is empty", hint="`strongroom cap mint --out FILE` makes one")
+    return Token(text)
+
+
+def _read_secret(path: Path, what: str) -> str:
+    """Read a cap or a passphrase from a file that nobody else can read."""
+    refused = CapMissing if what == "cap" else KeyUnavailable
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            data = file.read(_SECRET_LIMIT)
+    except OSError as error:
+        raise refused(f"cannot read the {what} file {path}: {error.strerror}", hint="name another file") from None
+    if stat.S_ISREG(status.st_mode):
+        if status.st_uid not in (os.geteuid(), 0):
+            raise refused(f"the {what} file {path} belongs to another user", hint="use one of your own")
+        if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise refused(f"the {what} file {path} can be read by others", hint=f"chmod 600 {path}")
+    return data.decode("utf-8", "replace")
+
+
+def _prompted(label: str, *, twice: bool = False) -> str:
+    # Stdin may hold a text or a cap: the question goes to the terminal itself.
+    if not (sys.stdin.isatty() or sys.stderr.isatty()):
+        raise KeyUnavailable(
+            "the keys are behind a passphrase, and there is no terminal to ask for it",
+            hint="name a file with --passphrase-file or STRONGROOM_PASSPHRASE_FILE",
+        )
+    again = "Repeat the passphrase" if twice else False
+    answer: str = click.prompt(label, hide_input=True, confirmation_prompt=again, err=True)
+    return answer

@@ -1,0 +1,73 @@
+"""doctor: numbered checks in plain words, each with what to do. It changes nothing and writes no line.
+
+Each check (see `checks`) looks at one thing and says ok, warn or fail. One that needs what an earlier one did not find
+says skip, so that the first fail is the one to mend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import click
+import msgspec
+
+from strongroom.cli import output
+from strongroom.cli.app import command
+from strongroom.cli.checks import CHECKS, Found, Patient
+from strongroom.cli.context import Run, cap_options, pass_run
+from strongroom.cli.errors import BY_FAMILY, Failure
+from strongroom.errors import StrongroomError, Tampered
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "skip": None}
+
+
+class Check(msgspec.Struct, frozen=True):
+    """What one check found."""
+
+    number: int
+    name: str
+    state: str
+    message: str
+    hint: str = ""
+    reason: str = ""
+
+
+@command(examples=["strongroom doctor", "strongroom doctor --json"])
+@cap_options
+@pass_run
+def doctor(run: Run) -> None:
+    """Check, step by step, that the vault, its keys, its log and your cap are as they should be.
+
+    Works also where there is no vault, or none that opens. Nothing is changed. Exit code 0 if no check fails, 6 if
+    something was tampered with, 7 otherwise. The log is looked at only briefly: `audit verify` checks it all.
+    """
+    patient = Patient(run)
+    found = [_checked(number, name, look, patient) for number, (name, look) in enumerate(CHECKS, start=1)]
+    failed = [check for check in found if check.state == "fail"]
+    run.answer({"ok": not failed, "checks": found}, _lines(found))
+    if failed:
+        tampered = any(check.reason == Tampered.reason for check in failed)
+        raise Failure(BY_FAMILY["tampered" if tampered else "unavailable"])
+
+
+def _checked(number: int, name: str, look: Callable[[Patient], str], patient: Patient) -> Check:
+    try:
+        return Check(number, name, "ok", look(patient))
+    except Found as found:
+        return Check(number, name, found.state, found.message, found.hint, found.reason)
+    except StrongroomError as error:
+        return Check(number, name, "fail", error.message, error.hint, error.reason)
+    except OSError as error:
+        return Check(number, name, "fail", f"it cannot be looked at: {error.strerror or error}")
+
+
+def _lines(found: list[Check]) -> Iterator[str]:
+    width = max(len(check.name) for check in found)
+    for check in found:
+        state = click.style(f"{check.state:4}", fg=_COLOURS[check.state])
+        yield f"{check.number:2}  {state}  {check.name:{width}}  {output.indented(check.message, ' ' * (width + 12))}"
+        if check.hint and check.state != "ok":
+            yield f"{'':{width + 12}}{output.shown(check.hint)}"
+    counts = [(sum(check.state == state for check in found), state) for state in ("fail", "warn")]
+    bad = ", ".join(f"{count} {state}" for count, state in counts if count)
+    yield f"{bad}: mend the first one first" if bad else "all is well"

@@ -1,0 +1,240 @@
+"""backup, restore and rotate: the owner's work of keeping a vault. No line is reached from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+import strongroom
+from strongroom import settings
+from strongroom.archive import write_whole
+from strongroom.archive.files import read_bounded
+from strongroom.cli import leaving, output, ownercap
+from strongroom.cli.app import Group, command
+from strongroom.cli.context import Run, common_options, pass_run
+from strongroom.errors import InvalidRequest
+from strongroom.keys import FileKeys, KeySource, default_directory
+from strongroom.vault.keeping import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
+from strongroom.vault.opening import identify
+
+_KEYS_LIMIT = 1 << 20
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A backup that was made and verified."""
+
+    vault: str
+    backup: str
+    entries: int
+    root: str
+    objects: int
+    keys: str | None
+
+
+@command(
+    examples=[
+        "strongroom backup ./vault-backup",
+        "strongroom backup ./vault-backup-2 --with-keys keys.age --json",
+    ]
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--with-keys", "keys", type=click.Path(path_type=Path), metavar="FILE", help="Write the keys, too.")
+@leaving.passphrase_option
+@common_options
+@pass_run
+def backup(run: Run, directory: Path, keys: Path | None, export_passphrase_file: str | None) -> None:
+    """Copy the vault into DIRECTORY while it is in use, and verify the copy.
+
+    The copy is as sealed as the vault: the keys are not in it. --with-keys writes them into a FILE of their own,
+    encrypted to a passphrase. Keep the two apart: together they are everything.
+
+    What you forget, erase or revoke later is still in this copy, and the root key of today opens it. Where that
+    matters, destroy old copies, or replace the root key with `strongroom rotate root` and make a new backup.
+    """
+    check_free(directory)
+    if keys is not None:
+        leaving.check_place(keys)
+    passphrase = None if keys is None else leaving.passphrase(run, export_passphrase_file, new=True)
+    source = settings.keys_of(identify(run.settings.vault), run.passphrase)
+    # The keys first: a passphrase that will not do must not leave half of what was asked for.
+    locked = None if passphrase is None else lock_keys(run.settings.vault, passphrase, keys=source)
+    with leaving.bar(run, "copying") as copying, leaving.bar(run, "verifying") as verifying:
+        made = strongroom.backup(run.settings.vault, directory, keys=source, copying=copying, verifying=verifying)
+    if keys is not None and locked is not None:
+        write_whole(keys, locked)
+    done = Kept(made.vault, str(directory), made.size, made.root, made.objects, None if keys is None else str(keys))
+    run.answer(done, _kept(done))
+
+
+def _kept(done: Kept) -> Iterator[str]:
+    yield f"vault {done.vault} copied to {done.backup}, and the copy verified:"
+    yield f"a log of {done.entries} entries, {output.counted(done.objects, 'object')}"
+    if done.keys is None:
+        yield "The keys are not in it. Back them up apart from it: without root.keyring nobody opens it."
+    else:
+        yield f"The keys are in {done.keys}, behind your passphrase. Keep it apart from the copy."
+
+
+class Back(msgspec.Struct, frozen=True):
+    """What restore did. `verified` is False where there were no keys to verify with."""
+
+    vault: str
+    place: str
+    moved_to: str | None
+    keys: str | None
+    verified: bool
+    rolled_back: bool
+
+
+@command(
+    examples=[
+        "strongroom restore ./vault-backup --to ./restored-vault",
+        "strongroom restore ./vault-backup --move-away --json",
+    ]
+)
+@click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
+@click.option("--to", "target", metavar="PATH", help="Where the vault shall be; your vault's place unless told.")
+@click.option("--keys", type=click.Path(path_type=Path), metavar="FILE", help="Bring back the keys from this file.")
+@click.option("--move-away", is_flag=True, help="Rename the vault that is there, instead of refusing.")
+@leaving.passphrase_option
+@common_options
+@pass_run
+def restore(
+    run: Run, source: Path, target: str | None, keys: Path | None, move_away: bool, export_passphrase_file: str | None
+) -> None:
+    """Put the BACKUP of a vault in its place, and verify it if its keys are there.
+
+    Nothing is deleted or overwritten: a vault that is there must be moved away first. Stop what uses it before.
+
+    An older backup is older in everything. Lines that were forgotten since come back, and so do actors that were
+    erased and caps that were revoked: do that again. What was put since is lost. The log looks rolled back until you
+    say `strongroom audit accept-restore`, which is recorded. A backup from before `rotate root` opens only with the
+    keys of its time (--keys).
+    """
+    place = target or run.settings.vault
+    vault = backup_of(source)
+    if not move_away:
+        check_free(Path(place))  # before any key is brought back
+    if keys is not None:
+        into = _key_files(run, vault)
+        data = read_bounded(keys, _KEYS_LIMIT)
+        unlock_keys(data, leaving.passphrase(run, export_passphrase_file), vault=vault, into=into)
+    moved = _moved(place) if move_away else None
+    try:
+        with leaving.bar(run, "copying") as copying, leaving.bar(run, "verifying") as verifying:
+            back = strongroom.restore(
+                source, place, keys=_keys_if_there(run, vault), copying=copying, verifying=verifying
+            )
+    except BaseException:
+        if moved is not None:
+            moved.rename(place)  # as it was before
+        raise
+    done = Back(
+        vault=back.vault,
+        place=place,
+        moved_to=None if moved is None else str(moved),
+        keys=None if keys is None else str(default_directory(vault)),
+        verified=back.report is not None,
+        rolled_back=back.rolled_back,
+    )
+    run.answer(done, _back(done, back))
+
+
+def _moved(place: str) -> Path | None:
+    """The vault that is there goes aside; where there is none, nothing has to."""
+    if not Path(place).exists():
+        return None
+    return move_away(place, stamp=datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f"))
+
+
+def _key_files(run: Run, vault: str) -> FileKeys:
+    source = settings.keys_of(vault, run.passphrase)
+    if not isinstance(source, FileKeys):
+        raise InvalidRequest("the environment holds keys, so none are brought back from a file")
+    return source
+
+
+def _keys_if_there(run: Run, vault: str) -> KeySource | None:
+    if settings.in_environment() or (default_directory(vault) / "root.keyring").exists():
+        return settings.keys_of(vault, run.passphrase)
+    return None
+
+
+def _back(done: Back, back: Restored) -> Iterator[str]:
+    yield f"vault {done.vault} restored to {done.place}"
+    if done.moved_to:
+        yield f"What was there is now {done.moved_to}; nothing was deleted."
+    if done.keys:
+        yield f"Its keys are back in {done.keys}."
+    if not done.verified:
+        yield f"Not verified: there are no keys in {default_directory(done.vault)}. Bring them back, then run"
+        yield "  strongroom audit verify"
+    elif done.rolled_back:
+        size = back.report.size if back.report else 0
+        yield f"Its log has {size} entries, and more were seen before: it looks rolled back, and verify says so,"
+        yield "until you accept that:"
+        yield "  strongroom audit accept-restore"
+        yield "Forget, erase and revoke again what you had since the backup: all of it is back."
+    else:
+        yield "Its log is as far as what was last seen."
+
+
+# Rotation.
+
+rotate = Group("rotate", help="Replace keys: the root, the issuer, or an actor's.")
+
+
+@rotate.command("root", examples=["strongroom rotate root"])
+@common_options
+@pass_run
+def rotate_root(run: Run) -> None:
+    """Replace the root key, which opens everything else.
+
+    All keys are wrapped anew in one step, and the old root is dropped. Lines, caps and running agents go on as before.
+    Earlier backups and copies of the vault open only with copies of the old root.keyring. Interrupted, the vault still
+    opens; run it again.
+    """
+    run.vault().rotate_root()
+    run.answer(
+        {"rotated": "root"},
+        [
+            "The root key is new. Back it up now: an older copy of root.keyring does not open this vault any more.",
+            "Earlier backups open only with the old one: destroy its copies where nothing may open them.",
+        ],
+    )
+
+
+@rotate.command("issuer", examples=["strongroom rotate issuer --yes"])
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@common_options
+@pass_run
+def rotate_issuer(run: Run, yes: bool) -> None:
+    """Replace the issuer key, which signs caps.
+
+    Every cap minted so far is void from the next call on, also those narrowed from it: agents stop until they are
+    given new ones. Your own cap is made anew. Use it if issuer.key may have been copied.
+    """
+    run.confirm("This voids every cap that was ever minted for this vault.", yes=yes)
+    run.vault().rotate_issuer()
+    ownercap.mint(run.vault(), run.key_directory())
+    run.answer(
+        {"rotated": "issuer"},
+        "The issuer key is new, and every earlier cap is void. Mint new ones, and back up issuer.key.",
+    )
+
+
+@rotate.command("actor", examples=["strongroom rotate actor local/owner"])
+@click.argument("actor")
+@common_options
+@pass_run
+def rotate_actor(run: Run, actor: str) -> None:
+    """Give an ACTOR a new key, and each of its namespaces a new one for lines to come.
+
+    Lines that are there stay readable, with the keys they were sealed with. Caps and agents go on as before.
+    """
+    run.vault().rotate_actor(actor)
+    run.answer({"rotated": "actor", "actor": actor}, f"{actor} has new keys; earlier lines stay readable.")

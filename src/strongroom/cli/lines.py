@@ -1,0 +1,90 @@
+"""Lines as commands see them: how `--json` tells them, and a page of those that meet some filters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from strongroom.cli.context import Run
+from strongroom.model import Hit, LineInfo, Listing, moment
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a line came from."""
+
+    links: tuple[str, ...]
+    holder: str
+    source: str
+    recorded: datetime
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """A recalled line."""
+
+    id: str
+    namespace: str
+    text: str
+    time: datetime
+    kind: str
+    session: str
+    author: str
+    score: float
+    provenance: Origin
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A line without its text."""
+
+    id: str
+    namespace: str
+    time: datetime
+    kind: str
+    session: str
+    author: str
+    size: int
+    provenance: Origin
+
+
+def recalled(hit: Hit) -> Recalled:
+    """A hit as `--json` tells it."""
+    return Recalled(
+        hit.id, hit.namespace, hit.text, hit.time, hit.kind, hit.session, hit.author, hit.score, _origin(hit)
+    )
+
+
+def _origin(line: Hit | LineInfo) -> Origin:
+    came = line.provenance
+    return Origin(came.links, came.holder, came.source, moment(came.recorded))
+
+
+def listed(line: LineInfo) -> Listed:
+    """A listed line as `--json` tells it."""
+    return Listed(line.id, line.namespace, line.time, line.kind, line.session, line.author, line.size, _origin(line))
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which lines to list; what is empty does not restrict."""
+
+    namespaces: tuple[str, ...] = ()
+    session: str | None = None
+    kind: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def page(run: Run, filters: Filters, limit: int, after: str | None) -> Listing:
+    """One page of a listing."""
+    return run.ask(
+        lambda memory: memory.list(
+            namespaces=filters.namespaces or None,
+            session=filters.session,
+            kind=filters.kind,
+            since=filters.since,
+            until=filters.until,
+            limit=limit,
+            after=after,
+        )
+    )

@@ -1,0 +1,90 @@
+"""The owner's own cap: all of `local/owner`, for 30 days, in `owner.cap` beside the keys.
+
+It is made by `strongroom init`, and anew whenever it is missing, about to end, voided, or older than a namespace. It
+is worth no more than the keys that it lies beside. A cap that somebody gave is never replaced by it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from strongroom.cap import Cap, Token, parse
+from strongroom.cap.authority import effective
+from strongroom.cli import output
+from strongroom.errors import Denied, KeyUnavailable
+from strongroom.keys.sources import write_file
+from strongroom.vault.owner import Vault
+
+NAME = "owner.cap"
+ACTOR = "local/owner"
+OPS = ("put", "get", "list", "snapshot", "profile", "forget", "erase")
+TTL = 30 * 86_400
+RENEW_BEFORE = 7 * 86_400
+
+Say = Callable[[str], None]
+
+VOIDED = frozenset(
+    ("cap_malformed", "cap_signature_invalid", "cap_holder_proof", "cap_audience", "cap_expired", "cap_revoked")
+)
+"""Denials of the owner's cap that a new one would not meet."""
+
+
+def take(vault: Vault, directory: Path, say: Say) -> Token:
+    """The owner's cap, renewed if it has to be."""
+    token = _read(directory / NAME)
+    if token is None:
+        return renew(vault, directory, "there was none", say)
+    fault = _fault(token, vault)
+    return token if fault is None else renew(vault, directory, fault, say)
+
+
+def renew(vault: Vault, directory: Path, why: str, say: Say) -> Token:
+    """Mint the owner's cap anew, and say so."""
+    token = mint(vault, directory)
+    say(f"made a new owner cap, because {why}")
+    return token
+
+
+def mint(vault: Vault, directory: Path) -> Token:
+    """Mint the owner's cap and keep it beside the keys."""
+    token = vault.mint(actor=ACTOR, ops=OPS, namespaces=vault.namespaces, ttl=TTL, label="owner")
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(directory / NAME, token.encode() + b"\n", new=False)
+    except OSError as error:
+        raise KeyUnavailable(f"cannot write {directory / NAME}: {error.strerror}") from None
+    return token
+
+
+def read_unverified(token: str) -> Cap:
+    """What a cap says of itself. Nothing is checked but its shape: only the vault can verify it."""
+    return effective(parse(token), "")
+
+
+def _fault(token: Token, vault: Vault) -> str | None:
+    try:
+        found = read_unverified(token)
+    except Denied:
+        return "it was damaged"
+    left = found.exp - time.time()
+    if left < RENEW_BEFORE:
+        return "it had ended" if left <= 0 else f"it ends {output.in_words(left)}"
+    return None if found.namespaces >= set(vault.namespaces) else "it did not cover every namespace"
+
+
+def _read(path: Path) -> Token | None:
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(1 << 16)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise KeyUnavailable(f"{path} can be read by others", hint=f"chmod 600 {path}, or remove it to get a new one")
+    return Token(data.decode("utf-8", "replace").strip())

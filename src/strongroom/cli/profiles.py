@@ -1,0 +1,134 @@
+"""snapshot and profile: the short texts that the owner approved for a system prompt."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from strongroom.cli import output
+from strongroom.cli.app import Group, command
+from strongroom.cli.context import Run, cap_options, pass_run
+from strongroom.errors import InvalidRequest
+from strongroom.model import Profile, Snapshot
+
+
+@command(
+    examples=[
+        "strongroom snapshot",
+        "strongroom snapshot --namespace travel --json",
+    ]
+)
+@click.option("-n", "--namespace", "namespaces", multiple=True, metavar="NAME", help="Only these; may be repeated.")
+@cap_options
+@pass_run
+def snapshot(run: Run, namespaces: tuple[str, ...]) -> None:
+    """Show the profiles that the cap covers, as a system prompt gets them: at most 8 KiB in all."""
+    found = run.ask(lambda memory: memory.snapshot(namespaces=namespaces or None))
+    run.answer(found, _snapshot_lines(found))
+    if found.left_out:
+        run.note(f"warning: there was no room for {', '.join(found.left_out)}")
+    elif not found.profiles:
+        run.note("no profile was written yet; `strongroom profile set` writes one")
+
+
+def _snapshot_lines(found: Snapshot) -> Iterator[str]:
+    for one in found.profiles:
+        yield output.bold(one.namespace)
+        yield "  " + output.indented(one.text, "  ")
+
+
+profile = Group("profile", help="Read and write the profile of a namespace: a short text for a system prompt.")
+
+
+@profile.command(
+    "show",
+    examples=[
+        "strongroom profile show personal",
+    ],
+)
+@click.argument("namespace", required=False)
+@cap_options
+@pass_run
+def show(run: Run, namespace: str | None) -> None:
+    """Show the profile of NAMESPACE, and its version."""
+    found = run.ask(lambda memory: memory.profile(namespace))
+    run.answer(found, output.indented(found.text, "") if found.text else [])
+    run.note(f"version {found.version}" if found.version else f"no profile was written for {found.namespace} yet")
+
+
+@profile.command(
+    "set",
+    examples=[
+        'strongroom profile set personal "Call me Sam. Vegetarian."',
+        "echo 'Window seat, one bag.' | strongroom profile set travel",
+    ],
+)
+@click.argument("namespace")
+@click.argument("text", nargs=-1)
+@click.option("--file", metavar="FILE", help="Read the text from a file; - is stdin.")
+@click.option("--version", metavar="VERSION", help="Write only if the profile is still at this version.")
+@cap_options
+@pass_run
+def set_profile(run: Run, namespace: str, text: tuple[str, ...], file: str | None, version: str | None) -> None:
+    """Write the profile of NAMESPACE: TEXT, or without it what stdin holds."""
+    if text and file is not None:
+        raise click.UsageError("give either a text or a file")
+    new = " ".join(text) if text else run.text_of("-" if file is None else file, "text").removesuffix("\n")
+    before = run.ask(lambda memory: memory.profile(namespace)).version if version is None else version
+    _write(run, namespace, new, before)
+
+
+@profile.command(
+    "edit",
+    examples=[
+        "strongroom profile edit personal",
+    ],
+)
+@click.argument("namespace", required=False)
+@cap_options
+@pass_run
+def edit(run: Run, namespace: str | None) -> None:
+    """Edit the profile of NAMESPACE in $EDITOR. What somebody else writes meanwhile is not overwritten.
+
+    The text lies in a private file while the editor is open: in memory where the system has such a place.
+    """
+    found = run.ask(lambda memory: memory.profile(namespace))
+    new = _edited(found)
+    if new == found.text:
+        run.answer(found, "nothing was changed")
+    else:
+        _write(run, found.namespace, new, found.version)
+
+
+def _write(run: Run, namespace: str, text: str, version: str) -> None:
+    written = run.ask(lambda memory: memory.set_profile(text, namespace=namespace, version=version))
+    run.answer(written, f"the profile of {written.namespace} is written, version {written.version}")
+
+
+def _edited(found: Profile) -> str:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with _private_file(f"profile-{found.namespace}.txt") as path:
+        path.write_text(found.text + "\n" if found.text else "")
+        try:
+            ended = subprocess.run([*shlex.split(editor), str(path)], check=False)  # noqa: S603 - the user's own editor
+        except OSError as error:
+            raise InvalidRequest(f"cannot run {editor}: {error.strerror}", hint="set EDITOR") from None
+        if ended.returncode != 0:
+            raise InvalidRequest("the editor failed, so nothing was written")
+        return path.read_text().removesuffix("\n")
+
+
+@contextmanager
+def _private_file(name: str) -> Iterator[Path]:
+    """A place for a file that only this user reads, in memory if there is such a file system, gone afterwards."""
+    places = [os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm"]  # noqa: S108 - a directory of mode 0700 is made in it
+    memory = next((place for place in places if place and os.access(place, os.W_OK)), None)
+    with tempfile.TemporaryDirectory(dir=memory, prefix="strongroom-") as directory:
+        yield Path(directory) / name

@@ -1,0 +1,161 @@
+"""Reading the log: choosing entries, newest first, and saying whose caps, actors and namespaces they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from strongroom import model
+from strongroom.audit import Decision, Entry
+from strongroom.cli import output
+from strongroom.errors import LineNotFound
+from strongroom.memory.state import CapRecord
+from strongroom.vault.owner import Vault
+
+_BLOCK = 1024
+_NAMED = 3
+"""Line ids that a row for people names."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """One entry, with what its tags and links stand for as far as the vault knows. "" is: nobody can say."""
+
+    index: int
+    time: datetime
+    op: str
+    decision: str
+    reason: str
+    actor: str
+    namespaces: list[str]
+    cap: str
+    links: tuple[str, ...]
+    holder: str
+    count: int
+    lines: tuple[str, ...]
+    request: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which entries. What is empty or None does not restrict."""
+
+    ops: frozenset[str] = frozenset()
+    denied: bool = False
+    since: int = 0
+    tag: str | None = None
+    line: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        vault: Vault,
+        *,
+        ops: tuple[str, ...] = (),
+        denied: bool = False,
+        since: datetime | None = None,
+        actor: str | None = None,
+        line: str | None = None,
+    ) -> Filter:
+        """Check what was given; an actor that the vault does not know is not found, rather than an empty answer."""
+        return cls(
+            ops=frozenset(ops),
+            denied=denied,
+            since=0 if since is None else model.millis(since),
+            tag=None if actor is None else _tag(vault, actor),
+            line=None if line is None else model.line_id(line),
+        )
+
+    def means(self, entry: Entry) -> bool:
+        return (
+            (not self.ops or entry.op in self.ops)
+            and (not self.denied or entry.decision != Decision.ALLOW)
+            and entry.time >= self.since
+            and (self.tag is None or entry.actor == self.tag)
+            and (self.line is None or self.line in entry.lines)
+        )
+
+
+def _tag(vault: Vault, actor: str) -> str:
+    wanted = model.actor(actor)
+    for tag, name in vault.names_in_log().items():
+        if name == wanted:
+            return tag
+    raise LineNotFound(
+        "the log knows no such actor", hint="it has no keys: nothing was ever put for it, or it was erased"
+    )
+
+
+def matching(vault: Vault, chosen: Filter, limit: int) -> tuple[list[Seen], int]:
+    """The newest entries that are meant, oldest first, and how many archived ones were passed on the way."""
+    names, caps = vault.names_in_log(), {record.link: record for record in vault.caps()}
+    found: list[Seen] = []
+    archived = 0
+    for number, entry in _newest_first(vault):
+        if entry is None:
+            archived += 1
+        elif chosen.means(entry):
+            found.append(_seen(number, entry, names, caps))
+            if len(found) == limit:
+                break
+    return found[::-1], archived
+
+
+def _newest_first(vault: Vault) -> Iterator[tuple[int, Entry | None]]:
+    stop = vault.audit.size()
+    while stop > 0:
+        start = max(0, stop - _BLOCK)
+        yield from reversed(list(vault.audit.entries(start, stop)))
+        stop = start
+
+
+def _seen(number: int, entry: Entry, names: dict[str, str], caps: dict[model.LinkId, CapRecord]) -> Seen:
+    return Seen(
+        index=number,
+        time=model.moment(entry.time),
+        op=entry.op,
+        decision=entry.decision.value,
+        reason=entry.reason,
+        actor=names.get(entry.actor, ""),
+        namespaces=[names.get(tag, "") for tag in entry.namespaces],
+        cap=_cap(entry, caps),
+        links=entry.links,
+        holder=entry.holder,
+        count=entry.count,
+        lines=entry.lines,
+        request=entry.request,
+        detail=entry.detail,
+    )
+
+
+def _cap(entry: Entry, caps: dict[model.LinkId, CapRecord]) -> str:
+    """The label of the cap that was minted, or the start of its link; `+1` for each time it was narrowed."""
+    if not entry.links:
+        return ""
+    record = caps.get(entry.links[0])
+    label = record.label if record is not None and record.label else entry.links[0][:16]
+    return label + (f" +{len(entry.links) - 1}" if len(entry.links) > 1 else "")
+
+
+def seen_row(one: Seen) -> tuple[str, ...]:
+    """One entry for people."""
+    return (
+        f"#{one.index}",
+        output.local(one.time),
+        one.op,
+        one.decision if one.decision == "allow" else f"{one.decision}: {one.reason or one.detail}",
+        one.actor or "-",
+        one.cap or ("owner's keys" if not one.actor else "-"),
+        ",".join(name or "?" for name in one.namespaces) or "-",
+        _what(one),
+    )
+
+
+def _what(one: Seen) -> str:
+    if not one.lines:
+        return one.detail or (str(one.count) if one.count else "")
+    rest = len(one.lines) - _NAMED
+    return " ".join(one.lines[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")

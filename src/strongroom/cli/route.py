@@ -1,0 +1,79 @@
+"""route: what the routing rules make of a text, and the file that holds them. Keeps nothing and needs no vault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from strongroom import routing, settings
+from strongroom.cli import output
+from strongroom.cli.app import command
+from strongroom.cli.context import Run, common_options, pass_run
+from strongroom.errors import InvalidRequest
+
+
+class Routed(msgspec.Struct, frozen=True):
+    """A decision of the rules. `rule` is empty where none fits and the default holds."""
+
+    namespace: str
+    rule: str
+    matched: str
+
+
+@command(
+    examples=[
+        'strongroom route "my flight leaves at nine"',
+        'strongroom route "下周去成都旅行" --json',
+        "strongroom route --write-default --out -",
+        "strongroom route --write-default",
+    ]
+)
+@click.argument("text", nargs=-1)
+@click.option("--platform", metavar="NAME", help="Where the text came from, for rules that ask.")
+@click.option("--chat", metavar="NAME", help="In which chat, for rules that ask.")
+@click.option("--write-default", is_flag=True, help="Write the default rules, with comments, to change them.")
+@click.option("--out", metavar="FILE", help="Where to write them: the configuration file unless told; - is stdout.")
+@common_options
+@pass_run
+def route(
+    run: Run, text: tuple[str, ...], platform: str | None, chat: str | None, write_default: bool, out: str | None
+) -> None:
+    """Explain which namespace TEXT would go to, or write the rules.
+
+    The rules decide for `put` without --namespace. No model is asked, and the gate has the last word.
+    """
+    if write_default:
+        if text:
+            raise click.UsageError("--write-default takes no text")
+        _write(run, out)
+        return
+    if out is not None or not text:
+        raise click.UsageError("say which text, or --write-default")
+    found = routing.route(" ".join(text), run.settings.rules(), platform=platform, chat=chat)
+    run.answer(Routed(found.namespace, found.rule, found.matched), _explained(found))
+
+
+def _explained(found: routing.Route) -> str:
+    where = output.bold(found.namespace)
+    if not found.rule:
+        return f"{where}: no rule fits, so the default"
+    why = f" matches {output.shown(found.matched)!r}" if found.matched else " fits where it came from"
+    return f"{where}: rule `{output.shown(found.rule)}`{why}"
+
+
+def _write(run: Run, out: str | None) -> None:
+    if out == "-":
+        run.answer({"toml": routing.DEFAULT_TOML}, routing.DEFAULT_TOML.removesuffix("\n"))
+        return
+    path = Path(out) if out is not None else settings.config_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(routing.DEFAULT_TOML)
+    except FileExistsError:
+        raise InvalidRequest(f"{path} is there already", hint="print the rules with --out -") from None
+    except OSError as error:
+        raise InvalidRequest(f"cannot write {path}: {error.strerror}") from None
+    run.answer({"out": str(path)}, f"the default rules are in {path}")

@@ -1,0 +1,109 @@
+"""init and namespaces: making a vault and naming its parts. The owner's work; no line is reached from here."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from strongroom import settings
+from strongroom.cli import output, ownercap
+from strongroom.cli.app import Group, command
+from strongroom.cli.context import Run, common_options, pass_run
+from strongroom.cli.types import NAMES
+from strongroom.errors import InvalidRequest
+from strongroom.model import DEFAULT_NAMESPACES
+
+
+class Made(msgspec.Struct, frozen=True):
+    """What init made."""
+
+    vault: str
+    id: str
+    keys: str
+    owner_cap: str
+    namespaces: tuple[str, ...]
+    passphrase: bool
+
+
+@command(
+    examples=[
+        "strongroom init",
+        "strongroom init ./team-vault --namespaces private,projects --json",
+    ]
+)
+@click.argument("path", required=False)
+@click.option(
+    "--namespaces",
+    type=NAMES,
+    default=",".join(DEFAULT_NAMESPACES),
+    show_default=True,
+    help="Its parts, most sensitive first.",
+)
+@click.option("--passphrase", is_flag=True, help="Lock the keys with a passphrase.")
+@common_options
+@pass_run
+def init(run: Run, path: str | None, namespaces: tuple[str, ...], passphrase: bool) -> None:
+    """Make a vault at PATH, with its keys and a cap for yourself.
+
+    Nothing is overwritten. The keys lie outside the vault: back them up, and apart from it.
+    """
+    if path is not None:
+        run.place = path
+    if not namespaces or len(set(namespaces)) != len(namespaces):
+        raise InvalidRequest("a vault has at least one namespace, and each of them once")
+    locked = passphrase or run.passphrase_file is not None
+    vault = run.keep(settings.create_vault(run.settings, namespaces, run.new_passphrase if locked else None))
+    directory = run.key_directory()
+    ownercap.mint(vault, directory)
+    place = run.settings.vault if "://" in run.settings.vault else str(Path(run.settings.vault).absolute())
+    made = Made(place, vault.id, str(directory), str(directory / ownercap.NAME), tuple(vault.namespaces), locked)
+    run.answer(made, _made_lines(made))
+
+
+def _made_lines(made: Made) -> Iterator[str]:
+    yield from output.table(
+        [
+            ("vault", made.vault),
+            ("keys", made.keys + (" (locked by your passphrase)" if made.passphrase else "")),
+            ("your cap", made.owner_cap),
+            ("namespaces", ", ".join(made.namespaces)),
+        ]
+    )
+    yield ""
+    yield "Back up the keys, apart from the vault: without root.keyring nobody opens it again."
+    yield ""
+    yield "Try now:"
+    if made.vault != str(settings.default_vault()) and made.vault != os.environ.get("STRONGROOM_VAULT"):
+        yield f"  export STRONGROOM_VAULT={shlex.quote(made.vault)}"
+    namespace = "" if {"personal", "travel"} <= set(made.namespaces) else f"--namespace {made.namespaces[-1]} "
+    yield f'  strongroom put {namespace}"Trip to Chengdu, May 25-29"'
+    yield '  strongroom get "when is the trip?"'
+
+
+namespaces = Group("namespaces", help="List the vault's namespaces, or add one.")
+
+
+@namespaces.command("list", examples=["strongroom namespaces list"])
+@common_options
+@pass_run
+def list_namespaces(run: Run) -> None:
+    """List the namespaces, most sensitive first."""
+    names = run.vault().namespaces
+    run.answer({"namespaces": names}, names)
+
+
+@namespaces.command("add", examples=["strongroom namespaces add health --before family"])
+@click.argument("name")
+@click.option("--before", metavar="NAME", help="Make it more sensitive than this one; else it is the least.")
+@common_options
+@pass_run
+def add_namespace(run: Run, name: str, before: str | None) -> None:
+    """Add a namespace. Caps that exist do not cover it; your own is renewed when you use it next."""
+    run.vault().add_namespace(name, before=before)
+    names = run.vault().namespaces
+    run.answer({"namespaces": names}, f"added {name}: {', '.join(names)}")

@@ -1,0 +1,293 @@
+"""Choosing a namespace for a text by rules: ordered, readable, and the same answer every time. Pure; never a model.
+
+Rules are tried in their order and the first that fits decides; the default rules go from the most sensitive namespace
+to the least, so that what fits two lands in the safer one. A rule fits by a word, by a pattern, or by the platform and
+chat that a text came from. Words match whole, whatever their case; within Chinese, Japanese and Korean text they match
+anywhere. A choice is a proposal: the gate decides whether the cap covers it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import msgspec
+
+from strongroom import model
+from strongroom.errors import InvalidRequest
+from strongroom.model import Namespace
+
+RULES_LIMIT = 256
+WORDS_LIMIT = 1024
+PATTERN_LIMIT = 256
+SCAN_LIMIT = 4096
+"""Characters of a text that patterns look at; words look at all of it."""
+WAYS_LIMIT = 4096
+"""In how many ways a pattern may match from one place, at most: what bounds the time it can take."""
+
+# Scripts written without spaces between words, or with particles joined to them.
+_JOINED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_JOINED_TEXT = re.compile(f"[{_JOINED}]")
+_BEFORE, _AFTER = rf"(?<![^\W{_JOINED}])", rf"(?![^\W{_JOINED}])"
+_NOTHING = re.compile(r"(?!)")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. It fits if the place is right and a word or a pattern is found; without either, the place is enough."""
+
+    name: str
+    namespace: Namespace
+    words: re.Pattern[str]
+    patterns: tuple[re.Pattern[str], ...]
+    platform: str | None = None
+    chat: str | None = None
+    anything: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules in their order, and where a text goes that none of them fits."""
+
+    default: Namespace
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A decision: the namespace, the rule that made it ("" for the default), and what it matched."""
+
+    namespace: Namespace
+    rule: str
+    matched: str
+
+
+class _RuleTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    name: str
+    namespace: str
+    words: list[str] = []
+    patterns: list[str] = []
+    platform: str | None = None
+    chat: str | None = None
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    default: str = "personal"
+    rules: list[dict[str, object]] = []
+
+
+def route(text: str, rules: Rules | None = None, *, platform: str | None = None, chat: str | None = None) -> Route:
+    """Choose a namespace for a text."""
+    chosen = default_rules() if rules is None else rules
+    folded = _folded(text)
+    for rule in chosen.rules:
+        if (rule.platform in (None, platform)) and (rule.chat in (None, chat)):
+            matched = _matched(rule, text, folded)
+            if matched is not None:
+                return Route(rule.namespace, rule.name, matched)
+    return Route(chosen.default, "", "")
+
+
+def _matched(rule: Rule, text: str, folded: str) -> str | None:
+    if rule.anything:
+        return ""
+    if found := rule.words.search(folded):
+        return found[0]
+    for pattern in rule.patterns:
+        if found := pattern.search(text, 0, SCAN_LIMIT):
+            return found[0]
+    return None
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+@cache
+def default_rules() -> Rules:
+    """The rules of a vault whose owner wrote none."""
+    return rules(tomllib.loads(DEFAULT_TOML)["routing"])
+
+
+def rules(table: Mapping[str, object]) -> Rules:
+    """Check a `[routing]` table. A bad rule is InvalidRequest and named."""
+    try:
+        found = msgspec.convert(table, _Table)
+        default = model.namespace(found.default)
+    except (msgspec.ValidationError, InvalidRequest) as error:
+        raise InvalidRequest(f"[routing]: {error}", hint="it holds default, and rules") from None
+    if len(found.rules) > RULES_LIMIT:
+        raise InvalidRequest(f"[routing] holds more than {RULES_LIMIT} rules")
+    made = tuple(_rule(number, one) for number, one in enumerate(found.rules, 1))
+    for rule in made:
+        if sum(other.name == rule.name for other in made) > 1:
+            raise InvalidRequest(f"routing rule {rule.name}: there are two of this name")
+    return Rules(default, made)
+
+
+def _rule(number: int, table: Mapping[str, object]) -> Rule:
+    given = table.get("name")
+    name = given if isinstance(given, str) and given else f"number {number}"
+    try:
+        found = msgspec.convert(table, _RuleTable)
+        return Rule(
+            name=model.clean_field(found.name, "a name"),
+            namespace=model.namespace(found.namespace),
+            words=_words(found.words),
+            patterns=tuple(map(_pattern, found.patterns)),
+            platform=found.platform,
+            chat=found.chat,
+            anything=_is_for_anything(found),
+        )
+    except (msgspec.ValidationError, InvalidRequest, re.error) as error:
+        raise InvalidRequest(f"routing rule {name}: {error}") from None
+
+
+def _is_for_anything(rule: _RuleTable) -> bool:
+    if rule.words or rule.patterns:
+        return False
+    if rule.platform is None and rule.chat is None:
+        raise InvalidRequest("it needs words, patterns, a platform or a chat")
+    return True
+
+
+def _words(words: Iterable[str]) -> re.Pattern[str]:
+    """One pattern for all words of a rule. Longer words come first, so that the whole of one is reported."""
+    folded = sorted({" ".join(_folded(word).split()) for word in words}, key=lambda word: (-len(word), word))
+    if not all(folded) or len(folded) > WORDS_LIMIT:
+        raise InvalidRequest(f"it has an empty word, or more than {WORDS_LIMIT}")
+    joined = [word for word in folded if _JOINED_TEXT.search(word)]
+    apart = [word for word in folded if not _JOINED_TEXT.search(word)]
+    whole = [f"{_BEFORE}(?:{_any_of(apart)}){_AFTER}"] if apart else []
+    return re.compile("|".join([*whole, *([_any_of(joined)] if joined else [])])) if folded else _NOTHING
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(r"\s+".join(map(re.escape, word.split())) for word in words)
+
+
+def _pattern(source: str) -> re.Pattern[str]:
+    if not source or len(source) > PATTERN_LIMIT:
+        raise InvalidRequest(f"a pattern has 1 to {PATTERN_LIMIT} characters")
+    if _ways(source) > WAYS_LIMIT:
+        raise InvalidRequest("a pattern could take too long: repeat less, such as {1,20}, and never a group")
+    compiled = re.compile(source, re.IGNORECASE)
+    if compiled.match(""):
+        raise InvalidRequest("a pattern matches the empty text, so it fits everything")
+    return compiled
+
+
+_PIECE = re.compile(
+    r"""(?P<refused>\\[1-9]|\(\?(?!P<|[:>=!]|<[=!]))  # what refers back, inline flags and comments
+      | (?P<open>\((?:\?(?:P<\w+>|[:>]|<?[=!]))?)
+      | (?P<close>\))
+      | \\. | \[\^?\]?(?:\\.|[^\]\\])*\]           # one character, or a class of them
+      | (?P<repeat>[*+?]|\{[0-9]*,?[0-9]*\})[?+]?
+      | (?P<or>\|)
+      | .""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _ways(source: str) -> int:
+    """In how many ways a pattern can match from one place, at most. Too many, where a group repeats."""
+    ways = 1
+    branches = [1]  # of each group that is open
+    before = None
+    for piece in _PIECE.finditer(source):
+        if piece["refused"] or (piece["repeat"] not in (None, "?") and before == "close"):
+            return WAYS_LIMIT + 1
+        if piece["open"]:
+            branches.append(1)
+        elif piece["close"] and len(branches) > 1:
+            ways *= branches.pop()
+        elif piece["or"]:
+            branches[-1] += 1
+        elif piece["repeat"]:
+            ways *= _repeats(piece["repeat"])
+        before = piece.lastgroup
+    return ways * math.prod(branches)
+
+
+def _repeats(repeat: str) -> int:
+    if repeat in "*+":
+        return SCAN_LIMIT
+    if repeat == "?":
+        return 2
+    low, comma, high = repeat[1:-1].partition(",")
+    if not comma:
+        return 1
+    return int(high) - int(low or 0) + 1 if high else SCAN_LIMIT
+
+
+DEFAULT_TOML = """\
+# Rules for `strongroom put` without --namespace. The first rule that fits decides, so the most sensitive come first:
+# a text that fits two of them lands in the safer one. Words match whole, whatever their case; within Chinese, Japanese
+# and Korean text they match anywhere. Patterns are regular expressions of Python's kind, with few repetitions.
+# `strongroom route TEXT` shows what the rules make of a text.
+
+[routing]
+default = "personal"  # where a text goes that no rule fits
+
+[[routing.rules]]
+name = "health"
+namespace = "personal"
+words = [
+  "allergy", "allergies", "allergic", "doctor", "dentist", "hospital", "clinic", "diagnosis", "medicine", "medication",
+  "prescription", "therapy", "therapist", "vaccine", "surgery", "blood type", "blood pressure", "pregnant",
+  "过敏", "医生", "医院", "看病", "吃药", "体检", "アレルギー", "病院", "医者", "薬を", "診断",
+]
+
+[[routing.rules]]
+name = "secrets"
+namespace = "personal"
+words = [
+  "password", "passwords", "passphrase", "pin code", "social security", "bank account", "credit card", "salary",
+  "passport number", "mortgage", "diary", "密码", "银行卡", "工资", "身份证", "パスワード", "暗証番号", "給料", "口座",
+]
+patterns = ['\\biban\\b', '\\b[0-9]{3}-[0-9]{2}-[0-9]{4}\\b']
+
+[[routing.rules]]
+name = "family"
+namespace = "family"
+words = [
+  "mother", "father", "mom", "mum", "dad", "wife", "husband", "son", "daughter", "brother", "sister", "kids",
+  "children", "grandmother", "grandfather", "grandma", "grandpa", "aunt", "uncle", "cousin", "in-laws", "family",
+  "kindergarten",
+  "妈妈", "爸爸", "老婆", "老公", "妻子", "丈夫", "孩子", "儿子", "女儿", "奶奶", "爷爷", "家人",
+  "お母さん", "お父さん", "家族", "息子", "娘が", "祖母", "祖父",
+]
+
+[[routing.rules]]
+name = "office"
+namespace = "work"
+words = [
+  "meeting", "meetings", "standup", "stand-up", "sprint", "deadline", "deadlines", "colleague", "colleagues", "manager",
+  "boss", "client", "customer", "customers", "project", "roadmap", "quarterly", "invoice", "invoices", "office",
+  "deploy", "deployment", "release", "pull request", "code review", "ticket queue", "salesforce", "payroll",
+  "会议", "开会", "同事", "老板", "项目", "客户", "加班", "会議", "仕事", "同僚", "上司", "締め切り", "出社",
+]
+patterns = ['\\b[A-Z]{2,8}-[0-9]{1,6}\\b']
+
+[[routing.rules]]
+name = "trip"
+namespace = "travel"
+words = [
+  "trip", "trips", "travel", "travelling", "traveling", "flight", "flights", "airport", "airline", "hotel", "hotels",
+  "hostel", "airbnb", "itinerary", "visa", "luggage", "boarding", "check-in", "train to", "ferry", "vacation",
+  "holiday", "sightseeing", "rental car", "layover", "jet lag",
+  "旅行", "出差", "航班", "机票", "机场", "酒店", "火车", "高铁", "签证", "行程", "度假",
+  "飛行機", "空港", "ホテル", "新幹線", "旅館", "여행", "항공", "호텔",
+]
+
+# A rule for a place instead of a text, as a runtime names it:
+# [[routing.rules]]
+# name = "team chat"
+# namespace = "work"
+# platform = "slack"
+"""

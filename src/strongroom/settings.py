@@ -1,0 +1,126 @@
+"""Where things are: the vault, its keys, the configuration file.
+
+Paths and environment in, an open vault out. The vault: what the caller names, else `STRONGROOM_VAULT`, else a place in
+the user's own data. Its keys: the environment's if it holds any, else the files in the vault's key directory, behind a
+passphrase if they were made so. The configuration file is optional and chooses the engine and the routing rules.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+import msgspec
+import platformdirs
+
+import strongroom
+from strongroom import routing
+from strongroom.errors import InvalidRequest
+from strongroom.keys import EnvironmentKeys, FileKeys, KeySource, PassphraseKeys, default_directory
+from strongroom.routing import Rules
+from strongroom.vault.owner import Vault
+
+Passphrase = Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Which vault, which engine (None: the library's own choice), which routing rules."""
+
+    vault: str
+    config: Path
+    engine: str | None
+    routing: Mapping[str, object] | None
+
+    def rules(self) -> Rules:
+        """The routing rules: those of the configuration file, else the default ones."""
+        return routing.default_rules() if self.routing is None else routing.rules(self.routing)
+
+
+class _Engine(TypedDict, total=False):
+    engine: str
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    engine: str | None = None
+    routing: dict[str, object] | None = None
+
+
+def find(vault: str | None = None) -> Settings:
+    """The settings of this process; `vault` comes before what the environment says."""
+    if vault == "":
+        raise InvalidRequest("the vault's place is empty", hint="leave --vault out for the default one")
+    place = vault or os.environ.get("STRONGROOM_VAULT") or str(default_vault())
+    config = config_path()
+    file = _read(config)
+    return Settings(place, config, file.engine, file.routing)
+
+
+def default_vault() -> Path:
+    """Where the vault is unless told otherwise."""
+    return Path(platformdirs.user_data_dir("strongroom")) / "vault"
+
+
+def config_path() -> Path:
+    """Where the configuration file is, if there is one."""
+    given = os.environ.get("STRONGROOM_CONFIG")
+    return Path(given) if given else Path(platformdirs.user_config_dir("strongroom")) / "config.toml"
+
+
+def open_vault(settings: Settings, passphrase: Passphrase) -> Vault:
+    """Open the vault with the keys that belong to it; `passphrase` is called only if they are behind one."""
+    return strongroom.open(settings.vault, keys=lambda vault: keys_of(vault, passphrase), **_engine(settings))
+
+
+def create_vault(settings: Settings, namespaces: Iterable[str], passphrase: Passphrase | None) -> Vault:
+    """Make a vault, its keys behind a passphrase if one is given, and open it."""
+    if passphrase is not None and in_environment():
+        raise InvalidRequest("the keys are in the environment, so no passphrase can lock them")
+
+    def keys(vault: str) -> KeySource:
+        if passphrase is not None:
+            return PassphraseKeys(default_directory(vault), passphrase)
+        return EnvironmentKeys() if in_environment() else FileKeys(default_directory(vault))
+
+    return strongroom.create(settings.vault, keys=keys, namespaces=namespaces, **_engine(settings))
+
+
+def keys_of(vault: str, passphrase: Passphrase) -> KeySource:
+    """The keys of a vault, by its id: the environment's, or the files in its key directory."""
+    directory = default_directory(vault)
+    if in_environment():
+        return EnvironmentKeys()
+    return PassphraseKeys(directory, passphrase) if is_locked(directory) else FileKeys(directory)
+
+
+def in_environment() -> bool:
+    """Whether the environment holds keys."""
+    return EnvironmentKeys.ROOT in os.environ or EnvironmentKeys.ISSUER in os.environ
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether the key files in a directory are behind a passphrase."""
+    try:
+        data = (directory / "root.keyring").read_bytes()
+    except OSError:
+        return False  # opening the vault will name what is wrong
+    return b'"kdf"' in data
+
+
+def _engine(settings: Settings) -> _Engine:
+    return {} if settings.engine is None else {"engine": settings.engine}
+
+
+def _read(path: Path) -> _File:
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text()), _File)
+    except FileNotFoundError:
+        return _File()
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise InvalidRequest(f"{path}: {error}", hint="`strongroom route --write-default` shows a sound one") from None

@@ -38,7 +38,7 @@ class Source(Protocol):
 
 _SHARED = 10_000
 _EMPTY = getsizeof("")
-_OVERHEAD = 300
+_OVERHEAD = 900
 """Bytes a line costs besides its text: the struct, its id, and its place in the indexes (measured, bench/ram.py)."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime
 from heapq import nlargest
@@ -20,17 +20,24 @@ def _newest(line: Line) -> _Key:
 
 
 class RecencyIndex:
-    """The lines of one shelf, oldest first."""
+    """The lines of one shelf."""
 
     def __init__(self) -> None:
-        self.lines: list[Line] = []
+        self._lines: list[Line] = []
+        self._sorted = True
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines, oldest first."""
+        if not self._sorted:
+            self._lines.sort(key=_newest)
+            self._sorted = True
+        return self._lines
 
     def add(self, line: Line) -> None:
-        # Lines mostly come oldest first, at loading as well as later.
-        if not self.lines or _newest(self.lines[-1]) < _newest(line):
-            self.lines.append(line)
-        else:
-            insort(self.lines, line, key=_newest)
+        # Sorted when it is needed: loading brings the newest thousand first, and one insertion each would be slow.
+        self._sorted = self._sorted and (not self._lines or _newest(self._lines[-1]) < _newest(line))
+        self._lines.append(line)
 
     def remove(self, line: Line) -> None:
         at = bisect_left(self.lines, _newest(line), key=_newest)

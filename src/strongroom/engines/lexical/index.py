@@ -19,6 +19,7 @@ NOBODY = -1
 """The neighbour of a line that has none on that side."""
 
 _NUMBER_BITS = 32 - TF_BITS
+_FIRST, _LAST = Millis(0), Millis(1 << 62)
 
 
 class LexicalIndex:
@@ -236,12 +237,23 @@ class Calendar:
 
     def at(self, time: Millis) -> Iterable[int]:
         """The lines written at this very moment."""
-        return self.written(time, Millis(time + 1))
+        first, last = self._between(time, Millis(time + 1))
+        return _numbers(self._written[first:last])
 
-    def written(self, start: Millis, end: Millis) -> Iterable[int]:
-        """The lines written from `start` up to `end`, oldest first."""
-        first = bisect_left(self._written, start << _NUMBER_BITS)
-        return _numbers(self._written[first : bisect_left(self._written, end << _NUMBER_BITS)])
+    def count(self, start: Millis, end: Millis) -> int:
+        """How many lines were written from `start` up to `end`."""
+        first, last = self._between(start, end)
+        return last - first
+
+    def written(self, start: Millis, end: Millis, most: int) -> Iterable[int]:
+        """The newest `most` of the lines written from `start` up to `end`, and all that are as old as the last."""
+        first, last = self._between(start, end)
+        if last - first > most:
+            first = bisect_left(self._written, self._written[last - most] >> _NUMBER_BITS << _NUMBER_BITS)
+        return _numbers(self._written[first:last])
+
+    def _between(self, start: Millis, end: Millis) -> tuple[int, int]:
+        return bisect_left(self._written, start << _NUMBER_BITS), bisect_left(self._written, end << _NUMBER_BITS)
 
     def spoken(self, days: Days) -> Iterator[tuple[int, Days]]:
         """The lines that speak of any of these days, with the days they speak of."""
@@ -253,10 +265,7 @@ class Calendar:
 
     def newest(self, k: int) -> Iterable[int]:
         """The newest `k`, and with them all that are as old as the last of these."""
-        if not self._written or k <= 0:
-            return ()
-        oldest = self._written[max(len(self._written) - k, 0)] >> _NUMBER_BITS
-        return _numbers(self._written[bisect_left(self._written, oldest << _NUMBER_BITS) :])
+        return self.written(_FIRST, _LAST, k) if k > 0 else ()
 
 
 def _numbers(written: Iterable[int]) -> list[int]:

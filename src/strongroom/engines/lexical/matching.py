@@ -36,7 +36,7 @@ def scored(question: Question, indexes: Sequence[LexicalIndex]) -> Iterator[Rank
         for term in words:
             matches.look_for_word(term, term.places[place])
         if when is not None:
-            matches.look_for_days(when, when.places[place])
+            matches.look_for_days(when)
         yield from matches.best(question)
 
 
@@ -79,7 +79,8 @@ class _Matches:
         for number, count in counts.items():
             session[number] += top * count / (count + base + slope * lengths[number])
 
-    def look_for_days(self, term: WhenTerm, strengths: Mapping[int, float]) -> None:
+    def look_for_days(self, term: WhenTerm) -> None:
+        strengths = term.strengths(self._index, list(self._match))
         self._days, self._days_rarity = strengths, term.rarity
         strongest: defaultdict[int, float] = defaultdict(float)
         for number, strength in strengths.items():

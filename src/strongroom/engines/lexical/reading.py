@@ -78,6 +78,11 @@ def day_of(time: Millis, offset: int = 0) -> int:
     return _EPOCH_DAY + (time + offset) // _DAY
 
 
+def start_of(day: int, offset: int) -> Millis:
+    """The moment at which a day begins, `offset` milliseconds east of Greenwich."""
+    return Millis((day - _EPOCH_DAY) * _DAY - offset)
+
+
 def offset_of(now: datetime) -> int:
     """How far east of Greenwich the asker's clock is set, in milliseconds."""
     shift = now.utcoffset()

@@ -7,12 +7,12 @@ days are rare is decided by the days, and the other way round, without a rule fo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.question import Question
-from strongroom.engines.lexical.reading import Days
+from strongroom.engines.lexical.reading import Days, start_of
 from strongroom.model import Millis
 
 NEAR = 3
@@ -28,8 +28,6 @@ NEARLY = 0.3
 """What it counts that a line speaks of a day just outside; less, the further."""
 
 _WEEK, _MONTHS = 7, 62
-_DAY = 86_400_000
-_EPOCH_DAY = 719_163
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +67,48 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class WhenTerm:
-    """The days looked for: for each index, the lines that speak of them or were written then, with a strength."""
+    """The days looked for."""
 
     rarity: float
     session_rarity: float
-    places: tuple[dict[int, float], ...]
+    windows: tuple[Window, ...]
+
+    def strengths(self, index: LexicalIndex, matched: Iterable[int]) -> dict[int, float]:
+        """How much lines have to do with these days: spoken of in them, or at least the days they were written.
+
+        Of many lines written then, only the newest count, and those that were matched by a word.
+        """
+        found: dict[int, float] = {}
+        for window in self.windows:
+            for number in (*index.calendar.written(window.start, window.end, ENOUGH), *matched):
+                if window.start <= index.line(number).time < window.end:
+                    found[number] = max(found.get(number, 0.0), window.weight * WRITTEN_THEN)
+            for number, days in index.calendar.spoken(window.near):
+                found[number] = max(found.get(number, 0.0), window.weight * _overlap(window.days, days))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Days that a question means: as days, and as the moments between which a line was written on them."""
+
+    days: Days
+    start: Millis
+    end: Millis
+
+    @classmethod
+    def of(cls, days: Days, offset: int) -> Window:
+        return cls(days, start_of(days.first, offset), start_of(days.last + 1, offset))
+
+    @property
+    def near(self) -> Days:
+        return Days(self.days.first - NEAR, self.days.last + NEAR)
+
+    @property
+    def weight(self) -> float:
+        """Days that were named narrowly tell more: a week or less, a month or two, longer."""
+        days = self.days.last - self.days.first + 1
+        return 1.0 if days <= _WEEK else 0.75 if days <= _MONTHS else 0.25
 
 
 def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> list[Term]:
@@ -100,36 +135,17 @@ def _sessions(indexes: Sequence[LexicalIndex], places: Sequence[Sequence[int]]) 
 
 def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:
     """The days that the question means, if it names any and any line has to do with them."""
-    if not question.windows:
-        return None
-    places = tuple(_about(index, question) for index in indexes)
-    lines = sum(map(len, places))
+    windows = tuple(Window.of(days, question.offset) for days in question.windows)
+    lines = sum(
+        index.calendar.count(window.start, window.end) + len(list(index.calendar.spoken(window.near)))
+        for window in windows
+        for index in indexes
+    )
     if not lines:
         return None
-    sessions = sum(
-        len({index.sessions[number] for number in held}) for index, held in zip(indexes, places, strict=True)
+    return WhenTerm(
+        rarity(size.lines, min(lines, size.lines)), rarity(size.sessions, min(lines, size.sessions)), windows
     )
-    return WhenTerm(rarity(size.lines, lines), rarity(size.sessions, sessions), places)
-
-
-def _about(index: LexicalIndex, question: Question) -> dict[int, float]:
-    """How much each line has to do with the days asked for: spoken of in it, or at least the days it was written."""
-    strengths: dict[int, float] = {}
-    for window in question.windows:
-        narrow = _narrow(window)
-        start = Millis((window.first - _EPOCH_DAY) * _DAY - question.offset)
-        end = Millis((window.last + 1 - _EPOCH_DAY) * _DAY - question.offset)
-        for number in index.calendar.written(start, end):
-            strengths[number] = max(strengths.get(number, 0.0), narrow * WRITTEN_THEN)
-        for number, days in index.calendar.spoken(Days(window.first - NEAR, window.last + NEAR)):
-            strengths[number] = max(strengths.get(number, 0.0), narrow * _overlap(window, days))
-    return strengths
-
-
-def _narrow(window: Days) -> float:
-    """Days that were named narrowly tell more: a week or less, a month or two, longer."""
-    days = window.last - window.first + 1
-    return 1.0 if days <= _WEEK else 0.75 if days <= _MONTHS else 0.25
 
 
 def _overlap(window: Days, days: Days) -> float:

@@ -31,9 +31,8 @@ _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CONTRACTED = re.compile(r"([a-z]+)'([a-z]+)")
 _EDGES = ".,;:!?\"'`()[]{}<>…“”‘’«»*~|、。，！？；：（）「」『』《》【】・"
-_CACHED = 50_000
+# Its own cache is off, and it is safe to share between threads: it holds the interpreter lock while it works.
 _stem = Stemmer.Stemmer("english", 0).stemWord
-_known: dict[str, str] = {}
 
 
 def words(text: str) -> list[str]:
@@ -46,7 +45,7 @@ def words(text: str) -> list[str]:
             found += _pairs(run[1])
             continue
         word = run[0].strip(_EDGES)
-        if word.isalpha() and word.isascii() and _plain(word):
+        if word.isalpha() and word.isascii() and (word.islower() or _plain(word)):
             lowered = word.lower()
             if lowered not in STOP:
                 found.append(_base(lowered))
@@ -67,16 +66,9 @@ def _plain(word: str) -> bool:
 
 
 def _base(word: str) -> str:
-    """A word's base form. Ordinary short words are remembered; anything longer might be somebody's secret."""
-    known = _known.get(word)
-    if known is None:
-        base = BASE.get(word, word)
-        known = _stem(SYNONYM.get(base, base))
-        if len(word) <= 16:
-            if len(_known) >= _CACHED:
-                _known.clear()
-            _known[word] = known
-    return known
+    """A word's base form. Nothing is remembered: what was forgotten must not live on in a cache of words."""
+    base = BASE.get(word, word)
+    return _stem(SYNONYM.get(base, base))  # type: ignore[no-any-return]
 
 
 def _pairs(run: str) -> Iterator[str]:

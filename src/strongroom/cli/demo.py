@@ -1,0 +1,80 @@
+"""demo: a story in numbered steps that shows recall, denials and the log at work, in a place of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from strongroom.cli import output
+from strongroom.cli.app import command
+from strongroom.cli.context import Run, pass_run
+from strongroom.cli.demonstration import report, stage
+from strongroom.cli.demonstration.report import FAIL, OK, SKIP, Outcome
+from strongroom.cli.demonstration.steps import STEPS
+from strongroom.cli.errors import BUG, Failure
+
+_COLOURS = {OK: "green", SKIP: "yellow", FAIL: "red"}
+_MARGIN = "        "
+
+
+class Played(msgspec.Struct, frozen=True):
+    """The whole demonstration. `kept` is where its files are, if they were kept."""
+
+    ok: bool
+    now: datetime
+    steps: list[Outcome]
+    summary: str
+    kept: str | None
+
+
+@command(examples=["strongroom demo", "strongroom demo --json", "strongroom demo --keep"])
+@click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document.")
+@click.option("--keep", is_flag=True, help="Keep the vault, keys and caps of the demonstration, and say where.")
+@pass_run
+def demo(run: Run, as_json: bool, keep: bool) -> None:
+    """Show recall, denials, tampering, forget and erase in numbered steps, each in fresh processes.
+
+    It works in a temporary directory of its own and touches no vault, key or setting of yours. Each step is ok, is
+    skipped for a reason that is on a list, or fails with what was expected and what came. Exit code 0 only if all is
+    green, else 1.
+    """
+    run.json = run.json or as_json
+    with stage.place(keep=keep) as scratch:
+        try:
+            played = _play(run, scratch, keep)
+        finally:
+            if keep:
+                run.note(f"the demonstration's files are kept in {scratch}")
+    run.answer(played, played.summary)
+    if not played.ok:
+        raise Failure(BUG)
+
+
+def _play(run: Run, scratch: Path, keep: bool) -> Played:
+    outcomes: list[Outcome] = []
+    with stage.opened(scratch, datetime.now(UTC).date()) as set_up:
+        for outcome in report.performed(STEPS, set_up):
+            outcomes.append(outcome)
+            if not run.json:
+                _show(outcome)
+        now = set_up.now
+    found = report.complete(STEPS, outcomes)
+    return Played(report.is_green(found), now, found, report.summary(found), str(scratch) if keep else None)
+
+
+def _show(outcome: Outcome) -> None:
+    for line in _lines(outcome):
+        click.echo(line)
+
+
+def _lines(outcome: Outcome) -> Iterator[str]:
+    state = click.style(f"{outcome.state:4}", fg=_COLOURS[outcome.state])
+    reason = f"{outcome.reason}: " if outcome.reason else ""
+    yield f"{outcome.number:2}  {state}  {reason}{output.indented(outcome.sentence, _MARGIN)}"
+    if outcome.state == FAIL:
+        yield f"{_MARGIN}expected: {output.indented(outcome.expected, _MARGIN)}"
+        yield f"{_MARGIN}came:     {output.indented(outcome.came, _MARGIN)}"

@@ -1,0 +1,85 @@
+"""What the story needs and the command line has no verb for, in Python. Run as a program of its own.
+
+`store` puts many lines with times of their own, `backdate` makes a cap that has ended, and `read` keeps a vault open and
+answers one question per line of stdin, as a second agent would. The vault is the one that the environment names.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from strongroom import cap, settings
+from strongroom.errors import KeyUnavailable, StrongroomError
+from strongroom.keys.sources import write_file
+from strongroom.model import BATCH_LIMIT, NewLine
+from strongroom.vault.owner import Vault
+
+_HOUR = 3600
+
+
+def store(cap_file: str) -> None:
+    """Put the lines that stdin holds as one JSON document, and say how many were kept."""
+    lines = msgspec.json.decode(sys.stdin.buffer.read(), type=list[NewLine])
+    kept = 0
+    with _opened() as vault:
+        memory = vault.memory(_cap(cap_file), source="demo")
+        for start in range(0, len(lines), BATCH_LIMIT):
+            kept += len(memory.put_many(lines[start : start + BATCH_LIMIT]))
+    _say(kept)
+
+
+def backdate(target: str) -> None:
+    """Sign a cap that ended almost an hour ago. Nobody can wait for one, and the vault mints none."""
+    with _opened() as vault:
+        token = cap.mint(
+            issuer_seed=settings.keys_of(vault.id, _no_passphrase).issuer(),
+            audience=vault.id,
+            jti=bytes(16),
+            holder_seed=None,
+            now=int(time.time()) - _HOUR,
+            ttl=60,
+            actor="local/owner",
+            ops=["get"],
+            namespaces=["travel"],
+        )
+    write_file(Path(target), token.encode(), new=True)
+
+
+def read(cap_file: str) -> None:
+    """Answer questions with the texts that are recalled, or the reason why not, until stdin ends."""
+    with _opened() as vault:
+        memory = vault.memory(_cap(cap_file), source="demo")
+        for question in sys.stdin:
+            try:
+                _say({"texts": [hit.text for hit in memory.get(question.strip(), k=20)], "reason": ""})
+            except StrongroomError as error:
+                _say({"texts": [], "reason": error.reason})
+
+
+def _opened() -> Vault:
+    return settings.open_vault(settings.find(), _no_passphrase)
+
+
+def _no_passphrase() -> str:
+    raise KeyUnavailable("the demonstration's keys have no passphrase")
+
+
+def _cap(cap_file: str) -> str:
+    return Path(cap_file).read_text().strip()
+
+
+def _say(answer: object) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+VERBS: dict[str, Callable[..., None]] = {"store": store, "backdate": backdate, "read": read}
+
+if __name__ == "__main__":
+    VERBS[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,194 @@
+"""The place where the demonstration happens: a temporary directory, and processes that see nothing else.
+
+Every command is a fresh process with a scrubbed environment, so nothing of the user's vaults, keys, caps or settings is
+read or written. Also here: what a process must have answered, so that a step can say it in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from strongroom.cli.demonstration import talk
+from strongroom.cli.demonstration.report import Unexpected
+from strongroom.cli.errors import BY_FAMILY
+from strongroom.errors import BY_REASON
+
+_KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "SYSTEMROOT")
+_PACKAGE = "strongroom.cli.demonstration"
+_ATTACKER = Path(__file__).with_name("attacker.py")
+_PATIENCE = 120
+_AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a process ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def reason(self) -> str:
+        """The reason that it told, if it told one."""
+        with suppress(ValueError, TypeError, KeyError):
+            return str(json.loads(self.err)["reason"])
+        return self.err.strip() or "no reason"
+
+    @property
+    def json(self) -> Any:
+        try:
+            return json.loads(self.out)
+        except ValueError:
+            raise Unexpected("a JSON document", self.out or self.err or "nothing") from None
+
+
+class Stage:
+    """The place, its processes, and what the story has learnt so far."""
+
+    def __init__(self, scratch: Path, today: date) -> None:
+        self.scratch = scratch
+        self.vault = scratch / "vault"
+        self.now = talk.asked(talk.trip_year(today))
+        self.keys = Path()
+        self.trip = ""
+        self.allergy = ""
+        self.denied_entry = -1
+        self._reader: subprocess.Popen[str] | None = None
+        for name in ("home", "tmp"):
+            (scratch / name).mkdir()
+
+    def file(self, name: str) -> str:
+        return str(self.scratch / name)
+
+    @property
+    def owner_cap(self) -> str:
+        return str(self.keys / "owner.cap")
+
+    # Processes.
+
+    def strongroom(self, *arguments: str, cap: str = "", stdin: str = "") -> Done:
+        """Run one command line in a fresh process, with a cap by file."""
+        given = ("--cap-file", self.file(cap)) if cap else ()
+        return self._run([sys.executable, "-m", "strongroom", *arguments, *given, "--json"], stdin)
+
+    def at_once(self, *commands: Sequence[str], cap: str = "") -> list[Done]:
+        """Run several command lines, two processes at a time: for those that do not depend on each other."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(lambda arguments: self.strongroom(*arguments, cap=cap), commands))
+
+    def attack(self, verb: str, *arguments: str) -> Any:
+        """Let the attacker do something, and return what it found."""
+        return self._answer([sys.executable, "-P", str(_ATTACKER), verb, *arguments], "")
+
+    def play(self, verb: str, *arguments: str, stdin: str = "") -> Any:
+        """Let a process do something in Python, and return what it said."""
+        return self._answer([sys.executable, "-m", f"{_PACKAGE}.player", verb, *arguments], stdin)
+
+    def ask_reader(self, question: str) -> Any:
+        """Ask the one process that keeps the vault open; it starts with the first question."""
+        if self._reader is None:
+            command = [sys.executable, "-m", f"{_PACKAGE}.player", "read", self.owner_cap]
+            self._reader = subprocess.Popen(  # noqa: S603 - our own program
+                command, cwd=self.scratch, env=self.environment(), text=True, encoding="utf-8",
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        if self._reader.stdin is None or self._reader.stdout is None:
+            raise Unexpected("a reader with two ends", "none")
+        self._reader.stdin.write(question + "\n")
+        self._reader.stdin.flush()
+        return Done(0, self._reader.stdout.readline(), "the reader went away").json
+
+    def close(self) -> None:
+        """End the reader, if there is one."""
+        if self._reader is not None:
+            self._reader.kill()
+            self._reader.communicate()
+            self._reader = None
+
+    def environment(self) -> dict[str, str]:
+        """What a process gets: places in the temporary directory, and of the user's only what programs need to run."""
+        return {
+            **{name: os.environ[name] for name in _KEPT if name in os.environ},
+            "HOME": self.file("home"),
+            "TMPDIR": self.file("tmp"),
+            "TZ": "UTC",
+            "PYTHONUTF8": "1",
+            "STRONGROOM_VAULT": str(self.vault),
+            "STRONGROOM_KEYS": self.file("keys"),
+            "STRONGROOM_CONFIG": self.file("config.toml"),
+        }
+
+    def _answer(self, command: list[str], stdin: str) -> Any:
+        done = self._run(command, stdin)
+        if done.code != 0:
+            raise Unexpected(f"{Path(command[2]).name} {command[3]} to work", done.err.strip()[-200:])
+        return json.loads(done.out) if done.out else None
+
+    def _run(self, command: list[str], stdin: str) -> Done:
+        try:
+            done = subprocess.run(  # noqa: S603 - our own programs
+                command, cwd=self.scratch, env=self.environment(), input=stdin, capture_output=True,
+                text=True, encoding="utf-8", timeout=_PATIENCE, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise Unexpected("an answer", f"none in {_PATIENCE} seconds") from None
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    # What must have come.
+
+    def answer(self, *arguments: str, cap: str = "", stdin: str = "") -> Any:
+        """The document that a command line answers with; it has to succeed."""
+        return answered(self.strongroom(*arguments, cap=cap, stdin=stdin))
+
+
+def answered(done: Done) -> Any:
+    """The document of a process that has to have succeeded."""
+    expect("exit 0", "exit 0", f"exit {done.code}" + (f", {done.reason}" if done.code else ""))
+    return done.json
+
+
+def refused(reason: str, *attempts: Done) -> None:
+    """Every attempt was refused with this reason and the exit code of its family, and answered nothing."""
+    code = BY_FAMILY[BY_REASON[reason].family]
+    for done in attempts:
+        expect(f"exit {code}, {reason}", (code, reason, ""), (done.code, done.reason, done.out))
+
+
+def expect(what: str, expected: object, came: object) -> None:
+    """These two are the same, or the step has failed."""
+    if expected != came:
+        raise Unexpected(what, came)
+
+
+@contextmanager
+def place(*, keep: bool) -> Iterator[Path]:
+    """A directory that only this user can enter; gone afterwards, whatever happens, unless it is to be kept."""
+    scratch = Path(tempfile.mkdtemp(prefix="strongroom-demo-"))
+    try:
+        yield scratch
+    finally:
+        if not keep:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def opened(scratch: Path, today: date) -> Iterator[Stage]:
+    """The stage in a directory; its processes end with it."""
+    stage = Stage(scratch, today)
+    try:
+        yield stage
+    finally:
+        stage.close()

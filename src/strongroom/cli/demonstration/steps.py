@@ -1,0 +1,96 @@
+"""The story in its order: each step, the sentence that must be true, and how it is tried."""
+
+from __future__ import annotations
+
+from strongroom.cli.demonstration import forgetting, noticing, refusing, remembering
+from strongroom.cli.demonstration.report import Step
+from strongroom.cli.demonstration.stage import Stage
+from strongroom.cli.demonstration.talk import ALLERGY, QUESTION, QUESTION_IN_CHINESE, TRIP
+
+STEPS: tuple[Step[Stage], ...] = (
+    # Remembering.
+    Step("init", "A vault is made; its keys lie outside it.", remembering.make_a_vault, needed=True),
+    Step("doctor", "Doctor finds all well.", remembering.doctor_is_green),
+    Step(
+        "store",
+        f'Session 1 stores "{TRIP}" in travel and "{ALLERGY}" in personal, among 500 lines with "going" and "weekend".',
+        remembering.store_a_year,
+        needed=True,
+    ),
+    Step(
+        "recall",
+        f'Session 2, in the week of the trip, asks "{QUESTION}": the trip comes first.',
+        remembering.session_two_recalls_the_trip,
+    ),
+    Step(
+        "recall_chinese",
+        f'The same in Chinese, "{QUESTION_IN_CHINESE}": the trip comes first.',
+        remembering.a_question_in_chinese_recalls_it_too,
+    ),
+    Step("owner_reads", "The owner reads the allergy by question and by id.", remembering.the_owner_sees_the_allergy),
+    # Refusing.
+    Step(
+        "narrowed",
+        "A cap narrowed to travel recalls the trip, and nothing personal by get, list, snapshot or profile.",
+        remembering.a_narrowed_cap_sees_travel_only,
+        needed=True,
+    ),
+    Step(
+        "denied",
+        "It is denied personal by get, id, list, snapshot and profile, in the words for what does not exist.",
+        refusing.personal_is_denied_by_name,
+    ),
+    Step("id_alone", "The allergy's id alone is not found with it.", refusing.an_id_alone_is_not_found),
+    Step("forged", "With one bit of its signature flipped, it is refused.", refusing.a_forged_cap_is_refused),
+    Step("widened", "With personal written into its claims, it is refused.", refusing.a_widened_cap_is_refused),
+    Step("stripped", "With its narrowing link taken off, it is refused.", refusing.a_stripped_cap_is_refused),
+    Step("expired", "A cap that has ended is refused.", refusing.an_expired_cap_is_refused),
+    Step("revoked", "A revoked cap is refused, and so is one narrowed from it.", refusing.a_revoked_cap_is_refused),
+    Step("attenuated", "Narrowing a cap further cannot widen it.", refusing.attenuation_cannot_widen),
+    Step(
+        "credentials",
+        "A credentials cap with put is refused (403 cap_data_class_mismatch).",
+        refusing.a_credentials_cap_is_refused,
+    ),
+    # Noticing.
+    Step("who_read_what", "The log names the denied read, and who read the trip.", refusing.the_log_says_who_read_what),
+    Step("no_plaintext", "No file of the vault holds any of it in clear.", noticing.nothing_lies_in_clear),
+    Step("log_verifies", "The log verifies.", noticing.the_clean_log_verifies),
+    Step(
+        "moved_line",
+        "The allergy, moved on disk to where the travel cap reads, does not open; verify names it.",
+        noticing.a_moved_line_does_not_open,
+    ),
+    Step(
+        "swapped_lines", "Two lines swapped on disk do not open; verify names them.", noticing.swapped_lines_do_not_open
+    ),
+    Step("edited_log", "A denial edited into an admission is found by verify.", noticing.an_edited_log_entry_is_found),
+    Step("rolled_back", "An older copy put back is found by doctor and verify.", noticing.an_older_copy_is_found),
+    Step(
+        "fail_closed",
+        "On a disk turned read-only, what cannot be recorded is not answered.",
+        noticing.without_a_log_nothing_is_answered,
+    ),
+    # Forgetting.
+    Step("export", "Travel is exported, encrypted to a passphrase.", forgetting.export_before_forgetting),
+    Step("second_reader", "A second process has the trip in its RAM.", forgetting.a_second_reader_has_the_trip),
+    Step(
+        "forget",
+        "Forget: no file holds a piece of the sealed trip any more, nor of an index page with it.",
+        forgetting.forget_leaves_no_trace,
+    ),
+    Step(
+        "forgotten",
+        "It is gone for every process, by get, list and id, and cannot be put back.",
+        forgetting.a_forgotten_line_is_gone_for_everyone,
+    ),
+    Step("import", "Importing the export does not bring it back.", forgetting.an_import_does_not_bring_it_back),
+    Step("erase", "Erase: no file holds a piece of the keys or lines any more.", forgetting.erase_destroys_the_keys),
+    Step("caps_void", "Every old cap is void, also for the process that was open.", forgetting.old_caps_are_void),
+    Step("erased", "The owner finds nothing by get, list, snapshot or id.", forgetting.an_erased_memory_is_empty),
+    Step(
+        "log_remains",
+        "The log still verifies, and nobody can say whose the denied read was.",
+        forgetting.the_log_outlives_the_names,
+    ),
+)

@@ -22,13 +22,14 @@ check: $(READY) $(HERMES)/.ready  ## style, types, import rules, and that the co
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/make_cli_reference.py --check
 	$(HERMES)/bin/python scripts/beside_hermes.py
 
 bench: $(READY)  ## measure, each figure beside its baseline
 	$(BIN)/python -m bench
 
-demo: $(READY)  ## see a recall and a denial
-	$(BIN)/python examples/first_five_minutes.py
+demo: $(READY)  ## see recalls, denials, tampering found, forgetting and erasing, in fresh processes
+	$(BIN)/strongroom demo
 
 vectors: $(READY)  ## write the test vectors anew
 	$(BIN)/python scripts/make_vectors.py

@@ -120,6 +120,13 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "show",
         "recall is measured beside FTS5 and recency by the published protocol, and missing data is said, not hidden",
     ),
+    "recall-pruning": ("design", "pruning never loses the line that holds the rare word"),
+    "recall-kept": ("design", "kept readings are as good as reading; useless ones are refused whole"),
+    "recall-statistics": ("design", "scores are the documented sum over exactly the shelves given"),
+    "recall-weekend": (
+        "show",
+        "the trip comes first for 'where am I going this weekend?' among 500 lines with its words, in every year",
+    ),
     "dates-lines": ("design", "a line's dates become day ranges relative to the day it was written"),
     "dates-questions": (
         "design",
@@ -168,6 +175,8 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "cli-audit": ("design", "the audit verbs work as documented from a shell"),
     "cli-keeping": ("design", "backup, restore and rotate work as documented from a shell"),
     "cli-doctor": ("design", "doctor names what is wrong in plain words, also when the vault does not open"),
+    "demo-strict": ("show", "strongroom demo exits 0 only if every step is ok or skipped for a listed reason"),
+    "demo-apart": ("show", "the demo touches nothing of the user's and leaves nothing behind"),
     # Bad input.
     "bad-vault": ("bad-input", "a missing, foreign or newer vault is refused by name and left alone"),
     "bad-cap": (
@@ -186,5 +195,9 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "project-light": ("design", "the core depends on the named libraries only"),
     "project-public": ("design", "the public names are the documented ones"),
     "project-vectors": ("design", "every vector passes, regenerates to the same bytes, and no vector folder is empty"),
+    "docs-shell": (
+        "show",
+        "every shell session of the README and docs runs in a fresh home and prints what it shows",
+    ),
     "project-docs": ("design", "every documented example runs"),
 }

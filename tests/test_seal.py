@@ -23,6 +23,7 @@ SALT = bytes(range(24))
 PLACE = Place("0123456789abcdef", Actor("local/alice"), Namespace("travel"))
 ID = LineId("01JABCDEFGHJKMNPQRSTVWXYZ0")
 OTHER_ID = LineId("01JABCDEFGHJKMNPQRSTVWXYZ1")
+PAGE = "actors/a/memory/b/derived/page-000001"
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -47,6 +48,10 @@ def line(text: str = "Trip to Chengdu, May 25-29", **changed: str) -> Line:
 
 def sealed_line(made: Line | None = None, epoch: int = 3) -> bytes:
     return seal.seal_line(made or line(), PLACE, epoch, KEY, SALT)
+
+
+def sealed_page(data: bytes = b"lines", name: str = PAGE, epoch: int = 3) -> bytes:
+    return seal.seal_page(data, name, PLACE, epoch, KEY, SALT)
 
 
 def _refused(opening: Callable[..., object], *arguments: object) -> bool:
@@ -161,6 +166,62 @@ def test_a_record_copied_to_another_name_vault_or_key_is_refused() -> None:
 def test_a_text_copied_to_another_name_is_refused() -> None:
     sealed = seal.seal_text("text", "profile", PLACE, 1, KEY, SALT)
     assert _refused(seal.open_text, sealed, "profile2", PLACE, {1: KEY})
+
+
+# Pages.
+
+
+@pytest.mark.requirement("seal-slot", "pages-derived")
+@pytest.mark.parametrize(
+    ("name", "place", "keys"),
+    [
+        (PAGE[:-1] + "2", PLACE, {3: KEY}),
+        (PAGE, Place("fedcba9876543210", PLACE.actor, PLACE.namespace), {3: KEY}),
+        (PAGE, Place(PLACE.vault_id, Actor("local/bob"), PLACE.namespace), {3: KEY}),
+        (PAGE, Place(PLACE.vault_id, PLACE.actor, Namespace("personal")), {3: KEY}),
+        (PAGE, PLACE, {3: OTHER_KEY}),
+        (PAGE, PLACE, {2: KEY}),
+    ],
+    ids=["place", "vault", "actor", "namespace", "key", "epoch"],
+)
+def test_a_page_opens_in_its_own_place_alone(name: str, place: Place, keys: dict[int, bytes]) -> None:
+    assert seal.open_page(sealed_page(), PAGE, PLACE, {3: KEY}) == b"lines"
+    assert _refused(seal.open_page, sealed_page(), name, place, keys)
+
+
+@pytest.mark.requirement("seal-slot", "pages-derived")
+def test_a_page_cannot_stand_in_for_a_line_or_a_text_nor_they_for_it() -> None:
+    keys = {0: KEY}
+    a_line = seal.seal_line(line(), PLACE, 0, KEY, SALT)
+    a_text = seal.seal_text("text", ID, PLACE, 0, KEY, SALT)
+    a_record = seal.seal_record(Note("text"), ID, PLACE.vault_id, KEY, SALT)
+    a_page = sealed_page(msgspec.json.encode(line()), ID, 0)
+    assert seal.open_page(a_page, ID, PLACE, keys) == msgspec.json.encode(line())
+    for other in (a_line, a_text, a_record):
+        assert _refused(seal.open_page, other, ID, PLACE, keys)
+    assert _refused(seal.open_line, a_page, ID, PLACE, keys)
+    assert _refused(seal.open_text, a_page, ID, PLACE, keys)
+    assert _refused(seal.open_record, a_page, ID, PLACE.vault_id, KEY, Note)
+
+
+@pytest.mark.requirement("seal-bits", "pages-derived")
+def test_every_flipped_bit_and_every_cut_of_a_sealed_page_is_refused() -> None:
+    sealed = sealed_page()
+    keys = {3: KEY} | {3 ^ 1 << bit: KEY for bit in range(32)}
+    assert all(_refused(seal.open_page, at, PAGE, PLACE, keys) for at in flips(sealed))
+    assert all(_refused(seal.open_page, sealed[:size], PAGE, PLACE, keys) for size in range(len(sealed)))
+    assert _refused(seal.open_page, sealed + b"\0", PAGE, PLACE, keys)
+
+
+@pytest.mark.requirement("seal-padding", "seal-chunks", "pages-derived")
+@pytest.mark.parametrize("size", [0, 1, 251, 252, 253, 16_379, 16_380, 16_381, 98_300, 98_301, 300_000])
+def test_a_page_of_any_bytes_comes_back_whole_and_is_stored_in_a_size_of_the_table(size: int) -> None:
+    """Bytes that end like the padding too: a page carries its length."""
+    for data in (b" " * size, bytes(size), bytes(n % 256 for n in range(size))):
+        sealed = sealed_page(data)
+        assert seal.open_page(sealed, PAGE, PLACE, {3: KEY}) == data
+        padded = seal.padded_size(size + 4)
+        assert len(sealed) == 5 + 56 + padded + 16 * (padded // 16_384 + 1)
 
 
 # Edits.

@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from sys import getsizeof
 from typing import Any, NamedTuple, Protocol
 
-from strongroom.engines import Engine, Index, Keeping, Ranked
+from strongroom.engines import Engine, Index, Keeping, KeptIndex, Ranked
 from strongroom.model import Line, LineId, Provenance
 
 
@@ -52,32 +52,23 @@ class Shelf:
         self.lines: dict[LineId, Line] = {}
         self.bytes = 0
         self.index = index
-        self.error: BaseException | None = None
         self._loaded = False
-        self._pending: set[LineId] = set()
+        self._gone: set[LineId] = set()
+        """Deleted while the shelf is loading: a batch that was read before may still hold them."""
         self._shared: dict[Any, Any] = {}
         self._origin: Provenance | None = None
 
     def load(self) -> None:
-        """Fill the shelf. Changes that arrive meanwhile wait and are applied at the end."""
+        """Fill the shelf. Changes that arrive meanwhile are applied at once: it may be in use already."""
         for batch in self.source.batches():
             with self.lock:
-                self._add_batch(batch)
-        while True:
-            with self.lock:
-                if not self._pending:
-                    self._loaded = True
-                    return
-                waiting, self._pending = self._pending, set()
-            for name in waiting:
-                self._refresh(name)
+                self._add_batch(self._without_gone(batch))
+        with self.lock:
+            self._loaded = True
+            self._gone.clear()
 
     def changed(self, name: LineId, line: Line | None, *, deleted: bool) -> None:
         """Take note that a line was written or deleted. `line` spares reading it, if the caller has it."""
-        with self.lock:
-            if not self._loaded:
-                self._pending.add(name)
-                return
         if deleted:
             self._drop(name)
         elif line is not None:
@@ -94,22 +85,28 @@ class Shelf:
             with self.lock:
                 self._add(line)
 
+    def _without_gone(self, batch: Batch) -> Batch:
+        if self._gone.isdisjoint(line.id for line in batch.lines):
+            return batch
+        return Batch([line for line in batch.lines if line.id not in self._gone])
+
     def _add_batch(self, batch: Batch) -> None:
-        if not batch.readings or any(line.id in self.lines for line in batch.lines):
+        index = self.index
+        known = any(line.id in self.lines for line in batch.lines)
+        if known or not batch.readings or not isinstance(index, KeptIndex):
             for line in batch.lines:
                 self._add(line)
             return
-        index: Any = self.index  # only a KeptIndex is ever given readings
         try:
             index.add_read(batch.lines, batch.readings)
-        except ValueError:
+        except ValueError:  # another engine's, or made by other rules
             self._add_batch(Batch(batch.lines))
             return
         self.lines.update((line.id, line) for line in batch.lines)
         self.bytes += sum(map(_size, batch.lines))
 
     def _add(self, line: Line) -> None:
-        if line.id not in self.lines:
+        if line.id not in self.lines and line.id not in self._gone:
             line = self._sharing(line)
             self.lines[line.id] = line
             self.bytes += _size(line)
@@ -139,6 +136,8 @@ class Shelf:
 
     def _drop(self, name: LineId) -> None:
         with self.lock:
+            if not self._loaded:
+                self._gone.add(name)
             line = self.lines.pop(name, None)
             if line is not None:
                 self.bytes -= _size(line)
@@ -160,6 +159,7 @@ class Shelves:
         self._budget = budget
         self._shelves: OrderedDict[str, Shelf] = OrderedDict()
         self._loading: dict[str, threading.Event] = {}
+        self._unheard: dict[str, BaseException] = {}
         self._bytes = 0
         self._guard = threading.Lock()
 
@@ -175,45 +175,50 @@ class Shelves:
         """
         while True:
             with self._guard:
-                shelf = self._ready(prefix, birth)
-                if shelf is not None:
-                    self._shelves.move_to_end(prefix)
-                    return shelf
-                turn = self._loading.get(prefix)
-                mine = turn is None
-                if turn is None:
-                    turn = self._loading[prefix] = threading.Event()
-                    # Known to `changed` before the first line is read, so that no change can slip between.
-                    self._shelves[prefix] = Shelf(birth, source(), self._engine.index())
+                failure = self._unheard.pop(prefix, None)
+                if failure is not None and patience is not None:
+                    raise failure  # who waits would find out; who does not would take it for an empty shelf
                 shelf = self._shelves.get(prefix)
-            if mine and shelf is not None:
-                if patience is None:
-                    self._load(prefix, shelf, turn)
-                    return shelf
-                threading.Thread(target=self._load_quietly, args=(prefix, shelf, turn), daemon=True).start()
-            if not turn.wait(patience) and shelf is not None and shelf.birth == birth:
+                if mine := shelf is None or shelf.birth != birth:
+                    # Known to `changed` before the first line is read, so that no change can slip between.
+                    shelf = self._begin(prefix, Shelf(birth, source(), self._engine.index()))
+                self._shelves.move_to_end(prefix)
+                turn = self._loading.get(prefix)
+            if turn is None:
                 return shelf
-            if mine and shelf is not None:
-                if shelf.error is not None:
-                    raise shelf.error
+            if mine and patience is None:
+                self._load(prefix, shelf, turn)
+                return shelf
+            if mine:
+                threading.Thread(target=self._load_unheard, args=(prefix, shelf, turn), daemon=True).start()
+            if not turn.wait(patience):
                 return shelf
             # Then look again: it may have failed, or been dropped.
 
-    def _load_quietly(self, prefix: str, shelf: Shelf, turn: threading.Event) -> None:
-        """Load in the background. Who waits hears of a failure; who did not wait asks again and hears of the next."""
-        try:
-            self._load(prefix, shelf, turn)
-        except BaseException as error:  # noqa: BLE001 - nobody is above this thread to hear of it
-            shelf.error = error
+    def _begin(self, prefix: str, shelf: Shelf) -> Shelf:
+        """Put an empty shelf in its place. What was loading there before finishes for those who hold it."""
+        if prefix in self._shelves:
+            self._remove(prefix)
+        self._shelves[prefix] = shelf
+        self._loading[prefix] = threading.Event()
+        return shelf
 
-    def _load(self, prefix: str, shelf: Shelf, turn: threading.Event) -> None:
+    def _load_unheard(self, prefix: str, shelf: Shelf, turn: threading.Event) -> None:
+        """Load in the background. A failure is kept for the next who does not wait for loading."""
+        with suppress(Exception):
+            self._load(prefix, shelf, turn, self._unheard)
+
+    def _load(
+        self, prefix: str, shelf: Shelf, turn: threading.Event, failures: dict[str, BaseException] | None = None
+    ) -> None:
         try:
             shelf.load()
         except BaseException as error:
-            shelf.error = error
             with self._guard:
                 if self._shelves.get(prefix) is shelf:
                     del self._shelves[prefix]
+                    if failures is not None:
+                        failures[prefix] = error
             raise
         else:
             with self._guard:
@@ -221,15 +226,9 @@ class Shelves:
                     self._grown(prefix, shelf.bytes)
         finally:
             with self._guard:
-                del self._loading[prefix]
+                if self._loading.get(prefix) is turn:
+                    del self._loading[prefix]
             turn.set()
-
-    def _ready(self, prefix: str, birth: bytes) -> Shelf | None:
-        shelf = None if prefix in self._loading else self._shelves.get(prefix)
-        if shelf is not None and shelf.birth != birth:
-            self._remove(prefix)
-            return None
-        return shelf
 
     def rank(self, shelves: Sequence[Shelf], query: str, k: int, now: datetime) -> Sequence[Ranked]:
         """Let the engine rank these shelves, and make sure that it gave back nothing but their lines."""
@@ -260,6 +259,11 @@ class Shelves:
         with self._guard:
             for name in self._below(prefix):
                 self._remove(name)
+
+    def has(self, prefix: str, shelf: Shelf) -> bool:
+        """Whether this very shelf is the one that follows changes."""
+        with self._guard:
+            return self._shelves.get(prefix) is shelf
 
     def loaded(self) -> list[Shelf]:
         """The shelves that are whole."""

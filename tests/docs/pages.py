@@ -1,4 +1,4 @@
-"""The project's pages as data: their text, fenced blocks, tables and headings."""
+"""The project's pages as data: their text, fenced blocks, shell sessions, tables and headings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PYTHON = ("python", "py", "pycon")
 
+_FILE = re.compile(r"# ([a-z_]+\.py)\n")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -20,6 +21,15 @@ class Block:
 
     language: str
     text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a shell session, what the page shows of its output, and the line on which it stands."""
+
+    command: str
+    shown: str
     line: int
 
 
@@ -43,6 +53,29 @@ def blocks(page: Path, *languages: str) -> list[Block]:
         for found in _FENCE.finditer(text)
         if not languages or found[1] in languages
     ]
+
+
+def steps(block: Block) -> list[Step]:
+    """The commands of a console block: `$ ` starts one, `> ` right below goes on with it, the rest is its output."""
+    found: list[tuple[list[str], list[str], int]] = []
+    for number, line in enumerate(block.text.splitlines(), block.line):
+        if line.startswith("$ "):
+            found.append(([line[2:]], [], number))
+            continue
+        assert found, f"line {number}: a session starts with a command"
+        command, shown, _ = found[-1]
+        if line.startswith("> ") and not shown:
+            command.append(line[2:])
+        else:
+            shown.append(line)
+    assert found, f"line {block.line}: a console block without a command"
+    return [Step("\n".join(command), "\n".join(shown), number) for command, shown, number in found]
+
+
+def saved_as(block: Block) -> str | None:
+    """The name of the file that a Python block is to be saved as, if its first line says so: `# agent.py`."""
+    found = _FILE.match(block.text)
+    return found[1] if found and block.language in PYTHON else None
 
 
 def prose(page: Path) -> str:

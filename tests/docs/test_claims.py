@@ -15,7 +15,7 @@ import strongroom
 from strongroom import FileKeys, Token, Vault, errors
 from strongroom.engines import Ranked
 from strongroom.engines.recency import Recency, RecencyIndex
-from strongroom.model import Line, LineId, Millis, Namespace
+from strongroom.model import Line, LineId, Namespace
 from strongroom.shelves import Batch, Shelves
 from tests.conftest import Clock
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, PYTHON, ROOT, anchors, blocks, name, pages, prose
+from tests.docs.pages import DOCS, PYTHON, ROOT, anchors, blocks, name, pages, prose, rows, section
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 MACHINE = re.compile(r"(?:^|[\s`'\"(=])(?:/(?:home|root|Users|work|tmp|var|mnt|srv)/|[A-Za-z]:\\|~/)", re.MULTILINE)
@@ -67,6 +67,18 @@ def test_decisions_are_numbered_without_gaps_and_have_their_three_parts() -> Non
 @pytest.mark.requirement("project-docs")
 def test_readme_is_short_and_names_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text()
-    assert len(text.splitlines()) <= 120
+    assert len(text.splitlines()) <= 150
     assert "$ make demo" in text
     assert "$ make test" in text
+
+
+@pytest.mark.requirement("project-docs")
+def test_readme_gives_the_figures_of_the_recall_page() -> None:
+    told = {cell for cells in rows(section(DOCS / "recall.md", "## How well it finds")) for cell in cells}
+    shown = [
+        figure
+        for *_, ours, theirs in rows(section(ROOT / "README.md", "## How well it finds"))
+        for figure in [*ours.split(" / "), *theirs.split(" / ")]
+    ]
+    assert len(shown) >= 10
+    assert not [figure for figure in shown if figure not in told]

@@ -106,7 +106,7 @@ class _Found(msgspec.Struct, frozen=True):
     tags: tuple[str, str] | None
 
 
-_DERIVED = re.compile(r"actors/[0-9a-f]{32}/memory/[0-9a-f]{32}/derived/[a-z0-9.-]+")
+_DERIVED = re.compile(r"actors/[0-9a-f]{32}/memory/[0-9a-f]{32}/derived/[a-z0-9.-]+(?:/[a-z0-9.-]+)?")
 """What may be in the store without being in the log. Nothing else is excused by its name."""
 
 _OBJECTS = {Flaw.OBJECT_MISSING, Flaw.OBJECT_EXTRA, Flaw.OBJECT_ALTERED, Flaw.OBJECT_REVIVED}

@@ -57,6 +57,7 @@ def demo(run: Run, as_json: bool, keep: bool) -> None:
 def _play(run: Run, scratch: Path, keep: bool) -> Played:
     outcomes: list[Outcome] = []
     with stage.opened(scratch, datetime.now(UTC).date()) as set_up:
+        run.note(f"{len(STEPS)} steps; the question about the weekend is asked on {set_up.now:%Y-%m-%d}, a Monday")
         for outcome in report.performed(STEPS, set_up):
             outcomes.append(outcome)
             if not run.json:

@@ -40,6 +40,7 @@ class Index(Protocol):
         """Forget a line completely: no later answer may depend on it."""
 
 
+@runtime_checkable
 class KeptIndex(Index, Protocol):
     """An index that can be filled from readings that were kept."""
 

@@ -22,7 +22,7 @@ import msgspec
 
 from strongroom import seal
 from strongroom.errors import Tampered, Unavailable
-from strongroom.memory.state import State, line_id_of
+from strongroom.memory.state import HeldKeys, State, line_id_of
 from strongroom.model import Actor, Kind, Line, LineId, Millis, Namespace, Provenance
 from strongroom.seal import Place
 from strongroom.shelves import Batch, Shelf
@@ -34,7 +34,9 @@ LOOSE_LIMIT = 256
 
 _EMPTY = b""
 _FEW = 16
-_PLACE = re.compile("[0-9]{6}")
+_PLACE = re.compile("([0-9]{6})/lines")
+_PLACES = 1_000_000
+_LAST_PART = "lines"
 
 
 class _Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -99,30 +101,33 @@ _decode = msgspec.msgpack.Decoder(Page).decode
 class Pages:
     """The pages of one shelf."""
 
-    def __init__(self, state: State, actor: Actor, namespace: Namespace) -> None:
+    def __init__(self, state: State, actor: Actor, namespace: Namespace, birth: bytes) -> None:
         self._state = state
         self._actor = actor
         self._namespace = namespace
-        self._lines = f"{state.slots.shelf(actor, namespace)}lines/"
-        self._places = f"{state.slots.shelf(actor, namespace)}derived/page-"
+        self._birth = birth
+        self._shelf = state.slots.shelf(actor, namespace)
+        self._lines = f"{self._shelf}lines/"
+        self._places = f"{self._shelf}derived/page-"
         self._held: dict[str, tuple[Version, frozenset[LineId]]] = {}
         """The pages that this process has read or written: their version, and the lines in them."""
 
     # Loading.
 
     def batches(self) -> Iterator[Batch]:
-        """Every line of the shelf: first what is newer than all pages, then the pages from the newest on."""
+        """Every line of the shelf: first what is newer than the newest page, then the pages, then what is left."""
         places = sorted(self._places_used(), key=lambda place: -place.version)
         loose = self._living()
-        newest = places[0].version if places else 0
-        yield from self._loose([name for name, version in loose.items() if version > newest], loose)
-        for place in places:
-            page = self._page(place, loose)
-            if page is not None:
-                for line in page.lines:
-                    del loose[line.id]
-                yield page
-        yield from self._loose(list(loose), loose)
+        unwritten: list[tuple[Object, Batch]] = []
+        for number, page in enumerate(self._pages(places, loose)):
+            if number == 0:
+                newest = max(line.id for line in page.lines)
+                yield from self._loose([name for name in loose if name > newest], loose, unwritten)
+            yield page
+        yield from self._loose(list(loose), loose, unwritten)
+        # The newest lines last: the page with the highest version is read first.
+        for claimed, batch in reversed(unwritten):
+            self._fill(claimed, batch)
 
     def _living(self) -> dict[LineId, Version]:
         """The lines that there are, newest first."""
@@ -144,6 +149,15 @@ class Pages:
     def _places_used(self) -> list[Object]:
         return [place for place in self._places_known() if place.body is not None]
 
+    def _pages(self, places: Iterable[Object], loose: dict[LineId, Version]) -> Iterator[Batch]:
+        """The pages that are of use. Their lines are no longer loose."""
+        for place in places:
+            page = self._page(place, loose)
+            if page is not None:
+                for line in page.lines:
+                    del loose[line.id]
+                yield page
+
     def _page(self, place: Object, living: Collection[LineId]) -> Batch | None:
         """A page, if it opens and all its lines are among the living; anything else is of no use."""
         try:
@@ -157,7 +171,7 @@ class Pages:
         except (Tampered, msgspec.DecodeError, IndexError):
             return None
         ids = frozenset(line.id for line in batch.lines)
-        if len(ids) != len(batch.lines) or not all(name in living for name in ids):
+        if not ids or len(ids) != len(batch.lines) or not all(name in living for name in ids):
             return None
         self._held[place.name] = found.version, ids
         return batch
@@ -169,7 +183,9 @@ class Pages:
         """One line as it is now; None if it was forgotten or never was."""
         return self._state.open_line(self._actor, self._namespace, self._state.store.get(self._lines + name))
 
-    def _loose(self, names: Sequence[LineId], living: dict[LineId, Version]) -> Iterator[Batch]:
+    def _loose(
+        self, names: Sequence[LineId], living: dict[LineId, Version], unwritten: list[tuple[Object, Batch]]
+    ) -> Iterator[Batch]:
         """Lines that are in no page, in groups; a group that is large enough becomes one."""
         for at in range(0, len(names), PAGE_LINES):
             group = names[at : at + PAGE_LINES]
@@ -184,7 +200,7 @@ class Pages:
                 del living[name]
             yield batch
             if claimed:
-                self._fill(claimed, batch)
+                unwritten.append((claimed, batch))
 
     def _opened_lines(self, names: Sequence[LineId]) -> list[Line]:
         """The lines of these names as far as they are still there, oldest first."""
@@ -201,17 +217,28 @@ class Pages:
 
     def keep(self, shelf: Shelf) -> None:
         """Put the loose lines of a loaded shelf into pages, if there are enough of them."""
-        current = {thing.name: thing.version for thing in self._places_used()}
-        self._held = {name: held for name, held in self._held.items() if current.get(name) == held[0]}
-        paged = {name for _, names in self._held.values() for name in names}
+        if len(shelf.lines) - sum(len(names) for _, names in self._held.values()) < LOOSE_LIMIT:
+            return
+        paged = self._paged(shelf)
         while len(loose := self._first_loose(shelf, paged)) >= LOOSE_LIMIT:
             paged.update(line.id for line in loose)
             claimed = self._claim()
-            if claimed is None:
-                return
             self._state.catch_up()
+            # A shelf that was let go of meanwhile hears of nothing any more: its lines may be forgotten.
+            if claimed is None or not self._state.shelves.has(self._shelf, shelf):
+                return
             still = [line for line in loose if line.id in shelf.lines]
             self._fill(claimed, Batch(still, self._state.shelves.readings(still)))
+
+    def _paged(self, shelf: Shelf) -> set[LineId]:
+        """The lines that are in a page by now, also in those that other processes have written."""
+        places = self._places_used()
+        current = {place.name: place.version for place in places}
+        self._held = {name: held for name, held in self._held.items() if current.get(name) == held[0]}
+        for place in places:
+            if place.name not in self._held:
+                self._page(place, shelf.lines)
+        return {name for _, names in self._held.values() for name in names}
 
     def _first_loose(self, shelf: Shelf, paged: Collection[LineId]) -> list[Line]:
         with shelf.lock:
@@ -219,14 +246,27 @@ class Pages:
 
     def _claim(self) -> Object | None:
         """A place of our own to write a page to, or None if another process was faster."""
+        held = self._keys()
         name = self._next_place(self._places_known())
+        if held is None or name is None:
+            return None
+        # While the keys are these: what is erased meanwhile must not get an object again.
+        keys = Expect(self._state.slots.keys(self._actor), held.version)
         with suppress(Lost, Unavailable):
-            return Object(name, self._state.store.put_if_absent(name, _EMPTY), _EMPTY)
+            return Object(name, self._state.store.put_if_absent(name, _EMPTY, keys), _EMPTY)
         return None
 
-    def _next_place(self, places: Iterable[Object]) -> str:
-        used = [int(place.name.removeprefix(self._places)) for place in places]
-        return f"{self._places}{max(used, default=-1) + 1:06d}"
+    def _next_place(self, places: Iterable[Object]) -> str | None:
+        """The place that is claimed next; None once there is none left."""
+        used = [int(place.name[len(self._places) :].partition("/")[0]) for place in places]
+        number = max(used, default=-1) + 1
+        return f"{self._places}{number:06d}/{_LAST_PART}" if number < _PLACES else None
+
+    def _keys(self) -> HeldKeys | None:
+        """The actor's keys, if the namespace's are still those of this shelf: lines of an erased one stay unwritten."""
+        held = self._state.keys_of(self._actor)
+        locator = self._state.slots.namespace(self._actor, self._namespace)
+        return held if held is not None and held.keys.birth(locator) == self._birth else None
 
     def _fill(self, claimed: Object, batch: Batch) -> None:
         """Write a page to its place, unless somebody has forgotten a line meanwhile. Failing to is no harm."""
@@ -236,9 +276,9 @@ class Pages:
             self._held[claimed.name] = version, frozenset(line.id for line in batch.lines)
 
     def _sealed(self, name: str, data: bytes) -> bytes:
-        held = self._state.keys_of(self._actor)
+        held = self._keys()
         if held is None:
-            raise Lost(name)  # erased meanwhile
+            raise Lost(name)
         epoch, key = held.keys.newest(self._state.slots.namespace(self._actor, self._namespace))
         place = Place(self._state.vault_id, self._actor, self._namespace)
         return seal.seal_page(data, name, place, epoch, key, self._state.random(24))
@@ -248,12 +288,13 @@ class Pages:
     def without(self, forgotten: Collection[LineId]) -> list[Effect]:
         """What a commit that forgets these lines must do, so that no page holds one of them, now or later."""
         places = self._places_known()
-        effects: list[Effect] = [Expect(self._next_place(places), 0)]
+        coming = self._next_place(places)
+        effects: list[Effect] = [] if coming is None else [Expect(coming, 0)]
         for place in places:
             version, names = self._held.get(place.name, (0, frozenset()))
             effects.append(Expect(place.name, place.version))
             if place.body is not None and (version != place.version or not names.isdisjoint(forgotten)):
-                effects.append(Purge(place.name))
+                effects.append(Purge(place.name.removesuffix(_LAST_PART)))
         return effects
 
 
@@ -267,7 +308,7 @@ def shelf_of(state: State, actor: Actor, namespace: Namespace, patience: float |
     if birth is None:
         return None
     prefix = state.slots.shelf(actor, namespace)
-    return state.shelves.shelf(prefix, birth, lambda: Pages(state, actor, namespace), patience)
+    return state.shelves.shelf(prefix, birth, partial(Pages, state, actor, namespace, birth), patience)
 
 
 def keep_pages(state: State) -> None:

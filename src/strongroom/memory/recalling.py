@@ -14,6 +14,7 @@ from strongroom.model import Hit, Line, LineInfo, Listing, Op
 from strongroom.shelves import Shelf, reading
 
 QUERY_LIMIT = 8 * 1024
+_DAY = 24 * 3600
 
 
 def get(
@@ -36,6 +37,7 @@ def get(
     wanted = k if ids is None else max(len(ids), 1)
     grant = clerk.admit(token, Ask.of(Op.GET, namespaces, session=session, k=wanted), request)
     with clerk.recording(grant, request):
+        _check_patience(patience)
         shelves = clerk.shelves(grant, None if ids is not None else patience)
         if ids is None:
             moment = model.moment(clerk.now()) if now is None else now
@@ -50,6 +52,11 @@ def get(
         hits = _within_budget(hits)
         clerk.commit(grant, lines=[hit.id for hit in hits], request=request)
     return hits
+
+
+def _check_patience(patience: float | None) -> None:
+    if patience is not None and (type(patience) not in (int, float) or not 0 <= patience <= _DAY):
+        raise InvalidRequest("patience is a number of seconds from 0 to 86400")
 
 
 def list_lines(

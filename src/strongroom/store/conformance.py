@@ -357,6 +357,16 @@ class StoreContract:
             with unchanged(store), lost(touched):
                 attempt()
 
+    def test_derived_data_can_depend_on_another_object(self) -> None:
+        store = self.new([b"e"], [PutNew("things/a", b"a")])
+        version = version_of(store, "things/a")
+        for given in (Expect("things/a", version + 1), Expect("things/a", 0), Expect("things/b", 1)):
+            with unchanged(store), lost(given.name):
+                store.put_if_absent("a/derived/x", b"1", given)
+        store.put_if_absent("a/derived/x", b"1", Expect("things/a", version))
+        store.put_if_absent("a/derived/y", b"1", Expect("things/b", 0))
+        assert body_of(store, "a/derived/x") == body_of(store, "a/derived/y") == b"1"
+
     def test_nothing_but_derived_data_is_written_outside_the_log(self) -> None:
         store = self.new([b"e"], [PutNew("things/a", b"a")])
         version = version_of(store, "things/a")

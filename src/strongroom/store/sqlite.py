@@ -34,6 +34,7 @@ from strongroom.store import (
     Commit,
     Delete,
     Effect,
+    Expect,
     Head,
     HeadMac,
     Lost,
@@ -182,8 +183,8 @@ class SqliteStore:
         )
         return [_object(row) for row in rows]
 
-    def put_if_absent(self, name: str, body: bytes) -> Version:
-        return self._derived(PutNew(name, body))
+    def put_if_absent(self, name: str, body: bytes, given: Expect | None = None) -> Version:
+        return self._derived(PutNew(name, body), given)
 
     def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
         return self._derived(Swap(name, body, version))
@@ -257,9 +258,9 @@ class SqliteStore:
 
     # Writing.
 
-    def _derived(self, effect: PutNew | Swap | Delete) -> Version:
+    def _derived(self, effect: PutNew | Swap | Delete, given: Expect | None = None) -> Version:
         check_derived(effect.name)
-        return self._group.submit(Request([], [effect], -1)).version
+        return self._group.submit(Request([], [effect] if given is None else [given, effect], -1)).version
 
     def _write(self, group: Sequence[Request]) -> None:
         try:

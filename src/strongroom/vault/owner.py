@@ -51,9 +51,11 @@ class Vault:
 
     def close(self) -> None:
         """Let go of the vault. What a later process can use to answer faster is written first, if it can be."""
-        with suppress(StrongroomError):
-            keep_pages(self._state)
-        self._state.store.close()
+        try:
+            with suppress(StrongroomError):
+                keep_pages(self._state)
+        finally:
+            self._state.store.close()
 
     @property
     def id(self) -> str:

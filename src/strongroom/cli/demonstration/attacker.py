@@ -17,7 +17,7 @@ from typing import Any
 
 import apsw
 
-_PIECE = 48
+_PIECE = 32
 """Bytes that are looked for at a time: a piece of a sealed line is as telling as the whole."""
 
 
@@ -128,17 +128,21 @@ def find(vault: str, taken: str) -> int:
     """How many pieces of the bodies that were taken lie in any file of the vault."""
     bodies = [_decoded(text) for text in json.loads(Path(taken).read_text())]
     pieces = {body[at : at + _PIECE] for body in bodies for at in range(0, len(body) - _PIECE + 1, _PIECE)}
-    return _found(vault, pieces)
+    found: set[bytes] = set()
+    for data in _files(vault):
+        found |= {piece for at in range(len(data) - _PIECE + 1) if (piece := data[at : at + _PIECE]) in pieces}
+    return len(found)
 
 
 def find_words(vault: str, *words: str) -> int:
     """How many of these texts lie in any file of the vault, in clear."""
-    return _found(vault, {form for word in words for form in (word.encode(), word.encode("utf-16-le"))})
+    files = _files(vault)
+    forms = [form for word in words for form in (word.encode(), word.encode("utf-16-le"))]
+    return sum(any(form in data for data in files) for form in forms)
 
 
-def _found(vault: str, wanted: set[bytes]) -> int:
-    files = [path.read_bytes() for path in Path(vault).rglob("*") if path.is_file()]
-    return sum(any(piece in data for data in files) for piece in wanted)
+def _files(vault: str) -> list[bytes]:
+    return [path.read_bytes() for path in Path(vault).rglob("*") if path.is_file()]
 
 
 def _name(vault: str, line: str) -> str:

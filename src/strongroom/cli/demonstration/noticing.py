@@ -1,4 +1,4 @@
-"""The steps of the attacker with the vault's files: what lies there in clear, and what happens when they are changed."""
+"""The steps of an attacker with the vault's files: what lies there in clear, and what becomes of changing them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from strongroom.cli.demonstration import talk
 from strongroom.cli.demonstration.remembering import PROFILES
 from strongroom.cli.demonstration.report import Skipped
-from strongroom.cli.demonstration.stage import Done, Stage, answered, expect, refused
+from strongroom.cli.demonstration.stage import Done, Stage, expect, refused
 from strongroom.cli.errors import BY_FAMILY
 
 _WORDS = ("Chengdu", "peanuts", "weekend", "going", "landlord")
@@ -32,9 +32,10 @@ def a_moved_line_does_not_open(stage: Stage) -> None:
     """The allergy is moved to where the travel cap may read; its own place is empty, which the log knows."""
     vault = str(stage.vault)
     home = stage.attack("where", vault, stage.allergy)
+    cap = ("--cap-file", stage.file("travel.cap"))
     stage.attack("move", vault, stage.allergy, stage.trip)
     try:
-        attempt, found = (stage.strongroom("get", "--id", stage.allergy, cap="travel.cap"), _verify(stage))
+        attempt, found = stage.at_once(("get", "--id", stage.allergy, *cap), ("audit", "verify"))
     finally:
         stage.attack("move_back", vault, stage.allergy, home)
     refused("tampered", attempt)
@@ -52,7 +53,6 @@ def swapped_lines_do_not_open(stage: Stage) -> None:
         stage.attack("swap", vault, stage.trip, stage.allergy)
     refused("tampered", attempt)
     expect("verify to name the altered objects", {"object_altered"}, _flaws(found))
-    the_clean_log_verifies(stage)
 
 
 def an_edited_log_entry_is_found(stage: Stage) -> None:
@@ -83,7 +83,6 @@ def an_older_copy_is_found(stage: Stage) -> None:
     wrong = [check["name"] for check in doctor.json["checks"] if check["state"] == "fail"]
     expect("doctor to name the log, exit 6", (6, ["log"]), (doctor.code, wrong))
     expect("verify to name the roll-back", {"log_rolled_back"}, _flaws(found))
-    expect("doctor green again", True, stage.answer("doctor")["ok"])
 
 
 def without_a_log_nothing_is_answered(stage: Stage) -> None:
@@ -93,7 +92,7 @@ def without_a_log_nothing_is_answered(stage: Stage) -> None:
             raise Skipped("modes_do_not_bind")
         attempt = stage.strongroom("get", talk.QUESTION)
     expect("nothing to be answered", (BY_FAMILY["unavailable"], ""), (attempt.code, attempt.out))
-    answered(stage.strongroom("get", talk.QUESTION))
+    stage.answer("get", talk.QUESTION)
 
 
 def _verify(stage: Stage) -> Done:

@@ -1,7 +1,7 @@
 """What the story needs and the command line has no verb for, in Python. Run as a program of its own.
 
-`store` puts many lines with times of their own, `backdate` makes a cap that has ended, and `read` keeps a vault open and
-answers one question per line of stdin, as a second agent would. The vault is the one that the environment names.
+`store` puts many lines with times of their own, `backdate` makes a cap that has ended, and `read` keeps a vault open
+and answers one question per line of stdin, as a second agent would. The vault is the one that the environment names.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -29,7 +30,7 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME"
 _PACKAGE = "strongroom.cli.demonstration"
 _ATTACKER = Path(__file__).with_name("attacker.py")
 _PATIENCE = 120
-_AT_ONCE = 2
+_AT_ONCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Stage:
         return self._run([sys.executable, "-m", "strongroom", *arguments, *given, "--json"], stdin)
 
     def at_once(self, *commands: Sequence[str], cap: str = "") -> list[Done]:
-        """Run several command lines, two processes at a time: for those that do not depend on each other."""
+        """Run several command lines, three processes at a time: for those that do not depend on each other."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(lambda arguments: self.strongroom(*arguments, cap=cap), commands))
 
@@ -109,7 +110,12 @@ class Stage:
             raise Unexpected("a reader with two ends", "none")
         self._reader.stdin.write(question + "\n")
         self._reader.stdin.flush()
-        return Done(0, self._reader.stdout.readline(), "the reader went away").json
+        watch = threading.Timer(_PATIENCE, self._reader.kill)
+        watch.start()
+        try:
+            return Done(0, self._reader.stdout.readline(), "the reader went away").json
+        finally:
+            watch.cancel()
 
     def close(self) -> None:
         """End the reader, if there is one."""

@@ -45,7 +45,7 @@ STEPS: tuple[Step[Stage], ...] = (
     Step("widened", "With personal written into its claims, it is refused.", refusing.a_widened_cap_is_refused),
     Step("stripped", "With its narrowing link taken off, it is refused.", refusing.a_stripped_cap_is_refused),
     Step("expired", "A cap that has ended is refused.", refusing.an_expired_cap_is_refused),
-    Step("revoked", "A revoked cap is refused, and so is one narrowed from it.", refusing.a_revoked_cap_is_refused),
+    Step("revoked", "A cap that was accepted is refused once it is revoked.", refusing.a_revoked_cap_is_refused),
     Step("attenuated", "Narrowing a cap further cannot widen it.", refusing.attenuation_cannot_widen),
     Step(
         "credentials",

@@ -74,4 +74,7 @@ def unpack(packed: bytes, lines: int) -> Kept:
     sizes = array("I", kept.sizes)
     if len(sizes) != len(kept.vocabulary) or 4 * sum(sizes) != len(kept.occurrences):
         raise ValueError("these readings are damaged")
+    numbers = chain((one >> TF_BITS for one in array("I", kept.occurrences)), (number for number, _, _ in kept.days))
+    if not all(0 <= number < lines for number in numbers) or len(set(kept.vocabulary)) != len(sizes) or 0 in sizes:
+        raise ValueError("these readings are of other lines")
     return kept

@@ -153,4 +153,5 @@ def _overlap(window: Days, days: Days) -> float:
     shared = min(window.last, days.last) - max(window.first, days.first) + 1
     if shared <= 0:
         return NEARLY / (1 - shared)
-    return math.sqrt(shared / (days.last - days.first + 1))
+    # The cube root: a trip of five days answers well for one of them, "in summer" badly.
+    return math.cbrt(shared / (days.last - days.first + 1))

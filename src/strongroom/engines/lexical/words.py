@@ -17,7 +17,7 @@ import Stemmer
 
 from strongroom.engines.lexical.forms import BASE, HAN_STOP, STOP, SYNONYM
 
-VERSION = f"1/{version('PyStemmer')}"
+VERSION = f"2/{version('PyStemmer')}"
 """Readings made with another version of these rules, or of the stemmer, are of no use."""
 
 WHOLE_LIMIT = 80
@@ -28,6 +28,7 @@ _RUNS = re.compile(f"([{_UNSPACED}]+)|[^\\s{_UNSPACED}]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _KANA = re.compile("[\u3040-\u30ff]")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
+_SHORTENED = frozenset({"s", "ll", "re", "ve", "d", "m"})
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CONTRACTED = re.compile(r"([a-z]+)'([a-z]+)")
 _EDGES = ".,;:!?\"'`()[]{}<>…“”‘’«»*~|、。，！？；：（）「」『』《》【】・"
@@ -49,6 +50,8 @@ def words(text: str) -> list[str]:
             lowered = word.lower()
             if lowered not in STOP:
                 found.append(_base(lowered))
+        elif word.isalpha() and not word.isascii():
+            found.append(word.lower())
         elif word:
             found += _compound(word)
     return found or _LETTERS.findall(text.lower())
@@ -72,7 +75,7 @@ def _base(word: str) -> str:
 
 
 def _pairs(run: str) -> Iterator[str]:
-    """Every pair of neighbours, and every Han character that carries meaning alone."""
+    """Every pair of neighbours, and every single character but kana and those that are mostly grammar."""
     if len(run) == 1:
         yield run
         return
@@ -88,7 +91,8 @@ def _compound(word: str) -> Iterator[str]:
     lowered = word.lower()
     contracted = _CONTRACTED.fullmatch(lowered)
     if contracted:
-        plain = contracted[1] if contracted[2] == "s" else contracted[1] + contracted[2]
+        # Without what only shortens a verb: "I'll" is not "ill". "Don't" and "o'clock" stay one word.
+        plain = contracted[1] if contracted[2] in _SHORTENED else contracted[1] + contracted[2]
         if plain not in STOP:
             yield _base(plain)
         return

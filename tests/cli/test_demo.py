@@ -1,0 +1,489 @@
+"""demo: whatever is not green makes it exit 1, it leaves nothing behind, and the real story is green to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+import strongroom
+from strongroom import FileKeys, NewLine, Token, Vault
+from strongroom.cli import demo
+from strongroom.cli.demonstration import attacker, refusing, remembering, report, stage, talk
+from strongroom.cli.demonstration.report import FAIL, OK, SKIP, Outcome, Skipped, Step, Unexpected
+from strongroom.cli.demonstration.stage import Done, Stage
+from strongroom.cli.demonstration.steps import STEPS
+from strongroom.cli.errors import BUG, INTERRUPTED
+from strongroom.engines.dates import dates_in_line, dates_in_query
+from strongroom.model import BATCH_LIMIT
+from tests.cli.conftest import Cli, environment
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "harness" / "wire-demo.sh"
+Attempt = Callable[[Stage], None]
+
+
+def passes(_: Stage) -> None:
+    """A step that is ok."""
+
+
+def breaks(_: Stage) -> None:
+    raise ValueError("it broke")
+
+
+def answers_otherwise(_: Stage) -> None:
+    raise Unexpected("exit 3", "exit 0")
+
+
+def skips_unasked(_: Stage) -> None:
+    raise Skipped("no_time")
+
+
+def skips_as_allowed(_: Stage) -> None:
+    raise Skipped("modes_do_not_bind")
+
+
+def interrupts(_: Stage) -> None:
+    raise KeyboardInterrupt
+
+
+def steps(*attempts: Attempt, needed: bool = False) -> list[Step[Stage]]:
+    return [Step(attempt.__name__, f"It {attempt.__name__}.", attempt, needed) for attempt in attempts]
+
+
+def played(monkeypatch: pytest.MonkeyPatch, story: Sequence[Step[Stage]]) -> None:
+    monkeypatch.setattr(demo, "STEPS", story)
+
+
+@pytest.fixture
+def scratch(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only place in which the demonstration may make its own."""
+    place = home.parent / "scratch"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return place
+
+
+# Whatever is not green makes it exit 1.
+
+
+@pytest.mark.requirement("demo-strict")
+@pytest.mark.parametrize(
+    ("attempt", "expected", "came"),
+    [
+        (answers_otherwise, "exit 3", "exit 0"),
+        (breaks, "the step to come to its end", "ValueError: it broke"),
+        (skips_unasked, "a reason to skip that is on the list", "no_time"),
+    ],
+)
+def test_a_step_that_is_not_ok_makes_it_exit_1_and_says_what_came(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch, attempt: Attempt, expected: str, came: str
+) -> None:
+    played(monkeypatch, steps(passes, attempt, passes))
+    done = cli("demo", "--json")
+    assert (done.code, done.json["ok"]) == (BUG, False)
+    assert [step["state"] for step in done.json["steps"]] == [OK, FAIL, OK]
+    assert (done.json["steps"][1]["expected"], done.json["steps"][1]["came"]) == (expected, came)
+    told = cli("demo")
+    assert told.code == BUG
+    assert f" 2  fail  It {attempt.__name__}.\n" in told.out
+    assert f"expected: {expected}\n" in told.out
+    assert f"came:     {came}\n" in told.out
+    assert told.out.splitlines()[-1] == "3 steps: 2 ok, 1 fail; NOT green"
+
+
+@pytest.mark.requirement("demo-strict")
+def test_steps_after_a_needed_one_that_failed_are_not_run_and_are_fails(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    later: Step[Stage] = Step("later", "Later.", lambda _: ran.append("later"))
+    played(monkeypatch, [*steps(breaks, needed=True), later])
+    done = cli("demo", "--json")
+    assert (done.code, ran) == (BUG, [])
+    assert done.json["steps"][1]["state"] == FAIL
+    assert "step 1" in done.json["steps"][1]["came"]
+
+
+@pytest.mark.requirement("demo-strict")
+def test_a_needed_step_that_was_skipped_leaves_the_rest_not_run() -> None:
+    place = Stage.__new__(Stage)
+    found = list(report.performed([*steps(skips_as_allowed, needed=True), *steps(passes)], place))
+    assert [one.state for one in found] == [SKIP, FAIL]
+
+
+@pytest.mark.requirement("demo-strict")
+def test_a_step_that_never_ran_makes_it_exit_1(cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = steps(passes, passes, passes)
+    played(monkeypatch, story)
+    only_two = [Outcome(1, "passes", OK, ""), Outcome(3, "passes", OK, "")]
+    monkeypatch.setattr(report, "performed", lambda *_: iter(only_two))
+    done = cli("demo", "--json")
+    assert (done.code, [step["state"] for step in done.json["steps"]]) == (BUG, [OK, FAIL, OK])
+    assert done.json["steps"][1]["came"] == "it was not run"
+
+
+@pytest.mark.requirement("demo-strict")
+def test_a_demonstration_without_steps_is_not_green(cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    played(monkeypatch, [])
+    assert cli("demo").code == BUG
+
+
+@pytest.mark.requirement("demo-strict")
+@pytest.mark.parametrize(
+    "outcome", [Outcome(1, "a", SKIP, ""), Outcome(1, "a", SKIP, "", reason="no_time"), Outcome(1, "a", "OK", "")]
+)
+def test_an_outcome_that_is_not_on_the_list_is_not_green(outcome: Outcome) -> None:
+    assert not report.is_green([Outcome(2, "b", OK, ""), outcome])
+
+
+@pytest.mark.requirement("demo-strict")
+def test_a_skip_that_is_on_the_list_is_green_and_shown_with_its_reason(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played(monkeypatch, steps(passes, skips_as_allowed))
+    done = cli("demo")
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        " 1  ok    It passes.",
+        " 2  skip  modes_do_not_bind: It skips_as_allowed.",
+        "2 steps: 1 ok, 1 skip; all is green",
+    ]
+
+
+@pytest.mark.requirement("demo-strict")
+def test_a_cap_that_is_admitted_where_it_must_be_refused_fails_the_step(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give_a_good_one(place: Stage, verb: str, target: str) -> None:
+        assert verb == "backdate"
+        shutil.copy(place.owner_cap, target)
+
+    monkeypatch.setattr(Stage, "play", give_a_good_one)
+    init = Step("init", "Init.", remembering.make_a_vault, needed=True)
+    played(monkeypatch, [init, Step("expired", "Expired.", refusing.an_expired_cap_is_refused)])
+    done = cli("demo", "--json")
+    assert (done.code, [step["state"] for step in done.json["steps"]]) == (BUG, [OK, FAIL])
+    assert done.json["steps"][1]["expected"] == "exit 3, cap_expired"
+    assert done.json["steps"][1]["came"].startswith("(0, ")
+
+
+def choose_the_newest(place: Stage) -> None:
+    Path(place.file("config.toml")).write_text('engine = "recency"')
+
+
+def choose_the_default(place: Stage) -> None:
+    Path(place.file("config.toml")).unlink()
+
+
+def leave_a_copy(place: Stage) -> None:
+    shutil.copy(place.vault / "vault.db", place.vault / "vault.db.bak")
+
+
+@pytest.mark.requirement("demo-strict")
+def test_recall_without_a_sense_of_time_and_a_forgotten_line_in_a_stray_file_fail_their_steps(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = {step.name: step for step in STEPS}
+    newest, default, copy = steps(choose_the_newest, choose_the_default, leave_a_copy)
+    before = [real["init"], newest, real["store"], real["recall"]]
+    played(monkeypatch, [*before, default, real["recall"], copy, real["forget"]])
+    found = cli("demo", "--json").json["steps"]
+    assert [step["state"] for step in found] == [OK, OK, OK, FAIL, OK, OK, OK, FAIL]
+    assert found[3]["expected"] == f"{talk.TRIP!r} first"
+    assert found[7]["expected"] == "no piece of them in any file"
+
+
+@pytest.mark.requirement("demo-strict")
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        Done(0, '{"hits":[]}', ""),
+        Done(3, "", '{"reason":"cap_op_mismatch"}'),
+        Done(3, '{"hits":["leaked"]}', '{"reason":"cap_expired"}'),
+        Done(4, "", '{"reason":"cap_expired"}'),
+        Done(3, "", "Traceback"),
+    ],
+)
+def test_an_attempt_counts_as_refused_only_with_reason_and_exit_code_and_without_an_answer(attempt: Done) -> None:
+    good = Done(3, "", '{"reason":"cap_expired"}')
+    stage.refused("cap_expired", good)
+    with pytest.raises(Unexpected):
+        stage.refused("cap_expired", good, attempt)
+
+
+@pytest.mark.requirement("demo-strict")
+@pytest.mark.parametrize(("code", "out"), [(0, "rubbish"), (3, "{}"), (0, "")])
+def test_a_process_that_failed_or_gave_no_document_has_not_answered(code: int, out: str) -> None:
+    with pytest.raises(Unexpected):
+        stage.answered(Done(code, out, ""))
+
+
+# It works in a place of its own.
+
+
+@pytest.mark.requirement("demo-apart")
+@pytest.mark.parametrize(("attempt", "code"), [(passes, 0), (breaks, BUG), (interrupts, INTERRUPTED)])
+def test_nothing_is_left_behind_however_it_ends(
+    cli: Cli, home: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch, attempt: Attempt, code: int
+) -> None:
+    seen: list[Path] = []
+
+    def look(place: Stage) -> None:
+        seen.append(place.scratch)
+        (place.scratch / "vault").mkdir()
+        attempt(place)
+
+    played(monkeypatch, [Step("look", "Look.", look)])
+    assert cli("demo").code == code
+    assert seen[0].parent == scratch
+    assert not list(scratch.iterdir())
+    assert not list(home.iterdir())
+
+
+@pytest.mark.requirement("demo-apart")
+def test_keep_keeps_the_files_for_their_owner_alone_and_says_where(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played(monkeypatch, steps(passes))
+    done = cli("demo", "--keep", "--json")
+    (kept,) = scratch.iterdir()
+    assert (done.code, done.json["kept"]) == (0, str(kept))
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+
+
+@pytest.mark.requirement("demo-apart")
+@pytest.mark.parametrize(("attempt", "code"), [(passes, 0), (breaks, BUG), (interrupts, INTERRUPTED)])
+def test_people_are_told_where_the_files_are_kept_however_it_ends(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch, attempt: Attempt, code: int
+) -> None:
+    played(monkeypatch, steps(attempt))
+    told = cli("demo", "--keep")
+    (kept,) = scratch.iterdir()
+    assert (told.code, str(kept) in told.err) == (code, True)
+
+
+@pytest.mark.requirement("demo-apart")
+def test_its_processes_get_nothing_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STRONGROOM_VAULT", "STRONGROOM_CAP", "STRONGROOM_ROOT_KEY", "XDG_DATA_HOME", "HOME", "SECRET"):
+        monkeypatch.setenv(name, "/the/users/own")
+    given = Stage(tmp_path, date(2026, 1, 1)).environment()
+    assert "/the/users/own" not in given.values()
+    places = {name: value for name, value in given.items() if name in ("HOME", "TMPDIR") or "STRONGROOM" in name}
+    assert len(places) == 5
+    assert all(Path(value).is_relative_to(tmp_path) for value in places.values())
+
+
+@pytest.mark.requirement("demo-apart")
+def test_it_runs_without_a_home(cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    played(monkeypatch, STEPS[:2])
+    done = cli("demo", "--json")
+    assert (done.code, [step["state"] for step in done.json["steps"]]) == (0, [OK, OK])
+
+
+@pytest.mark.requirement("demo-apart", "demo-strict")
+def test_the_real_story_is_green_with_a_home_that_cannot_be_written(home: Path, scratch: Path) -> None:
+    # Where modes do not bind, as for root, the emptiness of the home still shows that nothing was written.
+    home.chmod(0o500)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "strongroom", "demo", "--json"],
+        cwd=scratch.parent,
+        env=environment({"TMPDIR": str(scratch)}),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    home.chmod(0o700)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    found = json.loads(done.stdout)
+    assert (found["ok"], found["kept"]) == (True, None)
+    assert [step["number"] for step in found["steps"]] == list(range(1, len(STEPS) + 1))
+    assert [step["name"] for step in found["steps"]] == [step.name for step in STEPS]
+    states = {step["name"]: step["state"] for step in found["steps"]}
+    assert states.pop("fail_closed") in (OK, SKIP)
+    assert set(states.values()) == {OK}
+    assert not list(scratch.iterdir())
+    assert not list(home.iterdir())
+
+
+@pytest.mark.requirement("demo-strict")
+def test_every_step_has_a_name_of_its_own_and_a_sentence() -> None:
+    assert len({step.name for step in STEPS}) == len(STEPS)
+    assert all(step.sentence.endswith(".") for step in STEPS)
+
+
+def test_without_a_terminal_there_are_no_colours(cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    played(monkeypatch, steps(passes, breaks, skips_as_allowed))
+    assert "\x1b" not in cli("demo").out
+    assert "\x1b[32mok" in next(iter(demo._lines(Outcome(1, "a", OK, ""))))
+
+
+# What is said, and when.
+
+
+@pytest.mark.parametrize(
+    ("today", "year"),
+    [
+        (date(2026, 1, 1), 2026),
+        (date(2026, 5, 29), 2026),
+        (date(2026, 5, 30), 2027),
+        (date(2026, 12, 31), 2027),
+    ],
+)
+def test_the_trip_is_the_next_one_that_is_not_over(today: date, year: int) -> None:
+    assert talk.trip_year(today) == year
+    asked = talk.asked(year)
+    assert asked.weekday() == 0
+    assert timedelta(0) <= datetime(year, 5, 25, 9, tzinfo=UTC) - asked < timedelta(days=7)
+
+
+YEARS = range(2026, 2037)
+"""May 25 is each day of the week in these, and there are leap years."""
+
+
+@pytest.mark.parametrize("year", YEARS)
+def test_the_ordinary_lines_are_500_different_ones_over_a_year_with_going_and_weekend(year: int) -> None:
+    now = talk.asked(year)
+    lines = talk.ordinary_lines(now)
+    texts = [line.text for line in lines]
+    times = [line.time for line in lines if line.time is not None]
+    assert len(set(texts)) == len(times) == 500
+    assert all("going" in text.lower().split() and "weekend" in text.lower() for text in texts)
+    assert times == sorted(times)
+    assert max(times) < now
+    assert timedelta(days=355) < max(times) - min(times) < timedelta(days=366)
+    assert min(times) < talk.said(now) < max(times)
+    assert {line.session for line in lines}.isdisjoint({None, "one"})
+
+
+@pytest.mark.parametrize("year", YEARS)
+def test_no_ordinary_line_speaks_of_the_weekend_in_question(year: int) -> None:
+    now = talk.asked(year)
+    (weekend,) = dates_in_query(talk.QUESTION, now.date())
+    spoken = [
+        span for line in talk.ordinary_lines(now) if line.time for span in dates_in_line(line.text, line.time.date())
+    ]
+    assert len(spoken) > 100, "many speak of some weekend"
+    assert not [span for span in spoken if span.last >= weekend.first - 7]
+
+
+@pytest.mark.requirement("recall-weekend")
+@pytest.mark.parametrize("year", YEARS)
+def test_the_trip_comes_first_in_every_year(tmp_path: Path, year: int) -> None:
+    now = talk.asked(year)
+    with strongroom.create(tmp_path / "vault", keys=FileKeys(tmp_path / "keys")) as vault:
+        owner = vault.mint(actor="local/owner", ops=["put", "get"], namespaces=vault.namespaces, ttl=600)
+        travel = vault.mint(actor="local/owner", ops=["get"], namespaces=["travel"], ttl=600)
+        _remember(vault, owner, now)
+        first = {
+            (cap == owner, question): [hit.text for hit in vault.memory(cap).get(question, now=now, k=1)]
+            for cap in (owner, travel)
+            for question in (talk.QUESTION, talk.QUESTION_IN_CHINESE)
+        }
+    assert first == {case: [talk.TRIP] for case in first}
+
+
+def _remember(vault: Vault, cap: Token, now: datetime) -> None:
+    told = [(talk.TRIP, "travel"), (talk.ALLERGY, "personal")]
+    said = talk.said(now)
+    lines = [
+        *talk.ordinary_lines(now),
+        *(NewLine(text=text, namespace=name, session="one", author=talk.AUTHOR, time=said) for text, name in told),
+    ]
+    for start in range(0, len(lines), BATCH_LIMIT):
+        vault.memory(cap).put_many(lines[start : start + BATCH_LIMIT])
+
+
+# The attacker's tools see what is there: else finding nothing would show nothing.
+
+
+def test_the_search_finds_a_piece_of_what_was_taken_and_a_text_in_clear(tmp_path: Path) -> None:
+    vault, taken = tmp_path / "vault", tmp_path / "taken.json"
+    vault.mkdir()
+    body = os.urandom(100)
+    with apsw.Connection(str(vault / "vault.db")) as database:
+        database.execute("CREATE TABLE objects (version INTEGER PRIMARY KEY, name TEXT, body BLOB)")
+        database.execute("INSERT INTO objects (name, body) VALUES ('a/lines/1', ?), ('a/lines/2', NULL)", (body,))
+    database.close()
+    assert attacker.take(str(vault), str(taken), "a/lines/%") == 1
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "journal").write_bytes(b"x" * 1000 + body[32:64] + "Chengdu".encode("utf-16-le"))
+    assert attacker.find(str(vault), str(taken)) == 3
+    assert attacker.find(str(other), str(taken)) == 1
+    assert attacker.find_words(str(other), "Chengdu", "peanuts") == 1
+    (other / "journal").write_bytes(body[:31] + b"x")
+    assert attacker.find(str(other), str(taken)) == 0
+
+
+def test_a_change_that_meets_no_row_is_an_error(tmp_path: Path) -> None:
+    with apsw.Connection(str(tmp_path / "vault.db")) as database:
+        database.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, entry BLOB)")
+        database.execute("INSERT INTO entries VALUES (1, ?)", (b'{"decision":"deny"}',))
+    database.close()
+    with pytest.raises(LookupError):
+        attacker.rewrite_entry(str(tmp_path), "1", '"allow"', '"deny"')
+    attacker.rewrite_entry(str(tmp_path), "1", '"deny"', '"allow"')
+    with pytest.raises(LookupError):
+        attacker._change(str(tmp_path), "UPDATE entries SET entry = NULL WHERE number = 2")
+
+
+# The script.
+
+
+def script(place: Path, *, path: Path, arguments: Sequence[str] = ("--json", "a b")) -> str:
+    """Run the script as it stands in another checkout, and return what it said."""
+    target = place / "harness" / SCRIPT.name
+    target.parent.mkdir(exist_ok=True)
+    shutil.copy(SCRIPT, target)
+    done = subprocess.run(
+        [str(target), *arguments],
+        env={"PATH": f"{path}:/usr/bin:/bin"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 7, done.stderr
+    return done.stdout
+
+
+def program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_the_script_takes_the_checkouts_own_command_else_that_of_the_path_else_makes_one(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    own = tmp_path / "checkout" / ".venv" / "bin" / "strongroom"
+    says = 'printf "<%s>" {} "$@"; exit 7'
+    program(own, says.format("own"))
+    program(tools / "strongroom", says.format("path"))
+    place = tmp_path / "checkout"
+    assert script(place, path=tools) == "<own><demo><--json><a b>"
+    own.unlink()
+    assert script(place, path=tools) == "<path><demo><--json><a b>"
+    (tools / "strongroom").unlink()
+    program(tmp_path / "made", says.format("made"))
+    program(tools / "make", f'echo "make $*"; mkdir -p "{own.parent}"; cp "{tmp_path / "made"}" "{own}"')
+    assert script(place, path=tools) == "<made><demo><--json><a b>"
+
+
+def test_python_can_run_the_attacker_by_its_path_without_the_library(tmp_path: Path) -> None:
+    code = "import runpy, sys; runpy.run_path(sys.argv[1]); sys.exit('strongroom' in sys.modules)"
+    path = str(Path(attacker.__file__))
+    assert subprocess.run([sys.executable, "-P", "-c", code, path], env=environment(), check=False).returncode == 0

@@ -1,0 +1,282 @@
+"""The ranking as a whole: its statistics against a slow reference, pruning, and answers where nothing matches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import permutations
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strongroom import engines, errors
+from strongroom.engines import Keeping
+from strongroom.engines.lexical import Lexical, matching, signals, terms
+from strongroom.engines.lexical.words import words
+from strongroom.model import Line
+from tests.engines.tools import ENGINE, NOON, QUERIES, answer, arrived, filled, line, texts
+
+EXAMPLES = [pytest.param(80, id="some"), pytest.param(800, id="many", marks=pytest.mark.long)]
+
+# A slow reference of the documented sum, for lines that have no marks but the question mark.
+
+PLAIN = ["boat", "lamp", "rope", "mast", "hull", "oar"]
+K1, B = 1.2, 0.75
+
+
+def _held(one: Line) -> list[str]:
+    return one.text.removesuffix("?").split()
+
+
+def _rarity(total: int, holding: int) -> float:
+    return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
+
+
+def _bm25(sought: Sequence[str], documents: Sequence[list[str]], document: list[str]) -> float:
+    """BM25 of one document among these, as a share of all that was sought and is there at all."""
+    average = sum(map(len, documents)) / len(documents)
+    total = mass = 0.0
+    for word in sought:
+        holding = sum(word in other for other in documents)
+        if not holding:
+            continue
+        rarity, count = _rarity(len(documents), holding), document.count(word)
+        mass += rarity
+        total += rarity * count * (K1 + 1) / (count + K1 * (1 - B + B * len(document) / average)) if count else 0.0
+    return total / mass
+
+
+def _conversations(shelves: Sequence[Sequence[Line]]) -> list[list[Line]]:
+    """The sessions of all shelves, each in its order. A line without one is alone; names are a shelf's own."""
+    found: dict[tuple[int, str], list[Line]] = {}
+    for number, shelf in enumerate(shelves):
+        for one in sorted(shelf, key=lambda one: (one.time, one.id)):
+            found.setdefault((number, one.session or one.id), []).append(one)
+    return list(found.values())
+
+
+def _reference(sought: Sequence[str], shelves: Sequence[Sequence[Line]]) -> dict[tuple[str, str], float]:
+    everything = [_held(one) for shelf in shelves for one in shelf]
+    talks = _conversations(shelves)
+    by_talk = [[word for one in talk for word in _held(one)] for talk in talks]
+    known = [word for word in sought if any(word in held for held in everything)]
+    mass = sum(_rarity(len(everything), sum(word in held for held in everything)) for word in known)
+    scores: dict[tuple[str, str], float] = {}
+    for talk, whole in zip(talks, by_talk, strict=True):
+        for at, one in enumerate(talk):
+            around = [word for near in talk[max(at - 1, 0) : at + 2] for word in _held(near)]
+            covered = [word for word in known if word in around]
+            if not covered:
+                continue
+            score = 4.42 * _bm25(known, everything, _held(one)) + 2.53 * _bm25(known, by_talk, whole)
+            score += (
+                1.40
+                / mass
+                * sum(_rarity(len(everything), sum(word in held for held in everything)) for word in covered)
+            )
+            if at and talk[at - 1].text.endswith("?"):
+                score += 1.35 * _bm25(known, everything, _held(talk[at - 1]))
+            score += 0.95 * min(math.log1p(len(_held(one))), math.log(30)) - 0.59 * one.text.endswith("?")
+            scores[one.namespace, one.id] = score
+    return scores
+
+
+@st.composite
+def _plain_shelf(draw: st.DrawFn, namespace: str) -> list[Line]:
+    said = st.lists(st.sampled_from(PLAIN), min_size=1, max_size=8).map(" ".join)
+    parts = st.tuples(said, st.sampled_from(["", "?"]), st.sampled_from(["", "s", "t"]), st.integers(1, 3))
+    return [
+        line(number, text + mark, session=session, time=NOON - timedelta(days=days), namespace=namespace)
+        for number, (text, mark, session, days) in enumerate(draw(st.lists(parts, max_size=7)))
+    ]
+
+
+@pytest.mark.requirement("recall-statistics")
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_scores_are_those_of_the_documented_sum_over_all_shelves_given(examples: int) -> None:
+    assert words(" ".join(PLAIN)) == PLAIN
+
+    @settings(max_examples=examples, deadline=None)
+    @given(
+        st.tuples(_plain_shelf("travel"), _plain_shelf("work"), _plain_shelf("family")),
+        st.sets(st.sampled_from([*PLAIN, "unheard"]), min_size=1).map(sorted),
+    )
+    def prove(shelves: tuple[list[Line], ...], sought: list[str]) -> None:
+        expected = _reference(sought, shelves)
+        found = answer(" ".join(sought), *map(filled, shelves), k=100)
+        if expected:
+            assert {(one.namespace, one.id): one.score for one in found} == pytest.approx(expected, rel=1e-12)
+            assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        else:
+            assert {one.score for one in found} <= {0.0}
+
+    prove()
+
+
+@pytest.mark.requirement("recall-statistics")
+def test_days_count_as_one_more_word_by_how_many_lines_have_to_do_with_them() -> None:
+    """Four lines, one of which speaks of the day: its rarity is that of a word that one line holds."""
+    day = line(1, "boat on 2026-05-22")
+    others = [line(number, "boat on 2026-01-22") for number in (2, 3, 4)]
+    found = {one.id: one.score for one in answer("boat on 2026-05-22", filled([day, *others]))}
+    share = _rarity(4, 1) / (_rarity(4, 1) + _rarity(4, 4))
+    expected = share * (signals.MATCH + signals.CONTEXT + signals.SESSION) + signals.DATE
+    assert found[day.id] - found[others[0].id] == pytest.approx(expected)
+
+
+# The contract.
+
+
+def test_the_default_engine_is_the_lexical_one_and_keeps_readings() -> None:
+    assert engines.DEFAULT == "lexical"
+    assert isinstance(engines.load("lexical"), Lexical)
+    assert isinstance(engines.load("lexical"), Keeping)
+    assert not isinstance(engines.load("recency"), Keeping)
+
+
+def test_an_engine_that_is_not_installed_is_refused() -> None:
+    with pytest.raises(errors.InvalidRequest) as refused:
+        engines.load("no-such-engine")
+    assert refused.value.reason == errors.InvalidRequest.reason
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_no_shelves_and_empty_shelves_answer_with_nothing(query: str) -> None:
+    assert answer(query) == []
+    assert answer(query, filled([])) == []
+    assert answer(query, filled([]), filled([])) == []
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_k_bounds_the_answer_and_changes_no_score(query: str) -> None:
+    index = filled([line(number, f"the blue boat {number}", session="s") for number in range(30)])
+    whole = answer(query, index, k=100)
+    for k in (0, 1, 2, 7, 20, 29, 30, 31):
+        assert answer(query, index, k=k) == whole[:k]
+
+
+def test_with_more_asked_for_than_matches_only_matches_are_returned() -> None:
+    index = filled([line(1, "boat"), line(2, "lamp"), line(3, "boat boat")])
+    assert set(texts("boat", index, k=20)) == {"boat", "boat boat"}
+
+
+def test_the_very_objects_that_were_added_are_returned() -> None:
+    added = [line(1, "the boat"), line(2, "another boat"), line(3, "lamp")]
+    index = filled(added[:1])
+    index.add_read(added[1:], ENGINE.readings(added[1:]))
+    for query in ("boat", "unheard"):
+        assert all(any(one.line is known for known in added) for one in ENGINE.rank(query, [index], 5, NOON))
+
+
+@pytest.mark.parametrize("query", ["unheard of", "", "?!", "ยังไม่มี", "🎈"])
+def test_where_nothing_matches_the_newest_lines_come_first_in_a_total_order(query: str) -> None:
+    at = NOON - timedelta(days=1)
+    lines = [
+        line(1, "boat", time=NOON, namespace="travel"),
+        line(4, "lamp", time=at, namespace="travel"),
+        line(4, "rope", time=at, namespace="family"),
+        line(3, "mast", time=at, namespace="work"),
+        line(9, "hull", time=at - timedelta(days=1), namespace="work"),
+    ]
+    for order in permutations(lines):
+        indexes = [filled(one for one in order if one.namespace == name) for name in ("family", "work", "travel")]
+        assert texts(query, *indexes) == ["boat", "lamp", "rope", "mast", "hull"]
+        assert texts(query, *indexes, k=2) == ["boat", "lamp"]
+        assert {one.score for one in answer(query, *indexes)} == {0.0}
+
+
+def test_equal_scores_fall_to_the_newer_line_then_the_greater_id_then_the_namespace() -> None:
+    at = NOON - timedelta(days=1)
+    lines = [
+        line(1, "boat", time=NOON),
+        line(7, "boat", time=at),
+        line(7, "boat", time=at, namespace="family"),
+        line(2, "boat", time=at),
+    ]
+    for order in permutations(lines):
+        indexes = [filled(one for one in order if one.namespace == name) for name in ("family", "travel")]
+        found = [(one.id[-1], one.namespace) for one in answer("boat", *indexes)]
+        assert found == [("1", "travel"), ("7", "travel"), ("7", "family"), ("2", "travel")]
+
+
+# Pruning.
+
+
+def _crowd(count: int, chance: Random) -> list[Line]:
+    """Lines that all hold what is common, some of them in sessions."""
+    filler = ["market", "rain", "garden", "letter", "coat", "bread", "river", "paint"]
+    return [
+        line(
+            number,
+            " ".join(["going", "weekend", *chance.choices(filler, k=chance.randint(1, 5))]),
+            session=chance.choice(["", "s1", "s2", "s3"]),
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.requirement("recall-order")
+def test_among_more_lines_than_are_looked_at_the_answer_does_not_depend_on_arrival() -> None:
+    chance = Random(7)
+    lines = _crowd(terms.ENOUGH + 300, chance)
+    expected = [answer(query, filled(lines)) for query in _COMMON]
+    for seed in range(3):
+        order = lines[:]
+        Random(seed).shuffle(order)
+        index = arrived(order, [], Random(seed)) if seed else filled(order)
+        assert [answer(query, index) for query in _COMMON] == expected
+
+
+_COMMON = ["going weekend", "going weekend rain", "going to the market in the rain this weekend", "paint the garden"]
+
+
+@pytest.mark.requirement("recall-pruning")
+@pytest.mark.parametrize("session", ["", "s1", "alone"])
+@pytest.mark.parametrize("extra", ["", " going weekend", " and much more that nobody ever asked for" * 8])
+def test_the_line_that_holds_the_rare_word_is_never_lost(session: str, extra: str) -> None:
+    lines = _crowd(terms.ENOUGH + 500, Random(3))
+    rare = line(9999, f"xylograph{extra}", session=session, time=NOON - timedelta(days=900))
+    index = filled([*lines[:700], rare, *lines[700:]])
+    assert answer("going weekend xylograph", index, k=1)[0].id == rare.id
+    assert answer("xylograph", index, k=1)[0].id == rare.id
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_a_rare_word_on_one_shelf_is_found_beside_a_full_one() -> None:
+    crowd = filled(_crowd(terms.ENOUGH + 200, Random(5)))
+    rare = filled([line(1, "xylograph", namespace="work"), line(2, "lamp", namespace="work")])
+    for indexes in ([crowd, rare], [rare, crowd]):
+        assert texts("going weekend xylograph", *indexes, k=1) == ["xylograph"]
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_lines_that_hold_only_common_words_are_left_out_once_enough_hold_rarer_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [line(number, "boat lamp") for number in range(5)] + [line(number, "lamp") for number in range(10, 20)]
+    monkeypatch.setattr(terms, "ENOUGH", 6)
+    assert len(answer("boat lamp", filled(lines), k=100)) == 15
+    monkeypatch.setattr(terms, "ENOUGH", 5)
+    assert len(answer("boat lamp", filled(lines), k=100)) == 5
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_a_common_word_still_adds_to_the_lines_that_hold_a_rarer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "ENOUGH", 2)
+    lines = [line(1, "boat lamp"), line(2, "boat rope"), *(line(number, "lamp mast") for number in range(5, 15))]
+    found = answer("boat lamp", filled(lines))
+    assert [one.id[-1] for one in found] == ["1", "2"]
+    assert found[0].score > found[1].score + 0.1
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_lines_as_good_as_the_last_of_the_shortlist_are_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were equals cut off, which of them stay would depend on the order in which they came."""
+    monkeypatch.setattr(matching, "SHORTLIST", 3)
+    equal = [line(number, "boat") for number in range(8)]
+    assert len(answer("boat", filled(equal), k=100)) == 8
+    better = [line(number, "boat boat") for number in range(20, 23)]
+    assert len(answer("boat", filled([*equal, *better]), k=100)) == 3

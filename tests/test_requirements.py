@@ -11,19 +11,25 @@ TESTS = Path(__file__).parent
 
 
 def _named_ids() -> dict[str, list[str]]:
-    """Requirement ids in `@pytest.mark.requirement(...)`, with the tests that carry them."""
+    """Requirement ids in `@pytest.mark.requirement(...)`, or in a module's `pytestmark`, with what carries them."""
     found: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
-                continue
-            for mark in node.decorator_list:
+            for mark in _marks(node):
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("mark.requirement"):
                     for value in mark.args:
                         assert isinstance(value, ast.Constant), f"{path}: ids must be written out"
                         assert isinstance(value.value, str)
-                        found.setdefault(value.value, []).append(f"{path.name}::{node.name}")
+                        found.setdefault(value.value, []).append(f"{path.name}::{getattr(node, 'name', '')}")
     return found
+
+
+def _marks(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return node.decorator_list
+    if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+        return [node.value]
+    return []
 
 
 def test_every_requirement_has_a_test() -> None:

@@ -181,8 +181,8 @@ def test_a_failure_in_the_background_reaches_who_waits_and_the_next_tries_again(
 def test_a_failure_that_nobody_waited_for_is_heard_by_the_next_who_does_not_wait(shelves: Shelves) -> None:
     broken, sound = Slow([1], [2]), Slow([1, 2])
     shelves.shelf("a/", b"b", lambda: broken, 0.0)
-    broken.error = errors.StoreUnavailable("gone")
     broken.let()
+    broken.error = errors.StoreUnavailable("gone")
     broken.end()
     with pytest.raises(errors.StoreUnavailable):
         shelves.shelf("a/", b"b", lambda: sound, DEADLOCK)

@@ -114,7 +114,7 @@ def _day_alone(match: re.Match[str], moment: Moment) -> list[Days]:
 
     if match["shift"]:
         return option(_SHIFTS[match["shift"]])
-    return _around(moment, match, [option(offset) for offset in (-2, -1, 0, 1, 2)])[:1]
+    return moment.pick_near([at for offset in (-2, -1, 0, 1, 2) for at in option(offset)], match)
 
 
 def _named(match: re.Match[str], moment: Moment) -> list[Days]:

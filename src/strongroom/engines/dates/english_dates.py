@@ -10,7 +10,7 @@ import re
 
 from strongroom.engines.dates.days import Days, day, days, months, part
 from strongroom.engines.dates.grammar import FIGURES, Rule
-from strongroom.engines.dates.moment import OPEN, Moment
+from strongroom.engines.dates.moment import Moment
 from strongroom.engines.dates.numeric import YEAR
 
 _NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
@@ -197,10 +197,7 @@ def _day_alone(match: re.Match[str], moment: Moment) -> list[Days]:
     if match["of"]:
         return option({"last": -1, "next": 1}.get(match["of"], 0))
     options = [at for offset in (-2, -1, 0, 1, 2) for at in option(offset)]
-    # Told with a word of its own clause: the past tense of another one says little about a day so near.
-    if not moment.asked and moment.clause_tense(match) == OPEN:
-        return [at for at in options if moment.today - 10 <= at[1] <= moment.today + 31][:2]
-    return moment.pick(options, match)
+    return moment.pick_near(options, match)
 
 
 _FIRST_MONTHS = f"{_NAMES} sept january february march april june july august september october november december"

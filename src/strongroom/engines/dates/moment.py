@@ -103,6 +103,13 @@ class Moment:
         near = other and self.away(other[0]) <= BACK
         return other if near else sorted({*chosen, *other})
 
+    def pick_near(self, options: Iterable[Days], match: re.Match[str]) -> list[Days]:
+        """Those that are meant of what comes every month: the coming one, and one within the last ten days."""
+        # The tense of its own clause only: that of another one says little about a day so near.
+        if not self.asked and self.clause_tense(match) == OPEN:
+            return [at for at in options if self.today - 10 <= at[1] <= self.today + 31][:2]
+        return self.pick(options, match)
+
     def _lead(self, match: re.Match[str]) -> re.Match[str] | None:
         start = match.start()
         return _LEAD.search(self.low, max(0, start - 10), start) or _LED.match(self.low, start)

@@ -104,6 +104,12 @@ RULES: list[Rule] = [
         rf"\b(?:{WHICH}|(?:in|during|over)\sthe)\s{_SEASON}(?P<y>)\b",
         _season,
     ),
+    (
+        "in during over for",
+        r"\b(?:in|during|over|for)\s(?P<season>spring|summer|autumn|winter)(?P<y>)(?P<which>)\b"
+        r"(?!\s(?:break|camp|clothes|coats?|jobs?|olympics|school|tires|tyres)\b)",
+        _season,
+    ),
     ("q", rf"\bq(?P<q>[1-4])(?:\s(?:of\s)?(?P<y>{_YEAR}))?(?![0-9a-z:.)])", _quarter),
     (
         "in during since until till by from between before after around year early mid late",

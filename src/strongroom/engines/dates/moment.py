@@ -4,7 +4,8 @@ Which of several possible days a mention means is decided here and nowhere else:
 
 - Past or future words near the mention choose the side. A line's tense is easily misread ("we rented it from May 25"):
   where it lands more than half a year away, the nearest day on the other side is kept as well, or alone if that is
-  within 92 days. A question's tense is taken at its word.
+  within 92 days. A question's tense is taken at its word, but for the present: "what is on April 24?", asked in May,
+  means the coming one and the one that has just been.
 - Without such words a line means the first one that ended no more than 92 days before it was written. A question means
   the nearest one, and if that is more than 92 days away the nearest on either side.
 - A birthday or another yearly day in a line stands for the year before and the three after, too.
@@ -98,10 +99,17 @@ class Moment:
         if tense == OPEN:
             return self._open(found, before, after)
         chosen, other = (before, after) if tense == PAST else (after, before)
+        if self.asked and tense == FUTURE and self._just_missed(chosen, other):
+            return sorted({*chosen, *other})
         if chosen and (self.asked or self._lead(match) or self.away(chosen[0]) <= HALF_YEAR):
             return chosen
         near = other and self.away(other[0]) <= BACK
         return other if near else sorted({*chosen, *other})
+
+    def _just_missed(self, chosen: list[Days], other: list[Days]) -> bool:
+        """Whether "what is on April 24?", asked in May, may well mean the one that has just been."""
+        far = not chosen or self.away(chosen[0]) > HALF_YEAR
+        return far and bool(other) and self.away(other[0]) <= BACK
 
     def pick_near(self, options: Iterable[Days], match: re.Match[str]) -> list[Days]:
         """Those that are meant of what comes every month: the coming one, and one within the last ten days."""

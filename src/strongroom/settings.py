@@ -123,4 +123,6 @@ def _read(path: Path) -> _File:
     except OSError as error:
         raise InvalidRequest(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise InvalidRequest(f"{path}: {error}", hint="`strongroom route --write-default` shows a sound one") from None
+        fields = " and ".join(field.name for field in msgspec.structs.fields(_File))
+        hint = f"its fields are {fields}; `strongroom route --write-default --out -` prints sound rules"
+        raise InvalidRequest(f"{path}: {error}", hint=hint) from None

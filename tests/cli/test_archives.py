@@ -139,10 +139,10 @@ def test_an_import_outside_the_cap_is_denied_and_writes_nothing(
     cli: Cli, caps: Caps, passphrase: Path, home: Path
 ) -> None:
     travel = str(caps("travel.cap", minted(["put"], ["travel"])))
-    path = saved(home, *map(line, range(300)), line(999, "personal"))
+    path = saved(home, *map(line, range(300)), line(999, "journeys"))
     assert cli("import", path, "--cap-file", travel, "--json").reason == "cap_namespace_denied"
     assert count(cli) == 0
-    done = cli("import", path, "--cap-file", travel, "--namespace-map", "personal=travel", "--json")
+    done = cli("import", path, "--cap-file", travel, "--namespace-map", "journeys=travel", "--json")
     assert (done.code, done.json["put"]) == (0, 301)
 
 
@@ -165,6 +165,37 @@ def test_what_was_forgotten_stays_so_and_is_counted(cli: Cli, vault: None, passp
     done = cli("import", "x.age", "--json")
     assert (done.code, done.json["put"], done.json["there"], done.json["forgotten"]) == (0, 0, 1, 1)
     assert count(cli) == 1
+
+
+@pytest.mark.requirement("cli-archive", "archive-forgotten")
+def test_a_forgotten_line_does_not_come_back_under_another_name(cli: Cli, vault: None, passphrase: Path) -> None:
+    cli("put", SECRET, "-n", "travel")
+    (gone,) = cli("list", "--json").json["lines"]
+    assert cli("export", "x.age").code == 0
+    assert cli("forget", gone["id"]).code == 0
+    done = cli("import", "x.age", "--namespace-map", "travel=work", "--json")
+    assert (done.code, done.reason) == (2, "invalid_request")
+    assert "lacks" in done.error["hint"]
+    assert count(cli) == 0
+
+
+@pytest.mark.requirement("cli-archive", "archive-gate")
+def test_a_namespace_that_the_vault_lacks_is_named_with_what_can_be_done(
+    cli: Cli, caps: Caps, passphrase: Path, home: Path
+) -> None:
+    path = saved(home, line(1), line(2, "journeys"))
+    done = cli("import", path, "--json")
+    assert (done.code, done.reason) == (3, "cap_namespace_denied")
+    assert "journeys" in done.error["message"]
+    assert "--namespace-map journeys=" in done.error["hint"]
+    assert "strongroom namespaces add journeys" in done.error["hint"]
+    work = str(caps("work.cap", minted(["put"], ["work"])))
+    done = cli("import", path, "--cap-file", work, "--namespace-map", "journeys=work", "--json")
+    assert (done.code, "travel" in done.error["message"]) == (3, True)
+    assert "namespaces add" not in done.error["hint"], "who holds a cap cannot add one"
+    assert count(cli) == 0
+    assert cli("namespaces", "add", "journeys").code == 0
+    assert cli("import", path, "--json").json["put"] == 2
 
 
 @pytest.mark.requirement("cli-archive", "archive-conflict")
@@ -191,7 +222,8 @@ def test_lines_go_from_one_vault_to_another(cli: Cli, vault: None, passphrase: P
     assert cli("init", "second").code == 0
     there = ("--vault", "second")
     check = cli("import", "x.age", "--check", "--json", *there).json
-    assert (check["checked_only"], check["put"]) == (True, 0)
+    assert (check["checked_only"], check["put"], check["namespaces"]) == (True, 0, {"travel": 1})
+    assert "  travel  1" in cli("import", "x.age", "--check", *there).out.splitlines()
     assert cli("import", "x.age", "--json", *there).json["put"] == 1
     (found,) = cli("list", "--json", *there).json["lines"]
     assert (found["session"], found["provenance"]["source"]) == ("monday", "import")

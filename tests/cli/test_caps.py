@@ -29,10 +29,52 @@ def test_minting_an_unknown_namespace_op_class_or_actor_is_refused(cli: Cli, vau
     assert reason("--for", "Not An Actor") == "invalid_request"
     assert reason("--class", "nonsense") == "usage"
     assert reason("--ttl", "soon") == "usage"
-    assert reason("--ttl", "500d") == "invalid_request"
     assert reason("--scope", "local/") == "invalid_request"
     with opened() as made:
         assert [record.actor for record in made.caps()] == ["local/owner"]
+
+
+@pytest.mark.requirement("cli-caps")
+def test_a_duration_needs_its_unit_and_stays_within_its_limit(cli: Cli, vault: None) -> None:
+    for number in ("1", "3600"):
+        done = cli(*MINT, "--ttl", number, "--json")
+        assert (done.code, done.reason) == (2, "usage")
+        assert "90s, 15m, 2h or 30d" in done.error["message"]
+    for length in ("401d", "58w", "0s"):
+        done = cli(*MINT, "--ttl", length, "--json")
+        assert (done.code, done.reason) == (2, "invalid_request")
+        assert "400d" in done.error["message"]
+    assert [cli(*MINT, "--ttl", length).code for length in ("1s", "90s", "400d", "57w")] == [0, 0, 0, 0]
+
+
+@pytest.mark.requirement("cli-caps")
+@pytest.mark.parametrize("nothing", [["--ops", "forget"], ["--namespaces", "personal"], ["--ops", ""]], ids=" ".join)
+def test_a_narrowed_cap_that_would_allow_nothing_is_refused(cli: Cli, vault: None, nothing: list[str]) -> None:
+    parent = mint(cli, "alice.cap")
+    done = cli("cap", "attenuate", "--cap-file", parent, *nothing, "--out", "void.cap", "--json")
+    assert (done.code, done.reason) == (2, "invalid_request")
+    assert not Path("void.cap").exists()
+
+
+@pytest.mark.requirement("cli-caps")
+def test_a_narrowed_cap_whose_end_is_cut_short_says_so(cli: Cli, vault: None) -> None:
+    parent = ["cap", "attenuate", "--cap-file", mint(cli, "alice.cap")]
+    assert "note:" in cli(*parent, "--ttl", "3h", "--out", "longer.cap").err
+    assert cli(*parent, "--ttl", "3h", "--out", "silent.cap", "--json").err == ""
+    assert cli(*parent, "--ttl", "1h", "--out", "shorter.cap").err == ""
+    assert cli(*parent, "--out", "same.cap").err == ""
+
+
+@pytest.mark.requirement("cli-caps")
+def test_revoking_an_actor_without_a_cap_on_record_says_so_and_is_done(cli: Cli, vault: None) -> None:
+    mint(cli, "alice.cap")
+    scope = ["cap", "mint", "--scope", "team/", "--ops", "get", "--namespaces", "work", "--ttl", "1h"]
+    assert cli(*scope, "--out", "team.cap").code == 0
+    done = cli("cap", "revoke", "--for", "local/alcie")
+    assert (done.code, "note:" in done.err) == (0, True)
+    assert cli("cap", "revoke", "--for", "local/alcie", "--json").err == ""
+    assert cli("cap", "revoke", "--for", "local/alice").err == ""
+    assert cli("cap", "revoke", "--for", "team/bo").err == "", "a cap for its scope may have been narrowed to it"
 
 
 @pytest.mark.requirement("cli-caps")

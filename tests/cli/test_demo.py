@@ -156,7 +156,7 @@ def test_a_skip_that_is_on_the_list_is_green_and_shown_with_its_reason(
     assert done.code == 0
     assert done.out.splitlines() == [
         " 1  ok    It passes.",
-        " 2  skip  modes_do_not_bind: It skips_as_allowed.",
+        f" 2  skip  modes_do_not_bind ({report.ALLOWED['modes_do_not_bind']}): It skips_as_allowed.",
         "2 steps: 1 ok, 1 skip; all is green",
     ]
 

@@ -90,10 +90,35 @@ def test_a_short_passphrase_makes_neither_backup_nor_keys(cli: Cli, vault: None,
     assert not Path("k.age").exists()
 
 
+@pytest.mark.requirement("cli-keeping", "backup-never-over")
+def test_a_restore_over_a_vault_names_both_ways_out(cli: Cli, vault: None) -> None:
+    assert cli("backup", "b").code == 0
+    done = cli("restore", "b", "--json")
+    assert done.reason == "vault_exists"
+    assert "--move-away" in done.error["hint"]
+    assert "--to" in done.error["hint"]
+
+
+@pytest.mark.requirement("cli-keeping")
+def test_a_copy_restored_elsewhere_is_named_in_the_next_step_and_called_a_copy(cli: Cli, vault: None) -> None:
+    assert cli("backup", "b").code == 0
+    cli("put", "line two", "-n", "work")
+    assert cli("audit", "verify").code == 0
+    done = cli("restore", "b", "--to", "the copy")
+    assert "  strongroom audit accept-restore --vault 'the copy'" in done.out.splitlines()
+    assert "only one of the two" in done.err
+    usual = cli("restore", "b", "--move-away")
+    assert "  strongroom audit accept-restore" in usual.out.splitlines()
+    assert usual.err == ""
+
+
 @pytest.mark.requirement("cli-keeping")
 def test_what_is_no_backup_is_not_found(cli: Cli, vault: None) -> None:
-    assert cli("restore", "nowhere", "--to", "new").code == 4
-    assert cli("restore", ".", "--to", "new").code == 4
+    for source in ("nowhere", "."):
+        done = cli("restore", source, "--to", "new", "--json")
+        assert done.code == 4
+        assert "strongroom backup" in done.error["hint"]
+        assert "init" not in done.error["hint"]
     assert not Path("new").exists()
 
 
@@ -223,6 +248,7 @@ def test_rotating_an_actor_leaves_its_lines_readable(cli: Cli, vault: None) -> N
 @pytest.mark.requirement("cli-keeping", "project-docs")
 def test_every_example_of_these_verbs_runs(cli: Cli, vault: None) -> None:
     cli("put", "line one", "-n", "travel")
+    cli("init", "team-vault", "--namespaces", "private,projects")
     ran = 0
     for verb in ("export", "import", "backup", "audit", "doctor", "restore", "rotate"):
         found = app.get_command(None, verb)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -306,6 +307,34 @@ def test_put_keeps_what_it_is_told_about_a_line(cli: Cli, vault: None) -> None:
     assert kept == [ID, "monday", "alice", "fact", "2026-05-22T08:00:00Z", 11]
     assert line["provenance"]["source"] == "cli"
     assert "text" not in line
+
+
+def test_a_line_whose_id_was_forgotten_is_not_kept_and_the_exit_code_is_5(cli: Cli, vault: None) -> None:
+    again = ["put", "a trip", "--id", ID, "-n", "travel"]
+    assert cli(*again).code == 0
+    assert cli("forget", ID).code == 0
+    done = cli(*again, "--json")
+    assert (done.code, done.json["lines"][0]["forgotten"], done.err) == (5, True, "")
+    assert ID in cli(*again).out
+    assert cli("list", "--json").json["lines"] == []
+
+
+@pytest.mark.parametrize("zone", ["UTC0", "PST8", "HST10", "CST-8"])
+def test_a_date_alone_is_noon_of_that_day_and_so_the_same_day_in_utc(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        cli("put", "Flying out tomorrow", "-n", "travel", "--time", "2026-05-24")
+        cli("put", "Flying back", "-n", "travel", "--time", "2026-05-24T00:00Z")
+        listed = cli("list", "--since", "2026-05-24T00:01Z", "--json").json["lines"]
+        asked = cli("get", "what is tomorrow?", "--now", "2026-05-24", "-k", "1", "--json").json["hits"]
+    finally:
+        monkeypatch.setenv("TZ", "UTC")
+        time.tzset()
+    assert [line["time"][:10] for line in listed] == ["2026-05-24"]
+    assert [hit["text"] for hit in asked] == ["Flying out tomorrow"]
 
 
 def test_same_line_put_twice_is_a_duplicate_and_another_a_conflict(cli: Cli, vault: None) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import strongroom
 from strongroom import settings
+from strongroom.cli import context
 from strongroom.keys import default_directory
 from strongroom.vault.opening import identify
 from tests.cli.conftest import Cli
@@ -71,6 +72,28 @@ def test_wrong_empty_or_open_passphrase_file_is_unavailable(cli: Cli, home: Path
     done = cli("list", "--passphrase-file", str(secret), "--json")
     assert (done.code, done.reason) == (7, "key_unavailable")
     assert done.error["hint"] == f"chmod 600 {secret}"
+
+
+@pytest.mark.requirement("keys-sources")
+def test_a_short_passphrase_is_refused_before_anything_is_made(cli: Cli, home: Path) -> None:
+    done = cli("init", "--passphrase-file", "-", "--json", stdin="seven77\n")
+    assert (done.code, done.reason) == (2, "invalid_request")
+    assert files_below(home) == set()
+
+
+@pytest.mark.requirement("keys-sources")
+def test_a_new_passphrase_is_asked_for_once(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def prompted(_: str, *, twice: bool = False) -> str:
+        asked.append(twice)
+        return "a long passphrase"
+
+    monkeypatch.setattr(context, "_prompted", prompted)
+    assert cli("init", "--passphrase").code == 0
+    assert asked == [True], "once, and to be repeated"
+    assert cli("list").code == 0
+    assert asked == [True, False]
 
 
 @pytest.mark.requirement("keys-never-new")

@@ -17,6 +17,8 @@ from strongroom.cli import leaving, output, ownercap
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, cap_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
+from strongroom.cli.types import NAMESPACE
+from strongroom.errors import CapNamespaceDenied, InvalidRequest
 from strongroom.memory import Memory
 from strongroom.model import K_LIMIT
 from strongroom.vault.opening import _system_clock
@@ -43,7 +45,7 @@ class Exported(msgspec.Struct, frozen=True):
     ],
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-n", "--namespace", "namespaces", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
+@click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only this one; may be repeated.")
 @click.option("--i-understand-this-is-plaintext", "in_clear", is_flag=True, help="Write it unencrypted.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @leaving.passphrase_option
@@ -95,12 +97,13 @@ def _exported(done: Exported) -> Iterator[str]:
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What import did. `left` are profiles that the cap does not let it write."""
+    """What import did. `namespaces` are the archive's; `profiles_left`: the cap does not let it write them."""
 
     vault: str
     actor: str
     exported: datetime
     checked_only: bool
+    namespaces: dict[str, int]
     put: int
     there: int
     forgotten: int
@@ -116,12 +119,18 @@ class Imported(msgspec.Struct, frozen=True):
     examples=[
         "strongroom import lines.age --check",
         "strongroom import lines.age",
-        "strongroom import travel.age --namespace-map travel=work --json",
+        "strongroom import travel.age --vault ./team-vault --namespace-map travel=projects --json",
     ],
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--namespace-map", "pairs", multiple=True, metavar="FROM=TO", help="Put lines of FROM into TO.")
-@click.option("--check", is_flag=True, help="Only check the file, and write nothing.")
+@click.option(
+    "--namespace-map",
+    "pairs",
+    multiple=True,
+    metavar="FROM=TO",
+    help="Put lines of FROM, a namespace that this vault lacks, into TO; may be repeated.",
+)
+@click.option("--check", is_flag=True, help="Only check the file, say what is in it, and write nothing.")
 @leaving.passphrase_option
 @cap_options
 @pass_run
@@ -136,14 +145,44 @@ def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, expo
     found = archive.read_archive(file, lambda: leaving.passphrase(run, export_passphrase_file))
     outcome = Outcome()
     if not check:
-        memory, said = _memory(run)
-        with leaving.bar(run, "putting") as told:
-            outcome = archive.import_lines(
-                memory, found, renamed=renamed, profiles="profile" in said.ops, progress=told
-            )
+        _check_renamed(run, renamed)
+        outcome = _put(run, found, renamed)
     run.answer(_imported(found, outcome, check), _imported_lines(found, outcome, check))
     if not outcome.whole:
         raise Failure(BY_FAMILY["conflict"])
+
+
+def _check_renamed(run: Run, renamed: dict[str, str]) -> None:
+    """A line forgotten in a namespace would come back in another: only what the vault lacks is renamed."""
+    known = sorted(set(renamed) & set(run.vault().namespaces))
+    if known:
+        raise InvalidRequest(
+            f"this vault has {known[0]} itself, so its lines go nowhere else",
+            hint="--namespace-map is for namespaces that this vault lacks",
+        )
+
+
+def _put(run: Run, found: Archive, renamed: dict[str, str]) -> Outcome:
+    memory, said = _memory(run)
+    try:
+        with leaving.bar(run, "putting") as told:
+            return archive.import_lines(memory, found, renamed=renamed, profiles="profile" in said.ops, progress=told)
+    except CapNamespaceDenied as denial:
+        missing = sorted(name for name in _counts(found) if renamed.get(name, name) not in said.namespaces)
+        if missing:
+            name = missing[0]
+            into = renamed.get(name, name)
+            denial.message = f"the archive has lines or a profile for {into}, which the cap does not cover"
+            owners = f"`strongroom namespaces add {into}`" if run.given is None else "use a cap that covers it"
+            denial.hint = f"say --namespace-map {name}=... if this vault has no {name}, or {owners}"
+        raise
+
+
+def _counts(found: Archive) -> dict[str, int]:
+    """How many lines each namespace of an archive has; none where it has only a profile."""
+    counts = Counter({profile.namespace: 0 for profile in found.profiles})
+    counts.update(line.namespace for line in found.lines)
+    return dict(sorted(counts.items()))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -167,6 +206,7 @@ def _imported(found: Archive, outcome: Outcome, check: bool) -> Imported:
         actor=found.header.actor,
         exported=model.moment(found.header.exported),
         checked_only=check,
+        namespaces=_counts(found),
         **msgspec.structs.asdict(outcome),
     )
 
@@ -177,6 +217,7 @@ def _imported_lines(found: Archive, outcome: Outcome, check: bool) -> Iterator[s
     if check:
         lines, profiles = output.counted(len(found.lines), "line"), output.counted(len(found.profiles), "profile")
         yield f"it is whole: {lines}, {profiles}"
+        yield from output.table((f"  {name}", str(count)) for name, count in _counts(found).items())
         return
     rows = [
         ("put", str(outcome.put)),

@@ -15,7 +15,7 @@ from strongroom.archive import write_whole
 from strongroom.audit import Finding, Report
 from strongroom.cli import leaving, output
 from strongroom.cli.app import Group
-from strongroom.cli.context import Run, common_options, pass_run
+from strongroom.cli.context import Run, owner_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.cli.reading import Filter, Seen, matching, seen_row
 from strongroom.cli.types import MOMENT, NAMES
@@ -66,7 +66,7 @@ class Shown(msgspec.Struct, frozen=True):
 @click.option("--actor", metavar="ACTOR", help="Only what touched this actor's memory.")
 @click.option("--line", metavar="ID", help="Only what put, returned or forgot this line.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The newest so many.")
-@common_options
+@owner_options
 @pass_run
 def show(
     run: Run,
@@ -104,7 +104,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 @audit.command("verify", examples=["strongroom audit verify", "strongroom audit verify --json"])
 @click.option("--archive", type=click.Path(path_type=Path), metavar="DIR", help="Where old entries were archived to.")
-@common_options
+@owner_options
 @pass_run
 def verify(run: Run, archive: Path | None) -> None:
     """Check the whole log, and that it agrees with the store object by object.
@@ -171,7 +171,7 @@ class Proven(msgspec.Struct, frozen=True):
 )
 @click.argument("index", type=click.IntRange(0), required=False)
 @click.option("--line", metavar="ID", help="The entry that put this line.")
-@common_options
+@owner_options
 @pass_run
 def prove(run: Run, index: int | None, line: str | None) -> None:
     """Prove that the entry INDEX is in the log, to somebody who has nothing else of the vault.
@@ -208,7 +208,7 @@ def _entry_at(vault: Vault, number: int) -> str:
 
 @audit.command("checkpoint", examples=["strongroom audit checkpoint", "strongroom audit checkpoint --out seen.txt"])
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write it into a new file.")
-@common_options
+@owner_options
 @pass_run
 def checkpoint(run: Run, out: Path | None) -> None:
     """Sign the log as it stands, and keep that as last seen.
@@ -226,7 +226,7 @@ def checkpoint(run: Run, out: Path | None) -> None:
 
 @audit.command("accept-restore", examples=["strongroom audit accept-restore --yes"])
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@common_options
+@owner_options
 @pass_run
 def accept_restore(run: Run, yes: bool) -> None:
     """After restoring a backup: put on record that the log is older than what was seen, and take it as seen.

@@ -6,6 +6,7 @@ argument. `attenuate` and `show` need no vault where a cap is given, and believe
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -13,11 +14,11 @@ import click
 import msgspec
 
 import strongroom
-from strongroom.cap import Token
+from strongroom.cap import Token, parse
 from strongroom.cli import output, ownercap
 from strongroom.cli.app import Group
 from strongroom.cli.capview import Shown, end_in_words, registered, registered_row, said_by, shown_lines
-from strongroom.cli.context import Run, cap_options, common_options, pass_run
+from strongroom.cli.context import Run, cap_options, owner_options, pass_run
 from strongroom.cli.types import DURATION, NAMES
 from strongroom.errors import InvalidRequest
 from strongroom.keys.sources import write_file
@@ -45,7 +46,7 @@ class Issued(msgspec.Struct, frozen=True):
 @click.option("--scope", metavar="PREFIX/", help="A prefix of actors instead: opens nothing until narrowed to one.")
 @click.option("--ops", type=NAMES, required=True, help="What it allows, such as put,get.")
 @click.option("--namespaces", type=NAMES, required=True, help="Where, such as work,travel.")
-@click.option("--ttl", type=DURATION, required=True, help="For how long, such as 2h or 30d.")
+@click.option("--ttl", type=DURATION, required=True, help="For how long: 90s, 15m, 2h, 30d or 4w; at most 400d.")
 @click.option(
     "--class",
     "data_class",
@@ -60,7 +61,7 @@ class Issued(msgspec.Struct, frozen=True):
 @click.option("--label", metavar="TEXT", help="A name to know it by.")
 @click.option("--no-delegate", is_flag=True, help="It cannot be narrowed further.")
 @click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600; stdout unless told.")
-@common_options
+@owner_options
 @pass_run
 def mint(
     run: Run,
@@ -105,7 +106,7 @@ def mint(
 @click.option("--scope", metavar="PREFIX/", help="A narrower prefix of actors.")
 @click.option("--ops", type=NAMES, help="Allow only these.")
 @click.option("--namespaces", type=NAMES, help="Only here.")
-@click.option("--ttl", type=DURATION, help="Only for so long, such as 5m.")
+@click.option("--ttl", type=DURATION, help="Only for so long: 90s, 15m, 2h, 30d or 4w; at most 400d.")
 @click.option("--session", metavar="NAME", help="Only within this conversation.")
 @click.option("--max-k", type=click.IntRange(1), help="How many lines a get may return at most.")
 @click.option("--max-depth", type=click.IntRange(0), help="How many times it may be narrowed further.")
@@ -128,7 +129,10 @@ def attenuate(
     no_delegate: bool,
     out: str | None,
 ) -> None:
-    """Narrow the cap that is given, or your own. Nothing can be widened. A given cap needs no vault for it."""
+    """Narrow the cap that is given, or your own. Nothing can be widened. A given cap needs no vault for it.
+
+    It ends with the cap that it comes from, at the latest. One that would allow nothing is refused.
+    """
     _check_free(out)
     token = strongroom.attenuate(
         run.token(),
@@ -143,7 +147,25 @@ def attenuate(
         label=label,
         delegable=not no_delegate,
     )
+    _check_use(run.token(), token)
     _issue(run, token, out)
+    if _is_cut_short(run.token(), token):
+        run.note("note: the cap that it comes from ends sooner than that, and so does this one")
+
+
+def _check_use(parent: Token, narrowed: Token) -> None:
+    had, has = ownercap.read_unverified(parent), ownercap.read_unverified(narrowed)
+    for what, before, after in (("operation", had.ops, has.ops), ("namespace", had.namespaces, has.namespaces)):
+        if not after:
+            raise InvalidRequest(
+                f"the narrowed cap would cover no {what}",
+                hint=f"the cap that is narrowed covers {', '.join(sorted(before)) or 'none'}",
+            )
+
+
+def _is_cut_short(parent: Token, narrowed: Token) -> bool:
+    asked = parse(narrowed).links[-1].claims.exp
+    return asked is not None and asked > ownercap.read_unverified(parent).exp
 
 
 @cap.command(
@@ -181,9 +203,13 @@ def revoke(run: Run, link: str | None, actor: str | None) -> None:
     `cap list` and `cap show` name links. It holds from the next call of every process on.
     """
     given = run.cap_file
+    if given is None:
+        run.note_owners_work()
     if sum(one is not None for one in (link, actor, given)) != 1:
         raise click.UsageError("name a link, a --cap-file, or an actor with --for")
     if actor is not None:
+        if not _is_on_record(run, actor):
+            run.note(f"note: no cap of {actor} is on record")
         run.vault().revoke_actor(actor)
         run.answer({"actor": actor, "link": None}, f"every cap of {actor} issued so far is revoked")
         return
@@ -191,9 +217,20 @@ def revoke(run: Run, link: str | None, actor: str | None) -> None:
     run.answer({"actor": None, "link": revoked}, f"revoked {revoked}")
 
 
+def _is_on_record(run: Run, actor: str) -> bool:
+    """Whether a cap was minted for the actor, or for a scope that it is in."""
+    names = (record.actor for record in run.vault().caps())
+    return any(name == actor or (name.endswith("/") and actor.startswith(name)) for name in names)
+
+
 def _whole_link(run: Run, link: str) -> str:
     """The link that starts so, among the minted ones: `cap list` shows the first 16 digits."""
-    if not 8 <= len(link) < 64:
+    if not re.fullmatch("[0-9a-f]{8,64}", link):
+        raise InvalidRequest(
+            "a link is 64 hex digits, of which the first 8 or more will do",
+            hint="`strongroom cap list` and `strongroom cap show` name links",
+        )
+    if len(link) == 64:
         return link
     found = [record.link for record in run.vault().caps() if record.link.startswith(link)]
     if len(found) != 1:
@@ -210,7 +247,7 @@ def _whole_link(run: Run, link: str) -> str:
 )
 @click.option("--for", "actor", metavar="ACTOR", help="Only caps of this actor.")
 @click.option("--all", "everything", is_flag=True, help="Those that ended or were revoked, too.")
-@common_options
+@owner_options
 @pass_run
 def list_caps(run: Run, actor: str | None, everything: bool) -> None:
     """List the caps that were minted, oldest first. Tokens are not kept, so none is shown."""

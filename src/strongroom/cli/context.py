@@ -1,7 +1,8 @@
 """What a command holds while it runs: the settings, the open vault, the cap, and where its answer goes.
 
-Commands take a `Run` (`@pass_run`) and the options that all of them share (`@common_options`, and `@cap_options` for
-those that need a cap). The vault opens at the first use and closes with the command. Stdin can be read for one thing.
+Commands take a `Run` (`@pass_run`) and the options that all of them share (`@common_options`, `@cap_options` for those
+that need a cap, `@owner_options` for those that use the keys and no cap). The vault opens at the first use and closes
+with the command. Stdin can be read for one thing.
 """
 
 from __future__ import annotations
@@ -11,19 +12,21 @@ import stat
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from strongroom import settings
 from strongroom.cap import Token
+from strongroom.cap.claims import HEADER
 from strongroom.cli import output, ownercap
-from strongroom.errors import CapMissing, Denied, InvalidRequest, KeyUnavailable
+from strongroom.errors import CapMalformed, CapMissing, CapNamespaceDenied, Denied, InvalidRequest, KeyUnavailable
 from strongroom.keys import default_directory
 from strongroom.memory import Memory
 from strongroom.settings import Settings
+from strongroom.vault.locked import PASSPHRASE_LEAST
 from strongroom.vault.owner import Vault
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,7 +81,7 @@ class Run:
         """The cap that was given by file, environment or stdin; None if the owner's own is meant."""
         place = os.environ.get("STRONGROOM_CAP_FILE") if self.cap_file is None else self.cap_file
         if place is not None:  # also an empty one: who names a cap never gets the owner's instead
-            return _token(self.secret(place, "cap"))
+            return _token_in(self.secret(place, "cap"), "stdin" if place == "-" else place)
         token = os.environ.get("STRONGROOM_CAP")
         return None if token is None else _token(token)
 
@@ -102,10 +105,17 @@ class Run:
         try:
             return call(memory)
         except Denied as denial:
+            if self.given is None and isinstance(denial, CapNamespaceDenied):  # no secret from the owner
+                denial.hint = f"the vault has {', '.join(self.vault().namespaces)}"
             if self.given is not None or denial.reason not in ownercap.VOIDED:
                 raise
             self._owners = ownercap.renew(self.vault(), self.key_directory(), "it was voided", self.note)
         return call(self.memory())
+
+    def note_owners_work(self) -> None:
+        """Say that a cap was given for what the keys alone do."""
+        if self.cap_file is not None or {"STRONGROOM_CAP_FILE", "STRONGROOM_CAP"} & set(os.environ):
+            self.note("note: this is the owner's work; the cap that was given is not used")
 
     def passphrase(self) -> str:
         """The passphrase of the keys: from a file, else asked for on a terminal."""
@@ -119,9 +129,13 @@ class Run:
         return _prompted("Passphrase")
 
     def new_passphrase(self) -> str:
-        """A passphrase for new keys; asked for twice unless it comes from a file."""
+        """A passphrase for new keys; asked for once, and to be repeated, unless it comes from a file."""
         if not (self.passphrase_file or os.environ.get("STRONGROOM_PASSPHRASE_FILE")):
             self.__dict__["_passphrase"] = _prompted("New passphrase", twice=True)
+        if len(self.passphrase()) < PASSPHRASE_LEAST:
+            raise InvalidRequest(
+                f"a passphrase has at least {PASSPHRASE_LEAST} characters", hint="use several words that nobody guesses"
+            )
         return self.passphrase()
 
     # What comes in.
@@ -208,6 +222,17 @@ def cap_options(command: F) -> F:
     return common_options(option(command))
 
 
+def owner_options(command: F) -> F:
+    """The common options, for what the keys do: a cap that was given is not used, and a note says so."""
+
+    @wraps(command)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        click.get_current_context().ensure_object(Run).note_owners_work()
+        return command(*args, **kwargs)
+
+    return common_options(cast("F", noted))
+
+
 def _option(flag: str, name: str, **attributes: Any) -> Callable[[F], F]:
     """An option that every command may carry: it lands in the run and not in the command's arguments."""
 
@@ -225,6 +250,13 @@ def _token(text: str) -> Token:
     if not text:
         raise CapMissing("the cap is empty", hint="`strongroom cap mint --out FILE` makes one")
     return Token(text)
+
+
+def _token_in(text: str, place: str) -> Token:
+    """The cap that a file holds. What does not even begin as one is refused here, where the file can be named."""
+    if text.strip() and not text.strip().startswith(f"{HEADER}."):
+        raise CapMalformed(f"{place} holds no cap", hint="name a file that `strongroom cap mint --out FILE` wrote")
+    return _token(text)
 
 
 def _read_secret(path: Path, what: str) -> str:

@@ -13,7 +13,7 @@ from strongroom.cli import output
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, pass_run
 from strongroom.cli.demonstration import report, stage
-from strongroom.cli.demonstration.report import FAIL, OK, SKIP, Outcome
+from strongroom.cli.demonstration.report import ALLOWED, FAIL, OK, SKIP, Outcome
 from strongroom.cli.demonstration.steps import STEPS
 from strongroom.cli.errors import BUG, Failure
 
@@ -74,7 +74,7 @@ def _show(outcome: Outcome) -> None:
 
 def _lines(outcome: Outcome) -> Iterator[str]:
     state = click.style(f"{outcome.state:4}", fg=_COLOURS[outcome.state])
-    reason = f"{outcome.reason}: " if outcome.reason else ""
+    reason = f"{outcome.reason} ({ALLOWED.get(outcome.reason, '')}): " if outcome.reason else ""
     yield f"{outcome.number:2}  {state}  {reason}{output.indented(outcome.sentence, _MARGIN)}"
     if outcome.state == FAIL:
         yield f"{_MARGIN}expected: {output.indented(outcome.expected, _MARGIN)}"

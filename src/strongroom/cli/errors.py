@@ -29,7 +29,7 @@ MEANINGS = {
     2: "the command or the request is wrong: change it",
     3: "denied: the cap does not allow this, or is not valid",
     4: "not found: no such line, or no vault in this place",
-    5: "conflict: somebody else was first; read again, then decide",
+    5: "conflict: somebody else was first, or the line was forgotten; read again, then decide",
     6: "tampered: stop, keep the files, look at `strongroom audit verify`",
     7: "unavailable: nothing was answered; a write is whole or absent",
     INTERRUPTED: "interrupted by the user",
@@ -83,7 +83,7 @@ def wants_json(arguments: Sequence[str]) -> bool:
 def _hint(error: StrongroomError) -> str:
     if isinstance(error, VaultMissing):
         return "make one with `strongroom init`, or name another with --vault or STRONGROOM_VAULT"
-    if isinstance(error, Tampered):
+    if isinstance(error, Tampered) and (not error.hint or "verify(" in error.hint):  # said for Python
         return "keep the files as they are; `strongroom audit verify` names what is wrong"
     if isinstance(error, Denied) and not error.hint:
         return "`strongroom cap show` says what the cap covers"

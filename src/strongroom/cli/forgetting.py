@@ -13,7 +13,7 @@ from strongroom.cli import output, ownercap
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, cap_options, pass_run
 from strongroom.cli.lines import Filters, page
-from strongroom.cli.types import MOMENT
+from strongroom.cli.types import MOMENT, NAMESPACE
 from strongroom.model import LIST_LIMIT, Forgotten
 
 
@@ -25,7 +25,7 @@ from strongroom.model import LIST_LIMIT, Forgotten
     ]
 )
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("-n", "--namespace", "namespaces", multiple=True, metavar="NAME", help="Only here; may be repeated.")
+@click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only here; may be repeated.")
 @click.option("--session", metavar="NAME", help="Lines of this conversation.")
 @click.option("--link", metavar="LINK", help="Lines written with the cap of this link, or one narrowed from it.")
 @click.option("--since", type=MOMENT, help="Lines from this moment on.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,8 @@ from strongroom.archive import write_whole
 from strongroom.archive.files import read_bounded
 from strongroom.cli import leaving, output, ownercap
 from strongroom.cli.app import Group, command
-from strongroom.cli.context import Run, common_options, pass_run
-from strongroom.errors import InvalidRequest
+from strongroom.cli.context import Run, owner_options, pass_run
+from strongroom.errors import InvalidRequest, LineNotFound, VaultExists, VaultMissing
 from strongroom.keys import FileKeys, KeySource, default_directory
 from strongroom.vault.keeping import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
 from strongroom.vault.opening import identify
@@ -44,7 +45,7 @@ class Kept(msgspec.Struct, frozen=True):
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--with-keys", "keys", type=click.Path(path_type=Path), metavar="FILE", help="Write the keys, too.")
 @leaving.passphrase_option
-@common_options
+@owner_options
 @pass_run
 def backup(run: Run, directory: Path, keys: Path | None, export_passphrase_file: str | None) -> None:
     """Copy the vault into DIRECTORY while it is in use, and verify the copy.
@@ -101,7 +102,7 @@ class Back(msgspec.Struct, frozen=True):
 @click.option("--keys", type=click.Path(path_type=Path), metavar="FILE", help="Bring back the keys from this file.")
 @click.option("--move-away", is_flag=True, help="Rename the vault that is there, instead of refusing.")
 @leaving.passphrase_option
-@common_options
+@owner_options
 @pass_run
 def restore(
     run: Run, source: Path, target: str | None, keys: Path | None, move_away: bool, export_passphrase_file: str | None
@@ -116,9 +117,9 @@ def restore(
     keys of its time (--keys).
     """
     place = target or run.settings.vault
-    vault = backup_of(source)
+    vault = _vault_of(source)
     if not move_away:
-        check_free(Path(place))  # before any key is brought back
+        _check_place(place)  # before any key is brought back
     if keys is not None:
         into = _key_files(run, vault)
         data = read_bounded(keys, _KEYS_LIMIT)
@@ -142,6 +143,25 @@ def restore(
         rolled_back=back.rolled_back,
     )
     run.answer(done, _back(done, back))
+    if target is not None:
+        run.note("note: it shares keys and checkpoint with the vault that it is a copy of: use only one of the two")
+
+
+def _vault_of(source: Path) -> str:
+    try:
+        return backup_of(source)
+    except VaultMissing:
+        raise LineNotFound(
+            f"there is no backup in {source}", hint="name a directory that `strongroom backup` made"
+        ) from None
+
+
+def _check_place(place: str) -> None:
+    try:
+        check_free(Path(place))
+    except VaultExists as error:
+        error.hint = "say --move-away to rename what is there, or name another place with --to"
+        raise
 
 
 def _moved(place: str) -> Path | None:
@@ -164,7 +184,14 @@ def _keys_if_there(run: Run, vault: str) -> KeySource | None:
     return None
 
 
+def _naming(place: str) -> str:
+    """How a further command names the vault in this place: not at all, if it is the one that is meant anyway."""
+    usual = Path(settings.find().vault).absolute() == Path(place).absolute()
+    return "" if usual else f" --vault {shlex.quote(place)}"
+
+
 def _back(done: Back, back: Restored) -> Iterator[str]:
+    naming = _naming(done.place)
     yield f"vault {done.vault} restored to {done.place}"
     if done.moved_to:
         yield f"What was there is now {done.moved_to}; nothing was deleted."
@@ -172,12 +199,12 @@ def _back(done: Back, back: Restored) -> Iterator[str]:
         yield f"Its keys are back in {done.keys}."
     if not done.verified:
         yield f"Not verified: there are no keys in {default_directory(done.vault)}. Bring them back, then run"
-        yield "  strongroom audit verify"
+        yield f"  strongroom audit verify{naming}"
     elif done.rolled_back:
         size = back.report.size if back.report else 0
         yield f"Its log has {size} entries, and more were seen before: it looks rolled back, and verify says so,"
         yield "until you accept that:"
-        yield "  strongroom audit accept-restore"
+        yield f"  strongroom audit accept-restore{naming}"
         yield "Forget, erase and revoke again what you had since the backup: all of it is back."
     else:
         yield "Its log is as far as what was last seen."
@@ -189,7 +216,7 @@ rotate = Group("rotate", help="Replace keys: the root, the issuer, or an actor's
 
 
 @rotate.command("root", examples=["strongroom rotate root"])
-@common_options
+@owner_options
 @pass_run
 def rotate_root(run: Run) -> None:
     """Replace the root key, which opens everything else.
@@ -210,7 +237,7 @@ def rotate_root(run: Run) -> None:
 
 @rotate.command("issuer", examples=["strongroom rotate issuer --yes"])
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@common_options
+@owner_options
 @pass_run
 def rotate_issuer(run: Run, yes: bool) -> None:
     """Replace the issuer key, which signs caps.
@@ -229,7 +256,7 @@ def rotate_issuer(run: Run, yes: bool) -> None:
 
 @rotate.command("actor", examples=["strongroom rotate actor local/owner"])
 @click.argument("actor")
-@common_options
+@owner_options
 @pass_run
 def rotate_actor(run: Run, actor: str) -> None:
     """Give an ACTOR a new key, and each of its namespaces a new one for lines to come.

@@ -15,6 +15,7 @@ import click
 from strongroom.cli import output
 from strongroom.cli.app import Group, command
 from strongroom.cli.context import Run, cap_options, pass_run
+from strongroom.cli.types import NAMESPACE
 from strongroom.errors import InvalidRequest
 from strongroom.model import Profile, Snapshot
 
@@ -25,7 +26,7 @@ from strongroom.model import Profile, Snapshot
         "strongroom snapshot --namespace travel --json",
     ]
 )
-@click.option("-n", "--namespace", "namespaces", multiple=True, metavar="NAME", help="Only these; may be repeated.")
+@click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only these; may be repeated.")
 @cap_options
 @pass_run
 def snapshot(run: Run, namespaces: tuple[str, ...]) -> None:

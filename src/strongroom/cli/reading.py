@@ -11,13 +11,21 @@ import msgspec
 from strongroom import model
 from strongroom.audit import Decision, Entry
 from strongroom.cli import output
-from strongroom.errors import LineNotFound
+from strongroom.errors import InvalidRequest, LineNotFound
 from strongroom.memory.state import CapRecord
 from strongroom.vault.owner import Vault
 
 _BLOCK = 1024
 _NAMED = 3
 """Line ids that a row for people names."""
+
+
+_OWNERS = (
+    *("accept-clock", "accept-restore", "archive", "backup", "create", "mint", "namespaces", "revoke"),
+    *("rotate-actor", "rotate-issuer", "rotate-root"),
+)
+OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op)
+"""What an entry may be about: what a cap allows, and the owner's own work."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -61,6 +69,9 @@ class Filter:
         line: str | None = None,
     ) -> Filter:
         """Check what was given; an actor that the vault does not know is not found, rather than an empty answer."""
+        unknown = sorted(set(ops) - OPS)
+        if unknown:
+            raise InvalidRequest(f"the log has no operation {unknown[0]}", hint=f"it has {', '.join(sorted(OPS))}")
         return cls(
             ops=frozenset(ops),
             denied=denied,

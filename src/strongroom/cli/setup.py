@@ -13,7 +13,7 @@ import msgspec
 from strongroom import settings
 from strongroom.cli import output, ownercap
 from strongroom.cli.app import Group, command
-from strongroom.cli.context import Run, common_options, pass_run
+from strongroom.cli.context import Run, owner_options, pass_run
 from strongroom.cli.types import NAMES
 from strongroom.errors import InvalidRequest
 from strongroom.model import DEFAULT_NAMESPACES
@@ -44,8 +44,8 @@ class Made(msgspec.Struct, frozen=True):
     show_default=True,
     help="Its parts, most sensitive first.",
 )
-@click.option("--passphrase", is_flag=True, help="Lock the keys with a passphrase.")
-@common_options
+@click.option("--passphrase", is_flag=True, help="Lock the keys with a passphrase of at least 8 characters.")
+@owner_options
 @pass_run
 def init(run: Run, path: str | None, namespaces: tuple[str, ...], passphrase: bool) -> None:
     """Make a vault at PATH, with its keys and a cap for yourself.
@@ -57,7 +57,9 @@ def init(run: Run, path: str | None, namespaces: tuple[str, ...], passphrase: bo
     if not namespaces or len(set(namespaces)) != len(namespaces):
         raise InvalidRequest("a vault has at least one namespace, and each of them once")
     locked = passphrase or run.passphrase_file is not None
-    vault = run.keep(settings.create_vault(run.settings, namespaces, run.new_passphrase if locked else None))
+    if locked:
+        run.new_passphrase()  # once, and before anything is made
+    vault = run.keep(settings.create_vault(run.settings, namespaces, run.passphrase if locked else None))
     directory = run.key_directory()
     ownercap.mint(vault, directory)
     place = run.settings.vault if "://" in run.settings.vault else str(Path(run.settings.vault).absolute())
@@ -89,7 +91,7 @@ namespaces = Group("namespaces", help="List the vault's namespaces, or add one."
 
 
 @namespaces.command("list", examples=["strongroom namespaces list"])
-@common_options
+@owner_options
 @pass_run
 def list_namespaces(run: Run) -> None:
     """List the namespaces, most sensitive first."""
@@ -100,7 +102,7 @@ def list_namespaces(run: Run) -> None:
 @namespaces.command("add", examples=["strongroom namespaces add health --before family"])
 @click.argument("name")
 @click.option("--before", metavar="NAME", help="Make it more sensitive than this one; else it is the least.")
-@common_options
+@owner_options
 @pass_run
 def add_namespace(run: Run, name: str, before: str | None) -> None:
     """Add a namespace. Caps that exist do not cover it; your own is renewed when you use it next."""

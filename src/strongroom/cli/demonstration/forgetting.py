@@ -43,8 +43,8 @@ def forget_leaves_no_trace(stage: Stage) -> None:
 def a_forgotten_line_is_gone_for_everyone(stage: Stage) -> None:
     expect("the open reader not to recall it", False, talk.TRIP in stage.ask_reader("trip to Chengdu")["texts"])
     _trip_is_gone(stage)
-    (again,) = stage.answer("put", talk.TRIP, "--namespace", "travel", "--id", stage.trip)["lines"]
-    expect("its id not to be used again", True, again["forgotten"])
+    again = stage.strongroom("put", talk.TRIP, "--namespace", "travel", "--id", stage.trip)
+    expect("exit 5: its id is not used again", (5, True), (again.code, again.json["lines"][0]["forgotten"]))
 
 
 def an_import_does_not_bring_it_back(stage: Stage) -> None:

@@ -1,0 +1,181 @@
+"""Notes and hints: what a command says beside its answer to who is new to it, and that programs are spared it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import strongroom
+from strongroom import settings
+from strongroom.cli.reading import OPS
+from tests.cli.conftest import Cli, opened
+
+Caps = Callable[..., Path]
+
+SOURCES = Path(strongroom.__file__).parent
+OWNERS_NOTE = "the owner's work"
+ID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
+
+
+def minted(**more: str) -> str:
+    with opened() as vault:
+        return vault.mint(actor="local/owner", ops=["get", "list"], namespaces=["travel"], ttl=3600, **more)  # type: ignore[arg-type]
+
+
+def hint(cli: Cli, *arguments: str, code: int) -> str:
+    """The hint of a refusal."""
+    done = cli(*arguments, "--json")
+    assert done.code == code, done.err
+    return str(done.error["hint"])
+
+
+# Recall that matches nothing.
+
+
+def test_a_question_that_nothing_matches_gets_a_note_and_one_that_matches_gets_none(cli: Cli, vault: None) -> None:
+    cli("put", "Trip to Chengdu", "-n", "travel")
+    missed = cli("get", "peanuts")
+    assert "note: nothing matches" in missed.err
+    assert "Chengdu" in missed.out
+    assert "note:" not in cli("get", "Chengdu trip").err
+    assert cli("get", "peanuts", "--json").err == ""
+
+
+def test_a_line_got_by_its_id_gets_no_note_about_matching(cli: Cli, vault: None) -> None:
+    cli("put", "Trip to Chengdu", "-n", "travel", "--id", ID)
+    assert cli("get", "--id", ID).err == ""
+
+
+# Namespaces.
+
+
+def test_the_owner_who_names_no_namespace_of_the_vault_hears_which_there_are(cli: Cli, vault: None) -> None:
+    for verb in (["get", "x", "-n"], ["list", "-n"], ["put", "x", "-n"], ["profile", "show"]):
+        assert "personal, family, work, travel" in hint(cli, *verb, "nowhere", code=3)
+
+
+def test_a_given_cap_does_not_hear_which_namespaces_there_are(cli: Cli, caps: Caps) -> None:
+    cap = str(caps("travel.cap", minted()))
+    assert "family" not in hint(cli, "get", "x", "-n", "nowhere", "--cap-file", cap, code=3)
+
+
+def test_rules_that_choose_what_the_vault_lacks_are_named_with_what_it_has(cli: Cli, home: Path) -> None:
+    assert cli("init", "--namespaces", "private,projects").code == 0
+    said = hint(cli, "put", "a trip to Chengdu", code=3)
+    assert "--namespace" in said
+    assert "private, projects" in said
+
+
+@pytest.mark.parametrize("verb", [["get", "x"], ["list"], ["snapshot"], ["export", "x.age"], ["forget", "--yes"]])
+def test_namespaces_joined_by_a_comma_are_refused_and_n_is_to_be_repeated(
+    cli: Cli, vault: None, verb: list[str]
+) -> None:
+    done = cli(*verb, "-n", "work,travel", "--json")
+    assert (done.code, done.reason) == (2, "usage")
+    assert "-n" in done.error["message"]
+
+
+def test_a_line_is_not_put_into_two_namespaces(cli: Cli, vault: None) -> None:
+    assert cli("put", "x", "-n", "work,travel", "--json").reason == "usage"
+
+
+# The owner's work.
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["namespaces", "add", "health"],
+        ["namespaces", "list"],
+        ["cap", "mint", "--ops", "get", "--namespaces", "work", "--ttl", "1h"],
+        ["cap", "list"],
+        ["cap", "revoke", "--for", "local/owner"],
+        ["audit", "show"],
+        ["audit", "verify"],
+        ["backup", "copy"],
+        ["rotate", "root"],
+    ],
+    ids=" ".join,
+)
+def test_an_owners_verb_says_that_the_cap_of_the_environment_is_not_used(
+    cli: Cli, caps: Caps, monkeypatch: pytest.MonkeyPatch, verb: list[str]
+) -> None:
+    monkeypatch.setenv("STRONGROOM_CAP_FILE", str(caps("travel.cap", minted())))
+    done = cli(*verb)
+    assert done.code == 0
+    assert done.err.count(OWNERS_NOTE) == 1
+
+
+def test_the_owners_note_needs_a_cap_and_spares_programs(cli: Cli, caps: Caps, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert OWNERS_NOTE not in cli("cap", "list").err
+    monkeypatch.setenv("STRONGROOM_CAP", minted())
+    assert cli("cap", "list", "--json").err == ""
+    assert OWNERS_NOTE in cli("cap", "list").err
+    assert OWNERS_NOTE not in cli("get", "x").err, "get uses the cap"
+
+
+def test_a_cap_file_that_is_revoked_is_not_called_unused(cli: Cli, caps: Caps) -> None:
+    cap = str(caps("travel.cap", minted()))
+    assert cli("cap", "revoke", "--cap-file", cap).err == ""
+
+
+# What is wrong with a file.
+
+
+@pytest.mark.requirement("cli-denials")
+def test_a_file_that_holds_no_cap_is_named(cli: Cli, caps: Caps) -> None:
+    path = caps("letter.txt", "Dear Ana")
+    done = cli("list", "--cap-file", str(path), "--json")
+    assert (done.code, done.reason) == (3, "cap_malformed")
+    assert str(path) in done.error["message"]
+    assert "Ana" not in done.err
+
+
+def test_an_unknown_field_of_the_configuration_is_told_the_fields_that_exist(cli: Cli, vault: None) -> None:
+    place = settings.config_path()
+    place.parent.mkdir(parents=True)
+    place.write_text('motor = "lexical"\n')
+    said = hint(cli, "list", code=2)
+    assert "engine and routing" in said
+    (proposed,) = re.findall("`strongroom ([^`]+)`", said)
+    assert cli(*proposed.split()).code == 0, "what the hint proposes works with the file that is there"
+
+
+def test_a_damaged_archive_is_not_blamed_on_the_vault(cli: Cli, vault: None) -> None:
+    cli("put", "a trip", "-n", "travel")
+    clear = "--i-understand-this-is-plaintext"
+    assert cli("export", "x.jsonl", clear).code == 0
+    Path("x.jsonl").write_bytes(Path("x.jsonl").read_bytes()[:-9])
+    assert "audit verify" not in hint(cli, "import", "x.jsonl", code=6)
+
+
+# Other words than the library's.
+
+
+def test_a_question_that_is_too_large_is_to_be_shorter(cli: Cli, vault: None) -> None:
+    assert "shorter" in hint(cli, "get", "x" * 40_000, code=2)
+
+
+def test_too_few_digits_of_a_link_are_told_in_words_of_the_shell(cli: Cli, vault: None) -> None:
+    for link in ("abc", "ABCDEF0123", "z" * 64, "0" * 65):
+        done = cli("cap", "revoke", link, "--json")
+        assert (done.code, done.reason) == (2, "invalid_request")
+        assert "strongroom cap list" in done.error["hint"]
+        assert "vault." not in done.err
+
+
+@pytest.mark.requirement("cli-audit")
+def test_an_operation_that_the_log_never_has_is_refused_with_those_it_has(cli: Cli, vault: None) -> None:
+    said = hint(cli, "audit", "show", "--op", "get,read", code=2)
+    assert "rotate-root" in said
+    assert "snapshot" in said
+
+
+def test_every_operation_that_the_owner_puts_on_record_can_be_asked_for() -> None:
+    said = "".join(path.read_text() for name in ("vault", "memory") for path in (SOURCES / name).glob("*.py"))
+    found = set(re.findall(r'record_owner\(\s*"([a-z-]+)"', said)) | set(re.findall(r'\bop="([a-z-]+)"', said))
+    assert len(found) > 8
+    assert found <= OPS

@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 import strongroom
-from strongroom import FileKeys, PassphraseKeys, Token, Vault
+from strongroom import FileKeys, PassphraseKeys, Token, Vault, errors
 from strongroom.audit.log import Witness
 from strongroom.store.sqlite import SqliteStore
 from strongroom.vault import keeping, locked
@@ -183,28 +183,76 @@ def _watching(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.requirement("backup-restore")
-@pytest.mark.parametrize("writable", [True, False])
-def test_restoring_leaves_the_backup_as_it_is_also_where_nothing_can_be_written(
+@pytest.mark.parametrize("signed", [True, False])
+def test_restoring_opens_nothing_in_the_backups_directory(
     vault: Vault,
     tmp_path: Path,
     place: Path,
     keys: FileKeys,
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
-    writable: bool,
+    signed: bool,
 ) -> None:
+    """It may be anybody's: a file beside a database can make SQLite write and delete elsewhere."""
     back_up(place, tmp_path / "backup", keys, clock)
+    if not signed:
+        (tmp_path / "backup/checkpoint").unlink()
     before = contents(tmp_path / "backup")
-    if not writable:
-        monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path / "backup")
-        opened = _watching(monkeypatch)
+    opened = _watching(monkeypatch)
     assert backup_of(tmp_path / "backup") == vault.id
     assert strongroom.restore(tmp_path / "backup", tmp_path / "new", keys=keys).vault == vault.id
     assert contents(tmp_path / "backup") == before
-    if not writable:
-        assert [name for name in opened if "backup" in name] == [
-            (tmp_path / "backup/vault.db").as_uri() + "?immutable=1"
-        ]
+    assert opened
+    assert not [name for name in opened if "backup" in name]
+
+
+@pytest.mark.requirement("backup-restore", "backup-never-over")
+@pytest.mark.parametrize("name", ["vault.db-shm", "vault.db-journal", "vault.turn", "vault.lock"])
+@pytest.mark.parametrize("how", [os.link, os.symlink])
+def test_a_file_planted_beside_a_backup_reaches_no_other_file(
+    vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock, name: str, how: Callable[..., None]
+) -> None:
+    back_up(place, tmp_path / "backup", keys, clock)
+    victim = tmp_path / "diary.txt"
+    victim.write_text("mine")
+    how(victim, tmp_path / "backup" / name)
+    strongroom.restore(tmp_path / "backup", tmp_path / "new", keys=keys)
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.requirement("backup-restore")
+@pytest.mark.parametrize("name", ["vault.db", "vault.db-wal", "checkpoint"])
+@pytest.mark.parametrize("kind", ["pipe", "endless", "directory"])
+def test_a_backup_of_things_that_are_no_files_is_refused_and_nobody_waits(
+    vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock, name: str, kind: str
+) -> None:
+    back_up(place, tmp_path / "backup", keys, clock)
+    thing = tmp_path / "backup" / name
+    thing.unlink(missing_ok=True)
+    {"pipe": os.mkfifo, "endless": lambda path: path.symlink_to("/dev/zero"), "directory": Path.mkdir}[kind](thing)
+    if name == "checkpoint":
+        assert backup_of(tmp_path / "backup") == vault.id
+        return
+    with pytest.raises(errors.StoreUnavailable):
+        strongroom.restore(tmp_path / "backup", tmp_path / "new", keys=keys)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.requirement("bad-vault", "bad-disk")
+@pytest.mark.parametrize("dangling", [True, False])
+def test_a_rollback_journal_beside_a_vault_is_refused_before_sqlite_sees_it(
+    vault: Vault, tmp_path: Path, place: Path, keys: FileKeys, clock: Clock, dangling: bool
+) -> None:
+    vault.close()
+    journal = place / "vault.db-journal"
+    journal.symlink_to(tmp_path / "nowhere") if dangling else journal.write_bytes(b"x" * 600)
+    for call in (
+        lambda: strongroom.open(place, keys=keys, now=clock),
+        lambda: strongroom.verify(place, keys=keys),
+        lambda: strongroom.backup(place, tmp_path / "backup", keys=keys, now=clock),
+    ):
+        with pytest.raises(errors.Tampered):
+            call()
 
 
 @pytest.mark.requirement("backup-record")

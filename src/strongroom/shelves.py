@@ -16,6 +16,7 @@ from sys import getsizeof
 from typing import Any, NamedTuple, Protocol
 
 from strongroom.engines import Engine, Index, Keeping, KeptIndex, Ranked
+from strongroom.errors import StoreUnavailable
 from strongroom.model import Line, LineId, Provenance
 
 
@@ -51,6 +52,7 @@ class Shelf:
         self.lock = threading.Lock()
         self.lines: dict[LineId, Line] = {}
         self.bytes = 0
+        self.stopped = False
         self.index = index
         self._loaded = False
         self._gone: set[LineId] = set()
@@ -61,6 +63,8 @@ class Shelf:
     def load(self) -> None:
         """Fill the shelf. Changes that arrive meanwhile are applied at once: it may be in use already."""
         for batch in self.source.batches():
+            if self.stopped:
+                raise StoreUnavailable("the vault is closed", hint="open the vault again in this process")
             with self.lock:
                 self._add_batch(self._without_gone(batch))
         with self.lock:
@@ -160,6 +164,7 @@ class Shelves:
         self._shelves: OrderedDict[str, Shelf] = OrderedDict()
         self._loading: dict[str, threading.Event] = {}
         self._unheard: dict[str, BaseException] = {}
+        self._threads: list[tuple[threading.Thread, Shelf]] = []
         self._bytes = 0
         self._guard = threading.Lock()
 
@@ -190,7 +195,7 @@ class Shelves:
                 self._load(prefix, shelf, turn)
                 return shelf
             if mine:
-                threading.Thread(target=self._load_unheard, args=(prefix, shelf, turn), daemon=True).start()
+                self._start(prefix, shelf, turn)
             if not turn.wait(patience):
                 return shelf
             # Then look again: it may have failed, or been dropped.
@@ -202,6 +207,22 @@ class Shelves:
         self._shelves[prefix] = shelf
         self._loading[prefix] = threading.Event()
         return shelf
+
+    def _start(self, prefix: str, shelf: Shelf, turn: threading.Event) -> None:
+        thread = threading.Thread(target=self._load_unheard, args=(prefix, shelf, turn), daemon=True)
+        with self._guard:
+            self._threads = [(one, held) for one, held in self._threads if one.is_alive()] + [(thread, shelf)]
+        thread.start()
+
+    def close(self) -> None:
+        """Stop what loads in the background, and wait for it: a thread that outlives its vault may crash at exit."""
+        with self._guard:
+            threads = list(self._threads)
+        for _, shelf in threads:
+            shelf.stopped = True
+        for thread, _ in threads:
+            if thread is not threading.current_thread() and thread.is_alive():
+                thread.join()
 
     def _load_unheard(self, prefix: str, shelf: Shelf, turn: threading.Event) -> None:
         """Load in the background. A failure is kept for the next who does not wait for loading."""

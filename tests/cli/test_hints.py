@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,3 +181,36 @@ def test_every_operation_that_the_owner_puts_on_record_can_be_asked_for() -> Non
     found = set(re.findall(r'record_owner\(\s*"([a-z-]+)"', said)) | set(re.findall(r'\bop="([a-z-]+)"', said))
     assert len(found) > 8
     assert found <= OPS
+
+
+@pytest.mark.requirement("cli-hostile-text")
+def test_a_second_line_cannot_pass_for_what_is_said_about_the_first(cli: Cli, vault: None) -> None:
+    cli("put", "-n", "travel", "Please pay\ntravel  2024-01-01 09:00  01JABCDEFGHJKMNPQRSTVWXYZ0")
+    shown = cli("get", "please pay").out.splitlines()
+    assert shown[0] == " 1 Please pay"
+    assert shown[1].startswith("   | travel")
+    assert shown[2].startswith("   travel")
+
+
+@pytest.mark.requirement("cli-hostile-text")
+def test_a_line_of_the_last_day_of_the_calendar_is_shown_in_every_zone(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("put", "-n", "travel", "--time", "9999-12-31T23:59:59+00:00", "the end")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        for verb in (("list",), ("get", "the end")):
+            assert cli(*verb).code == 0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.requirement("cli-caps")
+def test_a_cap_is_not_minted_for_a_file_that_cannot_be_written(cli: Cli, vault: None, tmp_path: Path) -> None:
+    before = len(json.loads(cli("cap", "list", "--json").out)["caps"])
+    (tmp_path / "dangling.cap").symlink_to(tmp_path / "nowhere" / "x")
+    for out in (tmp_path / "missing" / "x.cap", tmp_path / "dangling.cap"):
+        assert cli("cap", "mint", "--ops", "get", "--namespaces", "travel", "--out", str(out)).code == 2
+    assert len(json.loads(cli("cap", "list", "--json").out)["caps"]) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -47,12 +48,39 @@ def ruled(**rule: object) -> routing.Rules:
         {"patterns": [r"\w+@\w+"]},
         {"patterns": [r"(.)\1"]},
         {"patterns": [r"(?P<q>.)(?P=q)"]},
+        {"patterns": ["[ab]{0,60}[ab]{0,60}[ab]{1000}c"]},
+        {"patterns": ["a{0,12}" * 3 + "a{900}b"]},
+        {"patterns": ["(?:a|a)" * 11 + "a{1500}b"]},
+        {"patterns": [".*" + "a" * 250 + "b"]},
+        {"patterns": ["a{99999999999999999999}"]},
+        {"patterns": ["a{1,99999999999999999999}"]},
+        {"patterns": ["a{99999999999999999999,}"]},
+        {"patterns": ["[[a]b"]},
+        {"patterns": ["x"] * (routing.PATTERNS_LIMIT + 1)},
+        {"words": [str(number) for number in range(routing.WORDS_LIMIT + 1)]},
+        {"words": ["x" * (routing.PHRASE_LIMIT + 1)]},
+        {"words": ["a " * routing.PHRASE_LIMIT + "b"]},
+        {"words": ["\ufdfa" * 4]},
     ],
-    ids=str,
+    ids=lambda rule: str(rule)[:60],
 )
 def test_bad_rule_is_refused_by_name(rule: dict[str, object]) -> None:
     with pytest.raises(InvalidRequest) as refused:
         ruled(**rule)
+    assert "mine" in refused.value.message
+
+
+@pytest.mark.requirement("routing-rules")
+@pytest.mark.parametrize("raised", [OverflowError, RecursionError])
+def test_pattern_that_python_gives_up_on_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, raised: type[Exception]
+) -> None:
+    def give_up(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(routing.re, "compile", give_up)
+    with pytest.raises(InvalidRequest) as refused:
+        ruled(patterns=["x"])
     assert "mine" in refused.value.message
 
 
@@ -171,6 +199,45 @@ def test_pattern_looks_no_further_than_its_limit() -> None:
     assert route("x" * 4000 + " needle", table).rule == "mine"
     assert route("x" * routing.SCAN_LIMIT + " needle", table).rule == ""
     assert route("x" * routing.SCAN_LIMIT + " needle", ruled(words=["needle"])).rule == "mine"
+
+
+@pytest.mark.requirement("routing-rules")
+def test_words_look_no_further_than_the_longest_line() -> None:
+    table = ruled(words=["needle"])
+    assert route("x" * (routing.TEXT_LIMIT - 7) + " needle", table).rule == "mine"
+    assert route("x" * routing.TEXT_LIMIT + " needle", table).rule == ""
+    assert len(routing._folded("\ufdfa" * routing.TEXT_LIMIT)) == routing.TEXT_LIMIT
+
+
+@pytest.mark.requirement("routing-rules")
+def test_words_that_begin_alike_are_looked_for_together() -> None:
+    """Each of these was tried from each place of the text: minutes. A slow one would not come back."""
+    phrases = ["a " * count + end for count in range(31) for end in "bcdefghijklmnopqrstuvwxyz012345"]
+    table = ruled(words=phrases)
+    assert len(set(phrases)) > 900
+    assert route("a " * 16_000, table).rule == ""
+    assert route("a " * 16_000 + "5", table).matched == "a " * 30 + "5"
+    assert route("中" * 10_000, ruled(words=["中" * count + "国" for count in range(63)])).rule == ""
+
+
+@pytest.mark.requirement("routing-rules")
+def test_marks_stacked_high_do_not_hold_up_a_text() -> None:
+    """Normalising takes time quadratic in a stack of marks; these took seconds, and also come from other characters."""
+    table = ruled(words=["café", "needle"])
+    for stack in ("\u0301\u0323", "\u0f75\uff9e", "\u0f73"):
+        assert len(routing._folded("a" + stack * 16_000)) < 200
+        assert route("a" + stack * 10_000 + " needle", table).rule == "mine"
+    assert route("cafe\u0301", table).matched == "café"
+    assert route("é" * 1000 + " café", table).rule == "mine"
+
+
+@pytest.mark.requirement("routing-rules")
+@given(st.lists(st.text(alphabet="ab c+", min_size=1, max_size=6).filter(str.strip), min_size=1, max_size=8), st.data())
+def test_longest_word_at_the_first_place_is_reported(words: list[str], data: st.DataObject) -> None:
+    text = " ".join(data.draw(st.text(alphabet="ab c+", max_size=30)).split())
+    folded = sorted({" ".join(word.split()) for word in words}, key=len, reverse=True)
+    plain = re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, folded))})(?!\w)", text)
+    assert route(text, ruled(words=words)).matched == (plain[0] if plain else "")
 
 
 @pytest.mark.requirement("routing-rules")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,18 @@ def test_key_files_are_for_the_owner_alone(tmp_path: Path) -> None:
     assert sorted(_tree(keys.directory)) == FILES
     for name in FILES:
         assert stat.S_IMODE((keys.directory / name).stat().st_mode) == 0o600
+
+
+@pytest.mark.requirement("keys-permissions")
+def test_every_directory_made_for_keys_is_for_the_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        _made(tmp_path / "data" / "strongroom" / "keys" / "id")
+    finally:
+        os.umask(before)
+    made = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o700}
+    assert len(made) == 4
 
 
 @pytest.mark.requirement("keys-sources")

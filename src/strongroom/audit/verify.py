@@ -270,10 +270,17 @@ class Verifier:
             # Only digests are kept, since a large vault must not have to fit into memory; and tags are taken at
             # once, since the keys that make them may be erased meanwhile.
             for thing in page:
-                if not _DERIVED.fullmatch(thing.name):
+                if _DERIVED.fullmatch(thing.name):
+                    self._check_derived(thing.name)
+                else:
                     body = None if thing.body is None else hashlib.sha256(thing.body).digest()
                     yield _Found(thing.name, body, self._tags(thing.name))
             after = page[-1].name
+
+    def _check_derived(self, name: str) -> None:
+        """What is derived is not in the log, but it must be derived from something: its actor must exist."""
+        if self._store.get(_owner_part(name)) is None and self._store.get(name) is not None:
+            self._find(Flaw.OBJECT_EXTRA, "an object is in the store whose actor never was", name=name)
 
     def _tags(self, name: str) -> tuple[str, str] | None:
         try:

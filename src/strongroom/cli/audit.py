@@ -221,7 +221,8 @@ def checkpoint(run: Run, out: Path | None) -> None:
         write_whole(out, note.encode())
     size = int(note.split("\n")[1])
     document = {"checkpoint": note, "size": size, "verifier_key": vault.audit.verifier_key, "out": out and str(out)}
-    run.answer(document, note.rstrip("\n") if out is None else f"the log of {size} entries, signed, in {out}")
+    where = "" if out is None else output.one_line(str(out))
+    run.answer(document, note.rstrip("\n") if out is None else f"the log of {size} entries, signed, in {where}")
 
 
 @audit.command("accept-restore", examples=["strongroom audit accept-restore --yes"])

@@ -6,6 +6,7 @@ argument. `attenuate` and `show` need no vault where a cap is given, and believe
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -261,8 +262,12 @@ def list_caps(run: Run, actor: str | None, everything: bool) -> None:
 
 def _check_free(out: str | None) -> None:
     """Before anything is signed: a cap whose file cannot be written would be lost, and valid."""
-    if out not in (None, "-") and Path(out or "").exists():
+    if out is None or out == "-":
+        return
+    if os.path.lexists(out):
         raise InvalidRequest(f"{out} is there already", hint="name another file; none is overwritten")
+    if not os.access(Path(out).parent, os.W_OK):
+        raise InvalidRequest(f"nothing can be written to {Path(out).parent}", hint="name a directory that is there")
 
 
 def _issue(run: Run, token: Token, out: str | None) -> None:
@@ -275,4 +280,4 @@ def _issue(run: Run, token: Token, out: str | None) -> None:
         write_file(Path(out or ""), token.encode() + b"\n", new=True)
     except OSError as error:
         raise InvalidRequest(f"cannot write {out}: {error.strerror}") from None
-    run.answer(Issued(shown, None, out), [f"written to {out}", *shown_lines(shown)])
+    run.answer(Issued(shown, None, out), [f"written to {output.one_line(out or '')}", *shown_lines(shown)])

@@ -29,7 +29,7 @@ from strongroom.store import CLOCK_LEEWAY, backend
 from strongroom.vault.opening import identify
 from strongroom.vault.owner import Vault
 
-_SQLITE = (3, 51, 3)
+_SQLITE = (3, 54, 0)
 _SPACE_FAIL, _SPACE_WARN = 64 << 20, 1 << 30
 _WITNESS_DAYS = 30
 
@@ -76,7 +76,7 @@ def _python(_: Patient) -> str:
 def _sqlite(_: Patient) -> str:
     version = apsw.sqlite_lib_version()
     if tuple(map(int, version.split(".")[:3])) < _SQLITE:
-        raise Found("fail", f"SQLite {version} can lose writes of several processes", "install a newer apsw")
+        raise Found("fail", f"SQLite {version} lets a file beside the vault delete any other", "install a newer apsw")
     return f"SQLite {version}"
 
 

@@ -226,7 +226,7 @@ def get(
 
 def _hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
     for number, hit in enumerate(hits, 1):
-        yield f"{number:>2} {output.indented(hit.text, _MARGIN)}"
+        yield f"{number:>2} {output.quoted(hit.text, _MARGIN)}"
         about = [hit.namespace, output.local(hit.time), hit.session, hit.author, hit.id]
         yield _MARGIN + output.faint("  ".join(output.shown(part) for part in about if part))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +43,34 @@ def indented(text: str, by: str) -> str:
     return shown(text).replace("\n", "\n" + by)
 
 
+def quoted(text: str, by: str) -> str:
+    """What somebody once said: written out, every line but the first marked, and none left for the terminal to break.
+
+    Without the mark, a second line could look like what Strongroom says about the first.
+    """
+    lines = shown(text).split("\n")
+    if sys.stdout.isatty():
+        room = max(shutil.get_terminal_size().columns - len(by) - 2, 20)
+        lines = [piece for line in lines for piece in _broken(line, room)]
+    return f"\n{by}| ".join(lines)
+
+
+def _broken(line: str, room: int) -> Iterator[str]:
+    piece, used = "", 0
+    for character in line:
+        width = _width(character)
+        if used + width > room:
+            yield piece
+            piece, used = "", 0
+        piece, used = piece + character, used + width
+    yield piece
+
+
+def one_line(text: str) -> str:
+    """A text in a message of one line: a name of a file must not begin another."""
+    return shown(text).replace("\n", "<U+000A>")
+
+
 def encoded(document: object) -> str:
     """One JSON document. Invisible characters are escaped: the same JSON, and harmless on a terminal."""
     return _SUSPECT.sub(_escaped, msgspec.json.encode(document).decode())
@@ -58,7 +87,7 @@ def say(message: str) -> None:
     """Tell the user something on stderr, beside the answer."""
     head, _, rest = message.partition(": ")
     colour = {"error": "red", "warning": "yellow"}.get(head)
-    text = shown(message) if colour is None else f"{click.style(head, fg=colour)}: {shown(rest)}"
+    text = one_line(message) if colour is None else f"{click.style(head, fg=colour)}: {one_line(rest)}"
     click.echo(f"strongroom: {text}", err=True, color=None if colours_allowed() else False)
 
 
@@ -78,8 +107,11 @@ def bold(text: str) -> str:
 
 
 def local(moment: datetime) -> str:
-    """A moment in the local zone, to the minute."""
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+    """A moment in the local zone, to the minute; where that lies outside the calendar, in UTC."""
+    try:
+        return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+    except OverflowError:
+        return moment.strftime("%Y-%m-%d %H:%MZ")
 
 
 def moment(seconds: int) -> datetime:

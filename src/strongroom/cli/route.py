@@ -76,4 +76,4 @@ def _write(run: Run, out: str | None) -> None:
         raise InvalidRequest(f"{path} is there already", hint="print the rules with --out -") from None
     except OSError as error:
         raise InvalidRequest(f"cannot write {path}: {error.strerror}") from None
-    run.answer({"out": str(path)}, f"the default rules are in {path}")
+    run.answer({"out": str(path)}, f"the default rules are in {output.one_line(str(path))}")

@@ -23,7 +23,19 @@ from strongroom.keys.hierarchy import tag
 from strongroom.model import Actor, Line, LineId, LinkId, Millis, Namespace
 from strongroom.seal import Place
 from strongroom.shelves import Shelves
-from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, PutNew, Store, Swap, Version
+from strongroom.store import (
+    Delete,
+    Effect,
+    Expect,
+    Lost,
+    Object,
+    Purge,
+    PutNew,
+    Store,
+    Swap,
+    Version,
+    is_derived,
+)
 
 FORMAT = "vault/format"
 SECRETS = "vault/secrets"
@@ -236,11 +248,15 @@ class State:
                 if held is not None:
                     self._keep(locator, held)
                     return held
-                if not self.store.list(f"{ACTORS}{locator}/", limit=1):
+                if not self._has_objects(locator):
                     return None
             raise Tampered(
                 "an actor's keys are gone while its lines are there", hint="vault.audit.verify() names what is wrong"
             )
+
+    def _has_objects(self, locator: str) -> bool:
+        """Whether an actor has anything; what is only derived, and in no log, makes nobody."""
+        return any(not is_derived(thing.name) for thing in self.names(f"{ACTORS}{locator}/"))
 
     def _keep(self, locator: str, held: HeldKeys) -> None:
         while len(self._actors) >= _ACTORS_HELD:
@@ -262,7 +278,8 @@ class State:
         after = ""
         while found := self.store.list(ACTORS, after, 1):
             locator = found[0].name.split("/")[1]
-            yield locator
+            if self._has_objects(locator):
+                yield locator
             after = f"{ACTORS}{locator}0"  # "0" follows "/": behind everything below this actor
 
     def keys_of(self, actor: Actor) -> HeldKeys | None:

@@ -7,7 +7,10 @@ Pages that hold nothing are copied too: they are zero, since the vault deletes w
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import stat
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,8 +19,29 @@ import apsw
 
 from strongroom.errors import Tampered
 
+DATABASE = "vault.db"
 _BUSY_MS = 10_000
 _PAGES = 512  # 2 MiB between two calls of `progress`
+
+
+def fetch(source: Path, private: Path) -> None:
+    """Copy the files of a foreign database by their bytes, so that SQLite need not open anything in its directory.
+
+    A file beside a database can make SQLite follow links, write and delete elsewhere. Raises OSError.
+    """
+    for name, needed in ((DATABASE, True), (f"{DATABASE}-wal", False)):
+        try:
+            handle = os.open(source / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            if needed:
+                raise
+            continue
+        with os.fdopen(handle, "rb") as old:
+            found = os.fstat(old.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > shutil.disk_usage(private).free:
+                raise OSError(errno.EFBIG, f"{name} is no file that fits here")
+            with (private / name).open("xb") as new:
+                shutil.copyfileobj(old, new, 1 << 20)
 
 
 def copy_database(source: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
@@ -36,12 +60,7 @@ def copy_database(source: Path, target: Path, progress: Callable[[int, int], Non
 
 
 def _connect(path: Path) -> apsw.Connection:
-    if os.access(path.parent, os.W_OK) or path.with_name(path.name + "-wal").exists():
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    else:
-        # A backup on a disk that cannot be written: nobody can change it, and SQLite could make no journal there.
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        connection = apsw.Connection(path.absolute().as_uri() + "?immutable=1", flags=flags)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(_BUSY_MS)
     # Nothing that somebody wrote into the file may run.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)

@@ -45,12 +45,12 @@ from strongroom.store import (
     check_derived,
     check_effects,
 )
-from strongroom.store.copying import copy_database
+from strongroom.store.copying import DATABASE, copy_database
 from strongroom.store.filelock import FairLock
 from strongroom.store.group import GroupCommit, Request
 from strongroom.store.rows import apply, end_of
 
-_FILE = "vault.db"
+_FILE = DATABASE
 _BUSY_SECONDS = 10.0
 _SCRUB_SECONDS = 0.25  # a reader elsewhere must not hold up every writer; scrubbing can be done later
 
@@ -402,6 +402,9 @@ def _check_there(directory: Path) -> None:
     # the file here would drop the locks that this process's other connections hold on it.
     if not size:
         raise Tampered(f"{directory / _FILE} is empty", hint="restore a backup")
+    # A vault writes ahead and never has one. SQLite would roll it back, and older versions delete the file it names.
+    if os.path.lexists(directory / f"{_FILE}-journal"):
+        raise Tampered(f"{directory / _FILE}-journal is not the vault's", hint="keep the files, move that one away")
 
 
 def _exists(directory: Path) -> VaultExists:

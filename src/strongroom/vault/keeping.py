@@ -14,6 +14,8 @@ import errno
 import os
 import re
 import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,11 +34,13 @@ from strongroom.errors import (
 )
 from strongroom.keys import FileKeys, Keyring, KeySource, default_directory
 from strongroom.store import backend
+from strongroom.store.copying import fetch
 from strongroom.vault import opening
 from strongroom.vault.locked import lock, unlock
 from strongroom.vault.opening import Clock, Location
 
 _CHECKPOINT = "checkpoint"
+_CHECKPOINT_LIMIT = 4096
 _LOCKS = ("vault.turn", "vault.lock")
 _ROLLBACKS = {Flaw.LOG_ROLLED_BACK, Flaw.LOG_FORKED}
 _KEYS_FORMAT = "strongroom-keys"
@@ -117,7 +121,8 @@ def restore(
     place = Path(where)
     check_free(place)
     with _draft_of(place) as draft:
-        used.copy(os.fspath(source), str(draft), copying)
+        with _fetched(Path(source), draft.parent) as private:
+            used.copy(str(private), str(draft), copying)
         vault_id = opening.identify(draft)
         report = None
         if _keys_there(vault_id, keys):
@@ -132,12 +137,36 @@ def restore(
 
 def backup_of(source: str | os.PathLike[str]) -> str:
     """The id of the vault that a backup says to be of; a backup may lie on a disk that cannot be written."""
+    found = re.fullmatch(r"strongroom/([0-9a-f]{16})", _origin(Path(source) / _CHECKPOINT))
+    if found:
+        return found[1]
+    with _fetched(Path(source)) as private:
+        return opening.identify(private)
+
+
+def _origin(checkpoint: Path) -> str:
+    """The first line of a checkpoint; empty if there is none. The directory may be anybody's work."""
     try:
-        origin = (Path(source) / _CHECKPOINT).read_text(encoding="utf-8").partition("\n")[0]
+        handle = os.open(checkpoint, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            return file.read(_CHECKPOINT_LIMIT).decode().partition("\n")[0] if regular else ""
     except (OSError, UnicodeDecodeError):
-        origin = ""
-    found = re.fullmatch(r"strongroom/([0-9a-f]{16})", origin)
-    return found[1] if found else opening.identify(source)
+        return ""
+
+
+@contextmanager
+def _fetched(source: Path, beside: Path | None = None) -> Iterator[Path]:
+    """A private copy of a backup's database: nothing else in its directory is believed, or opened."""
+    with tempfile.TemporaryDirectory(prefix=".strongroom-", dir=beside) as directory:
+        private = Path(directory)
+        try:
+            fetch(source, private)
+        except FileNotFoundError:
+            raise VaultMissing(f"there is no backup in {source}") from None
+        except OSError as error:
+            raise StoreUnavailable(f"cannot read the backup in {source}: {error.strerror}") from None
+        yield private
 
 
 def move_away(location: Location, *, stamp: str) -> Path:

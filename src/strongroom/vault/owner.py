@@ -55,6 +55,7 @@ class Vault:
             with suppress(StrongroomError):
                 keep_pages(self._state)
         finally:
+            self._state.shelves.close()
             self._state.store.close()
 
     @property

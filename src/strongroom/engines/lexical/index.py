@@ -37,6 +37,7 @@ class LexicalIndex:
         self.word_count = 0
         self.session_lengths = array("I")
         self.calendar = Calendar()
+        self._numbers: dict[LineId, int] = {}
         self._named: dict[str, int] = {}
         self._members: dict[int, list[int]] = {}
         self._free_lines: list[int] = []
@@ -78,11 +79,12 @@ class LexicalIndex:
         for column, value in ((self.sessions, 0), (self.previous, NOBODY), (self.next, NOBODY)):
             column.extend(repeat(value, len(lines)))
         for number, line in enumerate(lines, start):
+            self._numbers[line.id] = number
             self._join(number, line)
         self.calendar.extend(start, lines, kept.spoken())
 
     def remove(self, line: Line) -> None:
-        number = self._number_of(line)
+        number = self._numbers.pop(line.id, None)
         if number is None:
             return
         reading = read(line)
@@ -125,15 +127,10 @@ class LexicalIndex:
         """The newest `k` lines, and with them all that are as old as the last of these."""
         return map(self.line, self.calendar.newest(k))
 
-    def _number_of(self, line: Line) -> int | None:
-        for number in self.calendar.at(line.time):
-            if self.line(number).id == line.id:
-                return number
-        return None
-
     def _numbered(self, line: Line, reading: Reading) -> int:
-        if self._free_lines:
-            number = self._free_lines.pop()
+        number = self._free_lines.pop() if self._free_lines else len(self.lines)
+        self._numbers[line.id] = number
+        if number < len(self.lines):
             self.lines[number], self.lengths[number], self.marks[number] = line, reading.length, reading.marks
             return number
         self.lines.append(line)
@@ -142,7 +139,7 @@ class LexicalIndex:
         self.sessions.append(0)
         self.previous.append(NOBODY)
         self.next.append(NOBODY)
-        return len(self.lines) - 1
+        return number
 
     # Sessions: a line without one is a session of its own.
 
@@ -166,7 +163,7 @@ class LexicalIndex:
         self._link(self.previous[number], self.next[number])
         members = self._members.get(session, [])
         if members:
-            members.remove(number)
+            del members[bisect_left(members, self._order(number), key=self._order)]
         if not members:
             self._named.pop(line.session, None)
             self._members.pop(session, None)
@@ -234,11 +231,6 @@ class Calendar:
         del self._written[bisect_left(self._written, time << _NUMBER_BITS | number)]
         for first, last in days:
             del self._spoken[bisect_left(self._spoken, (first, last, number))]
-
-    def at(self, time: Millis) -> Iterable[int]:
-        """The lines written at this very moment."""
-        first, last = self._between(time, Millis(time + 1))
-        return _numbers(self._written[first:last])
 
     def count(self, start: Millis, end: Millis) -> int:
         """How many lines were written from `start` up to `end`."""

@@ -27,6 +27,9 @@ WRITTEN_THEN = 0.9
 NEARLY = 0.3
 """What it counts that a line speaks of a day just outside; less, the further."""
 
+MOST_WORDS = 100
+"""Of a longer query only the rarest words count: a question does not have so many, and each costs a look."""
+
 _WEEK, _MONTHS = 7, 62
 
 
@@ -117,7 +120,7 @@ def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) 
     counted = sorted((sum(map(len, places)), word, places) for word, places in held if any(places))
     found: list[Term] = []
     seen = 0
-    for lines, _, places in counted:
+    for lines, _, places in counted[:MOST_WORDS]:
         common = seen >= ENOUGH
         # Nearly every session holds a common word: counting them would cost more than it tells.
         sessions = min(lines, size.sessions) if common else _sessions(indexes, places)

@@ -8,13 +8,14 @@ anywhere. A choice is a proposal: the gate decides whether the cap covers it.
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from os.path import commonprefix
 
 import msgspec
 
@@ -24,17 +25,26 @@ from strongroom.model import Namespace
 
 RULES_LIMIT = 256
 WORDS_LIMIT = 1024
+"""Words and phrases of a rule."""
+PHRASE_LIMIT = 64
+"""Characters of a word or phrase."""
+PATTERNS_LIMIT = 64
+"""Patterns of a rule."""
 PATTERN_LIMIT = 256
+"""Characters of a pattern."""
+STEPS_LIMIT = 65536
+"""Steps that a pattern may take from one place of a text, at most: what bounds the time it can take."""
 SCAN_LIMIT = 4096
-"""Characters of a text that patterns look at; words look at all of it."""
-WAYS_LIMIT = 4096
-"""In how many ways a pattern may match from one place, at most: what bounds the time it can take."""
+"""Characters of a text that patterns look at."""
+TEXT_LIMIT = model.LINE_LIMIT
+"""Characters of a text that words look at: no line has more."""
 
 # Scripts written without spaces between words, or with particles joined to them.
 _JOINED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _JOINED_TEXT = re.compile(f"[{_JOINED}]")
 _BEFORE, _AFTER = rf"(?<![^\W{_JOINED}])", rf"(?![^\W{_JOINED}])"
 _NOTHING = re.compile(r"(?!)")
+_MARKS = 30  # on one character, as Unicode's stream-safe text has
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,22 @@ def _matched(rule: Rule, text: str, folded: str) -> str | None:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
+    """A text as words are compared: of one case, one form and single spaces, and no longer than they look."""
+    seen = text[:TEXT_LIMIT]
+    seen = seen if seen.isascii() else unicodedata.normalize("NFKC", _unstacked(seen))
+    return " ".join(seen.casefold().split())[:TEXT_LIMIT]
+
+
+def _unstacked(text: str) -> str:
+    """A text without the marks above the 30th on one character: normalising takes time quadratic in their number."""
+    kept: list[str] = []
+    run = 0
+    for character in text:
+        # What is no mark itself can become one (U+0F73, U+FF9E).
+        run = run + 1 if unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) else 0
+        if run <= _MARKS:
+            kept.append(character)
+    return "".join(kept)
 
 
 @cache
@@ -119,7 +144,7 @@ def rules(table: Mapping[str, object]) -> Rules:
     try:
         found = msgspec.convert(table, _Table)
         default = model.namespace(found.default)
-    except (msgspec.ValidationError, InvalidRequest) as error:
+    except (msgspec.ValidationError, InvalidRequest, RecursionError) as error:
         raise InvalidRequest(f"[routing]: {error}", hint="it holds default, and rules") from None
     if len(found.rules) > RULES_LIMIT:
         raise InvalidRequest(f"[routing] holds more than {RULES_LIMIT} rules")
@@ -139,12 +164,12 @@ def _rule(number: int, table: Mapping[str, object]) -> Rule:
             name=model.clean_field(found.name, "a name"),
             namespace=model.namespace(found.namespace),
             words=_words(found.words),
-            patterns=tuple(map(_pattern, found.patterns)),
+            patterns=_patterns(found.patterns),
             platform=found.platform,
             chat=found.chat,
             anything=_is_for_anything(found),
         )
-    except (msgspec.ValidationError, InvalidRequest, re.error) as error:
+    except (msgspec.ValidationError, InvalidRequest, re.error, OverflowError, RecursionError) as error:
         raise InvalidRequest(f"routing rule {name}: {error}") from None
 
 
@@ -156,25 +181,47 @@ def _is_for_anything(rule: _RuleTable) -> bool:
     return True
 
 
-def _words(words: Iterable[str]) -> re.Pattern[str]:
-    """One pattern for all words of a rule. Longer words come first, so that the whole of one is reported."""
-    folded = sorted({" ".join(_folded(word).split()) for word in words}, key=lambda word: (-len(word), word))
-    if not all(folded) or len(folded) > WORDS_LIMIT:
-        raise InvalidRequest(f"it has an empty word, or more than {WORDS_LIMIT}")
+def _words(words: Sequence[str]) -> re.Pattern[str]:
+    """One pattern for all words of a rule. The longest that fits is found, so that the whole of it is reported."""
+    if len(words) > WORDS_LIMIT:
+        raise InvalidRequest(f"it has more than {WORDS_LIMIT} words")
+    folded = sorted(set(map(_folded, words)))
+    if not all(1 <= len(word) <= PHRASE_LIMIT for word in folded):
+        raise InvalidRequest(f"a word or phrase has 1 to {PHRASE_LIMIT} characters")
     joined = [word for word in folded if _JOINED_TEXT.search(word)]
     apart = [word for word in folded if not _JOINED_TEXT.search(word)]
     whole = [f"{_BEFORE}(?:{_any_of(apart)}){_AFTER}"] if apart else []
     return re.compile("|".join([*whole, *([_any_of(joined)] if joined else [])])) if folded else _NOTHING
 
 
-def _any_of(words: Iterable[str]) -> str:
-    return "|".join(r"\s+".join(map(re.escape, word.split())) for word in words)
+def _any_of(words: Sequence[str]) -> str:
+    """A pattern for some words. Those that begin alike share their beginning: it is compared once, not once for each."""
+    start = commonprefix(words)
+    ends: dict[str, list[str]] = {}
+    for word in words:
+        end = word[len(start) :]
+        ends.setdefault(end[:1], []).append(end)
+    may_stop = ends.pop("", None) is not None
+    if not ends:
+        return re.escape(start)
+    return f"{re.escape(start)}(?:{'|'.join(map(_any_of, ends.values()))}){'?' if may_stop else ''}"
+
+
+def _patterns(sources: Sequence[str]) -> tuple[re.Pattern[str], ...]:
+    if len(sources) > PATTERNS_LIMIT:
+        raise InvalidRequest(f"it has more than {PATTERNS_LIMIT} patterns")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)  # a set that Python may come to read otherwise
+        try:
+            return tuple(map(_pattern, sources))
+        except FutureWarning as warning:
+            raise InvalidRequest(f"a pattern can be read in two ways: {warning}") from None
 
 
 def _pattern(source: str) -> re.Pattern[str]:
     if not source or len(source) > PATTERN_LIMIT:
         raise InvalidRequest(f"a pattern has 1 to {PATTERN_LIMIT} characters")
-    if _ways(source) > WAYS_LIMIT:
+    if _steps(source) > STEPS_LIMIT:
         raise InvalidRequest("a pattern could take too long: repeat less, such as {1,20}, and never a group")
     compiled = re.compile(source, re.IGNORECASE)
     if compiled.match(""):
@@ -194,14 +241,19 @@ _PIECE = re.compile(
 )
 
 
-def _ways(source: str) -> int:
-    """In how many ways a pattern can match from one place, at most. Too many, where a group repeats."""
-    ways = 1
+def _steps(source: str) -> int:
+    """How many steps a pattern takes from one place, at most. Too many, where a group repeats.
+
+    A piece is tried once for each way in which the pieces before it match, and takes as many steps as it repeats.
+    """
+    ways, steps = 1, 0
     branches = [1]  # of each group that is open
     before = None
     for piece in _PIECE.finditer(source):
         if piece["refused"] or (piece["repeat"] not in (None, "?") and before == "close"):
-            return WAYS_LIMIT + 1
+            return STEPS_LIMIT + 1
+        least, most = _repeats(piece["repeat"])
+        steps += ways * most
         if piece["open"]:
             branches.append(1)
         elif piece["close"] and len(branches) > 1:
@@ -209,20 +261,21 @@ def _ways(source: str) -> int:
         elif piece["or"]:
             branches[-1] += 1
         elif piece["repeat"]:
-            ways *= _repeats(piece["repeat"])
+            ways *= max(most - least + 1, 1)
         before = piece.lastgroup
-    return ways * math.prod(branches)
+    return steps
 
 
-def _repeats(repeat: str) -> int:
-    if repeat in "*+":
-        return SCAN_LIMIT
+def _repeats(repeat: str | None) -> tuple[int, int]:
+    """How often a piece repeats, at least and at most."""
+    if repeat is None:
+        return 1, 1
     if repeat == "?":
-        return 2
-    low, comma, high = repeat[1:-1].partition(",")
-    if not comma:
-        return 1
-    return int(high) - int(low or 0) + 1 if high else SCAN_LIMIT
+        return 0, 1
+    low, comma, high = ("0", ",", "") if repeat in "*+" else repeat[1:-1].partition(",")
+    least = int(low or 0)
+    most = int(high or SCAN_LIMIT) if comma else least
+    return least, max(most, 1)
 
 
 DEFAULT_TOML = """\

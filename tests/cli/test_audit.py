@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import strongroom
 from strongroom import settings, tlog
 from strongroom.audit import Flaw
 from strongroom.cli.audit import HINTS
+from strongroom.model import Millis
 from tests.audit.tools import edit
 from tests.cli.conftest import Cli, opened
 
@@ -200,3 +202,14 @@ def test_a_checkpoint_is_a_signed_note_and_is_not_written_over_another_file(cli:
     Path("mine.txt").write_text("mine")
     assert cli("audit", "checkpoint", "--out", "mine.txt").code == 2
     assert Path("mine.txt").read_text() == "mine"
+
+
+@pytest.mark.requirement("cli-audit", "bad-clock")
+def test_a_clock_that_an_entry_is_ahead_of_can_be_accepted(cli: Cli, vault: None) -> None:
+    with opened() as ahead:
+        ahead._clerk.now = lambda: Millis(int(time.time() * 1000) + 86_400_000)
+        ahead.add_namespace("health")
+    assert cli("put", "-n", "travel", "later", "--json").reason == "clock_behind"
+    assert cli("audit", "accept-clock").code == 2
+    assert cli("audit", "accept-clock", "--yes").code == 0
+    assert cli("put", "-n", "travel", "later").code == 0

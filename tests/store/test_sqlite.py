@@ -91,6 +91,28 @@ def test_a_database_that_left_wal_mode_is_brought_back(place: Path) -> None:
     store.close()
 
 
+def test_every_directory_made_above_a_vault_is_for_the_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o755)
+    before = os.umask(0)
+    try:
+        _create(tmp_path / "shared" / "data" / "strongroom" / "vault").close()
+    finally:
+        os.umask(before)
+    above = tmp_path / "shared" / "data"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (above, *above.rglob("*")) if path.is_dir()} == {0o700}
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o755
+
+
+def test_a_vault_below_a_file_or_a_broken_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("file", "link"):
+        for place in (tmp_path / name, tmp_path / name / "vault", tmp_path / name / "a" / "vault"):
+            assert reason_of(lambda place=place: _create(place)) == "store_unavailable"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
 def test_nobody_else_can_read_the_files_whatever_the_umask(place: Path) -> None:
     before = os.umask(0)
     try:

@@ -245,3 +245,19 @@ def accept_restore(run: Run, yes: bool) -> None:
         {"accepted": [_finding(one) for one in report.findings], "size": vault.audit.size()},
         "The restore is on record. Forget, erase and revoke again what you had since the backup.",
     )
+
+
+@audit.command("accept-clock", examples=["strongroom audit accept-clock --yes"])
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@owner_options
+@pass_run
+def accept_clock(run: Run, yes: bool) -> None:
+    """Accept this machine's clock although the log's latest entry lies ahead of it.
+
+    For when an entry was written with a wrong clock: until then every command is refused as clock_behind. It is on
+    record.
+    """
+    vault = run.vault()
+    run.confirm("The log will say that you accept this machine's clock. Is it right?", yes=yes)
+    vault.accept_clock()
+    run.answer({"accepted": output.local(datetime.now().astimezone())}, "The clock is accepted, and the log says so.")

@@ -124,7 +124,7 @@ class FileKeys:
 
     def create(self) -> None:
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(self.directory)
         except OSError as error:
             raise _unwritable(self.directory, error) from None
         for name in (_KEYRING, _ISSUER):

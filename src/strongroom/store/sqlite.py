@@ -29,6 +29,7 @@ from strongroom.errors import (
     VaultExists,
     VaultMissing,
 )
+from strongroom.files import make_directory
 from strongroom.store import (
     CLOCK_LEEWAY,
     Commit,
@@ -416,7 +417,7 @@ def _drafted(directory: Path) -> Iterator[str]:
     """The name of an empty draft in a vault's directory, which becomes the vault if the block succeeds."""
     draft = f".new-{os.urandom(8).hex()}.db"
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
         os.close(os.open(directory / draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         try:
             yield draft

@@ -59,7 +59,22 @@ STRANGE = {
     "no end of the header": FIRST + STANZA + BODY + PAYLOAD,
     "a short end of the header": FIRST + STANZA + BODY + b"--- AAAA\n" + PAYLOAD,
 }
-UNSOUND_WORK = [b"", b"0", b"04", b"-1", b"+4", b"4 ", b"4.0", b"\xd9\xa4", b"21", b"22", b"30", b"64", b"255", b"9" * 500]
+UNSOUND_WORK = [
+    b"",
+    b"0",
+    b"04",
+    b"-1",
+    b"+4",
+    b"4 ",
+    b"4.0",
+    b"\xd9\xa4",
+    b"21",
+    b"22",
+    b"30",
+    b"64",
+    b"255",
+    b"9" * 500,
+]
 
 
 @pytest.fixture
@@ -125,10 +140,8 @@ def test_a_file_edited_anywhere_opens_as_it_was_or_not_at_all(edits: list[tuple[
     edited = bytearray(SEALED)
     for at, value in edits:
         edited[at] = value
-    try:
-        opened = locked.unlock(armored(bytes(edited)) if text else bytes(edited), PASSPHRASE)
-    except StrongroomError as error:
-        assert error.reason in ("invalid_request", "key_unavailable", "tampered")
-        assert bytes(edited) != SEALED
+    given = armored(bytes(edited)) if text else bytes(edited)
+    if edited == SEALED:
+        assert locked.unlock(given, PASSPHRASE) == b"what is kept"
     else:
-        assert (opened, bytes(edited)) == (b"what is kept", SEALED)
+        assert reason_of(locked.unlock, given, PASSPHRASE) in ("invalid_request", "key_unavailable", "tampered")

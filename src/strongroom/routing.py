@@ -33,7 +33,7 @@ PATTERNS_LIMIT = 64
 PATTERN_LIMIT = 256
 """Characters of a pattern."""
 STEPS_LIMIT = 65536
-"""Steps that a pattern may take from one place of a text, at most: what bounds the time it can take."""
+"""Steps that a pattern may take from one place of a text: what bounds its time (measured: 3 s for the worst)."""
 SCAN_LIMIT = 4096
 """Characters of a text that patterns look at."""
 TEXT_LIMIT = model.LINE_LIMIT
@@ -195,8 +195,8 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def _any_of(words: Sequence[str]) -> str:
-    """A pattern for some words. Those that begin alike share their beginning: it is compared once, not once for each."""
-    start = commonprefix(words)
+    """A pattern for some words. Those that begin alike share their beginning, which is compared once for all."""
+    start = commonprefix(words)  # noqa: RUF071 - words, not paths
     ends: dict[str, list[str]] = {}
     for word in words:
         end = word[len(start) :]
@@ -282,6 +282,7 @@ DEFAULT_TOML = """\
 # Rules for `strongroom put` without --namespace. The first rule that fits decides, so the most sensitive come first:
 # a text that fits two of them lands in the safer one. Words match whole, whatever their case; within Chinese, Japanese
 # and Korean text they match anywhere. Patterns are regular expressions of Python's kind, with few repetitions.
+# A rule has at most 1024 words or phrases of 64 characters each, and 64 patterns of 256.
 # `strongroom route TEXT` shows what the rules make of a text.
 
 [routing]

@@ -78,7 +78,7 @@ def test_pattern_that_python_gives_up_on_is_refused_by_name(
     def give_up(*_: object) -> None:
         raise raised
 
-    monkeypatch.setattr(routing.re, "compile", give_up)
+    monkeypatch.setattr("strongroom.routing.re.compile", give_up)
     with pytest.raises(InvalidRequest) as refused:
         ruled(patterns=["x"])
     assert "mine" in refused.value.message
@@ -298,6 +298,8 @@ def test_own_rules_decide_for_route_and_put(cli: Cli, vault: None, home: Path, m
 def test_written_default_is_the_default_and_is_not_overwritten(cli: Cli, home: Path) -> None:
     told = cli("route", "--write-default", "--out", "-").out
     assert rules(tomllib.loads(told)["routing"]) == routing.default_rules()
+    limits = (routing.WORDS_LIMIT, routing.PHRASE_LIMIT, routing.PATTERNS_LIMIT, routing.PATTERN_LIMIT)
+    assert "{} words or phrases of {} characters each, and {} patterns of {}.".format(*limits) in told
     assert cli("route", "--write-default").code == 0
     written = home / ".config" / "strongroom" / "config.toml"
     assert written.read_text() == told

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from strongroom import cobblestone
 from strongroom.errors import KeyUnavailable, Tampered
+from strongroom.files import make_directory
 
 _KEYRING = "root.keyring"
 _ISSUER = "issuer.key"

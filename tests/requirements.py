@@ -143,6 +143,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     # Archives and backups.
     "archive-gate": ("design", "export and import reach only what the cap covers; a denial comes before any write"),
     "archive-whole": ("bad-input", "a cut, edited, foreign or huge archive is refused as a whole"),
+    "archive-header": (
+        "design",
+        "a locked file is given to age only if its header is that of one passphrase with bounded work",
+    ),
     "archive-forgotten": ("design", "an import never revives a forgotten line"),
     "archive-idempotent": ("design", "an import can be repeated, resumed after SIGKILL, and run twice at once"),
     "archive-conflict": ("design", "another line or profile of the vault stays and is reported"),

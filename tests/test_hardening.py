@@ -5,6 +5,7 @@ stay, and objects planted where the log does not look.
 from __future__ import annotations
 
 import threading
+import unicodedata
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ import apsw
 import pytest
 
 import strongroom
-from strongroom import FileKeys, NewLine, Token, Vault, errors
+from strongroom import FileKeys, NewLine, Token, Vault, errors, model
 from strongroom.engines.lexical import terms
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.question import Question
@@ -106,3 +107,15 @@ def test_a_vault_needs_at_least_one_namespace_and_each_once(tmp_path: Path, keys
         with pytest.raises(errors.InvalidRequest):
             strongroom.create(tmp_path / "other", keys=keys, namespaces=names)
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.requirement("bad-object")
+def test_characters_that_come_apart_into_marks_count_as_marks() -> None:
+    for character in "\u0f73\u0f75\u0f81":
+        with pytest.raises(errors.InvalidRequest):
+            model.clean_text("a" + character * 31)
+    assert all(
+        unicodedata.combining(character) or character in model._MADE_OF_MARKS
+        for character in map(chr, range(0x110000))
+        if unicodedata.combining(unicodedata.normalize("NFD", character)[0])
+    )

@@ -46,6 +46,7 @@ _LINK_ID = re.compile(r"[0-9a-f]{64}")
 _REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENCODED = "h+"
 _ACTOR_LIMIT = 512
+_MADE_OF_MARKS = frozenset("\u0f73\u0f75\u0f81")  # no marks themselves, but they come apart into nothing else
 _MARKS = 30  # Unicode's own limit for text that can be processed as a stream
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_TIME = 253_402_300_799_000  # the end of year 9999, where datetime ends
@@ -273,7 +274,7 @@ def _composed(text: str, what: str) -> str:
     """The text in NFC. Long runs of combining marks are refused: composing one takes time quadratic in its length."""
     run = 0
     for character in text:
-        run = run + 1 if unicodedata.combining(character) else 0
+        run = run + 1 if unicodedata.combining(character) or character in _MADE_OF_MARKS else 0
         if run > _MARKS:
             raise InvalidRequest(f"{what} stacks more than {_MARKS} combining marks on one character")
     return unicodedata.normalize("NFC", text)

@@ -122,7 +122,7 @@ def _read(path: Path) -> _File:
         return _File()
     except OSError as error:
         raise InvalidRequest(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of the fields
         fields = " and ".join(field.name for field in msgspec.structs.fields(_File))
         hint = f"its fields are {fields}; `strongroom route --write-default --out -` prints sound rules"
         raise InvalidRequest(f"{path}: {error}", hint=hint) from None

@@ -17,6 +17,7 @@ from strongroom import tlog
 from strongroom.audit.entry import Entry, decode_entry
 from strongroom.cobblestone import context
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
+from strongroom.files import make_directory
 from strongroom.keys.sources import write_file
 from strongroom.store import Commit, Effect, Head, Store
 
@@ -61,7 +62,7 @@ class Witness:
     def keep(self, note: str) -> None:
         """Replace what was last seen. The caller has made sure that `note` continues it."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(self.path.parent)
             write_file(self.path, note.encode(), new=False)
         except OSError as error:
             raise KeyUnavailable(f"cannot keep the checkpoint {self.path}: {error.strerror}") from None
@@ -163,5 +164,5 @@ def _write_tile(directory: Path, level: str, number: int, data: bytes, width: in
     path = directory / "tile" / level / tlog.tile_path(number)
     if width < _SUBTREE:
         path = path.with_name(path.name + ".p") / str(width)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(path.parent)
     write_file(path, data, new=False)

@@ -16,6 +16,7 @@ from strongroom.cap import Cap, Token, parse
 from strongroom.cap.authority import effective
 from strongroom.cli import output
 from strongroom.errors import Denied, KeyUnavailable
+from strongroom.files import make_directory
 from strongroom.keys.sources import write_file
 from strongroom.vault.owner import Vault
 
@@ -53,7 +54,7 @@ def mint(vault: Vault, directory: Path) -> Token:
     """Mint the owner's cap and keep it beside the keys."""
     token = vault.mint(actor=ACTOR, ops=OPS, namespaces=vault.namespaces, ttl=TTL, label="owner")
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
         write_file(directory / NAME, token.encode() + b"\n", new=False)
     except OSError as error:
         raise KeyUnavailable(f"cannot write {directory / NAME}: {error.strerror}") from None

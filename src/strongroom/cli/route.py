@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from strongroom.cli import output
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, common_options, pass_run
 from strongroom.errors import InvalidRequest
+from strongroom.files import make_directory
 
 
 class Routed(msgspec.Struct, frozen=True):
@@ -69,8 +71,9 @@ def _write(run: Run, out: str | None) -> None:
         return
     path = Path(out) if out is not None else settings.config_path()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
+        make_directory(path.parent)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(routing.DEFAULT_TOML)
     except FileExistsError:
         raise InvalidRequest(f"{path} is there already", hint="print the rules with --out -") from None

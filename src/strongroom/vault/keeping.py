@@ -32,6 +32,7 @@ from strongroom.errors import (
     VaultExists,
     VaultMissing,
 )
+from strongroom.files import make_directory
 from strongroom.keys import FileKeys, Keyring, KeySource, default_directory
 from strongroom.store import backend
 from strongroom.store.copying import fetch
@@ -211,7 +212,7 @@ def _draft_of(place: Path) -> Iterator[Path]:
     """A directory beside `place` that takes its name if the block succeeds, and is gone if it does not."""
     draft = place.with_name(f".{place.name}-{os.urandom(8).hex()}")
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(place.parent)
         draft.mkdir(mode=0o700)
         try:
             yield draft
@@ -280,7 +281,7 @@ def unlock_keys(data: bytes, passphrase: str, *, vault: str, into: FileKeys) -> 
             return
         raise KeyUnavailable(f"there are other keys in {into.directory}", hint="name another directory for the keys")
     try:
-        into.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(into.directory)
     except OSError as error:
         raise KeyUnavailable(f"cannot write to {into.directory}: {error.strerror}") from None
     into.replace(ring)

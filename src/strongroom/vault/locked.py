@@ -16,7 +16,7 @@ from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 PASSPHRASE_LEAST = 8
 """Characters that a passphrase must have: an archive can be guessed at for ever."""
 
-WORK_LIMIT = 20
+WORK_LIMIT = 21
 """The scrypt work of a file that is opened, at most, as a power of two: 1 GiB of memory, some seconds."""
 
 _BEGIN, _END = b"-----BEGIN AGE ENCRYPTED FILE-----", b"-----END AGE ENCRYPTED FILE-----"

@@ -58,10 +58,14 @@ class Grammar:
 
     def find(self, moment: Moment) -> Iterator[Found]:
         """The mentions from left to right, never overlapping."""
-        at, read, low, table = 0, 0, moment.low, self._table
+        at, read, low, chosen = 0, 0, moment.low, self._chosen
         for word in self._words.finditer(low):
             first = word[0]
-            entry = table.get(first) or self._entry(first if first in self._chosen else _figures(first))
+            if first not in chosen:
+                if first[0] not in "0123456789":
+                    continue
+                first = FIGURES
+            entry = self._table.get(first) or self._entry(first)
             start = word.start()
             if entry and start >= at and entry[0].match(low, start):
                 read += 1
@@ -70,10 +74,6 @@ class Grammar:
                     yield found
                 if read == MOST_READ:
                     return
-
-
-def _figures(word: str) -> str:
-    return FIGURES if word[0] in "0123456789" else ""
 
 
 def _any(patterns: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from strongroom.engines.lexical.keeping import pack
 from strongroom.engines.lexical.matching import scored
 from strongroom.engines.lexical.question import Question
 from strongroom.engines.lexical.reading import read
+from strongroom.engines.lexical.words import Known
 from strongroom.model import Line, LineId, Millis
 
 
@@ -27,7 +28,8 @@ class Lexical:
         return LexicalIndex()
 
     def readings(self, lines: Sequence[Line]) -> bytes:
-        return pack([read(line) for line in lines])
+        known: Known = {}
+        return pack([read(line, known) for line in lines])
 
     def rank(self, query: str, indexes: Sequence[LexicalIndex], k: int, now: datetime) -> Sequence[Ranked]:
         question = Question.of(query, now)

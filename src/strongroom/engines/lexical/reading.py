@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from strongroom.engines.dates import dates_in_line
 from strongroom.engines.lexical.forms import as_set
-from strongroom.engines.lexical.words import VERSION, words
+from strongroom.engines.lexical.words import VERSION, Known, words
 from strongroom.model import Line, Millis
 
 ASKS, DATED, COUNTS, SPEAKS_OF_SELF, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
@@ -62,9 +62,9 @@ class Reading(NamedTuple):
     days: tuple[Days, ...]
 
 
-def read(line: Line) -> Reading:
+def read(line: Line, known: Known | None = None) -> Reading:
     """Read a line. Its author's name counts as a word of it, so that "what did Ana say" finds what Ana said."""
-    found = words(line.text)
+    found = words(line.text, known)
     if line.author and line.author.lower() not in ROLES:
         found += words(line.author)
     counts = {word: min(count, TF_LIMIT) for word, count in Counter(found).items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from itertools import pairwise
 
@@ -24,7 +24,8 @@ WHOLE_LIMIT = 80
 """A longer run of characters (a data URL, a key) counts by its parts only."""
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0e7f\U00020000-\U0003134f"
-_RUNS = re.compile(f"([{_UNSPACED}]+)|[^\\s{_UNSPACED}]+")
+_RUNS = re.compile(f"[{_UNSPACED}]+|[^\\s{_UNSPACED}]+")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _KANA = re.compile("[\u3040-\u30ff]")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
@@ -36,25 +37,40 @@ _EDGES = ".,;:!?\"'`()[]{}<>…“”‘’«»*~|、。，！？；：（）「
 _stem = Stemmer.Stemmer("english", 0).stemWord
 
 
-def words(text: str) -> list[str]:
+Known = dict[str, tuple[str, ...]]
+"""What runs of characters gave before, while many lines are read at once. Nothing is remembered beyond that: what was
+forgotten must not live on in a cache of words."""
+
+
+def words(text: str, known: Known | None = None) -> list[str]:
     """The words of a text, in order, repeated as they are repeated. Where all are stop words, these are all it has."""
-    if not text.isascii():
+    if text.isascii():
+        runs = text.split()
+    else:
         text = _folded(text)
+        runs = [run[0] for run in _RUNS.finditer(text)]
     found: list[str] = []
-    for run in _RUNS.finditer(text):
-        if run[1]:
-            found += _pairs(run[1])
-            continue
-        word = run[0].strip(_EDGES)
-        if word.isalpha() and word.isascii() and (word.islower() or _plain(word)):
-            lowered = word.lower()
-            if lowered not in STOP:
-                found.append(_base(lowered))
-        elif word.isalpha() and not word.isascii():
-            found.append(word.lower())
-        elif word:
-            found += _compound(word)
+    for run in runs:
+        held = None if known is None else known.get(run)
+        if held is None:
+            held = tuple(_words_of(run))
+            if known is not None:
+                known[run] = held
+        found += held
     return found or _LETTERS.findall(text.lower())
+
+
+def _words_of(run: str) -> Iterable[str]:
+    """The words of what stands between two spaces, or of one stretch of a script without spaces."""
+    word = run.strip(_EDGES)
+    if word.isascii():
+        if word.isalpha() and (word.islower() or _plain(word)):
+            lowered = word.lower()
+            return () if lowered in STOP else (_base(lowered),)
+        return _compound(word) if word else ()
+    if _UNSPACED_RUN.match(run):
+        return _pairs(run)
+    return (word.lower(),) if word.isalpha() else _compound(word)
 
 
 def _folded(text: str) -> str:
@@ -69,7 +85,7 @@ def _plain(word: str) -> bool:
 
 
 def _base(word: str) -> str:
-    """A word's base form. Nothing is remembered: what was forgotten must not live on in a cache of words."""
+    """A word's base form."""
     base = BASE.get(word, word)
     return _stem(SYNONYM.get(base, base))  # type: ignore[no-any-return]
 

@@ -67,7 +67,9 @@ def read(line: Line, known: Known | None = None) -> Reading:
     found = words(line.text, known)
     if line.author and line.author.lower() not in ROLES:
         found += words(line.author)
-    counts = {word: min(count, TF_LIMIT) for word, count in Counter(found).items()}
+    counts: dict[str, int] = Counter(found)
+    if len(found) > TF_LIMIT:
+        counts = {word: min(count, TF_LIMIT) for word, count in counts.items()}
     spans = dates_in_line(line.text, date.fromordinal(day_of(line.time)))
     days = tuple(dict.fromkeys(Days(span.first, span.last) for span in spans))
     return Reading(counts, min(len(found), LENGTH_LIMIT), _marks(line, dated=bool(days)), days)

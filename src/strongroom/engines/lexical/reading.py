@@ -11,7 +11,6 @@ from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 from strongroom.engines.dates import dates_in_line
-from strongroom.engines.lexical.forms import as_set
 from strongroom.engines.lexical.words import VERSION, Known, words
 from strongroom.model import Line, Millis
 
@@ -32,16 +31,22 @@ _QUESTION_LIMIT = 200
 _DAY = 86_400_000
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
-_WORD = re.compile(r"\w+")
-_TIME_WORDS = as_set(
+
+def _as_bytes(words: str) -> frozenset[bytes]:
+    return frozenset(words.encode().split())
+
+
+# Everything but letters and figures ends a word; in bytes, which takes a third of the time.
+_TO_WORDS = bytes(ord(chr(at).lower()) if at < 128 and chr(at).isalnum() else 32 for at in range(256))
+_TIME_WORDS = _as_bytes(
     "yesterday today tonight tomorrow last next ago week weekend month year day morning monday tuesday wednesday"
     " thursday friday saturday sunday january february march april june july august september october november december"
     " recently since soon"
 )
 _TIME_FORM = re.compile(r"\b(?:\d{4}|\d+(?:st|nd|rd|th))\b|\d[年月日号]|[今昨明前后後][天日年]|[上下来先今][周週月]")
-_NUMBER_WORDS = as_set("one two three four five six seven eight nine ten dozen couple few several once twice")
+_NUMBER_WORDS = _as_bytes("one two three four five six seven eight nine ten dozen couple few several once twice")
 _DIGIT = re.compile(r"\d")
-_SELF_WORDS = frozenset({"i", "my", "me", "we", "our"})
+_SELF_WORDS = _as_bytes("i my me we our")
 _SELF_FORM = re.compile("[我私僕]")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+")
 
@@ -98,7 +103,7 @@ def moment_of(now: datetime) -> Millis:
 def _marks(line: Line, *, dated: bool) -> int:
     text = line.text
     head, opening = text[:_HEAD], text[:_OPENING]
-    spoken = frozenset(_WORD.findall(head.lower()))
+    spoken = frozenset(head.encode("ascii", "replace").translate(_TO_WORDS).split())
     foreign = not head.isascii()
     digits = _DIGIT.search(head) is not None
     names = len(_NAME.findall(opening))

@@ -272,9 +272,6 @@ class Shelves:
             if self._shelves.get(prefix) is shelf and prefix not in self._loading:
                 self._grown(prefix, shelf.bytes - before)
 
-    def holds(self, prefix: str) -> bool:
-        return prefix in self._shelves
-
     def drop(self, prefix: str) -> None:
         """Let go of every shelf below `prefix`: erased, or sealed with other keys than before."""
         with self._guard:

@@ -80,9 +80,9 @@ def read(line: Line, known: Known | None = None) -> Reading:
     return Reading(counts, min(len(found), LENGTH_LIMIT), _marks(line, dated=bool(days)), days)
 
 
-def day_of(time: Millis, offset: int = 0) -> int:
-    """The day on which a moment falls, `offset` milliseconds east of Greenwich."""
-    return _EPOCH_DAY + (time + offset) // _DAY
+def day_of(time: Millis) -> int:
+    """The day on which a moment falls, in UTC."""
+    return _EPOCH_DAY + time // _DAY
 
 
 def start_of(day: int, offset: int) -> Millis:

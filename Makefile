@@ -39,7 +39,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 $(READY): pyproject.toml constraints.txt scripts/setup.sh
-	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) -e ".[dev]"
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) -e ".[dev,server,mcp]"
 
 # Hermes pins its own versions, so the core must live with those: no constraints here.
 $(HERMES)/.ready: pyproject.toml scripts/setup.sh

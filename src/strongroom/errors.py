@@ -21,7 +21,14 @@ StrongroomError
 │   ├── BodyTooLarge            body_too_large
 │   ├── UnknownNamespace        unknown_namespace   (only to the owner)
 │   ├── VaultExists             vault_exists        (only at create)
-│   └── VaultFormat             vault_format        (only at open)
+│   ├── VaultFormat             vault_format        (only at open)
+│   ├── UnknownRoute            unknown_route       (only from a server, as are the next six)
+│   ├── MethodRefused           method_refused
+│   ├── MediaTypeRefused        media_type_refused
+│   ├── HostRefused             host_refused
+│   ├── OriginRefused           origin_refused
+│   ├── RequestTooSlow          request_too_slow
+│   └── HeadersTooLarge         headers_too_large
 ├── NotFound          it is not there
 │   ├── LineNotFound            not_found
 │   └── VaultMissing            vault_missing       (only at open)
@@ -29,12 +36,14 @@ StrongroomError
 │   ├── LineConflict            line_conflict
 │   └── VersionConflict         version_conflict
 ├── Tampered          stop and alarm            tampered
-└── Unavailable       nothing is answered; a write is whole or absent
-    ├── AuditUnavailable        audit_unavailable
-    ├── StoreUnavailable        store_unavailable
-    ├── KeyUnavailable          key_unavailable
-    ├── ClockBehind             clock_behind
-    └── RateLimited             rate_limited
+├── Unavailable       nothing is answered; a write is whole or absent
+│   ├── AuditUnavailable        audit_unavailable
+│   ├── StoreUnavailable        store_unavailable
+│   ├── KeyUnavailable          key_unavailable
+│   ├── ClockBehind             clock_behind
+│   ├── RateLimited             rate_limited        (only from a server)
+│   └── ServerUnavailable       server_unavailable  (it stops, is full, or cannot be reached)
+└── ServerDefect      report it                 server_defect
 
 A reason never changes once released. Messages may; nothing may depend on them. A message says what to do
 and never holds a line's text, a query, a key or a cap.
@@ -155,6 +164,34 @@ class VaultFormat(Invalid):
     reason = "vault_format"
 
 
+class UnknownRoute(Invalid):
+    reason = "unknown_route"
+
+
+class MethodRefused(Invalid):
+    reason = "method_refused"
+
+
+class MediaTypeRefused(Invalid):
+    reason = "media_type_refused"
+
+
+class HostRefused(Invalid):
+    reason = "host_refused"
+
+
+class OriginRefused(Invalid):
+    reason = "origin_refused"
+
+
+class RequestTooSlow(Invalid):
+    reason = "request_too_slow"
+
+
+class HeadersTooLarge(Invalid):
+    reason = "headers_too_large"
+
+
 class NotFound(StrongroomError):
     """What was named is not there, truly: a broken store raises Unavailable instead."""
 
@@ -214,6 +251,17 @@ class ClockBehind(Unavailable):
 
 class RateLimited(Unavailable):
     reason = "rate_limited"
+
+
+class ServerUnavailable(Unavailable):
+    reason = "server_unavailable"
+
+
+class ServerDefect(StrongroomError):
+    """A server met an error that nobody raised on purpose. Its own log names the kind; nothing was released."""
+
+    family = "defect"
+    reason = "server_defect"
 
 
 def _leaves(cls: type[StrongroomError]) -> list[type[StrongroomError]]:

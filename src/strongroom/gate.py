@@ -68,6 +68,14 @@ class Grant(msgspec.Struct, frozen=True):
     most: int
 
 
+class Office(msgspec.Struct, frozen=True):
+    """What the gate admitted for the vault's own affairs: minting, revoking, reading the log. It opens no memory."""
+
+    op: Op
+    data_class: DataClass
+    cap: Cap
+
+
 class Standing:
     """What has been taken back: revoked links, and for each actor the moment before which caps are void."""
 
@@ -97,8 +105,7 @@ class Gate:
         """Decide on one request at `now` (seconds). Raises Denied, or Invalid for what no cap could allow."""
         held = self._verify(token, now)
         try:
-            held.check_time(now)
-            self._standing.check(held)
+            self._check_standing(held, now)
             if held.actor is None:
                 raise CapMalformed(
                     "the cap covers a scope of actors and names none",
@@ -109,8 +116,7 @@ class Gate:
             namespaces = _namespaces(held, ask)
             session, k = _session(held, ask), _k(held, ask)
         except StrongroomError as error:
-            error.links, error.actor, error.holder = held.links, held.actor, held.holder
-            raise
+            raise _attributed(error, held) from None
         return Grant(
             ask.op,
             held.actor,
@@ -123,6 +129,30 @@ class Gate:
             held.issued,
             _most(held),
         )
+
+    def appoint(self, token: str, ask: Ask, now: int) -> Office:
+        """Decide on a request to the vault itself. A cap for a scope of actors will do: no memory is opened."""
+        held = self._verify(token, now)
+        try:
+            self._check_standing(held, now)
+            _check_op(held, ask)
+            _check_class(held, ask)
+        except StrongroomError as error:
+            raise _attributed(error, held) from None
+        return Office(ask.op, ask.data_class, held)
+
+    def check(self, token: str, now: int) -> Cap:
+        """Make sure that a cap is valid now; what it may do is decided when it asks."""
+        held = self._verify(token, now)
+        try:
+            self._check_standing(held, now)
+        except StrongroomError as error:
+            raise _attributed(error, held) from None
+        return held
+
+    def _check_standing(self, held: Cap, now: int) -> None:
+        held.check_time(now)
+        self._standing.check(held)
 
     def _verify(self, token: str, now: int) -> Cap:
         if not isinstance(token, str) or len(token := str.__str__(token)) > cap.MAX_BYTES:
@@ -137,6 +167,11 @@ class Gate:
                     self._verified.pop(next(iter(self._verified)))
                 self._verified[key] = held
         return held
+
+
+def _attributed(error: StrongroomError, held: Cap) -> StrongroomError:
+    error.links, error.actor, error.holder = held.links, held.actor, held.holder
+    return error
 
 
 def _check_op(held: Cap, ask: Ask) -> None:

@@ -108,7 +108,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     provenance: Provenance
 
 
-class NewLine(msgspec.Struct, frozen=True, kw_only=True):
+class NewLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a caller gives to put. Everything but the text is optional."""
 
     text: str
@@ -191,6 +191,24 @@ class Erased(msgspec.Struct, frozen=True):
 
     objects: int
     pending: bool = False
+
+
+class CapRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What the vault remembers of a cap that it minted. The token itself is not kept.
+
+    `parents` are the links of the cap with which this one was renewed or minted; revoking one of them revokes this.
+    """
+
+    link: LinkId
+    actor: str
+    data_class: str
+    ops: tuple[str, ...]
+    namespaces: tuple[str, ...]
+    issued: int
+    expires: int
+    label: str = ""
+    revoked: bool = False
+    parents: tuple[LinkId, ...] = ()
 
 
 def actor(text: str) -> Actor:

@@ -10,7 +10,7 @@ import msgspec
 
 from strongroom.cap import Cap, parse
 from strongroom.cli import output, ownercap
-from strongroom.memory.state import CapRecord
+from strongroom.model import CapRecord
 
 
 class Shown(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from strongroom import model
 from strongroom.audit import Decision, Entry
 from strongroom.cli import output
 from strongroom.errors import InvalidRequest, LineNotFound
-from strongroom.memory.state import CapRecord
+from strongroom.model import CapRecord
 from strongroom.vault.owner import Vault
 
 _BLOCK = 1024

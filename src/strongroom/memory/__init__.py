@@ -5,7 +5,7 @@
 """
 
 from strongroom.memory.bound import Memory
-from strongroom.memory.clerk import Clerk
+from strongroom.memory.clerk import Caller, Clerk
 from strongroom.memory.state import State
 
-__all__ = ["Clerk", "Memory", "State"]
+__all__ = ["Caller", "Clerk", "Memory", "State"]

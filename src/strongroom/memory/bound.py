@@ -1,15 +1,16 @@
-"""Memory: the interface that callers hold, tied to one cap. The remote client offers the same one."""
+"""Memory: the interface that callers hold, tied to one cap, the same for a vault in this process and for a server."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
-from strongroom import model
+from strongroom import wire
+from strongroom.cap import Token
 from strongroom.errors import InvalidRequest
-from strongroom.memory import forgetting, profiles, putting, recalling
-from strongroom.memory.clerk import Clerk
 from strongroom.model import Erased, Forgotten, Hit, Listing, NewLine, Profile, Receipt, Snapshot
+from strongroom.wire import Door
 
 
 class Memory:
@@ -20,11 +21,8 @@ class Memory:
     AuditUnavailable: nothing is answered, and a write is wholly there or wholly absent.
     """
 
-    def __init__(self, clerk: Clerk, token: str, *, source: str = "python", request: str = "") -> None:
-        self._clerk = clerk
-        self._token = token
-        self._source = model.clean_field(source, "a source")
-        self._request = model.clean_field(request, "a request id")
+    def __init__(self, door: Door) -> None:
+        self._door = door
 
     def __repr__(self) -> str:
         return "<memory behind a cap>"
@@ -42,13 +40,13 @@ class Memory:
     ) -> Receipt:
         """Remember one line. Durable when it returns; sent again with the same id, it is written once."""
         line = NewLine(text=text, namespace=namespace, session=session, author=author, kind=kind, id=id, time=time)
-        return putting.put(self._clerk, self._token, [line], self._source, self._request)[0]
+        return self._door.call(wire.Put(lines=(line,))).receipts[0]
 
     def put_many(self, lines: Iterable[NewLine]) -> list[Receipt]:
         """Remember up to 256 lines, all or none."""
         # Copied once: what the gate looks at must be what is written.
-        copies = [_copied(line) for line in lines]
-        return putting.put(self._clerk, self._token, copies, self._source, self._request)
+        copies = tuple(_copied(line) for line in lines)
+        return list(self._door.call(wire.Put(lines=copies)).receipts)
 
     def get(
         self,
@@ -68,18 +66,16 @@ class Memory:
         read from disk: what is there by then is ranked, newest lines first, and the rest is read in the background.
         An unknown id is LineNotFound.
         """
-        return recalling.get(
-            self._clerk,
-            self._token,
-            query,
+        call = wire.Get(
+            query=query,
             k=k,
-            ids=ids,
-            namespaces=namespaces,
+            ids=_ids(ids),
+            namespaces=_names(namespaces),
             session=session,
             now=now,
             patience=patience,
-            request=self._request,
         )
+        return list(self._door.call(call).lines)
 
     def list(
         self,
@@ -93,32 +89,28 @@ class Memory:
         after: str | None = None,
     ) -> Listing:
         """One page of lines without their texts, in id order; `after` takes the `next` of the page before."""
-        return recalling.list_lines(
-            self._clerk,
-            self._token,
-            namespaces=namespaces,
+        call = wire.List(
+            namespaces=_names(namespaces),
             session=session,
             kind=kind,
             since=since,
             until=until,
             limit=limit,
             after=after,
-            request=self._request,
         )
+        return self._door.call(call)
 
     def snapshot(self, *, namespaces: Collection[str] | None = None) -> Snapshot:
         """The allowed profiles for a system prompt, at most 8 KiB in all."""
-        return profiles.snapshot(self._clerk, self._token, namespaces=namespaces, request=self._request)
+        return self._door.call(wire.TakeSnapshot(namespaces=_names(namespaces)))
 
     def profile(self, namespace: str | None = None) -> Profile:
         """The profile of one namespace with its version, to be edited."""
-        return profiles.profile(self._clerk, self._token, namespace=namespace, request=self._request)
+        return self._door.call(wire.ReadProfile(namespace=namespace))
 
     def set_profile(self, text: str, *, namespace: str | None = None, version: str = "") -> Profile:
         """Write a profile that is still at `version` ("": none was written yet), else VersionConflict."""
-        return profiles.set_profile(
-            self._clerk, self._token, text, namespace=namespace, version=version, request=self._request
-        )
+        return self._door.call(wire.WriteProfile(text=text, namespace=namespace, version=version))
 
     def forget(
         self,
@@ -134,17 +126,15 @@ class Memory:
 
         The next get of any process does not return them, and their ids cannot be used again.
         """
-        return forgetting.forget(
-            self._clerk,
-            self._token,
-            ids=ids,
+        call = wire.Forget(
+            ids=_ids(ids),
             session=session,
             link=link,
-            namespaces=namespaces,
+            namespaces=_names(namespaces),
             since=since,
             until=until,
-            request=self._request,
         )
+        return self._door.call(call)
 
     def erase(self, namespaces: Collection[str] | None = None, *, everything: bool = False) -> Erased:
         """Destroy namespaces with their keys; none named: all that the cap covers.
@@ -152,12 +142,26 @@ class Memory:
         `everything` destroys the actor's own keys too and voids every cap issued so far. It needs a cap that covers
         every namespace of the vault.
         """
-        return forgetting.erase(
-            self._clerk, self._token, namespaces=namespaces, everything=everything, request=self._request
-        )
+        return self._door.call(wire.Erase(namespaces=_names(namespaces), everything=everything))
+
+    def renew(self) -> Token:
+        """A new cap of the same scope and lifetime. The cap must allow `renew`, be not narrowed, and not have ended."""
+        return Token(self._door.call(wire.Renew()).cap)
+
+
+def _names(namespaces: Collection[str] | None) -> tuple[str, ...] | None:
+    """Namespaces, taken once; one text is one name."""
+    return (namespaces,) if isinstance(namespaces, str) else None if namespaces is None else tuple(namespaces)
+
+
+def _ids(ids: Collection[str] | None) -> tuple[str, ...] | None:
+    if isinstance(ids, str):
+        raise InvalidRequest("ids is a list of line ids, not one text")
+    return None if ids is None else tuple(ids)
 
 
 def _copied(line: NewLine) -> NewLine:
     if not isinstance(line, NewLine):
         raise InvalidRequest("put_many takes a list of strongroom.NewLine")
-    return NewLine(**{name: getattr(line, name) for name in NewLine.__struct_fields__})
+    fields: dict[str, Any] = {name: getattr(line, name) for name in NewLine.__struct_fields__}
+    return NewLine(**fields)

@@ -15,16 +15,20 @@ import msgspec
 from strongroom import model
 from strongroom.audit.entry import Decision, Entry, Mark, marks
 from strongroom.audit.verify import VAULT
+from strongroom.cap import Cap
 from strongroom.errors import StrongroomError, Tampered, Unavailable
-from strongroom.gate import Ask, Grant
+from strongroom.gate import Ask, Grant, Office
 from strongroom.keys import ActorKeys
 from strongroom.memory.pages import shelf_of
 from strongroom.memory.state import ACTORS, State
-from strongroom.model import Actor, Line, LineId, LineIds, LinkId, Millis, Namespace
+from strongroom.model import Actor, DataClass, Line, LineId, LineIds, LinkId, Millis, Namespace
 from strongroom.shelves import Shelf
 from strongroom.store import Commit, Effect, Purge
 
 NONE_WRITTEN: Mapping[str, Line] = {}
+
+SHOWN = "show"
+"""The op in the entry of a cap that was refused before it asked for anything."""
 
 _PLACES_HELD = 1024
 _NAMED = 64
@@ -32,6 +36,17 @@ _NAMED = 64
 
 _PER_ENTRY = 256
 """Objects named in one entry: a full one still fits an entry bundle's 64 KiB."""
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks: the cap shown, the door it came through, and the request's id for the log."""
+
+    token: str
+    source: str = "python"
+    request: str = ""
+
+    def __repr__(self) -> str:
+        return f"<caller through {self.source}>"
 
 
 class Clerk:
@@ -45,31 +60,61 @@ class Clerk:
         self.garbage = 0
         """Tokens refused before any signature was valid; they are counted, not logged."""
 
-    def admit(self, token: str, ask: Ask, request: str = "") -> Grant:
+    def admit(self, caller: Caller, ask: Ask) -> Grant:
         """Ask the gate, having caught up with every revocation; record a refusal before passing it on."""
         self.state.catch_up()
         now = self.now()
         try:
-            return self.state.gate.admit(token, ask, now // 1000)
+            return self.state.gate.admit(caller.token, ask, now // 1000)
         except StrongroomError as error:
-            if not error.links:
-                self.garbage += 1
-                raise
-            self._record_refusal(error, ask, now, request)
+            self._refused(error, ask, now, caller)
             raise
 
-    def recording(self, grant: Grant, request: str = "") -> _Recording:
+    def appoint(self, caller: Caller, ask: Ask) -> Office:
+        """Ask the gate about the vault's own affairs; the same in all else."""
+        self.state.catch_up()
+        now = self.now()
+        try:
+            return self.state.gate.appoint(caller.token, ask, now // 1000)
+        except StrongroomError as error:
+            self._refused(error, ask, now, caller)
+            raise
+
+    def check(self, caller: Caller) -> Cap:
+        """Make sure that a cap is valid, before anything is done for who shows it. A refusal is on record."""
+        self.state.catch_up()
+        now = self.now()
+        try:
+            return self.state.gate.check(caller.token, now // 1000)
+        except StrongroomError as error:
+            self._refused(error, None, now, caller)
+            raise
+
+    def _refused(self, error: StrongroomError, ask: Ask | None, now: Millis, caller: Caller) -> None:
+        if not error.links:
+            self.garbage += 1
+        else:
+            self._record_refusal(error, ask, now, caller.request)
+
+    def recording(self, admitted: Grant | Office, caller: Caller) -> _Recording:
         """Record what fails between admission and answer. Unavailable is not a decision and is not recorded."""
-        return _Recording(self, grant, request)
+        return _Recording(self, admitted, caller.request)
 
-    def record_failure(self, error: StrongroomError, grant: Grant, request: str) -> None:
+    def record_failure(self, error: StrongroomError, admitted: Grant | Office, request: str) -> None:
         """Put on record that an admitted request was refused after all, or met stored bytes that are wrong."""
-        error.links, error.actor, error.holder = grant.links, grant.actor, grant.holder
-        self._record_refusal(error, Ask(grant.op, frozenset(grant.namespaces), unnamed=False), self.now(), request)
+        held = admitted.cap if isinstance(admitted, Office) else admitted
+        error.links, error.actor, error.holder = held.links, held.actor, held.holder
+        ask = Ask(admitted.op, data_class=DataClass.ADMIN)
+        if isinstance(admitted, Grant):
+            ask = Ask(admitted.op, frozenset(admitted.namespaces), unnamed=False)
+        self._record_refusal(error, ask, self.now(), request)
 
-    def record_defect(self, error: Exception, grant: Grant, request: str) -> None:
+    def record_defect(self, error: Exception, admitted: Grant | Office, request: str) -> None:
         """Put on record that an admitted request ended in an error that is none of ours; only its kind is named."""
-        (entry,) = self._entries(grant, (), self._keys_if_sound(grant.actor), (), 0, "", request)
+        if isinstance(admitted, Office):
+            entry = self._office_entry(admitted, "", request)
+        else:
+            (entry,) = self._entries(admitted, (), self._keys_if_sound(admitted.actor), (), 0, "", request)
         detail = type(error).__name__
         self.state.log.append([msgspec.structs.replace(entry, decision=Decision.FAIL, detail=detail)])
 
@@ -105,7 +150,7 @@ class Clerk:
         lines: Sequence[LineId] = (),
         count: int | None = None,
         erased: str = "",
-        request: str = "",
+        caller: Caller,
         written: Mapping[str, Line] = NONE_WRITTEN,
     ) -> Commit:
         """Record an admitted request with its effects, all or nothing.
@@ -115,7 +160,7 @@ class Clerk:
         if keys is None:
             held = self.state.keys_of(grant.actor)
             keys = None if held is None else held.keys
-        entries = self._entries(grant, effects, keys, lines, count, erased, request)
+        entries = self._entries(grant, effects, keys, lines, count, erased, caller.request)
         commit = self.state.log.append(entries, effects)
         if effects:
             self.state.committed(effects, commit.version, written)
@@ -129,10 +174,10 @@ class Clerk:
         *,
         keys: ActorKeys | None,
         count: int,
-        request: str = "",
+        caller: Caller,
     ) -> Commit:
         """Record the erasure of an actor: one entry under its tag, another, without it, for the vault's own objects."""
-        erased = self._entries(grant, own, keys, (), count, "actor" if keys is not None else "", request)
+        erased = self._entries(grant, own, keys, (), count, "actor" if keys is not None else "", caller.request)
         voided = msgspec.structs.replace(erased[0], actor="", namespaces=(), erased="", count=0)
         tagged = self._marks(vault_wide, None)
         entries = erased + [
@@ -178,6 +223,34 @@ class Clerk:
             )
         return entries
 
+    def commit_office(
+        self,
+        office: Office,
+        effects: Sequence[Effect] = (),
+        *,
+        caller: Caller,
+        count: int = 0,
+        detail: str = "",
+    ) -> Commit:
+        """Record what was done to the vault itself with a cap, together with its effects."""
+        entry = msgspec.structs.replace(
+            self._office_entry(office, detail, caller.request), count=count, objects=self._marks(effects, None)
+        )
+        return self.state.log.append([entry], effects)
+
+    def _office_entry(self, office: Office, detail: str, request: str) -> Entry:
+        return Entry(
+            v=1,
+            time=self.now(),
+            op=office.op,
+            decision=Decision.ALLOW,
+            data_class=office.data_class,
+            request=request,
+            links=office.cap.links,
+            holder=office.cap.holder,
+            detail=detail,
+        )
+
     def record_owner(
         self,
         op: str,
@@ -210,19 +283,20 @@ class Clerk:
         """What the effects do to objects, under the tags of the actor that `keys` belong to, or of the vault."""
         return marks(effects, lambda name: self._tags(name, keys))
 
-    def _record_refusal(self, error: StrongroomError, ask: Ask, now: Millis, request: str) -> None:
+    def _record_refusal(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> None:
+        """Put a refusal on record; without an `ask` the cap was refused before it asked for anything."""
         keys = self._keys_if_sound(error.actor)
         tags: list[str] = []
-        if keys is not None:
+        if keys is not None and ask is not None:
             named = sorted(filter(model.is_namespace, ask.namespaces))[:_NAMED]
             tags = [keys.namespace_tag(self.state.slots.namespace(keys.actor, Namespace(name))) for name in named]
         entry = Entry(
             v=1,
             time=now,
-            op=ask.op,
+            op=SHOWN if ask is None else ask.op,
             decision=Decision.FAIL if isinstance(error, Tampered) else Decision.DENY,
             reason=error.reason,
-            data_class=ask.data_class,
+            data_class="" if ask is None else ask.data_class,
             request=request,
             actor="" if keys is None else keys.actor_tag(),
             namespaces=tuple(tags),
@@ -253,11 +327,11 @@ class Clerk:
 class _Recording:
     """The context of `Clerk.recording`; a class, since every request passes through it."""
 
-    __slots__ = ("_clerk", "_grant", "_request")
+    __slots__ = ("_admitted", "_clerk", "_request")
 
-    def __init__(self, clerk: Clerk, grant: Grant, request: str) -> None:
+    def __init__(self, clerk: Clerk, admitted: Grant | Office, request: str) -> None:
         self._clerk = clerk
-        self._grant = grant
+        self._admitted = admitted
         self._request = request
 
     def __enter__(self) -> None:
@@ -266,10 +340,10 @@ class _Recording:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, StrongroomError):
             if not isinstance(error, Unavailable) and not error.recorded:
-                self._clerk.record_failure(error, self._grant, self._request)
+                self._clerk.record_failure(error, self._admitted, self._request)
         elif isinstance(error, Exception):
             # A defect, ours or an engine's: the request ended all the same, and the log says so.
-            self._clerk.record_defect(error, self._grant, self._request)
+            self._clerk.record_defect(error, self._admitted, self._request)
 
 
 def _name(effect: Effect) -> str:

@@ -6,14 +6,12 @@ keys of namespaces, or of the whole actor, with everything they sealed.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime
-
+from strongroom import wire
 from strongroom.errors import CapLimitExceeded, CapNamespaceDenied, InvalidRequest, StoreUnavailable
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.choosing import Choice
-from strongroom.memory.clerk import Clerk
+from strongroom.memory.clerk import Caller, Clerk
 from strongroom.memory.pages import pages_of
 from strongroom.memory.putting import line_name
 from strongroom.memory.state import ACTORS, SECRETS, HeldKeys, State
@@ -23,30 +21,18 @@ from strongroom.store import Delete, Effect, Expect, Lost, Purge, Swap, is_deriv
 _TRIES = 64
 
 
-def forget(
-    clerk: Clerk,
-    token: str,
-    *,
-    ids: Collection[str] | None = None,
-    session: str | None = None,
-    link: str | None = None,
-    namespaces: Collection[str] | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    request: str = "",
-) -> Forgotten:
+def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Forgotten:
     """Forget the lines that meet every condition given. At least one must be given."""
-    ask = Ask.of(Op.FORGET, namespaces, session=session)
+    ask = Ask.of(Op.FORGET, call.namespaces, session=call.session)
     for _ in range(_TRIES):
-        grant = clerk.admit(token, ask, request)
-        with clerk.recording(grant, request):
-            if all(given is None for given in (ids, session, link, namespaces, since, until)):
+        grant = clerk.admit(caller, ask)
+        with clerk.recording(grant, caller):
+            if call == wire.Forget():
                 raise InvalidRequest("say what to forget", hint="to destroy everything, use erase")
-            choice = Choice.of(
-                ids=ids, session=grant.session if session is None else session, link=link, since=since, until=until
-            )
+            session = grant.session if call.session is None else call.session
+            choice = Choice.of(ids=call.ids, session=session, link=call.link, since=call.since, until=call.until)
             try:
-                gone = _forget(clerk, grant, choice, request)
+                gone = _forget(clerk, grant, choice, caller)
             except Lost:
                 continue  # another process forgot one of them first, or changed the keys: choose again
         clerk.state.catch_up()
@@ -55,7 +41,7 @@ def forget(
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same lines")
 
 
-def _forget(clerk: Clerk, grant: Grant, choice: Choice, request: str) -> list[LineId]:
+def _forget(clerk: Clerk, grant: Grant, choice: Choice, caller: Caller) -> list[LineId]:
     state = clerk.state
     shelves = clerk.shelves(grant)
     lines = sorted(choice.among(shelves), key=lambda line: (line.id, line.namespace))
@@ -70,34 +56,28 @@ def _forget(clerk: Clerk, grant: Grant, choice: Choice, request: str) -> list[Li
     for shelf in shelves:
         if gone := {line.id for line in lines if shelf.lines.get(line.id) is line}:
             effects += pages_of(shelf).without(gone)
-    clerk.commit(grant, effects, lines=[line.id for line in lines], request=request)
+    clerk.commit(grant, effects, lines=[line.id for line in lines], caller=caller)
     return [line.id for line in lines]
 
 
-def erase(
-    clerk: Clerk,
-    token: str,
-    *,
-    namespaces: Collection[str] | None = None,
-    everything: bool = False,
-    request: str = "",
-) -> Erased:
+def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Erased:
     """Destroy the keys of the named namespaces (none named: all that the cap covers), or of the whole actor.
 
     The whole actor needs a cap that covers every namespace of the vault, whether or not the actor uses it.
     """
-    ask = Ask.of(Op.ERASE, namespaces)
+    ask = Ask.of(Op.ERASE, call.namespaces)
     for _ in range(_TRIES):
-        grant = clerk.admit(token, ask, request)
-        with clerk.recording(grant, request):
-            if everything and namespaces is not None:
+        grant = clerk.admit(caller, ask)
+        with clerk.recording(grant, caller):
+            if call.everything and call.namespaces is not None:
                 raise InvalidRequest("erase either everything or some namespaces")
             if grant.session is not None:
                 raise CapLimitExceeded("the cap is bound to a session, and an erasure is not")
-            if everything and not set(clerk.state.namespaces) <= grant.allowed:
+            if call.everything and not set(clerk.state.namespaces) <= grant.allowed:
                 raise CapNamespaceDenied("the cap does not cover every namespace of this vault")
             try:
-                count = _erase_actor(clerk, grant, request) if everything else _erase_namespaces(clerk, grant, request)
+                erasing = _erase_actor if call.everything else _erase_namespaces
+                count = erasing(clerk, grant, caller)
             except Lost:
                 continue
         clerk.state.catch_up()
@@ -105,7 +85,7 @@ def erase(
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
 
 
-def _erase_actor(clerk: Clerk, grant: Grant, request: str) -> int:
+def _erase_actor(clerk: Clerk, grant: Grant, caller: Caller) -> int:
     state = clerk.state
     locator = state.slots.actor(grant.actor)
     held = state.held_keys(locator)
@@ -118,7 +98,7 @@ def _erase_actor(clerk: Clerk, grant: Grant, request: str) -> int:
     if held is not None:
         count = _count(state, prefix)
         own = [Expect(prefix + "keys", held.version), Purge(prefix)]
-    clerk.commit_erasure(grant, own, vault_wide, keys=None if held is None else held.keys, count=count, request=request)
+    clerk.commit_erasure(grant, own, vault_wide, keys=None if held is None else held.keys, count=count, caller=caller)
     return count
 
 
@@ -132,18 +112,18 @@ def _cap_records(state: State, grant: Grant) -> list[Effect]:
     return [Delete(thing.name, thing.version) for thing, record in state.cap_records() if record.actor == grant.actor]
 
 
-def _erase_namespaces(clerk: Clerk, grant: Grant, request: str) -> int:
+def _erase_namespaces(clerk: Clerk, grant: Grant, caller: Caller) -> int:
     state = clerk.state
     held = state.keys_of(grant.actor)
     if held is None:
-        clerk.commit(grant, [Expect(state.slots.keys(grant.actor), 0)], request=request)
+        clerk.commit(grant, [Expect(state.slots.keys(grant.actor), 0)], caller=caller)
         return 0
     used = [
         name for name in sorted(grant.namespaces) if state.slots.namespace(grant.actor, name) in held.keys.namespaces
     ]
     count = sum(_count(state, state.slots.shelf(grant.actor, name)) for name in used)
     effects = _without(state, grant, held, used)
-    clerk.commit(grant, effects, keys=held.keys, count=count, erased="namespace", request=request)
+    clerk.commit(grant, effects, keys=held.keys, count=count, erased="namespace", caller=caller)
     return count
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
-from strongroom import model, seal
+from strongroom import model, seal, wire
 from strongroom.errors import InvalidRequest, LineTooLarge, StoreUnavailable, VersionConflict
 from strongroom.gate import Ask, Grant
-from strongroom.memory.clerk import Clerk
+from strongroom.memory.clerk import Caller, Clerk
 from strongroom.memory.putting import keys_for
 from strongroom.memory.state import State
 from strongroom.model import Namespace, Op, Profile, Snapshot
@@ -19,10 +19,10 @@ _PROFILE = "profile"
 _TRIES = 64
 
 
-def snapshot(clerk: Clerk, token: str, *, namespaces: Collection[str] | None = None, request: str = "") -> Snapshot:
+def snapshot(clerk: Clerk, caller: Caller, call: wire.TakeSnapshot) -> Snapshot:
     """The allowed profiles, most sensitive namespace first, within 8 KiB in all."""
-    grant = clerk.admit(token, Ask.of(Op.SNAPSHOT, namespaces), request)
-    with clerk.recording(grant, request):
+    grant = clerk.admit(caller, Ask.of(Op.SNAPSHOT, call.namespaces))
+    with clerk.recording(grant, caller):
         found = [_read_profile(clerk.state, grant, name)[0] for name in clerk.in_order(grant.namespaces)]
         kept: list[Profile] = []
         left_out: list[Namespace] = []
@@ -34,32 +34,30 @@ def snapshot(clerk: Clerk, token: str, *, namespaces: Collection[str] | None = N
             elif size:
                 kept.append(profile)
                 room -= size
-        clerk.commit(grant, count=len(kept), request=request)
+        clerk.commit(grant, count=len(kept), caller=caller)
     return Snapshot(tuple(kept), tuple(left_out))
 
 
-def profile(clerk: Clerk, token: str, *, namespace: str | None = None, request: str = "") -> Profile:
+def profile(clerk: Clerk, caller: Caller, call: wire.ReadProfile) -> Profile:
     """The profile of one namespace, to be edited."""
-    grant = clerk.admit(token, Ask.of(Op.PROFILE, None if namespace is None else [namespace]), request)
-    with clerk.recording(grant, request):
+    grant = clerk.admit(caller, _ask(call.namespace))
+    with clerk.recording(grant, caller):
         found, _ = _read_profile(clerk.state, grant, _one(grant))
-        clerk.commit(grant, count=1, request=request)
+        clerk.commit(grant, count=1, caller=caller)
     return found
 
 
-def set_profile(
-    clerk: Clerk, token: str, text: str, *, namespace: str | None = None, version: str = "", request: str = ""
-) -> Profile:
+def set_profile(clerk: Clerk, caller: Caller, call: wire.WriteProfile) -> Profile:
     """Write the profile of one namespace if it is still at `version` ("" = none was written)."""
-    grant = clerk.admit(token, Ask.of(Op.PROFILE, None if namespace is None else [namespace]), request)
+    grant = clerk.admit(caller, _ask(call.namespace))
     state = clerk.state
-    with clerk.recording(grant, request):
+    with clerk.recording(grant, caller):
         name = _one(grant)
-        clean = model.clean_text(text, limit=model.PROFILE_LIMIT, what="a profile")
+        clean = model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile")
         for _ in range(_TRIES):
             _check_total(state, grant, name, clean)
             current, stored = _read_profile(state, grant, name)
-            if current.version != version:
+            if current.version != call.version:
                 raise VersionConflict("the profile has changed", hint="read it again, then write")
             try:
                 keys, effects = keys_for(state, grant, {name})
@@ -68,12 +66,16 @@ def set_profile(
                 body = seal.seal_text(clean, _PROFILE, place, epoch, key, state.random(24))
                 slot = _slot(state, grant, name)
                 effects.append(PutNew(slot, body) if stored is None else Swap(slot, body, stored.version))
-                clerk.commit(grant, effects, keys=keys, count=1, request=request)
+                clerk.commit(grant, effects, keys=keys, count=1, caller=caller)
             except Lost:
-                grant = clerk.admit(token, Ask.of(Op.PROFILE, [name]), request)
+                grant = clerk.admit(caller, _ask(name))
                 continue
             return Profile(name, clean, _etag(body))
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
+
+
+def _ask(namespace: str | None) -> Ask:
+    return Ask.of(Op.PROFILE, None if namespace is None else [namespace])
 
 
 def _one(grant: Grant) -> Namespace:

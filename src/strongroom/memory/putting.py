@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from strongroom import model, seal
+from strongroom import model, seal, wire
 from strongroom.errors import BodyTooLarge, CapNamespaceDenied, InvalidRequest, LineConflict, StoreUnavailable, TooMany
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
-from strongroom.memory.clerk import Clerk
+from strongroom.memory.clerk import Caller, Clerk
 from strongroom.memory.state import SECRETS, State
 from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
 from strongroom.seal import Place
@@ -28,8 +28,9 @@ class _Draft(msgspec.Struct, frozen=True):
     own_time: bool
 
 
-def put(clerk: Clerk, token: str, lines: Sequence[NewLine], source: str, request: str) -> list[Receipt]:
+def put(clerk: Clerk, caller: Caller, call: wire.Put) -> wire.Receipts:
     """Write lines, all or none. A line that is there already is acknowledged as a duplicate."""
+    lines: Sequence[NewLine] = call.lines
     ask = Ask(
         Op.PUT,
         namespaces=frozenset(model.plain(line.namespace) for line in lines if line.namespace is not None),
@@ -37,11 +38,11 @@ def put(clerk: Clerk, token: str, lines: Sequence[NewLine], source: str, request
         sessions=frozenset(model.plain(line.session) for line in lines if line.session is not None),
     )
     for _ in range(_TRIES):
-        grant = clerk.admit(token, ask, request)
-        with clerk.recording(grant, request):
-            drafts = _drafts(clerk, grant, lines, source)
+        grant = clerk.admit(caller, ask)
+        with clerk.recording(grant, caller):
+            drafts = _drafts(clerk, grant, lines, caller.source)
             try:
-                return _write(clerk, grant, drafts, request)
+                return wire.Receipts(tuple(_write(clerk, grant, drafts, caller)))
             except Lost:
                 # Somebody was first: look again at keys, revocations and ids, and ask the gate again.
                 lines = [_with_id(line, draft) for line, draft in zip(lines, drafts, strict=True)]
@@ -101,7 +102,7 @@ def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> 
     return _Draft(line, own_id=new.id is not None, own_time=new.time is not None)
 
 
-def _write(clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], request: str) -> list[Receipt]:
+def _write(clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], caller: Caller) -> list[Receipt]:
     state = clerk.state
     receipts: list[Receipt] = []
     new: dict[str, Line] = {}
@@ -120,7 +121,7 @@ def _write(clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], request: str) -
         place = Place(state.vault_id, grant.actor, line.namespace)
         effects.append(PutNew(name, seal.seal_line(line, place, epoch, key, state.random(24))))
     ids = [line.id for line in new.values()]
-    clerk.commit(grant, effects, keys=keys, lines=ids, request=request, written=new)
+    clerk.commit(grant, effects, keys=keys, lines=ids, caller=caller, written=new)
     return receipts
 
 

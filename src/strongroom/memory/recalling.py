@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
-from strongroom import model
+from strongroom import model, wire
 from strongroom.errors import CapLimitExceeded, InvalidRequest, LineNotFound, TooMany
-from strongroom.gate import Ask
+from strongroom.gate import Ask, Grant
 from strongroom.memory.choosing import Choice
-from strongroom.memory.clerk import Clerk
+from strongroom.memory.clerk import Caller, Clerk
 from strongroom.model import Hit, Line, LineInfo, Listing, Op
 from strongroom.shelves import Shelf, reading
 
@@ -17,41 +16,25 @@ QUERY_LIMIT = 8 * 1024
 _DAY = 24 * 3600
 
 
-def get(
-    clerk: Clerk,
-    token: str,
-    query: str,
-    *,
-    k: int | None = None,
-    ids: Sequence[str] | None = None,
-    namespaces: Collection[str] | None = None,
-    session: str | None = None,
-    now: datetime | None = None,
-    patience: float | None = None,
-    request: str = "",
-) -> list[Hit]:
+def get(clerk: Clerk, caller: Caller, call: wire.Get) -> wire.Recalled:
     """The best lines for a query, or exactly the lines named by `ids`. One log entry names what is returned."""
-    if isinstance(ids, str):
-        raise InvalidRequest("ids is a list of line ids, not one text")
-    ids = None if ids is None else list(ids)
-    wanted = k if ids is None else max(len(ids), 1)
-    grant = clerk.admit(token, Ask.of(Op.GET, namespaces, session=session, k=wanted), request)
-    with clerk.recording(grant, request):
-        _check_patience(patience)
-        shelves = clerk.shelves(grant, None if ids is not None else patience)
-        if ids is None:
-            moment = model.moment(clerk.now()) if now is None else now
-            model.millis(moment)  # refuses what is no moment
-            text = model.clean_text(query, limit=QUERY_LIMIT, what="a query")
-            ranked = clerk.state.shelves.rank(shelves, text, grant.k, moment)
-            hits = [_hit(one.line, one.score) for one in ranked]
-        else:
-            hits = [_hit(line, 1.0) for line in _named(shelves, ids)]
-            if len(hits) > grant.most:
-                raise CapLimitExceeded(f"the cap allows {grant.most} lines, and these ids name more")
-        hits = _within_budget(hits)
-        clerk.commit(grant, lines=[hit.id for hit in hits], request=request)
-    return hits
+    wanted = call.k if call.ids is None else max(len(call.ids), 1)
+    grant = clerk.admit(caller, Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted))
+    with clerk.recording(grant, caller):
+        _check_patience(call.patience)
+        shelves = clerk.shelves(grant, None if call.ids is not None else call.patience)
+        hits = _within_budget(
+            _ranked(clerk, grant, shelves, call) if call.ids is None else _named(grant, shelves, call.ids)
+        )
+        clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller)
+    return wire.Recalled(tuple(hits))
+
+
+def _ranked(clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], call: wire.Get) -> list[Hit]:
+    moment = model.moment(clerk.now()) if call.now is None else call.now
+    model.millis(moment)  # refuses what is no moment
+    text = model.clean_text(call.query, limit=QUERY_LIMIT, what="a query")
+    return [_hit(one.line, one.score) for one in clerk.state.shelves.rank(shelves, text, grant.k, moment)]
 
 
 def _check_patience(patience: float | None) -> None:
@@ -59,31 +42,19 @@ def _check_patience(patience: float | None) -> None:
         raise InvalidRequest("patience is a number of seconds from 0 to 86400")
 
 
-def list_lines(
-    clerk: Clerk,
-    token: str,
-    *,
-    namespaces: Collection[str] | None = None,
-    session: str | None = None,
-    kind: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    limit: int = 100,
-    after: str | None = None,
-    request: str = "",
-) -> Listing:
+def list_lines(clerk: Clerk, caller: Caller, call: wire.List) -> Listing:
     """One page of what there is, without texts, in id order."""
-    grant = clerk.admit(token, Ask.of(Op.LIST, namespaces, session=session), request)
-    with clerk.recording(grant, request):
+    grant = clerk.admit(caller, Ask.of(Op.LIST, call.namespaces, session=call.session))
+    with clerk.recording(grant, caller):
+        limit = call.limit
         if type(limit) is not int or not 1 <= limit <= model.LIST_LIMIT:
             raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
-        choice = Choice.of(session=session, kind=kind, since=since, until=until)
-        start = _cursor(after)
-        shelves = clerk.shelves(grant)
-        lines = sorted(choice.among(shelves), key=_place)
+        choice = Choice.of(session=call.session, kind=call.kind, since=call.since, until=call.until)
+        start = _cursor(call.after)
+        lines = sorted(choice.among(clerk.shelves(grant)), key=_place)
         lines = [line for line in lines if _place(line) > start][: limit + 1]
         page = lines[:limit]
-        clerk.commit(grant, count=len(page), request=request)
+        clerk.commit(grant, count=len(page), caller=caller)
     more = ".".join(_place(page[-1])) if len(lines) > limit else None
     return Listing(tuple(map(_info, page)), more)
 
@@ -100,13 +71,15 @@ def _cursor(after: str | None) -> tuple[str, str]:
     return model.line_id(line), model.namespace(namespace)
 
 
-def _named(shelves: Sequence[Shelf], ids: Sequence[str]) -> list[Line]:
+def _named(grant: Grant, shelves: Sequence[Shelf], ids: Sequence[str]) -> list[Hit]:
     wanted = list(map(model.line_id, ids))
     with reading(shelves):
         found = [line for name in wanted for shelf in shelves if (line := shelf.lines.get(name)) is not None]
     if {line.id for line in found} != set(wanted):
         raise LineNotFound("there is no such line")
-    return found
+    if len(found) > grant.most:
+        raise CapLimitExceeded(f"the cap allows {grant.most} lines, and these ids name more")
+    return [_hit(line, 1.0) for line in found]
 
 
 def _within_budget(hits: Sequence[Hit]) -> list[Hit]:

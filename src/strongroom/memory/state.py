@@ -20,7 +20,7 @@ from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, T
 from strongroom.gate import Gate, Standing
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
-from strongroom.model import Actor, Line, LineId, LinkId, Millis, Namespace
+from strongroom.model import Actor, CapRecord, Line, LineId, LinkId, Millis, Namespace
 from strongroom.seal import Place
 from strongroom.shelves import Shelves
 from strongroom.store import (
@@ -67,20 +67,6 @@ class NotBefore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Caps of an actor issued before this second are void."""
 
     not_before: int
-
-
-class CapRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the vault remembers of a cap that it minted. The token itself is not kept."""
-
-    link: LinkId
-    actor: str
-    data_class: str
-    ops: tuple[str, ...]
-    namespaces: tuple[str, ...]
-    issued: int
-    expires: int
-    label: str = ""
-    revoked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,28 +6,25 @@ Everything here needs the vault's keys. Lines are reached through `memory(cap)` 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
 
-import msgspec
-
-from strongroom import cap, model
+from strongroom import cap, model, wire
 from strongroom.audit.log import Witness
 from strongroom.cap import Token
-from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, UnknownNamespace
+from strongroom.errors import InvalidRequest, StrongroomError, UnknownNamespace
 from strongroom.memory import Clerk, Memory
 from strongroom.memory.pages import keep_pages
-from strongroom.memory.state import CAPS, NAMESPACES, REVOKED, CapRecord, NamespaceRegistry
-from strongroom.model import Actor, DataClass, Erased, LinkId, Namespace, Op
-from strongroom.store import Lost, PutNew, Swap
-from strongroom.vault import rotation
+from strongroom.memory.state import NAMESPACES, NamespaceRegistry
+from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
+from strongroom.store import Swap
+from strongroom.vault import issuing, rotation
 from strongroom.vault.auditing import Audit
+from strongroom.vault.door import VaultDoor
 from strongroom.vault.rotation import all_keys, retrying
 
 TTL_DEFAULT = 300
-TTL_LIMIT = 400 * 24 * 3600
 
 
 class Vault:
@@ -64,7 +61,11 @@ class Vault:
 
     def memory(self, token: str, *, source: str = "python", request: str = "") -> Memory:
         """The memory that a cap opens. The cap is checked at every call, not here."""
-        return Memory(self._clerk, token, source=source, request=request)
+        return Memory(self.door(token, source=source, request=request))
+
+    def door(self, token: str, *, source: str = "python", request: str = "") -> VaultDoor:
+        """Where calls made with a cap go; `memory` is the friendly form of it."""
+        return VaultDoor(self._clerk, token, source=source, request=request)
 
     # Caps.
 
@@ -84,56 +85,28 @@ class Vault:
         delegable: bool = True,
     ) -> Token:
         """Sign a cap for `ttl` seconds. It is on record before it is returned."""
-        self._state.catch_up()
-        names = [model.namespace(name) for name in _texts(namespaces, "namespaces")]
-        unknown = sorted(set(names) - set(self._state.namespaces))
-        if unknown:
-            raise UnknownNamespace(
-                f"the vault has no namespace {unknown[0]}", hint=f"it has {', '.join(self._state.namespaces)}"
-            )
-        if not isinstance(ttl, int) or not 1 <= ttl <= TTL_LIMIT:
-            raise InvalidRequest(f"ttl is a whole number of seconds from 1 to {TTL_LIMIT}")
-        seed = self._state.source.issuer()
-        if cap.issuer_id(cap.public_key(seed)) not in self._state.secrets.issuers:
-            raise KeyUnavailable("the issuer key is not the one of this vault", hint="use the keys made with it")
-        token = cap.mint(
-            issuer_seed=seed,
-            audience=self.id,
-            jti=os.urandom(16),
-            holder_seed=os.urandom(32) if delegable else None,
-            now=self._issue_time(actor),
-            ttl=ttl,
+        terms = wire.Mint(
             ops=_texts(ops, "ops"),
-            namespaces=names,
+            namespaces=_texts(namespaces, "namespaces"),
             actor=actor,
             actor_scope=actor_scope,
-            data_class=data_class,
+            ttl=ttl,
             session=session,
             max_k=max_k,
             max_depth=max_depth,
             label=label,
+            delegable=delegable,
         )
-        first = cap.parse(token).links[0]
-        record = _cap_record(first)
-        effect = PutNew(CAPS + first.id, self._state.sealed_record(CAPS + first.id, record))
-        self._clerk.record_owner("mint", [effect], links=[first.id])
-        return token
-
-    def _issue_time(self, actor: str | None) -> int:
-        """Now, but never before what an erasure or a revocation of this actor has voided."""
-        now = self._clerk.now() // 1000
-        if actor is None:
-            return now
-        return max(now, self._state.standing.not_before.get(self._state.slots.actor(model.actor(actor)), 0))
+        return issuing.issue(self._clerk, terms, data_class)
 
     def revoke(self, token_or_link: str) -> LinkId:
-        """Revoke a cap and all that was narrowed from it, in every process, from their next call on."""
+        """Revoke a cap and all that came from it, in every process, from their next call on.
+
+        What came from it was narrowed from it, renewed from it, or minted with it.
+        """
         is_token = "." in token_or_link
         link = cap.parse(token_or_link).links[-1].id if is_token else model.link_id(token_or_link)
-        name = REVOKED + link
-        with suppress(Lost):  # it was revoked before
-            self._clerk.record_owner("revoke", [PutNew(name, b"")], links=[link])
-        self._state.catch_up()
+        issuing.revoke(self._clerk, link)
         return link
 
     def revoke_actor(self, actor: str) -> None:
@@ -146,17 +119,7 @@ class Vault:
 
     def caps(self) -> Iterator[CapRecord]:
         """Every cap that was minted, oldest first, but for those of erased actors."""
-        self._state.catch_up()
-        found = [
-            self._state.record(thing.name, CapRecord) for thing in self._state.objects(CAPS) if thing.body is not None
-        ]
-        for record in sorted(found, key=lambda one: (one.issued, one.link)):
-            yield msgspec.structs.replace(record, revoked=self._is_void(record))
-
-    def _is_void(self, record: CapRecord) -> bool:
-        standing = self._state.standing
-        voided = standing.not_before.get(self._state.slots.actor(Actor(record.actor)), 0)
-        return record.link in standing.revoked or record.issued < voided
+        return issuing.records(self._state)
 
     # Namespaces and actors.
 
@@ -244,22 +207,7 @@ class Vault:
         self._clerk.record_owner("accept-clock", accept_clock=True)
 
 
-def _texts(values: Iterable[str], what: str) -> list[str]:
+def _texts(values: Iterable[str], what: str) -> tuple[str, ...]:
     if isinstance(values, str):
         raise InvalidRequest(f"{what} is a list of names, not one text")
-    return [str(value) for value in values]
-
-
-def _cap_record(first: cap.Link) -> CapRecord:
-    claims = first.claims
-    assert isinstance(claims, cap.Grantable)  # noqa: S101 - link 0 always is
-    return CapRecord(
-        link=first.id,
-        actor=claims.actor or claims.actor_scope or "",
-        data_class=claims.data_class,
-        ops=claims.ops,
-        namespaces=claims.namespaces_allowed,
-        issued=claims.iat,
-        expires=claims.exp,
-        label=claims.label or "",
-    )
+    return tuple(str(value) for value in values)

@@ -1,0 +1,103 @@
+"""The door into a vault in this process: which function carries out which call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, cast
+
+from strongroom import model, wire
+from strongroom.errors import Invalid, InvalidRequest, StrongroomError
+from strongroom.gate import Ask
+from strongroom.memory import Caller, Clerk, forgetting, profiles, putting, recalling
+from strongroom.model import DataClass, Op
+from strongroom.vault import issuing
+from strongroom.wire import A, Call
+
+_ENTRIES = 1000
+
+
+class VaultDoor:
+    """Takes the calls made with one cap. Thread-safe and cheap to make."""
+
+    def __init__(self, clerk: Clerk, token: str, *, source: str = "python", request: str = "") -> None:
+        self._clerk = clerk
+        self._caller = Caller(token, model.clean_field(source, "a source"), model.clean_field(request, "a request id"))
+
+    def __repr__(self) -> str:
+        return "<door into a vault>"
+
+    def call(self, call: Call[A]) -> A:
+        return cast(A, _DOINGS[type(call)](self._clerk, self._caller, call))
+
+    def check(self) -> str:
+        """Make sure that the cap is valid, and return its first link; a refusal is on record."""
+        return self._clerk.check(self._caller).links[0]
+
+    def refuse(self, kind: type[Call[Any]], error: Invalid) -> StrongroomError:
+        """What to raise for a call that could not even be read: the gate's refusal of the cap, or else `error`.
+
+        Either is on record: the cap comes first, whatever came with it.
+        """
+        ask = Ask(kind.op, data_class=kind.data_class)
+        try:
+            office = self._clerk.appoint(self._caller, ask)
+            self._clerk.record_failure(error, office, self._caller.request)
+        except StrongroomError as refused:
+            return refused
+        return error
+
+
+def _entries(clerk: Clerk, caller: Caller, call: wire.ReadEntries) -> wire.Entries:
+    office = clerk.appoint(caller, Ask(Op.AUDIT, data_class=DataClass.ADMIN))
+    with clerk.recording(office, caller):
+        if call.start < 0 or not 1 <= call.limit <= _ENTRIES:
+            raise InvalidRequest(f"start is a number from 0, and limit one from 1 to {_ENTRIES}")
+        log = clerk.state.log
+        found = tuple(wire.Logged(*one) for one in log.entries(call.start, call.start + call.limit))
+        clerk.commit_office(office, caller=caller, count=len(found), detail="entries read")
+        return wire.Entries(found, log.size())
+
+
+def _checkpoint(clerk: Clerk, caller: Caller, call: wire.SignCheckpoint) -> wire.Signed:  # noqa: ARG001 - no fields
+    office = clerk.appoint(caller, Ask(Op.AUDIT, data_class=DataClass.ADMIN))
+    with clerk.recording(office, caller):
+        clerk.commit_office(office, caller=caller, detail="checkpoint signed")
+        return wire.Signed(clerk.state.log.checkpoint(), clerk.state.log.verifier_key)
+
+
+def _prove(clerk: Clerk, caller: Caller, call: wire.Prove) -> wire.Proven:
+    office = clerk.appoint(caller, Ask(Op.AUDIT, data_class=DataClass.ADMIN))
+    with clerk.recording(office, caller):
+        proof = clerk.state.log.prove(call.index)
+        clerk.commit_office(office, caller=caller, detail=f"entry {call.index} proven")
+        return wire.Proven(proof, clerk.state.log.verifier_key)
+
+
+def _status(clerk: Clerk, caller: Caller, call: wire.ReadStatus) -> wire.Status:  # noqa: ARG001 - no fields
+    office = clerk.appoint(caller, Ask(Op.AUDIT, data_class=DataClass.ADMIN))
+    with clerk.recording(office, caller):
+        state = clerk.state
+        shelves, size = state.shelves.usage()
+        clerk.commit_office(office, caller=caller, detail="status read")
+        return wire.Status(state.vault_id, version("strongroom"), state.namespaces, state.log.size(), shelves, size)
+
+
+_DOINGS: dict[type[Call[Any]], Callable[[Clerk, Caller, Any], Any]] = {
+    wire.Put: putting.put,
+    wire.Get: recalling.get,
+    wire.List: recalling.list_lines,
+    wire.TakeSnapshot: profiles.snapshot,
+    wire.ReadProfile: profiles.profile,
+    wire.WriteProfile: profiles.set_profile,
+    wire.Forget: forgetting.forget,
+    wire.Erase: forgetting.erase,
+    wire.Renew: issuing.renew,
+    wire.Mint: issuing.mint,
+    wire.ListCaps: issuing.list_with,
+    wire.Revoke: issuing.revoke_with,
+    wire.ReadEntries: _entries,
+    wire.SignCheckpoint: _checkpoint,
+    wire.Prove: _prove,
+    wire.ReadStatus: _status,
+}

@@ -1,0 +1,243 @@
+"""Caps as the vault keeps them: mint, renew, revoke, list.
+
+Whoever signs a cap with another cap (renewing it, or minting with an admin cap) gets at most what that one covers,
+and the new cap falls with it: revoking a cap revokes what was renewed or minted from it, however often.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import msgspec
+
+from strongroom import cap, model, wire
+from strongroom.cap import Cap, Grantable, Token
+from strongroom.errors import (
+    CapLimitExceeded,
+    CapNamespaceDenied,
+    InvalidRequest,
+    KeyUnavailable,
+    LineNotFound,
+    StoreUnavailable,
+    UnknownNamespace,
+)
+from strongroom.gate import Ask, Office
+from strongroom.memory import Caller, Clerk
+from strongroom.memory.state import CAPS, REVOKED, State
+from strongroom.model import Actor, CapRecord, DataClass, LinkId, Op
+from strongroom.store import Effect, Expect, Lost, PutNew
+
+TTL_LIMIT = 400 * 24 * 3600
+_TRIES = 8
+_MEMORY_OPS = frozenset(Op) - {Op.MINT, Op.REVOKE, Op.AUDIT}
+
+
+def issue(clerk: Clerk, terms: wire.Mint, data_class: str = DataClass.MEMORY) -> Token:
+    """Sign a cap with the owner's authority. It is on record before it is returned."""
+    token, effect = _signed(clerk, terms, data_class)
+    clerk.record_owner("mint", [effect], links=[_link(token)])
+    return token
+
+
+def mint(clerk: Clerk, caller: Caller, call: wire.Mint) -> wire.Issued:
+    """Sign a cap for memory with an admin cap, which must cover its actors and its namespaces."""
+    for _ in range(_TRIES):
+        office = clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
+        with clerk.recording(office, caller):
+            _check_within(office.cap, call)
+            with suppress(Lost):
+                return _issue_with(clerk, office, caller, call)
+    raise StoreUnavailable("the vault is too busy: other processes kept changing the same caps")
+
+
+def renew(clerk: Clerk, caller: Caller, call: wire.Renew) -> wire.Issued:  # noqa: ARG001 - it has no fields
+    """Sign a cap of the same scope and lifetime as the one shown.
+
+    Only one that was not narrowed: what was narrowed to end soon must end, and who narrowed it can do so again.
+    """
+    for _ in range(_TRIES):
+        office = clerk.appoint(caller, Ask(Op.RENEW))
+        with clerk.recording(office, caller):
+            chain = cap.parse(caller.token)
+            if len(chain.links) > 1:
+                raise InvalidRequest(
+                    "a narrowed cap cannot be renewed", hint="renew the cap that it was narrowed from, and narrow that"
+                )
+            with suppress(Lost):
+                return _issue_with(clerk, office, caller, _same_again(chain.first))
+    raise StoreUnavailable("the vault is too busy: other processes kept changing the same caps")
+
+
+def revoke(clerk: Clerk, link: LinkId) -> list[LinkId]:
+    """Revoke a cap and all that came from it, with the owner's authority. Interrupted, run it again."""
+    return _revoke(clerk, link, lambda name, one: clerk.record_owner("revoke", [PutNew(name, b"")], links=[one]))
+
+
+def revoke_with(clerk: Clerk, caller: Caller, call: wire.Revoke) -> wire.Revoked:
+    """Revoke a minted cap of an actor that the admin cap covers, and all that came from it."""
+    office = clerk.appoint(caller, Ask(Op.REVOKE, data_class=DataClass.ADMIN))
+    with clerk.recording(office, caller):
+        link = model.link_id(call.link)
+        if not any(record.link == link and _covers(office.cap, record.actor) for record in records(clerk.state)):
+            raise LineNotFound("there is no such cap among those that this cap covers")
+
+        def commit(name: str, one: LinkId) -> None:
+            clerk.commit_office(office, [PutNew(name, b"")], caller=caller, detail=f"link {one}")
+
+        return wire.Revoked(tuple(_revoke(clerk, link, commit)))
+
+
+def list_with(clerk: Clerk, caller: Caller, call: wire.ListCaps) -> wire.Caps:  # noqa: ARG001 - it has no fields
+    """The minted caps of the actors that the admin cap covers."""
+    office = clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
+    with clerk.recording(office, caller):
+        found = tuple(record for record in records(clerk.state) if _covers(office.cap, record.actor))
+        clerk.commit_office(office, caller=caller, count=len(found), detail="caps listed")
+    return wire.Caps(found)
+
+
+def records(state: State) -> Iterator[CapRecord]:
+    """Every cap that was minted, oldest first, but for those of erased actors."""
+    state.catch_up()
+    found = [record for _, record in state.cap_records()]
+    for record in sorted(found, key=lambda one: (one.issued, one.link)):
+        yield msgspec.structs.replace(record, revoked=_is_void(state, record))
+
+
+def _is_void(state: State, record: CapRecord) -> bool:
+    voided = state.standing.not_before.get(state.slots.actor(Actor(record.actor)), 0)
+    return record.link in state.standing.revoked or record.issued < voided
+
+
+def _revoke(clerk: Clerk, link: LinkId, commit: Callable[[str, LinkId], object]) -> list[LinkId]:
+    state = clerk.state
+    revoked: list[LinkId] = []
+    waiting = [link]
+    while waiting:
+        one = waiting.pop()
+        if one in revoked:
+            continue
+        with suppress(Lost):  # it was revoked before
+            commit(REVOKED + one, one)
+        revoked.append(one)
+        state.catch_up()
+        # From now on nothing new can come from it: issuing depends on its not being revoked.
+        waiting += [record.link for _, record in state.cap_records() if one in record.parents]
+    return revoked
+
+
+def _issue_with(clerk: Clerk, office: Office, caller: Caller, terms: wire.Mint) -> wire.Issued:
+    held, state = office.cap, clerk.state
+    token, effect = _signed(clerk, terms, DataClass.MEMORY, parents=held.links)
+    effects: list[Effect] = [effect, *(Expect(REVOKED + link, 0) for link in held.links)]
+    if held.actor is not None:
+        effects.append(state.pin_standing(held.actor, held.issued))
+    link = _link(token)
+    clerk.commit_office(office, effects, caller=caller, count=1, detail=f"link {link}")
+    return wire.Issued(token, link, cap.parse(token).first.exp)
+
+
+def _signed(clerk: Clerk, terms: wire.Mint, data_class: str, parents: tuple[LinkId, ...] = ()) -> tuple[Token, Effect]:
+    """A new token, and the effect that puts it on record."""
+    state = clerk.state
+    state.catch_up()
+    names = [model.namespace(name) for name in terms.namespaces]
+    unknown = sorted(set(names) - set(state.namespaces))
+    if unknown:
+        raise UnknownNamespace(f"the vault has no namespace {unknown[0]}", hint=f"it has {', '.join(state.namespaces)}")
+    if type(terms.ttl) is not int or not 1 <= terms.ttl <= TTL_LIMIT:
+        raise InvalidRequest(f"ttl is a whole number of seconds from 1 to {TTL_LIMIT}")
+    token = cap.mint(
+        issuer_seed=_issuer_seed(state),
+        audience=state.vault_id,
+        jti=os.urandom(16),
+        holder_seed=os.urandom(32) if terms.delegable else None,
+        now=_issue_time(clerk, terms.actor),
+        ttl=terms.ttl,
+        ops=terms.ops,
+        namespaces=names,
+        actor=terms.actor,
+        actor_scope=terms.actor_scope,
+        data_class=data_class,
+        session=terms.session,
+        max_k=terms.max_k,
+        max_depth=terms.max_depth,
+        label=terms.label,
+    )
+    record = _record(cap.parse(token).links[0], parents)
+    name = CAPS + record.link
+    return token, PutNew(name, state.sealed_record(name, record))
+
+
+def _issuer_seed(state: State) -> bytes:
+    seed = state.source.issuer()
+    if cap.issuer_id(cap.public_key(seed)) not in state.secrets.issuers:
+        raise KeyUnavailable("the issuer key is not the one of this vault", hint="use the keys made with it")
+    return seed
+
+
+def _issue_time(clerk: Clerk, actor: str | None) -> int:
+    """Now, but never before what an erasure or a revocation of this actor has voided."""
+    now = clerk.now() // 1000
+    if actor is None:
+        return now
+    return max(now, clerk.state.standing.not_before.get(clerk.state.slots.actor(model.actor(actor)), 0))
+
+
+def _check_within(held: Cap, terms: wire.Mint) -> None:
+    """Refuse to mint more than the minting cap covers."""
+    for name in terms.namespaces:
+        if model.namespace(name) not in held.namespaces:
+            raise CapNamespaceDenied("the cap does not cover this namespace")
+    for op in terms.ops:
+        if op not in _MEMORY_OPS:
+            raise InvalidRequest(
+                "an admin cap mints caps for memory only", hint=f"ops: {', '.join(sorted(_MEMORY_OPS))}"
+            )
+    target = terms.actor if terms.actor is not None else terms.actor_scope
+    if target is None or not _covers(held, target):
+        raise CapLimitExceeded("the cap does not cover this actor")
+    if held.session is not None and terms.session != held.session:
+        raise CapLimitExceeded("the cap is bound to another session")
+
+
+def _covers(held: Cap, actor: str) -> bool:
+    """Whether an admin cap covers an actor, or a scope of actors."""
+    return actor == held.actor if held.actor is not None else actor.startswith(held.actor_scope or "\0")
+
+
+def _same_again(first: Grantable) -> wire.Mint:
+    return wire.Mint(
+        ops=first.ops,
+        namespaces=first.namespaces_allowed,
+        actor=first.actor,
+        actor_scope=first.actor_scope,
+        ttl=first.exp - first.nbf,
+        session=first.session,
+        max_k=first.max_k,
+        max_depth=first.max_depth,
+        label=first.label,
+        delegable=first.cnf is not None,
+    )
+
+
+def _link(token: Token) -> LinkId:
+    return cap.parse(token).links[0].id
+
+
+def _record(first: cap.Link, parents: tuple[LinkId, ...]) -> CapRecord:
+    claims = first.claims
+    assert isinstance(claims, Grantable)  # noqa: S101 - link 0 always is
+    return CapRecord(
+        link=first.id,
+        actor=claims.actor or claims.actor_scope or "",
+        data_class=claims.data_class,
+        ops=claims.ops,
+        namespaces=claims.namespaces_allowed,
+        issued=claims.iat,
+        expires=claims.exp,
+        label=claims.label or "",
+        parents=parents,
+    )

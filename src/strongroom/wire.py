@@ -1,0 +1,400 @@
+"""What travels between a caller and a vault: one struct for each call, one for each answer, one shape for errors.
+
+The embedded vault, the HTTP server, the MCP tools and the client all speak these. Pure: no transport, no I/O.
+No call of the memory has a field for an actor: whose memory it is comes from the cap alone. A minting call names the
+actor of the new cap, and the vault holds it to what the minting cap covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import msgspec
+
+from strongroom.audit.entry import Entry
+from strongroom.errors import BY_REASON, ServerDefect, StrongroomError
+from strongroom.model import (
+    CapRecord,
+    DataClass,
+    Erased,
+    Forgotten,
+    Hit,
+    Listing,
+    NewLine,
+    Op,
+    Profile,
+    Receipt,
+    Snapshot,
+)
+
+A = TypeVar("A")
+
+Names = tuple[str, ...] | None
+"""Namespaces; None where the cap's own are meant."""
+
+
+class Call(msgspec.Struct, Generic[A], frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One thing asked of a vault; `A`, the same as `answer`, is what it gives.
+
+    `op` and `data_class` are what the cap must allow; `method` and `path` are where a server takes it.
+    """
+
+    op: ClassVar[Op]
+    data_class: ClassVar[DataClass] = DataClass.MEMORY
+    answer: ClassVar[type[msgspec.Struct]]
+    method: ClassVar[str] = "POST"
+    path: ClassVar[str]
+
+
+class Door(Protocol):
+    """Where calls go: into a vault in this process, or to a server. Thread-safe.
+
+    Raises the errors of `strongroom.errors`, the same ones wherever the vault is.
+    """
+
+    def call(self, call: Call[A]) -> A: ...
+
+
+# Answers that the model has no word for.
+
+
+class Receipts(msgspec.Struct, frozen=True):
+    """One receipt for each line, in the order given."""
+
+    receipts: tuple[Receipt, ...]
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """The recalled lines, best first."""
+
+    lines: tuple[Hit, ...]
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """A new cap. `link` is its id for revoking it; `expires` in seconds since 1970."""
+
+    cap: str
+    link: str
+    expires: int
+
+    def __repr__(self) -> str:
+        return f"Issued(cap=<redacted>, link={self.link!r}, expires={self.expires})"
+
+
+class Caps(msgspec.Struct, frozen=True):
+    """The caps that were minted, oldest first."""
+
+    caps: tuple[CapRecord, ...]
+
+
+class Revoked(msgspec.Struct, frozen=True):
+    """The links that are revoked now: the one named, and those renewed or minted with it."""
+
+    links: tuple[str, ...]
+
+
+class Logged(msgspec.Struct, frozen=True):
+    """One entry of the log; None where it has been archived."""
+
+    index: int
+    entry: Entry | None
+
+
+class Entries(msgspec.Struct, frozen=True):
+    """Some entries of the log, and how many it has in all."""
+
+    entries: tuple[Logged, ...]
+    size: int
+
+
+class Signed(msgspec.Struct, frozen=True):
+    """A signed checkpoint (C2SP signed note) and the key to check it with."""
+
+    checkpoint: str
+    key: str
+
+
+class Proven(msgspec.Struct, frozen=True):
+    """A proof (C2SP tlog-proof) that an entry is in the log, and the key to check it with."""
+
+    proof: str
+    key: str
+
+
+class Status(msgspec.Struct, frozen=True):
+    """How a vault stands: nothing in it tells of an actor."""
+
+    vault: str
+    version: str
+    namespaces: tuple[str, ...]
+    log_size: int
+    shelves: int
+    shelf_bytes: int
+
+
+# The memory's calls.
+
+
+class Put(Call[Receipts], frozen=True, kw_only=True):
+    """Remember lines, all or none. A line sent again with the same id is written once."""
+
+    op = Op.PUT
+    answer = Receipts
+    path = "/v1/memory/put"
+    lines: tuple[NewLine, ...]
+
+
+class Get(Call[Recalled], frozen=True, kw_only=True):
+    """Recall the best `k` lines for a query, or exactly the lines named by `ids`."""
+
+    op = Op.GET
+    answer = Recalled
+    path = "/v1/memory/get"
+    query: str = ""
+    k: int | None = None
+    ids: tuple[str, ...] | None = None
+    namespaces: Names = None
+    session: str | None = None
+    now: datetime | None = None
+    patience: float | None = None
+
+
+class List(Call[Listing], frozen=True, kw_only=True):
+    """One page of lines without their texts, in id order."""
+
+    op = Op.LIST
+    answer = Listing
+    path = "/v1/memory/list"
+    namespaces: Names = None
+    session: str | None = None
+    kind: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = 100
+    after: str | None = None
+
+
+class TakeSnapshot(Call[Snapshot], frozen=True, kw_only=True):
+    """The allowed profiles for a system prompt."""
+
+    op = Op.SNAPSHOT
+    answer = Snapshot
+    path = "/v1/memory/snapshot"
+    namespaces: Names = None
+
+
+class ReadProfile(Call[Profile], frozen=True, kw_only=True):
+    """The profile of one namespace with its version."""
+
+    op = Op.PROFILE
+    answer = Profile
+    method = "GET"
+    path = "/v1/memory/profile"
+    namespace: str | None = None
+
+
+class WriteProfile(Call[Profile], frozen=True, kw_only=True):
+    """Write a profile that is still at `version` (empty: none was written yet)."""
+
+    op = Op.PROFILE
+    answer = Profile
+    method = "PUT"
+    path = "/v1/memory/profile"
+    text: str
+    namespace: str | None = None
+    version: str = ""
+
+
+class Forget(Call[Forgotten], frozen=True, kw_only=True):
+    """Forget the lines that meet every condition given; at least one must be."""
+
+    op = Op.FORGET
+    answer = Forgotten
+    path = "/v1/memory/forget"
+    ids: tuple[str, ...] | None = None
+    session: str | None = None
+    link: str | None = None
+    namespaces: Names = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class Erase(Call[Erased], frozen=True, kw_only=True):
+    """Destroy namespaces with their keys, or everything of the actor."""
+
+    op = Op.ERASE
+    answer = Erased
+    path = "/v1/memory/erase"
+    namespaces: Names = None
+    everything: bool = False
+
+
+class Renew(Call[Issued], frozen=True, kw_only=True):
+    """A new cap of the same scope and the same lifetime as the one shown, before that one ends."""
+
+    op = Op.RENEW
+    answer = Issued
+    path = "/v1/caps/renew"
+
+
+# The administration's calls.
+
+
+class Mint(Call[Issued], frozen=True, kw_only=True):
+    """Sign a cap for memory, within the actors and namespaces that the admin cap covers."""
+
+    op = Op.MINT
+    data_class = DataClass.ADMIN
+    answer = Issued
+    path = "/v1/caps/mint"
+    ops: tuple[str, ...]
+    namespaces: tuple[str, ...]
+    actor: str | None = None
+    actor_scope: str | None = None
+    ttl: int = 300
+    session: str | None = None
+    max_k: int | None = None
+    max_depth: int | None = None
+    label: str | None = None
+    delegable: bool = True
+
+
+class ListCaps(Call[Caps], frozen=True, kw_only=True):
+    """The minted caps of the actors that the admin cap covers."""
+
+    op = Op.MINT
+    data_class = DataClass.ADMIN
+    answer = Caps
+    path = "/v1/caps/list"
+
+
+class Revoke(Call[Revoked], frozen=True, kw_only=True):
+    """Revoke a minted cap, and all that was narrowed, renewed or minted from it."""
+
+    op = Op.REVOKE
+    data_class = DataClass.ADMIN
+    answer = Revoked
+    path = "/v1/caps/revoke"
+    link: str
+
+
+class ReadEntries(Call[Entries], frozen=True, kw_only=True):
+    """Entries of the log from `start` on. They hold tags, never names or texts."""
+
+    op = Op.AUDIT
+    data_class = DataClass.ADMIN
+    answer = Entries
+    path = "/v1/audit/entries"
+    start: int = 0
+    limit: int = 100
+
+
+class SignCheckpoint(Call[Signed], frozen=True, kw_only=True):
+    """A signed checkpoint of the log as it stands."""
+
+    op = Op.AUDIT
+    data_class = DataClass.ADMIN
+    answer = Signed
+    path = "/v1/audit/checkpoint"
+
+
+class Prove(Call[Proven], frozen=True, kw_only=True):
+    """A proof that one entry is in the log."""
+
+    op = Op.AUDIT
+    data_class = DataClass.ADMIN
+    answer = Proven
+    path = "/v1/audit/prove"
+    index: int
+
+
+class ReadStatus(Call[Status], frozen=True, kw_only=True):
+    """How the vault stands."""
+
+    op = Op.AUDIT
+    data_class = DataClass.ADMIN
+    answer = Status
+    path = "/v1/status"
+
+
+CALLS: tuple[type[Call[Any]], ...] = (
+    Put,
+    Get,
+    List,
+    TakeSnapshot,
+    ReadProfile,
+    WriteProfile,
+    Forget,
+    Erase,
+    Renew,
+    Mint,
+    ListCaps,
+    Revoke,
+    ReadEntries,
+    SignCheckpoint,
+    Prove,
+    ReadStatus,
+)
+"""Every call there is; a server has a route for each."""
+
+
+# Errors.
+
+
+class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error as it travels: its family, its stable reason, a sentence, and what to do if there is advice."""
+
+    error: str
+    reason: str
+    message: str
+    hint: str = ""
+
+    @classmethod
+    def of(cls, error: StrongroomError) -> Refusal:
+        return cls(error.family, error.reason, error.message, error.hint)
+
+    def raised(self) -> StrongroomError:
+        """The exception that the vault raised on the other side."""
+        return BY_REASON.get(self.reason, ServerDefect)(self.message, hint=self.hint)
+
+
+STATUS: Mapping[str, int] = {
+    "invalid_request": 400,
+    "line_too_large": 400,
+    "too_many": 400,
+    "unknown_namespace": 400,
+    "cap_missing": 401,
+    "cap_malformed": 401,
+    "cap_signature_invalid": 401,
+    "cap_holder_proof": 401,
+    "cap_audience": 401,
+    "cap_expired": 401,
+    "cap_not_yet_valid": 401,
+    "cap_revoked": 401,
+    "cap_op_mismatch": 403,
+    "cap_data_class_mismatch": 403,
+    "cap_namespace_denied": 403,
+    "cap_limit_exceeded": 403,
+    "origin_refused": 403,
+    "not_found": 404,
+    "unknown_route": 404,
+    "method_refused": 405,
+    "request_too_slow": 408,
+    "line_conflict": 409,
+    "version_conflict": 412,
+    "body_too_large": 413,
+    "media_type_refused": 415,
+    "host_refused": 421,
+    "rate_limited": 429,
+    "headers_too_large": 431,
+    "tampered": 500,
+    "server_defect": 500,
+    "audit_unavailable": 503,
+    "store_unavailable": 503,
+    "key_unavailable": 503,
+    "clock_behind": 503,
+    "server_unavailable": 503,
+}
+"""The HTTP status of each reason that a server can give; those of making and opening a vault never travel."""

@@ -5,10 +5,13 @@ cap = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"],
 memory = vault.memory(cap)
 memory.put("Trip to Chengdu, May 25-29", session="s1", author="alice")
 memory.get("where am I going this weekend?")
+
+With a server in between: memory = strongroom.connect("https://memory.example.org", cap)
 """
 
 from strongroom import errors
 from strongroom.cap import Token
+from strongroom.client import AsyncMemory, connect
 from strongroom.keys import EnvironmentKeys, FileKeys, KeySource, PassphraseKeys
 from strongroom.memory import Memory
 from strongroom.model import NewLine, actor_path
@@ -17,6 +20,7 @@ from strongroom.vault.opening import attenuate, create, open, verify  # noqa: A0
 from strongroom.vault.owner import Vault
 
 __all__ = [
+    "AsyncMemory",
     "EnvironmentKeys",
     "FileKeys",
     "KeySource",
@@ -28,6 +32,7 @@ __all__ = [
     "actor_path",
     "attenuate",
     "backup",
+    "connect",
     "create",
     "errors",
     "open",

@@ -251,6 +251,8 @@ class ClockBehind(Unavailable):
 
 class RateLimited(Unavailable):
     reason = "rate_limited"
+    wait = 1
+    """Seconds after which to try again."""
 
 
 class ServerUnavailable(Unavailable):

@@ -167,6 +167,8 @@ class Shelves:
         self._threads: list[tuple[threading.Thread, Shelf]] = []
         self._bytes = 0
         self._guard = threading.Lock()
+        self.hits = 0
+        self.misses = 0
 
     def readings(self, lines: Sequence[Line]) -> bytes:
         """What the engine would have kept of these lines; nothing if it keeps nothing."""
@@ -185,10 +187,12 @@ class Shelves:
                     raise failure  # who waits would find out; who does not would take it for an empty shelf
                 shelf = self._shelves.get(prefix)
                 if mine := shelf is None or shelf.birth != birth:
+                    self.misses += 1
                     # Known to `changed` before the first line is read, so that no change can slip between.
                     shelf = self._begin(prefix, Shelf(birth, source(), self._engine.index()))
                 self._shelves.move_to_end(prefix)
                 turn = self._loading.get(prefix)
+                self.hits += turn is None
             if turn is None:
                 return shelf
             if mine and patience is None:

@@ -8,6 +8,7 @@ owner last saw is kept outside the vault, beside the keys: that is what makes a 
 from __future__ import annotations
 
 import hmac
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -58,6 +59,13 @@ class Witness:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise KeyUnavailable(f"cannot read the last seen checkpoint {self.path}: {error}") from None
+
+    def age(self) -> float | None:
+        """Seconds since it was last written; None if it never was."""
+        try:
+            return max(time.time() - self.path.stat().st_mtime, 0.0)
+        except OSError:
+            return None
 
     def keep(self, note: str) -> None:
         """Replace what was last seen. The caller has made sure that `note` continues it."""

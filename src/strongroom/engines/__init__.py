@@ -8,10 +8,11 @@ in. It knows no store, key or cap. How to write one: docs/engines.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import entry_points
 from typing import Any, Protocol, runtime_checkable
+
+import msgspec
 
 from strongroom.errors import InvalidRequest
 from strongroom.model import Line
@@ -22,8 +23,7 @@ GROUP = "strongroom.engines"
 DEFAULT = "lexical"
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(msgspec.Struct, frozen=True):
     """A line and how well it answers; higher is better, comparable within one answer only."""
 
     line: Line

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from types import TracebackType
 from typing import Any
 
 from strongroom import wire
@@ -21,11 +22,25 @@ class Memory:
     AuditUnavailable: nothing is answered, and a write is wholly there or wholly absent.
     """
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, *, close: Callable[[], None] | None = None) -> None:
         self._door = door
+        self._close = close
 
     def __repr__(self) -> str:
         return "<memory behind a cap>"
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections to a server. A vault in this process stays open: its owner closes it."""
+        if self._close is not None:
+            self._close()
 
     def put(
         self,

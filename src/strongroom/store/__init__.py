@@ -16,9 +16,9 @@ Rules every backend keeps, checked by `strongroom.store.conformance`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -241,3 +241,11 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of files and connections. Idempotent."""
+
+
+@runtime_checkable
+class Grouping(Protocol):
+    """What a backend can tell that gathers concurrent commits; none has to."""
+
+    def group_sizes(self) -> tuple[Mapping[int, int], int]:
+        """How many groups there were by size (the next power of two), and the requests in all of them."""

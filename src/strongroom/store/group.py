@@ -47,6 +47,9 @@ class GroupCommit:
         self._guard = threading.Lock()
         self._waiting: deque[Request] = deque()
         self._leading = False
+        self.sizes: dict[int, int] = {}
+        """How many groups there were, by the power of two that their size does not exceed."""
+        self.grouped = 0
 
     def submit(self, request: Request) -> Commit:
         """Have a request written, by this thread or by another, and return or raise what came of it."""
@@ -72,6 +75,9 @@ class GroupCommit:
         """Write the waiting group, whose first member is this thread's own request, then hand over the lead."""
         with self._guard:
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
+        size = 1 << (len(group) - 1).bit_length()
+        self.sizes[size] = self.sizes.get(size, 0) + 1
+        self.grouped += len(group)
         try:
             self._write(group)
         except BaseException as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -244,6 +244,9 @@ class SqliteStore:
         except Unavailable:
             return False
         return not busy
+
+    def group_sizes(self) -> tuple[Mapping[int, int], int]:
+        return dict(self._group.sizes), self._group.grouped
 
     def close(self) -> None:
         self._closed = True

@@ -50,6 +50,10 @@ class Audit:
         """Entries with their index; None where one has been archived."""
         return self._state.log.entries(start, stop)
 
+    def seen_age(self) -> float | None:
+        """Seconds since a checkpoint was last kept as seen; None if none ever was."""
+        return self._witness.age()
+
     def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
         """Check as `verify` does, but keep nothing as seen: fit for a vault that does not even open."""
         return self._verify(archive, progress)

@@ -136,7 +136,7 @@ def _issue_with(clerk: Clerk, office: Office, caller: Caller, terms: wire.Mint) 
         effects.append(state.pin_standing(held.actor, held.issued))
     link = _link(token)
     clerk.commit_office(office, effects, caller=caller, count=1, detail=f"link {link}")
-    return wire.Issued(token, link, cap.parse(token).first.exp)
+    return wire.Issued(str.__str__(token), link, cap.parse(token).first.exp)
 
 
 def _signed(clerk: Clerk, terms: wire.Mint, data_class: str, parents: tuple[LinkId, ...] = ()) -> tuple[Token, Effect]:

@@ -6,25 +6,41 @@ Everything here needs the vault's keys. Lines are reached through `memory(cap)` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
+
+import msgspec
 
 from strongroom import cap, model, wire
 from strongroom.audit.log import Witness
 from strongroom.cap import Token
-from strongroom.errors import InvalidRequest, StrongroomError, UnknownNamespace
+from strongroom.errors import ClockBehind, InvalidRequest, StrongroomError, UnknownNamespace
 from strongroom.memory import Clerk, Memory
 from strongroom.memory.pages import keep_pages
 from strongroom.memory.state import NAMESPACES, NamespaceRegistry
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
-from strongroom.store import Swap
+from strongroom.store import CLOCK_LEEWAY, Grouping, Swap
 from strongroom.vault import issuing, rotation
 from strongroom.vault.auditing import Audit
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.rotation import all_keys, retrying
 
 TTL_DEFAULT = 300
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures about an open vault; nothing in them tells of an actor."""
+
+    shelves: int
+    shelf_bytes: int
+    shelf_hits: int
+    shelf_misses: int
+    log_size: int
+    checkpoint_age: float | None
+    garbage: int
+    group_sizes: Mapping[int, int]
+    grouped: int
 
 
 class Vault:
@@ -66,6 +82,34 @@ class Vault:
     def door(self, token: str, *, source: str = "python", request: str = "") -> VaultDoor:
         """Where calls made with a cap go; `memory` is the friendly form of it."""
         return VaultDoor(self._clerk, token, source=source, request=request)
+
+    def check_ready(self) -> None:
+        """Raise unless store, keys and log answer: what a request would need, without making one."""
+        state = self._state
+        state.catch_up()
+        state.source.load()
+        state.source.issuer()
+        head = state.store.head()
+        state.mac.check(head)
+        if head.time - self._clerk.now() > CLOCK_LEEWAY:
+            raise ClockBehind("this machine's clock is behind the log", hint="set the clock")
+
+    def usage(self) -> Usage:
+        """What this process holds of the vault, and what it has counted since it was opened."""
+        state = self._state
+        shelves, shelf_bytes = state.shelves.usage()
+        sizes, grouped = state.store.group_sizes() if isinstance(state.store, Grouping) else ({}, 0)
+        return Usage(
+            shelves=shelves,
+            shelf_bytes=shelf_bytes,
+            shelf_hits=state.shelves.hits,
+            shelf_misses=state.shelves.misses,
+            log_size=state.log.size(),
+            checkpoint_age=self.audit.seen_age(),
+            garbage=self._clerk.garbage,
+            group_sizes=sizes,
+            grouped=grouped,
+        )
 
     # Caps.
 

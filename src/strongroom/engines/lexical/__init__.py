@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from heapq import nlargest
 
 from strongroom.engines import Ranked
 from strongroom.engines.lexical.index import LexicalIndex
@@ -33,10 +32,14 @@ class Lexical:
 
     def rank(self, query: str, indexes: Sequence[LexicalIndex], k: int, now: datetime) -> Sequence[Ranked]:
         question = Question.of(query, now)
-        found = list(scored(question, indexes))
+        found = scored(question, indexes)
         if not found:
             found = [Ranked(line, 0.0) for index in indexes for line in index.newest(k)]
-        return nlargest(k, found, key=_best)
+        if len(found) > k:
+            # The scores alone settle most of it: few are left for the slower order.
+            least = sorted([one.score for one in found])[-k]
+            found = [one for one in found if one.score >= least]
+        return sorted(found, key=_best, reverse=True)[:k]
 
 
 def _best(ranked: Ranked) -> tuple[float, Millis, LineId, str]:

@@ -5,8 +5,8 @@ best of these and their neighbours.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from heapq import nlargest
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from strongroom.engines import Ranked
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
@@ -21,23 +21,25 @@ SHORTLIST = 100
 _K1, _B = 1.2, 0.75
 
 
-def scored(question: Question, indexes: Sequence[LexicalIndex]) -> Iterator[Ranked]:
+def scored(question: Question, indexes: Sequence[LexicalIndex]) -> list[Ranked]:
     """The lines of these indexes that may answer. None if nothing in them has to do with the question."""
     size = Size.of(indexes)
     words = word_terms(question, indexes, size)
     when = when_term(question, indexes, size)
     both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
+    found: list[Ranked] = []
     if not both:
-        return
-    mass = sum(term.rarity for term in both)
-    session_mass = sum(term.session_rarity for term in both)
+        return found
+    mass = sum([term.rarity for term in both])
+    session_mass = sum([term.session_rarity for term in both])
     for place, index in enumerate(indexes):
         matches = _Matches(index, size, mass, session_mass)
         for term in words:
             matches.look_for_word(term, term.places[place])
         if when is not None:
             matches.look_for_days(when)
-        yield from matches.best(question)
+        found += matches.best(question)
+    return found
 
 
 class _Matches:
@@ -54,7 +56,6 @@ class _Matches:
         self._days: Mapping[int, float] = {}
         self._days_rarity = 0.0
         self._rarities: list[float] = []
-        self._sums: dict[int, float] = {}
 
     def look_for_word(self, term: Term, occurrences: Sequence[int]) -> None:
         match, held, lengths, sessions = self._match, self._held, self._index.lengths, self._index.sessions
@@ -90,44 +91,52 @@ class _Matches:
         for session, strength in strongest.items():
             self._session[session] += term.session_rarity * strength
 
-    def best(self, question: Question) -> Iterator[Ranked]:
+    def best(self, question: Question) -> list[Ranked]:
         """The second look: all signals, for the shortlist and its neighbours."""
-        index, match, session = self._index, self._match, self._session
+        index, match, held, days, session = self._index, self._match, self._held, self._days, self._session
         by_match, by_session = MATCH / self._mass, SESSION / self._session_mass
         by_context, by_before = CONTEXT / self._mass, QUESTION_BEFORE / self._mass
-        by_marks: dict[int, float] = {}
+        by_held, by_marks = _Known(self._rarity_of), _Known(partial(of_marks, question=question))
+        found: list[Ranked] = []
         for number in self._shortlist(by_match, by_session):
-            line, marks, before = index.line(number), index.marks[number], index.previous[number]
-            if marks not in by_marks:
-                by_marks[marks] = of_marks(marks, question)
+            line, before, after = index.line(number), index.previous[number], index.next[number]
             score = by_match * match.get(number, 0.0)
-            score += by_context * self._covered(number, before, index.next[number])
+            covered = by_held[held.get(number, 0) | held.get(before, 0) | held.get(after, 0)]
+            if days:
+                covered += self._days_rarity * max([days.get(one, 0.0) for one in (number, before, after)])
+            score += by_context * covered
             score += by_session * session.get(index.sessions[number], 0.0)
-            score += DATE * self._days.get(number, 0.0)
+            score += DATE * days.get(number, 0.0)
             if before != NOBODY and index.marks[before] & ASKS:
                 score += by_before * match.get(before, 0.0)
-            yield Ranked(line, score + by_marks[marks] + of_line(line, index.lengths[number], question))
+            score += by_marks[index.marks[number]]
+            found.append(Ranked(line, score + of_line(line, index.lengths[number], question)))
+        return found
 
     def _shortlist(self, by_match: float, by_session: float) -> set[int]:
         """The best lines by match and session, with all that are as good as the last, and their neighbours."""
         session, sessions = self._session, self._index.sessions
-        first = {
-            number: by_match * value + by_session * session[sessions[number]] for number, value in self._match.items()
-        }
-        chosen = set(first)
-        if len(first) > SHORTLIST:
-            least = nlargest(SHORTLIST, first.values())[-1]
-            chosen = {number for number, value in first.items() if value >= least}
+        chosen = set(self._match)
+        if len(chosen) > SHORTLIST:
+            first = [by_match * value + by_session * session[sessions[one]] for one, value in self._match.items()]
+            least = sorted(first)[-SHORTLIST]
+            chosen = {number for number, value in zip(self._match, first, strict=True) if value >= least}
         chosen |= {self._index.previous[number] for number in chosen} | {self._index.next[number] for number in chosen}
         chosen.discard(NOBODY)
         return chosen
 
-    def _covered(self, number: int, before: int, after: int) -> float:
-        """What a line and its neighbours hold between them."""
-        held = self._held.get(number, 0) | self._held.get(before, 0) | self._held.get(after, 0)
-        if held not in self._sums:
-            self._sums[held] = sum(rarity for bit, rarity in enumerate(self._rarities) if held >> bit & 1)
-        if not self._days:
-            return self._sums[held]
-        days = max(self._days.get(one, 0.0) for one in (number, before, after))
-        return self._sums[held] + self._days_rarity * days
+    def _rarity_of(self, held: int) -> float:
+        """What the words are worth that a line and its neighbours hold between them."""
+        return sum([rarity for bit, rarity in enumerate(self._rarities) if held >> bit & 1])
+
+
+class _Known(dict[int, float]):
+    """What a rule says of a few numbers, each worked out once."""
+
+    def __init__(self, rule: Callable[[int], float]) -> None:
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, number: int) -> float:
+        value = self[number] = self._rule(number)
+        return value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from strongroom.engines.dates import dates_in_query
 from strongroom.engines.lexical.reading import Days, moment_of, offset_of
@@ -20,8 +21,7 @@ _ABOUT_RECALL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """A query, read."""
 
     words: tuple[str, ...]

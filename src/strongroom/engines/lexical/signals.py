@@ -113,4 +113,8 @@ def of_marks(marks: int, question: Question) -> float:
 def of_line(line: Line, length: int, question: Question) -> float:
     """All signals of one line, weighed."""
     known = _SUBSTANCE[length] if length < len(_SUBSTANCE) else _SUBSTANCE[-1]
-    return known + SPEAKER * speaker(line, question) + LATEST * latest(line, question)
+    if line.author:
+        known += SPEAKER * speaker(line, question)
+    if question.asks_latest:
+        known += LATEST * latest(line, question)
+    return known

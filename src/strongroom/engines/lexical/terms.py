@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.question import Question
@@ -33,8 +34,7 @@ MOST_WORDS = 100
 _WEEK, _MONTHS = 7, 62
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(msgspec.Struct, frozen=True):
     """How much there is in the indexes given; every statistic is relative to this."""
 
     lines: int
@@ -44,9 +44,11 @@ class Size:
 
     @classmethod
     def of(cls, indexes: Sequence[LexicalIndex]) -> Size:
-        lines = sum(index.line_count for index in indexes)
-        sessions = sum(index.session_count for index in indexes)
-        words = sum(index.word_count for index in indexes)
+        lines = sessions = words = 0
+        for index in indexes:
+            lines += index.line_count
+            sessions += index.session_count
+            words += index.word_count
         return cls(lines, sessions, max(words / max(lines, 1), 1.0), max(words / max(sessions, 1), 1.0))
 
 
@@ -55,8 +57,7 @@ def rarity(total: int, holding: int) -> float:
     return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """One word looked for. `places` are its occurrences in each index.
 
     A `common` word is not worth finding lines for: enough hold a rarer one. It only adds to what those have.
@@ -68,8 +69,7 @@ class Term:
     common: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WhenTerm:
+class WhenTerm(msgspec.Struct, frozen=True):
     """The days looked for."""
 
     rarity: float
@@ -91,8 +91,7 @@ class WhenTerm:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """Days that a question means: as days, and as the moments between which a line was written on them."""
 
     days: Days
@@ -116,8 +115,8 @@ class Window:
 
 def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> list[Term]:
     """The question's words that any line holds, rarest first."""
-    held = [(word, tuple(index.occurrences(word) for index in indexes)) for word in question.words]
-    counted = sorted((sum(map(len, places)), word, places) for word, places in held if any(places))
+    held = [(word, tuple([index.occurrences(word) for index in indexes])) for word in question.words]
+    counted = sorted([(sum(map(len, places)), word, places) for word, places in held if any(places)])
     found: list[Term] = []
     seen = 0
     for lines, _, places in counted[:MOST_WORDS]:
@@ -130,14 +129,17 @@ def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) 
 
 
 def _sessions(indexes: Sequence[LexicalIndex], places: Sequence[Sequence[int]]) -> int:
-    return sum(
-        len({index.sessions[packed >> 8] for packed in occurrences})
-        for index, occurrences in zip(indexes, places, strict=True)
-    )
+    found = 0
+    for index, occurrences in zip(indexes, places, strict=True):
+        sessions = index.sessions
+        found += len({sessions[packed >> 8] for packed in occurrences})
+    return found
 
 
 def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:
     """The days that the question means, if it names any and any line has to do with them."""
+    if not question.windows:
+        return None
     windows = tuple(Window.of(days, question.offset) for days in question.windows)
     lines = sum(
         index.calendar.count(window.start, window.end) + len(list(index.calendar.spoken(window.near)))

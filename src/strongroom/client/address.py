@@ -1,0 +1,102 @@
+"""Where a server is: which addresses a cap may be sent to, and the connections to them."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx
+
+from strongroom.errors import InvalidRequest
+
+_UNIX = "unix://"
+_FORMS = "https://host, http://127.0.0.1:8765 or unix:///run/strongroom/socket"
+
+# More threads than this reconnect now and then. Idle connections go before a server drops them (uvicorn: 5 s),
+# for on one that is being dropped an erase or a renewal fails without anyone knowing whether it was carried out.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=4.0)
+
+Transport = Callable[[], httpx.HTTPTransport]
+"""Makes the connections of one process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server's address. `shown` is what errors may name: it never holds a secret."""
+
+    base: str
+    shown: str
+    socket: str | None = None
+
+    @classmethod
+    def of(cls, url: str, *, allow_cleartext: bool = False) -> Address:
+        """Check an address. One at which a cap would cross the network in clear is refused unless allowed."""
+        if not isinstance(url, str) or not url.isprintable():
+            raise InvalidRequest("a server's address is a text", hint=_FORMS)
+        if url.startswith("unix:"):
+            return cls._of_socket(url)
+        parsed = _parsed(url)
+        if parsed.scheme == "http" and not allow_cleartext and not _is_loopback(parsed.host):
+            raise InvalidRequest(
+                "over http:// the cap and every line would cross the network in clear",
+                hint="use https://, or say allow_cleartext=True if the network itself is protected",
+            )
+        base = str(parsed).rstrip("/")
+        return cls(base, base)
+
+    @classmethod
+    def _of_socket(cls, url: str) -> Address:
+        path = url.removeprefix(_UNIX)
+        if not path.startswith("/"):
+            raise InvalidRequest("a unix socket is named by its whole path", hint="unix:///run/strongroom/socket")
+        return cls("http://localhost", url, path)
+
+    def transport_maker(self, ca_file: str | os.PathLike[str] | None, tls: ssl.SSLContext | None) -> Transport:
+        """What makes connections to this address, with the certificates to trust."""
+        if ca_file is not None and tls is not None:
+            raise InvalidRequest("give ca_file or tls, not both")
+        secure = self.base.startswith("https:")
+        if (ca_file is not None or tls is not None) and not secure:
+            raise InvalidRequest("ca_file and tls are for https:// addresses")
+        # A bare context trusts nobody and costs nothing: without TLS no certificates need be loaded.
+        context = (tls or _trusting(ca_file)) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+        def make() -> httpx.HTTPTransport:
+            return httpx.HTTPTransport(verify=context, trust_env=False, limits=_LIMITS, uds=self.socket)
+
+        return make
+
+
+def _parsed(url: str) -> httpx.URL:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        raise InvalidRequest("this is not the address of a server", hint=_FORMS) from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise InvalidRequest("this is not the address of a server", hint=_FORMS)
+    # Addresses are shown in errors and kept in settings: no place for a secret.
+    if parsed.userinfo or parsed.query or parsed.fragment or "?" in url or "#" in url:
+        raise InvalidRequest("a server's address has no user, no password, no query and no fragment", hint=_FORMS)
+    return parsed
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _trusting(ca_file: str | os.PathLike[str] | None) -> ssl.SSLContext:
+    if ca_file is None:
+        return httpx.create_ssl_context(trust_env=False)
+    try:
+        return ssl.create_default_context(cafile=os.fspath(ca_file))
+    except (OSError, TypeError):
+        pass
+    raise InvalidRequest("ca_file is not a file of certificates in PEM", hint="name the file of the server's CA")

@@ -1,0 +1,61 @@
+"""AsyncMemory: any memory for asynchronous code, each call in a thread of the event loop's own pool.
+
+There is no second implementation: every method is that of Memory, with its arguments and its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from strongroom.memory import Memory
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _awaited(
+    method: Callable[Concatenate[Memory, P], R],
+) -> Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, R]]:
+    @wraps(method)
+    async def call(self: AsyncMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        import asyncio  # whoever gets here has it loaded; for all others it is dear
+
+        return await asyncio.to_thread(method, self.memory, *args, **kwargs)
+
+    return call
+
+
+class AsyncMemory:
+    """The methods of `memory`, to be awaited; the memory may be of a vault in this process or of a server.
+
+    Cancelling an await does not take the call back: what was begun is carried out.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    def __repr__(self) -> str:
+        return "<memory behind a cap, to be awaited>"
+
+    async def __aenter__(self) -> AsyncMemory:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    put = _awaited(Memory.put)
+    put_many = _awaited(Memory.put_many)
+    get = _awaited(Memory.get)
+    list = _awaited(Memory.list)
+    snapshot = _awaited(Memory.snapshot)
+    profile = _awaited(Memory.profile)
+    set_profile = _awaited(Memory.set_profile)
+    forget = _awaited(Memory.forget)
+    erase = _awaited(Memory.erase)
+    renew = _awaited(Memory.renew)
+    close = _awaited(Memory.close)

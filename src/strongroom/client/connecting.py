@@ -1,0 +1,77 @@
+"""Connect: from an address and a cap to a Memory, the same class as that of a vault in this process.
+
+It checks what it is given and opens nothing: the first call does. httpx is imported here and only when asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from strongroom.cap import Token
+from strongroom.errors import InvalidRequest
+from strongroom.memory import Memory
+from strongroom.model import Millis
+
+if TYPE_CHECKING:
+    import ssl
+
+TIMEOUT = 30.0
+RETRIES = 3
+_RETRIES_LIMIT = 20
+_DAY = 24 * 3600
+
+
+def _system_clock() -> Millis:
+    return Millis(time.time_ns() // 1_000_000)
+
+
+def connect(
+    url: str,
+    cap: str,
+    *,
+    timeout: float = TIMEOUT,
+    retries: int = RETRIES,
+    on_renew: Callable[[Token], object] | None = None,
+    ca_file: str | os.PathLike[str] | None = None,
+    tls: ssl.SSLContext | None = None,
+    allow_cleartext: bool = False,
+    now: Callable[[], Millis] = _system_clock,
+) -> Memory:
+    """The memory that a cap opens on a server: `https://host`, `http://127.0.0.1:8765` or `unix:///path/of/socket`.
+
+    The cap is checked at every call, not here. Close the memory, or use it as a context manager, to let go of its
+    connections. Thread-safe; a forked process connects anew by itself.
+
+    `timeout` bounds, in seconds, a whole call with all its tries; the patience of a get is added to it. `retries` is
+    how often a call is sent again that met a passing failure and may be repeated. What stays out of reach is
+    ServerUnavailable.
+
+    A cap that allows `renew` and was not narrowed is renewed within the last fifth of its life. The memory goes on
+    with the new cap, and `on_renew` is given it, to be stored. A renewal that fails is tried again later.
+
+    `ca_file` names the certificates to trust instead of the public ones; `tls` is a context of your own, for client
+    certificates and the like. A cap is not sent in clear to another machine unless `allow_cleartext` says so.
+    """
+    try:
+        from strongroom.client.address import Address
+        from strongroom.client.door import HttpDoor
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] not in ("httpx", "httpcore"):
+            raise
+    else:
+        _check(timeout, retries)
+        address = Address.of(url, allow_cleartext=allow_cleartext)
+        transport = address.transport_maker(ca_file, tls)
+        door = HttpDoor(address, cap, transport, timeout=timeout, retries=retries, on_renew=on_renew, now=now)
+        return Memory(door, close=door.close)
+    raise InvalidRequest("connecting to a server needs httpx", hint='pip install "strongroom[client]"')
+
+
+def _check(timeout: float, retries: int) -> None:
+    if type(timeout) not in (int, float) or not 0 < timeout <= _DAY:
+        raise InvalidRequest(f"timeout is a number of seconds above 0 and up to {_DAY}")
+    if type(retries) is not int or not 0 <= retries <= _RETRIES_LIMIT:
+        raise InvalidRequest(f"retries is a whole number from 0 to {_RETRIES_LIMIT}")

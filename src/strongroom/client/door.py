@@ -1,0 +1,218 @@
+"""The door to a server: which calls are sent again, with what ids and which cap.
+
+A call is sent again only after a failure that may pass, and only if repeating it does no harm. Every line of a put
+has an id before it is sent, so that it is written once however often it is sent. A forget and a revocation find
+nothing more to do the second time, and say so. An erase, a minting and a renewal are not sent again once they may
+have been carried out: that is the caller's to decide.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from strongroom import cap, model, wire
+from strongroom.cap import Token
+from strongroom.client.address import Address, Transport
+from strongroom.client.exchange import Exchange, Failure
+from strongroom.client.holding import HeldCap
+from strongroom.client.packing import packed
+from strongroom.errors import Denied, ServerDefect, ServerUnavailable, VersionConflict
+from strongroom.model import LineIds, Millis, NewLine, Profile
+from strongroom.wire import A, Call
+
+_ONCE = (wire.Erase, wire.Mint, wire.Renew)
+_FIRST_WAIT = 0.1
+_LONGEST_WAIT = 2.0
+_PATIENCE = 10.0
+"""Seconds that a server may ask to be left alone; when it asks for more, the caller is told at once."""
+_RENEWAL_TIMEOUT = 5.0
+_SHORTEST = 0.01
+_DAY = 24 * 3600
+_PLACES_HELD = 1024
+
+
+class HttpDoor:
+    """Takes the calls made with one cap to a server. Thread-safe; a forked process connects anew."""
+
+    def __init__(
+        self,
+        address: Address,
+        token: str,
+        transport: Transport,
+        *,
+        timeout: float,
+        retries: int,
+        on_renew: Callable[[Token], object] | None,
+        now: Callable[[], Millis],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._held = HeldCap(token)
+        self._transport = transport
+        self._timeout = timeout
+        self._retries = retries
+        self._on_renew = on_renew
+        self._now = now
+        self._clock = clock
+        self._sleep = sleep
+        self._exchange = Exchange(address, clock)
+        self._local = _Local(transport)
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<door to {self._exchange.address.shown}>"
+
+    def close(self) -> None:
+        """Let go of the connections. Calls made later are ServerUnavailable."""
+        self._closed = True
+        if self._local.process == os.getpid():
+            self._local.transport.close()
+
+    def call(self, call: Call[A]) -> A:
+        self._held.shown()  # the cap comes first, whatever comes with it
+        ready = packed(call)
+        if not isinstance(ready, wire.Renew):
+            self._keep_fresh()
+        if isinstance(ready, wire.Put):
+            return cast(A, self._put(ready))
+        if isinstance(ready, wire.WriteProfile):
+            return cast(A, self._write_profile(ready))
+        return _given(self._sent(ready)[0])
+
+    def _put(self, call: wire.Put) -> wire.Receipts:
+        lines = tuple(self._identified(line) for line in call.lines)
+        answer = _given(self._sent(wire.Put(lines=lines))[0])
+        if [receipt.id for receipt in answer.receipts] != [line.id for line in lines]:
+            raise ServerDefect("the server's receipts are not those of the lines that were put")
+        made = [line.id is None for line in call.lines]
+        # Only an earlier try of this very put can have written a line under an id made here.
+        receipts = (
+            msgspec.structs.replace(receipt, duplicate=receipt.duplicate and not own)
+            for receipt, own in zip(answer.receipts, made, strict=True)
+        )
+        return wire.Receipts(tuple(receipts))
+
+    def _identified(self, line: NewLine) -> NewLine:
+        if line.id is not None:
+            return line
+        return msgspec.structs.replace(line, id=self._here().new_id(line.namespace, self._now()))
+
+    def _write_profile(self, call: wire.WriteProfile) -> Profile:
+        sent = self._sent(call)
+        outcome, unclear = sent
+        if unclear and isinstance(outcome, Failure) and isinstance(outcome.error, VersionConflict):
+            # An earlier try may have been carried out, and then this one met its own work.
+            found = _given(self._sent(wire.ReadProfile(namespace=call.namespace))[0])
+            if found.text == model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile"):
+                return found
+        return _given(outcome)
+
+    def _sent(self, call: Call[A]) -> tuple[A | Failure, bool]:
+        """What came of a call in the end, and whether a try before the last may have been carried out."""
+        request_id = os.urandom(12).hex()
+        deadline = self._clock() + self._timeout + _patience(call)
+        unclear = False
+        for turn in range(self._retries + 1):
+            outcome = self._once(call, request_id, max(deadline - self._clock(), _SHORTEST))
+            if not isinstance(outcome, Failure) or not outcome.passing or turn == self._retries:
+                break
+            if outcome.unclear and isinstance(call, _ONCE):
+                break
+            wait = _wait(turn, outcome.wait)
+            if wait is None or self._clock() + wait >= deadline:
+                break
+            unclear = unclear or outcome.unclear
+            self._sleep(wait)
+        return outcome, unclear
+
+    def _once(self, call: Call[A], request_id: str, timeout: float) -> A | Failure:
+        if self._closed:
+            return Failure(ServerUnavailable("this memory was closed", hint="connect again"), unclear=False)
+        return self._exchange.once(self._here().transport, call, self._held.shown(), request_id, timeout)
+
+    def _here(self) -> _Local:
+        if self._local.process != os.getpid():
+            self._local = _Local(self._transport, self._local)
+        return self._local
+
+    def _keep_fresh(self) -> None:
+        """Renew the cap if it is due. One thread does; the others go on with the old cap, which is still good."""
+        renewing = self._here().renewing
+        if not self._held.is_due(self._seconds()) or not renewing.acquire(blocking=False):
+            return
+        try:
+            token = self._renewed() if self._held.is_due(self._seconds()) else None
+        finally:
+            renewing.release()
+        if token is not None and self._on_renew is not None:
+            self._on_renew(token)
+
+    def _renewed(self) -> Token | None:
+        """The new cap, in use from here on; None where there is none, which is no harm as yet."""
+        self._held.tried(self._seconds())
+        timeout = min(self._timeout, _RENEWAL_TIMEOUT)
+        outcome = self._once(wire.Renew(), os.urandom(12).hex(), timeout)
+        if isinstance(outcome, Failure) or not _is_cap(outcome.cap):
+            return None
+        held = HeldCap(outcome.cap)
+        if held.is_due(self._seconds()):
+            held.tried(self._seconds())  # this machine's clock is ahead: not at every call
+        self._held = held
+        return held.token
+
+    def _seconds(self) -> float:
+        return self._now() / 1000
+
+
+class _Local:
+    """What belongs to one process: a forked one must share no socket, no lock and no counted ids with its parent."""
+
+    def __init__(self, transport: Transport, inherited: _Local | None = None) -> None:
+        self.process = os.getpid()
+        self.transport = transport()
+        self.renewing = threading.Lock()
+        self._inherited = inherited  # kept, not closed: its connections are still the parent's
+        self._ids: dict[str | None, LineIds] = {}
+        self._guard = threading.Lock()
+
+    def new_id(self, namespace: str | None, now: Millis) -> str:
+        """A new id, rising within one namespace: ids that count on would tell one of what is put into another."""
+        with self._guard:
+            while namespace not in self._ids and len(self._ids) >= _PLACES_HELD:
+                del self._ids[next(iter(self._ids))]
+            return self._ids.setdefault(namespace, LineIds(os.urandom)).new(now)
+
+
+def _given(outcome: A | Failure) -> A:
+    if isinstance(outcome, Failure):
+        raise outcome.error
+    return outcome
+
+
+def _patience(call: Call[Any]) -> float:
+    """Seconds that a vault may wait before it begins to answer."""
+    patience = call.patience if isinstance(call, wire.Get) else None
+    return 0.0 if patience is None else max(0.0, min(patience, _DAY))
+
+
+def _wait(turn: int, asked: float | None) -> float | None:
+    """Seconds before the next try, in part by chance so that many callers do not return as one; None: do not wait."""
+    if asked is not None and asked > _PATIENCE:
+        return None
+    backoff: float = min(_LONGEST_WAIT, _FIRST_WAIT * 2**turn)
+    chance = int.from_bytes(os.urandom(4), "big") / 2**32
+    return (asked or 0.0) + backoff * (0.5 + chance / 2)
+
+
+def _is_cap(token: Any) -> bool:
+    try:
+        cap.parse(token)
+    except Denied:
+        return False
+    return True

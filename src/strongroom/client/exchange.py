@@ -1,0 +1,174 @@
+"""One request and what came of it: how a call is put into HTTP, and what each answer or failure means.
+
+It never sends anything twice; `door` decides about that. The transport is used alone, without httpx.Client: what
+that adds (redirects, cookies, proxies and passwords from the environment) could send a cap elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any
+
+import httpx
+import msgspec
+
+from strongroom import wire
+from strongroom.client.address import Address
+from strongroom.errors import RateLimited, ServerDefect, ServerUnavailable, StrongroomError
+from strongroom.wire import A, Call, Refusal
+
+ANSWER_BYTES = 64 * 1024 * 1024
+"""Bytes of an answer that are read at most."""
+
+_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_PASSING = frozenset({"server_unavailable", "audit_unavailable", "store_unavailable", "rate_limited"})
+_PASSING_STATUS = frozenset({429, 502, 503, 504})
+
+_encode = msgspec.json.Encoder().encode
+_refusal = msgspec.json.Decoder(Refusal).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What to raise, and what may be done about it.
+
+    `unclear`: the call may have been carried out all the same. `passing`: later it may succeed. `wait`: the seconds
+    that the server asked to be left alone.
+    """
+
+    error: StrongroomError
+    unclear: bool
+    passing: bool = False
+    wait: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Asks one server. Thread-safe."""
+
+    address: Address
+    clock: Callable[[], float]
+
+    def once(
+        self, transport: httpx.BaseTransport, call: Call[A], token: str, request_id: str, timeout: float
+    ) -> A | Failure:
+        """Send a call once and read its answer, within about `timeout` seconds."""
+        deadline = self.clock() + timeout
+        try:
+            response = transport.handle_request(self._request(call, token, request_id, timeout))
+            try:
+                body = self._body(response, deadline)
+            finally:
+                response.close()
+        except httpx.TransportError as error:
+            return self._broken(error)
+        if isinstance(body, Failure):
+            return body
+        if response.status_code == HTTPStatus.OK:
+            return self._answer(call, body)
+        return self._refused(response, body)
+
+    def _request(self, call: Call[Any], token: str, request_id: str, timeout: float) -> httpx.Request:
+        params, conditions, content = _parts(call)
+        return httpx.Request(
+            call.method,
+            self.address.base + call.path,
+            params=params,
+            content=content,
+            headers={
+                "Accept": "application/json",
+                "Accept-Encoding": "identity",  # the bound on an answer's bytes must be one on what they become
+                "Authorization": f"Bearer {token}",
+                "User-Agent": _agent(),
+                "X-Request-Id": request_id,
+                **({} if content is None else {"Content-Type": "application/json"}),
+                **conditions,
+            },
+            extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout)},
+        )
+
+    def _body(self, response: httpx.Response, deadline: float) -> bytes | Failure:
+        body = bytearray()
+        for chunk in response.iter_raw():
+            body += chunk
+            if len(body) > ANSWER_BYTES:
+                return Failure(self._defect("answered with far more than was asked for"), unclear=True)
+            if self.clock() > deadline:
+                raise httpx.ReadTimeout("")
+        return bytes(body)
+
+    def _broken(self, error: httpx.TransportError) -> Failure:
+        """What a failure of the connection means; httpx's own error is not passed on."""
+        what = "broke off the connection"
+        if isinstance(error, httpx.ConnectError):
+            what = f"cannot be reached: {error}"
+        elif isinstance(error, httpx.TimeoutException):
+            what = "did not answer in time"
+        hint = "is it running, and is the address right?"
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            hint = "for a private certificate, name its CA with ca_file"
+        found = ServerUnavailable(f"the server at {self.address.shown} {what}", hint=hint)
+        return Failure(found, unclear=not isinstance(error, _UNSENT), passing=True)
+
+    def _answer(self, call: Call[A], body: bytes) -> A | Failure:
+        try:
+            return _decoder(type(call))(body)  # type: ignore[no-any-return]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return Failure(self._defect("gave an answer that cannot be read"), unclear=True)
+
+    def _refused(self, response: httpx.Response, body: bytes) -> Failure:
+        status = response.status_code
+        wait = _seconds(response.headers.get("Retry-After", ""))
+        try:
+            refused = _refusal(body).raised()
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._foreign(status, wait)
+        # Before it counts a request as one too many, a server has not begun it.
+        unclear = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        return Failure(refused, unclear=unclear, passing=refused.reason in _PASSING, wait=wait)
+
+    def _foreign(self, status: int, wait: float | None) -> Failure:
+        """An answer that no strongroom server gives: a proxy's, or of something else altogether."""
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            return Failure(RateLimited("there are too many requests"), unclear=False, passing=True, wait=wait)
+        if status in _PASSING_STATUS:
+            error = ServerUnavailable(
+                f"what answers at {self.address.shown} cannot reach its server (HTTP {status})", hint="try again later"
+            )
+            return Failure(error, unclear=True, passing=True, wait=wait)
+        if 300 <= status < 400:
+            error_of = self._defect(f"points elsewhere (HTTP {status})", hint="give the address it leads to")
+            return Failure(error_of, unclear=False)
+        return Failure(self._defect(f"answered HTTP {status} and no word of strongroom's"), unclear=True)
+
+    def _defect(self, what: str, hint: str = "is there a strongroom server at this address?") -> ServerDefect:
+        return ServerDefect(f"the server at {self.address.shown} {what}", hint=hint)
+
+
+def _parts(call: Call[Any]) -> tuple[dict[str, str] | None, dict[str, str], bytes | None]:
+    """Where the fields of a call stand: in the query, in headers, in the body."""
+    if not isinstance(call, wire.ReadProfile | wire.WriteProfile):
+        return None, {}, _encode(call)
+    params = None if call.namespace is None else {"namespace": call.namespace}
+    if isinstance(call, wire.ReadProfile):
+        return params, {}, None
+    condition = {"If-Match": f'"{call.version}"'} if call.version else {"If-None-Match": "*"}
+    return params, condition, _encode({"text": call.text})
+
+
+def _seconds(text: str) -> float | None:
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+@cache
+def _decoder(kind: type[Call[Any]]) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(kind.answer).decode
+
+
+@cache
+def _agent() -> str:
+    return f"strongroom/{version('strongroom')}"

@@ -1,0 +1,164 @@
+"""What a call must be before it can travel: exact types, as JSON has them, or the refusal that a vault would give.
+
+JSON would carry some wrong arguments as right ones (bytes as base64, NaN as null) and others not at all. Those are
+refused here, for the reason a vault in this process gives. All that can travel is left to the server: it looks at
+the cap first and puts its refusal on record.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Any, cast, get_type_hints
+
+import msgspec
+
+from strongroom import model, wire
+from strongroom.errors import BodyTooLarge, InvalidRequest, LineTooLarge, TooMany
+from strongroom.memory.recalling import QUERY_LIMIT
+from strongroom.model import NewLine
+from strongroom.wire import A, Call
+
+_NAME_LIMIT = 4096
+"""Characters of a name that are sent at most; a vault refuses far shorter ones, and says so itself."""
+
+_NUMBER_LIMIT = 2**53
+_VERSION = re.compile(r"[0-9a-f]{32}")
+_NO_VERSION = "0" * 32
+_MINUTE = timedelta(minutes=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Packer = Callable[[Any], Any]
+
+
+def packed(call: Call[A]) -> Call[A]:
+    """The same call, fit to be sent."""
+    struct: msgspec.Struct = call
+    if isinstance(call, wire.Get) and call.ids is not None:
+        # A vault does not look at these when ids are given, whatever they are.
+        struct = msgspec.structs.replace(struct, query="", now=None)
+    return cast(Call[A], _packed_struct(struct))
+
+
+def _packed_struct(struct: msgspec.Struct) -> msgspec.Struct:
+    packers = packers_of(type(struct))
+    return type(struct)(**{name: pack(getattr(struct, name)) for name, pack in packers})
+
+
+@lru_cache(maxsize=64)
+def packers_of(kind: type[msgspec.Struct]) -> tuple[tuple[str, Packer], ...]:
+    """How each field of a call is made fit to be sent."""
+    hints = get_type_hints(kind)
+    special = _SPECIAL.get(kind, {})
+    return tuple((name, special.get(name) or _BY_TYPE[hints[name]]) for name in kind.__struct_fields__)
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        pass
+    else:
+        return text
+    raise InvalidRequest("a text holds a lone surrogate", hint="decode it as UTF-8 first")
+
+
+def _name(value: Any) -> str:
+    text = model.plain(value)
+    if len(text) > _NAME_LIMIT:
+        raise InvalidRequest(f"a name is far shorter than {_NAME_LIMIT} characters")
+    return _encodable(text)
+
+
+def _text(limit: int, what: str) -> Packer:
+    def pack(value: Any) -> str:
+        if not isinstance(value, str):
+            raise InvalidRequest(f"{what} must be text", hint="decode bytes as UTF-8 first")
+        text = str.__str__(value)
+        if len(text) > 4 * limit:  # as model.clean_text: no normalising makes it short enough
+            raise LineTooLarge(f"{what} is larger than {limit} bytes", hint="split it into several lines")
+        return _encodable(text)
+
+    return pack
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(map(_name, value))
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise InvalidRequest("a number must be a whole one")
+    # Beyond this range every value is refused alike, and not every reader of JSON knows them.
+    return max(-_NUMBER_LIMIT, min(value, _NUMBER_LIMIT))
+
+
+def _page(value: Any) -> int:
+    if type(value) is not int:
+        raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
+    return _whole(value)
+
+
+def _seconds(value: Any) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value
+    if type(value) is not int:
+        raise InvalidRequest("a time to wait is a number of seconds")
+    return _whole(value)
+
+
+def _moment(value: Any) -> datetime:
+    """The same instant in a zone of whole minutes: what is written of a zone has no seconds."""
+    model.millis(value)  # refuses what is no moment
+    offset: timedelta | None = value.utcoffset()
+    if offset is None:
+        raise InvalidRequest("a time must be a datetime with a time zone", hint="datetime.now(UTC)")
+    minutes = max(offset // _MINUTE, 1 - 24 * 60)
+    since: timedelta = value - _EPOCH
+    return (_EPOCH + since).astimezone(timezone(minutes * _MINUTE))
+
+
+def _lines(lines: tuple[NewLine, ...]) -> tuple[NewLine, ...]:
+    if len(lines) > model.BATCH_LIMIT:
+        raise TooMany(f"a batch holds at most {model.BATCH_LIMIT} lines")
+    if sum(map(_raw_size, lines)) > model.BATCH_BYTES:
+        raise BodyTooLarge(f"a batch's texts are at most {model.BATCH_BYTES} bytes in all", hint="send several")
+    return tuple(cast(NewLine, _packed_struct(line)) for line in lines)
+
+
+def _raw_size(line: NewLine) -> int:
+    return len(line.text.encode("utf-8", "surrogatepass")) if isinstance(line.text, str) else 0
+
+
+def _or_none(pack: Packer) -> Packer:
+    return lambda value: None if value is None else pack(value)
+
+
+def _version(value: Any) -> str:
+    """A profile's version; what cannot be one, and no header could carry, travels as one that no profile has."""
+    version = str.__str__(value) if isinstance(value, str) else _NO_VERSION
+    return version if version == "" or _VERSION.fullmatch(version) else _NO_VERSION
+
+
+_BY_TYPE: dict[Any, Packer] = {
+    str: _name,
+    str | None: _or_none(_name),
+    int: _whole,
+    int | None: _or_none(_whole),
+    float | None: _or_none(_seconds),
+    bool: bool,
+    datetime | None: _or_none(_moment),
+    tuple[str, ...]: _names,
+    tuple[str, ...] | None: _or_none(_names),
+    tuple[NewLine, ...]: _lines,
+}
+
+_SPECIAL: dict[type[msgspec.Struct], dict[str, Packer]] = {
+    NewLine: {"text": _text(model.LINE_LIMIT, "a line")},
+    wire.Get: {"query": _text(QUERY_LIMIT, "a query")},
+    wire.List: {"limit": _page},
+    wire.WriteProfile: {"text": _text(model.PROFILE_LIMIT, "a profile"), "version": _version},
+}

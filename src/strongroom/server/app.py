@@ -1,0 +1,347 @@
+"""The application: one route for each call there is, answered by the vault's own door.
+
+Plain ASGI and a dictionary: measured, a routing framework costs twice what the rest of a request's HTTP does
+(ADR 0015). The order is fixed: head, route, address, cap, body, gate. Every answer that is no success has the one
+error shape.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from time import monotonic
+from typing import Any, NamedTuple
+
+import msgspec
+
+from strongroom import wire
+from strongroom.errors import (
+    Denied,
+    InvalidRequest,
+    MethodRefused,
+    RateLimited,
+    ServerDefect,
+    ServerUnavailable,
+    StrongroomError,
+    UnknownRoute,
+)
+from strongroom.model import Profile
+from strongroom.server import logs, openapi
+from strongroom.server.limits import Buckets
+from strongroom.server.metrics import CONTENT_TYPE, Metrics
+from strongroom.server.options import LOOPBACK, Options
+from strongroom.server.reading import Disconnected, Reader, Receive, Request, Scope, Send, reader_of
+from strongroom.server.workers import Workers
+from strongroom.vault.owner import Vault
+
+MCP = "/mcp"
+_JSON = (b"content-type", b"application/json")
+_KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+_FAILED_COST = 10
+"""A request whose cap is refused counts as this many for its address."""
+
+_encode = msgspec.json.Encoder().encode
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+class Answer(NamedTuple):
+    """What goes back."""
+
+    status: int
+    body: bytes
+    headers: Headers = ()
+    kind: tuple[bytes, bytes] = _JSON
+
+
+Handler = Callable[[Request], Awaitable[Answer]]
+
+
+class Route(NamedTuple):
+    """Who answers, and under which name it is counted."""
+
+    name: str
+    handler: Handler
+
+
+class Application:
+    """The ASGI application of one open vault. The vault stays the caller's: it is not closed here."""
+
+    def __init__(self, vault: Vault, options: Options | None = None) -> None:
+        self.options = options or Options()
+        self._vault = vault
+        self._metrics = Metrics(vault)
+        self._holders = Buckets(self.options.holder_rate, self.options.burst_seconds)
+        self._addresses = Buckets(self.options.address_rate, self.options.burst_seconds)
+        self._workers: Workers | None = None
+        self._stack = AsyncExitStack()
+        self._mcp: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
+        self._ready_until = 0.0
+        self.routes: dict[str, dict[str, Route]] = self._table()
+
+    def _table(self) -> dict[str, dict[str, Route]]:
+        """Every route: path, method, and who answers it."""
+        routes: dict[str, dict[str, Route]] = {
+            "/healthz": {"GET": Route("healthz", self._healthz)},
+            "/readyz": {"GET": Route("readyz", self._readyz)},
+            "/metrics": {"GET": Route("metrics", self._show_metrics)},
+            "/openapi.json": {"GET": Route("openapi", self._openapi)},
+        }
+        for kind in wire.CALLS:
+            name = kind.path.removeprefix("/v1/").replace("/", ".")
+            routes.setdefault(kind.path, {})[kind.method] = Route(name, self._calling(kind))
+        return routes
+
+    # Being an ASGI application.
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._serve(Request(scope, receive), receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:  # a websocket: there is nothing to talk about
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.start()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def start(self) -> None:
+        """Begin to answer. Belongs to the event loop that serves."""
+        self._workers = Workers(self.options.workers, self.options.waiting)
+        if self.options.mcp:
+            from strongroom.server.mcp import mcp_app
+
+            self._mcp, lifespan = mcp_app(self._vault)
+            await self._stack.enter_async_context(lifespan)
+        if self.options.checkpoint_seconds:
+            keeping = asyncio.create_task(self._keep_checkpoints())
+            self._stack.callback(keeping.cancel)
+
+    async def stop(self) -> None:
+        """Stop answering; what the workers have begun is finished first."""
+        workers, self._workers = self._workers, None
+        await self._stack.aclose()
+        if workers is not None:
+            await workers.close()
+
+    async def _keep_checkpoints(self) -> None:
+        while True:
+            await asyncio.sleep(self.options.checkpoint_seconds)
+            try:
+                await self._run(self._vault.audit.checkpoint)
+            except StrongroomError as error:
+                logs.event("checkpoint failed", level=logging.ERROR, reason=error.reason)
+
+    # One request.
+
+    async def _serve(self, request: Request, receive: Receive, send: Send) -> None:
+        began = monotonic()
+        name, outcome = "unknown", "ok"
+        try:
+            route = self._find(request)
+            name = route.name
+            self._check_address(request, began)
+            if name == "mcp":
+                await self._pass_on(request, receive, send)
+                self._metrics.count(name, outcome, monotonic() - began)
+                return
+            answer = await route.handler(request)
+        except Disconnected:
+            return
+        except StrongroomError as error:
+            outcome = error.reason
+            answer = _refusal(error)
+            if isinstance(error, Denied) and answer.status == 401:
+                self._addresses.take(request.address, began, _FAILED_COST)
+        except Exception as error:  # noqa: BLE001 - the top-level handler
+            outcome = ServerDefect.reason
+            logs.defect(error, request=request.id, op=name)
+            answer = _refusal(ServerDefect("the server met a defect", hint="its log names it under this request's id"))
+        seconds = monotonic() - began
+        self._metrics.count(name, outcome, seconds)
+        if outcome != "ok" or self.options.log_requests:
+            self._log(request, name, answer.status, outcome, seconds)
+        await _send(send, answer, request.id)
+
+    def _find(self, request: Request) -> Route:
+        request.check_head(self.options)
+        if request.path == MCP and self._mcp is not None:
+            return Route("mcp", self._healthz)
+        methods = self.routes.get(request.path)
+        if methods is None:
+            raise UnknownRoute("there is no such route", hint="/openapi.json lists them")
+        route = methods.get(request.method)
+        if route is None:
+            raise MethodRefused(f"this route takes {', '.join(sorted(methods))}")
+        return route
+
+    def _check_address(self, request: Request, now: float) -> None:
+        wait = self._addresses.wait(request.address, now)
+        if wait > 0:
+            raise _slow_down(wait)
+        self._addresses.take(request.address, now)
+
+    def _log(self, request: Request, name: str, status: int, outcome: str, seconds: float) -> None:
+        logs.event(
+            "request",
+            level=logging.INFO if status < 500 else logging.ERROR,
+            request=request.id,
+            op=name,
+            status=status,
+            outcome=outcome,
+            ms=round(seconds * 1000, 1),
+            client=request.address,
+        )
+
+    def _run(self, work: Callable[[], Any]) -> Awaitable[Any]:
+        if self._workers is None:
+            raise ServerUnavailable("the server is stopping", hint="try again in a moment")
+        return self._workers.run(work)
+
+    # Calls.
+
+    def _calling(self, kind: type[wire.Call[Any]]) -> Handler:
+        read = reader_of(kind)
+        has_body = kind.method != "GET"
+
+        async def handle(request: Request) -> Answer:
+            token, holder = self._cap(request)
+            door = self._vault.door(token, source="http", request=request.id)
+            body = b""
+            if has_body:
+                body = await request.body(self.options, lambda: self._run(door.check))
+                if body:
+                    request.check_json()
+            answer = await self._run(lambda: _perform(door, kind, read, request, body))
+            self._holders.take(holder, monotonic())
+            return Answer(200, answer[0], answer[1])
+
+        return handle
+
+    def _cap(self, request: Request) -> tuple[str, int]:
+        """The token and its holder's bucket: that of the cap that everything was narrowed from."""
+        token = request.cap()
+        holder = hash(token.partition("~")[0])
+        wait = self._holders.wait(holder, monotonic())
+        if wait > 0:
+            raise _slow_down(wait)
+        return token, holder
+
+    async def _pass_on(self, request: Request, receive: Receive, send: Send) -> None:
+        """Let the MCP application answer, once the cap is known to be valid."""
+        token, holder = self._cap(request)
+        door = self._vault.door(token, source="mcp", request=request.id)
+        await self._run(door.check)
+        self._holders.take(holder, monotonic())
+        state = request.scope.setdefault("state", {})
+        state["strongroom.token"], state["strongroom.request"] = token, request.id
+        body = await request.body(self.options, _nothing)
+        assert self._mcp is not None  # noqa: S101 - the route is there only with it
+        await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
+
+    # What needs no cap.
+
+    async def _healthz(self, request: Request) -> Answer:  # noqa: ARG002 - a handler
+        return Answer(200, b'{"status":"ok"}')
+
+    async def _readyz(self, request: Request) -> Answer:  # noqa: ARG002 - a handler
+        now = monotonic()
+        if now >= self._ready_until:  # asked by anybody, so not too often
+            await self._run(self._vault.check_ready)
+            self._ready_until = now + 1
+        return Answer(200, b'{"status":"ready"}')
+
+    async def _show_metrics(self, request: Request) -> Answer:
+        if request.address not in LOOPBACK and request.address:
+            raise UnknownRoute("there is no such route", hint="/openapi.json lists them")
+        return Answer(200, await self._run(self._metrics.text), kind=(b"content-type", CONTENT_TYPE))
+
+    async def _openapi(self, request: Request) -> Answer:  # noqa: ARG002 - a handler
+        return Answer(200, openapi.encoded())
+
+
+def _perform(
+    door: Any, kind: type[wire.Call[Any]], read: Reader, request: Request, body: bytes
+) -> tuple[bytes, Headers]:
+    """Carry out one call on a worker's thread."""
+    try:
+        call = read(request, body)
+    except InvalidRequest as invalid:
+        raise door.refuse(kind, invalid) from None  # the cap comes first, whatever came with it
+    answer = door.call(call)
+    headers: Headers = ()
+    if isinstance(answer, Profile) and answer.version:
+        headers = ((b"etag", f'"{answer.version}"'.encode()),)
+    return _encode(answer), headers
+
+
+def _refusal(error: StrongroomError) -> Answer:
+    status = wire.STATUS[error.reason]
+    headers: list[tuple[bytes, bytes]] = []
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    elif status in (408, 413, 431):
+        headers.append((b"connection", b"close"))  # what was sent is not read to its end
+    elif status in (429, 503):
+        wait = error.wait if isinstance(error, RateLimited) else 1
+        headers.append((b"retry-after", str(wait).encode()))
+    return Answer(status, _encode(wire.Refusal.of(error)), tuple(headers))
+
+
+def _slow_down(wait: float) -> RateLimited:
+    error = RateLimited("too many requests", hint="wait, then try again")
+    error.wait = max(1, round(wait + 0.5))
+    return error
+
+
+async def _nothing() -> None:
+    """There is nothing to prove."""
+
+
+async def _send(send: Send, answer: Answer, request_id: str) -> None:
+    headers = [
+        answer.kind,
+        (b"content-length", str(len(answer.body)).encode()),
+        (b"x-request-id", request_id.encode()),
+        *_KEEP_OUT,
+        *answer.headers,
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A body that was read already, for an application behind this one."""
+    given = False
+
+    async def again() -> Mapping[str, Any]:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again  # type: ignore[return-value]
+
+
+def _stamped(send: Send, request_id: str) -> Send:
+    async def stamped(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *_KEEP_OUT]
+        await send(message)
+
+    return stamped
+
+
+def application(vault: Vault, options: Options | None = None) -> Application:
+    """The ASGI application of a vault."""
+    return Application(vault, options)

@@ -1,0 +1,146 @@
+"""The OpenAPI document, written from the very types that requests are read with. Pure.
+
+`docs/openapi.json` is a copy for readers; a test fails when it has drifted.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from strongroom import wire
+from strongroom.model import DataClass, Profile
+from strongroom.server.reading import ProfileText
+
+_REF = "#/components/schemas/{name}"
+_ALWAYS = (400, 401, 403, 405, 413, 415, 421, 429, 431, 500, 503)
+"""Statuses that any call can end with."""
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The whole document."""
+    asked: list[type[msgspec.Struct]] = [kind for kind in wire.CALLS if kind.method == "POST"]
+    answers: list[type[msgspec.Struct]] = sorted({kind.answer for kind in wire.CALLS}, key=str)
+    every = [*asked, *answers, ProfileText, wire.Refusal]
+    schemas, components = msgspec.json.schema_components(every, ref_template=_REF)
+    named = {kind.__name__: schema for kind, schema in zip(every, schemas, strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for kind in wire.CALLS:
+        paths.setdefault(kind.path, {})[kind.method.lower()] = _operation(kind, named)
+    for path, summary in _OPEN.items():
+        paths[path] = {"get": _open_operation(path, summary)}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Strongroom",
+            "version": version("strongroom"),
+            "description": "Gated memory for AI agents. Whose memory, which operations and which namespaces: the cap "
+            "says it; no field of a memory call names an actor.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"cap": {"type": "http", "scheme": "bearer", "description": "A cap, docs/spec/cap.md."}},
+        },
+    }
+
+
+@cache
+def encoded() -> bytes:
+    """The document as it is served."""
+    return msgspec.json.encode(document())
+
+
+_OPEN = {
+    "/healthz": "Whether the process answers.",
+    "/readyz": "Whether store, keys and log answer.",
+    "/metrics": "Figures for Prometheus, to callers on this machine only.",
+    "/openapi.json": "This document.",
+}
+
+
+def _operation(kind: type[wire.Call[Any]], named: dict[str, Any]) -> dict[str, Any]:
+    summary, _, rest = (kind.__doc__ or "").partition("\n\n")
+    needs = f"Needs a cap for `{kind.data_class}` that allows `{kind.op}`."
+    operation: dict[str, Any] = {
+        "operationId": kind.__name__,
+        "tags": ["memory" if kind.data_class is DataClass.MEMORY else "administration"],
+        "summary": summary.strip(),
+        "description": " ".join([*rest.split(), needs]),
+        "security": [{"cap": []}],
+        "responses": _responses(kind, named),
+    }
+    if kind in (wire.ReadProfile, wire.WriteProfile):
+        operation["parameters"] = _profile_parameters(kind)
+    if kind is wire.WriteProfile:
+        operation["requestBody"] = _body(named["ProfileText"], required=True)
+    elif kind.method == "POST":
+        operation["requestBody"] = _body(named[kind.__name__], required=_has_required(kind))
+    return operation
+
+
+def _has_required(kind: type[wire.Call[Any]]) -> bool:
+    return any(field.required for field in msgspec.structs.fields(kind))
+
+
+def _body(schema: Any, *, required: bool) -> dict[str, Any]:
+    return {"required": required, "content": {"application/json": {"schema": schema}}}
+
+
+def _responses(kind: type[wire.Call[Any]], named: dict[str, Any]) -> dict[str, Any]:
+    done: dict[str, Any] = {
+        "description": "Done.",
+        "content": {"application/json": {"schema": named[kind.answer.__name__]}},
+    }
+    if kind.answer is Profile:
+        done["headers"] = {"ETag": {"description": "The profile's version.", "schema": {"type": "string"}}}
+    extra = {wire.Put: (408, 409), wire.Get: (404, 408), wire.WriteProfile: (408, 412), wire.Revoke: (404, 408)}
+    statuses = sorted({*_ALWAYS, *extra.get(kind, (408,))} - ({408, 413, 415} if kind.method == "GET" else set()))
+    return {"200": done} | {str(status): _refused(status, named) for status in statuses}
+
+
+def _refused(status: int, named: dict[str, Any]) -> dict[str, Any]:
+    reasons = sorted(reason for reason, code in wire.STATUS.items() if code == status)
+    return {
+        "description": ", ".join(f"`{reason}`" for reason in reasons),
+        "content": {"application/json": {"schema": named["Refusal"]}},
+    }
+
+
+def _profile_parameters(kind: type[wire.Call[Any]]) -> list[dict[str, Any]]:
+    text = {"type": "string"}
+    namespace = {
+        "name": "namespace",
+        "in": "query",
+        "description": "Which namespace; may be left out with a cap for one.",
+        "schema": text,
+    }
+    if kind is wire.ReadProfile:
+        return [namespace]
+    match = {
+        "name": "If-Match",
+        "in": "header",
+        "description": "The ETag that the profile must still have; leave it out where none was written yet.",
+        "schema": {"type": "string", "pattern": '^"[0-9a-f]{32}"$'},
+    }
+    return [namespace, match]
+
+
+def _open_operation(path: str, summary: str) -> dict[str, Any]:
+    kind = "text/plain" if path == "/metrics" else "application/json"
+    return {
+        "operationId": path.strip("/").partition(".")[0],
+        "tags": ["service"],
+        "summary": summary,
+        "responses": {
+            "200": {"description": "Yes.", "content": {kind: {"schema": {}}}},
+            "default": {
+                "description": "Refused, or not ready.",
+                "content": {"application/json": {"schema": {"$ref": _REF.format(name="Refusal")}}},
+            },
+        },
+    }

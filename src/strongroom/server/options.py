@@ -1,0 +1,40 @@
+"""What a server may be told: whom it answers, how much it takes, how fast, how long it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The limits of one server. Sizes in bytes, times in seconds, rates in requests per second (0: no limit)."""
+
+    hosts: frozenset[str] = LOOPBACK
+    """Names that the Host header may have: any other may be a page in a browser that was led here by DNS."""
+    origins: frozenset[str] = frozenset()
+    """Origins of web pages that may call; a request without an Origin header comes from no page."""
+    body_limit: int = 8 * 1024 * 1024
+    unproven_limit: int = 64 * 1024
+    """What is read of a body before its cap is known to be valid."""
+    header_limit: int = 32 * 1024
+    head_seconds: float = 10
+    """How long a connection may take to send a request's head, from its first byte or from being opened."""
+    body_seconds: float = 30
+    idle_seconds: int = 30
+    stop_seconds: int = 30
+    """How long requests in flight may take when the server stops."""
+    connections: int = 4096
+    workers: int = 16
+    waiting: int = 1024
+    """Calls that may be under way or wait for a worker; more are turned away."""
+    holder_rate: float = 500
+    address_rate: float = 1000
+    burst_seconds: float = 4
+    """A burst may take as much as this many seconds give."""
+    checkpoint_seconds: float = 3600
+    """How often the log's checkpoint is signed and kept beside the keys; 0: never."""
+    mcp: bool = True
+    log_requests: bool = False
+    """Log every request, not only those that failed."""

@@ -1,0 +1,221 @@
+"""Taking a request apart: its head, its cap, its body, and the call they make. Nothing here trusts anything.
+
+What cannot be read is Invalid or a CapMissing; what is too large or too slow is refused before it is taken in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from strongroom import wire
+from strongroom.errors import (
+    BodyTooLarge,
+    CapMalformed,
+    CapMissing,
+    HostRefused,
+    InvalidRequest,
+    MediaTypeRefused,
+    OriginRefused,
+    RequestTooSlow,
+)
+from strongroom.server.options import Options
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_ONCE = frozenset((b"host", b"origin", b"authorization", b"content-type", b"content-length", b"if-match"))
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_ETAG = re.compile(rb'"([0-9a-f]{32})"')
+_WHERE = re.compile(r" - at `(\$[^`]{0,80})`")
+
+
+class Disconnected(Exception):
+    """The peer went away before its request was whole."""
+
+
+class Request:
+    """One HTTP request: its head, read once, and how to get its body."""
+
+    __slots__ = ("_receive", "address", "headers", "id", "method", "path", "query", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
+        self._receive = receive
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query: bytes = scope["query_string"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        client = scope["client"]
+        self.address: str = "" if client is None else client[0]
+        given = self.headers.get(b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            self.id = given.decode()
+        else:
+            self.id = secrets.token_hex(8)
+
+    def check_head(self, options: Options) -> None:
+        """Refuse a head that two readers could read in two ways, and one that a web page elsewhere caused."""
+        if len(self.headers) != len(self.scope["headers"]):
+            names = [name for name, _ in self.scope["headers"]]
+            if any(names.count(name) > 1 for name in _ONCE):
+                raise InvalidRequest("a header that may come once came twice")
+        if host_name(self.headers.get(b"host", b"")) not in options.hosts:
+            raise HostRefused(
+                "this server does not answer to that Host", hint="its operator can add the name with --host-name"
+            )
+        origin = self.headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1") not in options.origins:
+            raise OriginRefused(
+                "this server does not answer to web pages of that Origin", hint="its operator can add it with --origin"
+            )
+
+    def cap(self) -> str:
+        """The token in the Authorization header, unverified."""
+        given = self.headers.get(b"authorization")
+        if not given:
+            raise CapMissing("no cap was shown", hint="send it as `Authorization: Bearer <cap>`")
+        scheme, _, token = given.decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise CapMalformed("the Authorization header holds no bearer token", hint="send `Bearer <cap>`")
+        return token
+
+    async def body(self, options: Options, prove: Callable[[], Awaitable[object]]) -> bytes:
+        """The whole body. `prove` is awaited before more than a little of it is taken in."""
+        told = self.headers.get(b"content-length")
+        size = int(told) if told is not None and told.isdigit() else 0
+        if size > options.body_limit:
+            raise _too_large(options)
+        if size > options.unproven_limit:
+            await prove()
+        try:
+            async with asyncio.timeout(options.body_seconds):
+                first = await self._receive()
+                if first["type"] == "http.disconnect":
+                    raise Disconnected
+                if not first.get("more_body"):
+                    return bytes(first.get("body", b""))
+                return await self._rest(bytearray(first["body"]), options, prove, proven=size > options.unproven_limit)
+        except TimeoutError:
+            raise RequestTooSlow("the request's body came too slowly", hint="send it again") from None
+
+    async def _rest(
+        self, body: bytearray, options: Options, prove: Callable[[], Awaitable[object]], *, proven: bool
+    ) -> bytes:
+        more = True
+        while more:
+            if len(body) > options.body_limit:
+                raise _too_large(options)
+            if len(body) > options.unproven_limit and not proven:
+                await prove()
+                proven = True
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            body += message.get("body", b"")
+            more = bool(message.get("more_body"))
+        if len(body) > options.body_limit:
+            raise _too_large(options)
+        return bytes(body)
+
+    def check_json(self) -> None:
+        """Refuse a body that does not say that it is JSON: a web form can be sent by any page."""
+        told = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if told != b"application/json":
+            raise MediaTypeRefused("the body must be JSON", hint="send `Content-Type: application/json`")
+
+
+def host_name(host: bytes) -> str:
+    """The name in a Host header, without its port."""
+    text = host.decode("latin-1").lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0]
+
+
+def _too_large(options: Options) -> BodyTooLarge:
+    return BodyTooLarge(f"a body is at most {options.body_limit} bytes", hint="send several")
+
+
+class ProfileText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a profile that is written; its namespace and version stand in the request's head."""
+
+    text: str
+
+
+Reader = Callable[[Request, bytes], wire.Call[Any]]
+"""Makes a call of a request and its body; raises InvalidRequest for what is none."""
+
+
+def reader_of(kind: type[wire.Call[Any]]) -> Reader:
+    """How a request for this kind of call is read."""
+    if kind is wire.ReadProfile:
+        return _read_profile
+    if kind is wire.WriteProfile:
+        return _write_profile
+    decoder: msgspec.json.Decoder[wire.Call[Any]] = msgspec.json.Decoder(kind)
+
+    def read(request: Request, body: bytes) -> wire.Call[Any]:
+        if request.query:
+            raise InvalidRequest("this route takes no query", hint="put the fields into the body")
+        found: wire.Call[Any] = _decoded(decoder, body or b"{}")
+        return found
+
+    return read
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        where = _WHERE.search(str(error))
+        place = "" if where is None else f" at {where[1]}"
+        raise InvalidRequest(
+            f"the body is not what this route takes{place}", hint="/openapi.json describes it"
+        ) from None
+
+
+def _read_profile(request: Request, body: bytes) -> wire.ReadProfile:
+    if body:
+        raise InvalidRequest("a GET has no body")
+    return wire.ReadProfile(namespace=_namespace(request))
+
+
+_profile_text = msgspec.json.Decoder(ProfileText)
+
+
+def _write_profile(request: Request, body: bytes) -> wire.WriteProfile:
+    written: ProfileText = _decoded(_profile_text, body)
+    return wire.WriteProfile(text=written.text, namespace=_namespace(request), version=_version(request))
+
+
+def _namespace(request: Request) -> str | None:
+    try:
+        pairs = parse_qsl(request.query.decode("ascii"), keep_blank_values=True, strict_parsing=True, max_num_fields=2)
+    except ValueError:
+        pairs = [] if not request.query else [("", "")]
+    if not pairs:
+        return None
+    if len(pairs) > 1 or pairs[0][0] != "namespace":
+        raise InvalidRequest("the query is at most ?namespace=NAME")
+    return pairs[0][1]
+
+
+def _version(request: Request) -> str:
+    """The version that the profile must still have: If-Match names it, none (or If-None-Match: *) means new."""
+    given = request.headers.get(b"if-match")
+    if given is None:
+        if request.headers.get(b"if-none-match", b"*").strip() != b"*":
+            raise InvalidRequest("If-None-Match can only be *", hint="name the version to replace with If-Match")
+        return ""
+    found = _ETAG.fullmatch(given.strip())
+    if found is None:
+        raise InvalidRequest('If-Match is one ETag as a GET gave it, such as "0123…"')
+    return found[1].decode()

@@ -1,0 +1,185 @@
+"""Running a server: where it listens, with which TLS files, and how it stops.
+
+It listens on loopback or on a unix socket. Anywhere else it wants TLS, or to be told in so many words that something
+in front of it does that. Stopping lets requests in flight finish; the vault is closed by who opened it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import ssl
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import uvicorn
+
+from strongroom.errors import InvalidRequest, ServerUnavailable
+from strongroom.server import logs
+from strongroom.server.app import application
+from strongroom.server.options import Options
+from strongroom.server.protocol import guarded
+from strongroom.vault.owner import Vault
+
+PORT = 8765
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to listen: an address and a port (0: any free one), or a unix socket."""
+
+    address: str = "127.0.0.1"
+    port: int = PORT
+    unix: Path | None = None
+    unix_mode: int = 0o600
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    plain_public: bool = False
+    """Listen without TLS although others can listen in: something in front of it does TLS."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses whose X-Forwarded-For is believed."""
+
+    def check(self) -> None:
+        """Refuse to send caps through a net in clear, unless told in so many words."""
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise InvalidRequest("TLS needs a certificate and its key", hint="give both --tls-cert and --tls-key")
+        if self.unix is None and not is_loopback(self.address) and self.tls_cert is None and not self.plain_public:
+            raise InvalidRequest(
+                f"{self.address} can be reached from elsewhere, and caps would travel in clear",
+                hint="give --tls-cert and --tls-key, or say --plain-public if something in front does TLS",
+            )
+
+    def url(self, bound: socket.socket) -> str:
+        """What a client connects to."""
+        if self.unix is not None:
+            return f"unix://{self.unix.resolve()}"
+        address, port = bound.getsockname()[:2]
+        scheme = "http" if self.tls_cert is None else "https"
+        return f"{scheme}://[{address}]:{port}" if ":" in address else f"{scheme}://{address}:{port}"
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def serve(
+    vault: Vault, place: Place, options: Options | None = None, *, started: Callable[[str], None] | None = None
+) -> None:
+    """Serve an open vault until SIGTERM or SIGINT. `started` hears the URL once the server listens."""
+    place.check()
+    chosen = options or Options()
+    if place.unix is None:
+        chosen = replace(chosen, hosts=chosen.hosts | {place.address.lower()})
+    config = _config(vault, place, chosen)
+    bound = listen(place)
+    try:
+        url = place.url(bound)
+        logs.event("listening", url=url)
+        if started is not None:
+            started(url)
+        uvicorn.Server(config).run(sockets=[bound])
+    finally:
+        bound.close()
+        if place.unix is not None:
+            with suppress(OSError):
+                place.unix.unlink()
+        logs.event("stopped")
+
+
+def _config(vault: Vault, place: Place, options: Options) -> uvicorn.Config:
+    config = uvicorn.Config(
+        application(vault, options),
+        http=guarded(options),
+        ws="none",
+        loop="uvloop",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(place.trusted_proxies),
+        forwarded_allow_ips=list(place.trusted_proxies),
+        timeout_keep_alive=options.idle_seconds,
+        timeout_graceful_shutdown=options.stop_seconds,
+    )
+    config.load()
+    if place.tls_cert is not None and place.tls_key is not None:
+        config.ssl = _tls(place.tls_cert, place.tls_key)
+    return config
+
+
+def _tls(cert: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidRequest(f"the TLS files cannot be used: {error}", hint="they are PEM files") from None
+    return context
+
+
+def listen(place: Place) -> socket.socket:
+    """A socket that listens where it is to be."""
+    try:
+        return _listen_tcp(place) if place.unix is None else _listen_unix(place.unix, place.unix_mode)
+    except OSError as error:
+        where = place.unix or f"{place.address}:{place.port}"
+        raise ServerUnavailable(
+            f"cannot listen on {where}: {error.strerror or error}", hint="is another server there already?"
+        ) from None
+
+
+def _listen_tcp(place: Place) -> socket.socket:
+    family = socket.AF_INET6 if ":" in place.address else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((place.address, place.port))
+        bound.listen(2048)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _listen_unix(path: Path, mode: int) -> socket.socket:
+    """Listen on a unix socket that nobody else could have opened in between."""
+    _clear_stale(path)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o777 & ~mode)  # so that it never exists with more rights than it is to have
+    try:
+        bound.bind(os.fspath(path))
+    except OSError:
+        bound.close()
+        raise
+    finally:
+        os.umask(before)
+    bound.listen(2048)
+    return bound
+
+
+def _clear_stale(path: Path) -> None:
+    """Remove a socket that a killed server left; refuse one that answers, and anything that is no socket."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise InvalidRequest(f"{path} is there and is no socket", hint="name another place")
+    except FileNotFoundError:
+        return
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        probe.connect(os.fspath(path))
+    except ConnectionRefusedError:
+        path.unlink()
+    else:
+        raise InvalidRequest(f"another server listens on {path}", hint="stop it first")
+    finally:
+        probe.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from bench import caps, following, fresh, gate, get, log, put, ram, recall, scores, sealing
+from bench import caps, following, fresh, gate, get, log, put, ram, recall, scores, sealing, served
 from bench.measure import Goal, Row, Run, table
 from bench.scores import Score
 
@@ -38,6 +38,10 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "recall.time": recall.time,
     "ram": ram.rows,
     "follow": following.rows,
+    "serve.get": served.get,
+    "serve.put": served.put,
+    "serve.mcp": served.mcp,
+    "serve.ram": served.ram,
 }
 _SLOW = {"get.100k", "first.100k"}
 _SCRATCH = Path(__file__).parent / "out"

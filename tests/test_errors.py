@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from strongroom import errors
+from strongroom import errors, wire
 from strongroom.errors import BY_REASON, StrongroomError
 
 DESIGN = {
@@ -23,24 +23,36 @@ DESIGN = {
         "cap_not_yet_valid",
         "cap_revoked",
     ],
-    403: ["cap_op_mismatch", "cap_data_class_mismatch", "cap_namespace_denied", "cap_limit_exceeded"],
-    404: ["not_found"],
+    403: [
+        "cap_op_mismatch",
+        "cap_data_class_mismatch",
+        "cap_namespace_denied",
+        "cap_limit_exceeded",
+        "origin_refused",
+    ],
+    404: ["not_found", "unknown_route"],
+    405: ["method_refused"],
+    408: ["request_too_slow"],
     409: ["line_conflict"],
     412: ["version_conflict"],
     413: ["body_too_large"],
+    415: ["media_type_refused"],
+    421: ["host_refused"],
     429: ["rate_limited"],
-    500: ["tampered"],
-    503: ["audit_unavailable", "store_unavailable", "key_unavailable", "clock_behind"],
+    431: ["headers_too_large"],
+    500: ["tampered", "server_defect"],
+    503: ["audit_unavailable", "store_unavailable", "key_unavailable", "clock_behind", "server_unavailable"],
 }
 FAMILIES = {
     "denied": {401, 403},
-    "invalid": {400, 413},
+    "invalid": {400, 403, 404, 405, 408, 413, 415, 421, 431},
     "not_found": {404},
     "conflict": {409, 412},
     "tampered": {500},
     "unavailable": {429, 503},
+    "defect": {500},
 }
-# Only met when a vault is made or opened, so no status is fixed for them.
+# Only met when a vault is made or opened, so they never travel and have no status.
 OF_VAULTS = {"vault_exists", "vault_format", "vault_missing"}
 
 
@@ -99,6 +111,11 @@ def test_the_tree_shows_each_leaf_below_its_family() -> None:
 @pytest.mark.requirement("error-tables")
 def test_the_reasons_of_the_design_are_all_there_and_no_other() -> None:
     assert {reason for reasons in DESIGN.values() for reason in reasons} | OF_VAULTS == set(BY_REASON)
+
+
+@pytest.mark.requirement("error-tables", "wire-status")
+def test_the_statuses_of_the_design_are_those_that_a_server_gives() -> None:
+    assert {reason: status for status, reasons in DESIGN.items() for reason in reasons} == wire.STATUS
 
 
 @pytest.mark.requirement("error-tables")

@@ -18,7 +18,7 @@ from scripts.vectors_cap import AUDIENCE, HOLDERS, ISSUERS, NOW, STRANGER, b64, 
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Token, Vault, cap, gate
 from strongroom.errors import CapNamespaceDenied, Denied, InvalidRequest, StrongroomError
-from strongroom.gate import Ask, Gate, Grant, Standing
+from strongroom.gate import Ask, Gate, Grant, Office, Standing
 from strongroom.model import Actor, DataClass, LinkId, Op
 from tests.cap.chains import mint, narrow
 from tests.conftest import NAMESPACES, Clock
@@ -394,6 +394,103 @@ def test_a_refusal_after_link_0_is_valid_names_the_links(reason: str) -> None:
     error = _refusal(held, token, ask)
     assert error.links == (link_id(token.split("~")[0]),)
     assert error.actor == "local/alice"
+
+
+# Offices: requests to the vault itself, which open no memory.
+
+
+def _office(held: Gate, token: str, ask: Ask, now: int = NOW) -> StrongroomError:
+    with pytest.raises(StrongroomError) as caught:
+        held.appoint(token, ask, now)
+    return caught.value
+
+
+@pytest.mark.requirement("gate-order", "gate-office")
+@pytest.mark.parametrize("place", range(ORDER.index("cap_namespace_denied")))
+def test_an_office_is_refused_for_the_first_rule_in_the_same_order(place: int) -> None:
+    held, token, ask = _wrong_in(ORDER[place : ORDER.index("cap_namespace_denied")])
+    error = _office(held, token, ask)
+    assert error.reason == ORDER[place]
+    told = _refusal(held, token, ask)
+    assert (error.message, error.hint, error.links, error.actor, error.holder) == (
+        (told.message, told.hint, told.links, told.actor, told.holder)
+    )
+
+
+@pytest.mark.requirement("gate-office", "seed-data-class")
+@pytest.mark.parametrize("op", list(Op))
+@pytest.mark.parametrize("asked", list(DataClass))
+@pytest.mark.parametrize("shown", list(DataClass))
+def test_an_office_needs_the_op_and_the_very_class(op: Op, asked: DataClass, shown: DataClass) -> None:
+    ask = Ask(op, data_class=asked)
+    others = [other for other in Op if other != op]
+    assert _office(_gate(), mint(ops=others, data_class=shown), ask).reason == "cap_op_mismatch"
+    token = mint(ops=[op], data_class=shown)
+    if asked != shown:
+        assert _office(_gate(), token, ask).reason == "cap_data_class_mismatch"
+    else:
+        given = _gate().appoint(token, ask, NOW)
+        assert given == Office(op, asked, cap.verify(token, ISSUERS, AUDIENCE, NOW))
+
+
+@pytest.mark.requirement("gate-office", "cap-scope")
+def test_an_office_is_open_to_a_scope_and_says_what_it_covers() -> None:
+    scope = mint(actor_scope="hermes/default/", ops=["mint"], data_class="admin")
+    ask = Ask(Op.MINT, data_class=DataClass.ADMIN)
+    given = _gate().appoint(narrow(scope, actor_scope="hermes/default/telegram/"), ask, NOW)
+    assert (given.cap.actor, given.cap.actor_scope) == (None, "hermes/default/telegram/")
+    assert _refusal(_gate(), scope, ask).reason == "cap_malformed"
+
+
+@pytest.mark.requirement("gate-office", "cap-revoke")
+@pytest.mark.parametrize("cached", [False, True])
+def test_an_office_is_checked_for_time_and_revocation_at_each_use(cached: bool) -> None:
+    token = narrow(mint(ops=["renew"]), ops=["renew"])
+    ask = Ask(Op.RENEW)
+    for take_back, now, reason in (
+        (lambda held: held.revoked.add(cap.parse(token).links[0].id), NOW, "cap_revoked"),
+        (lambda held: held.revoked.add(cap.parse(token).links[1].id), NOW, "cap_revoked"),
+        (lambda held: held.not_before.update({"locator of local/alice": NOW + 1}), NOW, "cap_revoked"),
+        (lambda held: None, NOW + 300, "cap_expired"),
+        (lambda held: None, NOW - 31, "cap_not_yet_valid"),
+    ):
+        held = _gate()
+        if cached:
+            held.appoint(token, ask, NOW)
+            held.check(token, NOW)
+        take_back(held._standing)
+        assert _office(held, token, ask, now).reason == reason
+        with pytest.raises(StrongroomError) as caught:
+            held.check(token, now)
+        assert caught.value.reason == reason
+        assert (len(caught.value.links), caught.value.actor, bool(caught.value.holder)) == (2, "local/alice", True)
+
+
+@pytest.mark.requirement("gate-office", "audit-garbage")
+@pytest.mark.parametrize("token", ["", "garbage", "x" * 9000, mint(issuer_seed=STRANGER)])
+def test_garbage_gets_no_office_and_is_put_on_nobodys_account(token: str) -> None:
+    for decide in (partial(_gate().appoint, token, Ask(Op.RENEW), NOW), partial(_gate().check, token, NOW)):
+        with pytest.raises(Denied) as caught:
+            decide()
+        assert (caught.value.links, caught.value.actor, caught.value.holder) == ((), None, "")
+
+
+@pytest.mark.requirement("gate-office")
+def test_a_sound_cap_of_any_class_op_or_scope_passes_the_check() -> None:
+    held = _gate()
+    for token in (mint(ops=[]), mint(namespaces=[]), mint(actor_scope="a/"), mint(data_class="credentials")):
+        assert held.check(token, NOW) == cap.verify(token, ISSUERS, AUDIENCE, NOW)
+
+
+@pytest.mark.requirement("gate-office", "gate-grant")
+def test_only_the_gate_makes_an_office() -> None:
+    makers = [
+        path.relative_to(SOURCES).as_posix()
+        for path in sorted(SOURCES.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Office"
+    ]
+    assert makers == ["gate.py"]
 
 
 # Grants.

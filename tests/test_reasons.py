@@ -1,11 +1,13 @@
 """Every reason through the public API, and the log's word for each that it must record.
 
-`rate_limited` belongs to servers: the embedded vault never raises it, and the table says so.
+Some belong to servers and to what connects to them: a vault in this process never raises those, and the table says
+so.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable
@@ -21,7 +23,20 @@ from strongroom.store.sqlite import SqliteStore
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
 ID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
-EDGE_ONLY = {"rate_limited"}
+EDGE_ONLY = {
+    # What a server refuses before a call is read.
+    "unknown_route",
+    "method_refused",
+    "media_type_refused",
+    "host_refused",
+    "origin_refused",
+    "request_too_slow",
+    "headers_too_large",
+    "rate_limited",
+    # What a server, or who cannot reach it, says of itself.
+    "server_unavailable",
+    "server_defect",
+}
 NOT_LOGGED = {
     # Refused before link 0's signature is known to be valid.
     "cap_missing",
@@ -215,6 +230,17 @@ CASES: dict[str, Case] = {
 @pytest.mark.requirement("reasons")
 def test_every_reason_has_a_case() -> None:
     assert set(CASES) | EDGE_ONLY == set(errors.BY_REASON)
+
+
+@pytest.mark.requirement("reasons")
+def test_the_reasons_of_servers_are_raised_by_nothing_below_them() -> None:
+    assert not EDGE_ONLY & set(CASES)
+    classes = {errors.BY_REASON[reason].__name__ for reason in EDGE_ONLY}
+    sources = Path(strongroom.__file__).parent
+    below = ("audit", "cap", "engines", "keys", "memory", "store", "vault", "archive", "gate.py", "model.py")
+    files = [path for name in below for path in (sources / name, *(sources / name).rglob("*.py")) if path.is_file()]
+    assert len(files) > 30
+    assert not [path.name for path in files if classes & set(re.findall(r"\w+", path.read_text()))]
 
 
 @pytest.mark.requirement("reasons", "bad-cap", "bad-vault", "audit-reads", "audit-garbage")

@@ -48,9 +48,8 @@ class Ask(msgspec.Struct, frozen=True):
     def of(cls, op: Op, namespaces: Collection[str] | None, *, session: str | None = None, k: int | None = None) -> Ask:
         """The question of a request that names these namespaces (None: it names none)."""
         named = [namespaces] if isinstance(namespaces, str) else namespaces or ()
-        named = [model.plain(name) for name in named]
         sessions = frozenset() if session is None else frozenset([model.plain(session)])
-        return cls(op, frozenset(named), namespaces is None, sessions, k)
+        return cls(op, frozenset(map(model.plain, named)), namespaces is None, sessions, k)
 
 
 class Grant(msgspec.Struct, frozen=True):

@@ -49,6 +49,7 @@ _ACTOR_LIMIT = 512
 _MADE_OF_MARKS = frozenset("\u0f73\u0f75\u0f81")  # no marks themselves, but they come apart into nothing else
 _MARKS = 30  # Unicode's own limit for text that can be processed as a stream
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _LAST_TIME = 253_402_300_799_000  # the end of year 9999, where datetime ends
 
 
@@ -336,7 +337,7 @@ def millis(moment: datetime) -> Millis:
 
 def moment(value: Millis) -> datetime:
     """Turn milliseconds since 1970 into a UTC datetime."""
-    return _EPOCH + timedelta(milliseconds=value)
+    return _EPOCH + value * _MILLISECOND
 
 
 class LineIds:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from sys import getsizeof
 from typing import Any, NamedTuple, Protocol
@@ -204,6 +204,16 @@ class Shelves:
                 return shelf
             # Then look again: it may have failed, or been dropped.
 
+    def loaded_at(self, prefix: str, birth: bytes) -> Shelf | None:
+        """The shelf of `prefix` if it is in RAM and whole."""
+        with self._guard:
+            shelf = self._shelves.get(prefix)
+            if shelf is None or shelf.birth != birth or prefix in self._loading:
+                return None
+            self._shelves.move_to_end(prefix)
+            self.hits += 1
+            return shelf
+
     def _begin(self, prefix: str, shelf: Shelf) -> Shelf:
         """Put an empty shelf in its place. What was loading there before finishes for those who hold it."""
         if prefix in self._shelves:
@@ -260,7 +270,10 @@ class Shelves:
         with reading(shelves):
             ranked = self._engine.rank(query, [shelf.index for shelf in shelves], k, now)
             for hit in ranked:
-                if not any(shelf.lines.get(hit.line.id) is hit.line for shelf in shelves):
+                for shelf in shelves:
+                    if shelf.lines.get(hit.line.id) is hit.line:
+                        break
+                else:
                     raise RuntimeError("the engine returned a line that it was not given")
             return ranked[:k]
 
@@ -320,9 +333,14 @@ class Shelves:
             self._bytes -= shelf.bytes
 
 
+def reading(shelves: Sequence[Shelf]) -> AbstractContextManager[object]:
+    """Hold shelves still. Mostly there is one, and its own lock will do."""
+    return shelves[0].lock if len(shelves) == 1 else _reading_several(shelves)
+
+
 @contextmanager
-def reading(shelves: Sequence[Shelf]) -> Iterator[None]:
-    """Hold several shelves still. Locks are taken in one order, so that two readers cannot wait for each other."""
+def _reading_several(shelves: Sequence[Shelf]) -> Iterator[None]:
+    """Locks are taken in one order, so that two readers cannot wait for each other."""
     with ExitStack() as stack:
         for shelf in sorted(shelves, key=id):
             stack.enter_context(shelf.lock)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import settings
+from strongroom import settings, wire
 from strongroom.cli.reading import OPS
+from strongroom.memory.clerk import SHOWN
 from tests.cli.conftest import Cli, opened
 
 Caps = Callable[..., Path]
@@ -181,6 +182,19 @@ def test_every_operation_that_the_owner_puts_on_record_can_be_asked_for() -> Non
     found = set(re.findall(r'record_owner\(\s*"([a-z-]+)"', said)) | set(re.findall(r'\bop="([a-z-]+)"', said))
     assert len(found) > 8
     assert found <= OPS
+
+
+@pytest.mark.requirement("cli-audit", "show-recorded")
+def test_every_operation_of_a_cap_and_a_cap_merely_shown_can_be_asked_for(cli: Cli, vault: None) -> None:
+    assert {SHOWN, *(str(kind.op) for kind in wire.CALLS)} <= OPS
+    with opened() as held:
+        token = held.mint(actor="local/owner", ops=["get"], namespaces=["travel"])
+        held.revoke(token)
+        with pytest.raises(strongroom.errors.CapRevoked):
+            held.door(token, request="r1").check()
+    (entry,) = cli("audit", "show", "--op", "show", "--json").json["entries"]
+    assert (entry["op"], entry["decision"], entry["reason"]) == ("show", "deny", "cap_revoked")
+    assert (entry["request"], entry["actor"]) == ("r1", "")
 
 
 @pytest.mark.requirement("cli-hostile-text")

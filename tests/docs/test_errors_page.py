@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strongroom import errors
+from strongroom import errors, wire
+from strongroom.cli.errors import BY_FAMILY
 from tests.docs.pages import DOCS, blocks, code, rows, section
 
 PAGE = DOCS / "errors.md"
@@ -26,9 +27,20 @@ def test_page_lists_every_reason_and_no_other() -> None:
 def test_row_has_family_status_meaning_and_advice(reason: str) -> None:
     _, family, status, meaning, advice = TABLE[reason]
     assert family == errors.BY_REASON[reason].family
-    assert status in {"400", "401", "403", "404", "409", "412", "413", "429", "500", "503", "-"}
+    assert status == (str(wire.STATUS[reason]) if reason in wire.STATUS else "-")
     assert meaning
     assert advice
+
+
+@pytest.mark.requirement("project-docs", "wire-status")
+def test_only_what_never_travels_has_a_dash() -> None:
+    dashes = {reason for reason, cells in TABLE.items() if cells[2] == "-"}
+    assert dashes == {"vault_exists", "vault_format", "vault_missing"}
+
+
+@pytest.mark.requirement("project-docs", "cli-exit-codes")
+def test_page_gives_each_family_its_exit_code() -> None:
+    assert {family: int(code) for family, code in rows(section(PAGE, "## Exit codes"))} == BY_FAMILY
 
 
 @pytest.mark.requirement("project-docs", "error-tables")

@@ -411,7 +411,7 @@ def test_several_namespaces_share_one_patience(
     assert given == [3.0, 1.0, 0.0, 0.0]
     assert all(before is not None and after is not None and before >= after for before, after in pairwise(given))
     given.clear()
-    other.memory(cap).list()
+    reopen().memory(cap).list()
     assert given == [None] * 4
 
 

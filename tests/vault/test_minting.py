@@ -107,7 +107,9 @@ def test_an_actor_outside_the_scope_is_refused(vault: Vault, outside: dict[str, 
 
 @pytest.mark.requirement("admin-within")
 @pytest.mark.parametrize(
-    "outside", [{"actor": BOB}, {"actor": ALICE + "/phone"}, {"actor_scope": ALICE + "/"}, {"actor_scope": SCOPE}], ids=str
+    "outside",
+    [{"actor": BOB}, {"actor": ALICE + "/phone"}, {"actor_scope": ALICE + "/"}, {"actor_scope": SCOPE}],
+    ids=str,
 )
 def test_an_admin_cap_of_one_actor_mints_for_that_one_alone(vault: Vault, outside: dict[str, Any]) -> None:
     token = admin(vault, actor=ALICE)

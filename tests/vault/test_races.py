@@ -44,7 +44,9 @@ def test_a_revocation_just_before_a_renewal_is_written_leaves_no_cap(
     vault.memory(token).put("hers", namespace="work")
     rival = vault if same else reopen()
     before = registry(vault)
-    done = before_commit(monkeypatch, vault, "renew", lambda: getattr(rival, void)(token if void == "revoke" else ALICE))
+    done = before_commit(
+        monkeypatch, vault, "renew", lambda: getattr(rival, void)(token if void == "revoke" else ALICE)
+    )
     assert refusal(lambda: renewed(vault, token)).reason == "cap_revoked"
     assert len(done) == 1
     assert registry(vault) <= before
@@ -190,9 +192,7 @@ def test_a_lineage_over_processes_falls_in_all_of_them(two: tuple[Child, Child],
 
 
 @pytest.mark.requirement("renew-race", "store-changes")
-def test_processes_that_renew_while_another_revokes_leave_no_cap_alive(
-    two: tuple[Child, Child], vault: Vault
-) -> None:
+def test_processes_that_renew_while_another_revokes_leave_no_cap_alive(two: tuple[Child, Child], vault: Vault) -> None:
     made: list[str] = []
     for _ in range(6):
         token = renewable(vault)
@@ -219,3 +219,21 @@ def test_a_race_over_one_actor_spares_the_others(
     vault.memory(strongroom.attenuate(again, actor=ALICE, now=clock)).put("hers", namespace="work")
     bobs = strongroom.attenuate(again, actor=BOB, now=clock)
     assert refusal(lambda: vault.memory(bobs).put("his", namespace="work")).reason == "cap_revoked"
+
+
+@pytest.mark.requirement("renew-race", "erase-void")
+@pytest.mark.parametrize("void", ["revoke_actor", "erase"])
+@pytest.mark.parametrize("how", ["admin", "owner"])
+def test_a_cap_minted_just_after_its_actor_was_voided_is_alive(
+    vault: Vault, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, void: str, how: str
+) -> None:
+    """Dead on arrival, its record would name an erased actor for good."""
+    console, rival = admin(vault), reopen()
+    vault.memory(renewable(vault)).put("hers", namespace="work")
+    done = before_commit(monkeypatch, vault, "mint", lambda: getattr(rival, void)(ALICE))
+    made = minted(vault, console) if how == "admin" else renewable(vault)
+    assert done
+    assert standing(vault, made) == ""
+    (record,) = [one for one in vault.caps() if one.actor == ALICE and not one.revoked]
+    assert record.link == link(made)
+    assert vault.audit.verify().ok

@@ -149,9 +149,7 @@ def test_a_cap_voided_with_all_others_is_not_renewed(vault: Vault, clock: Clock,
 @pytest.mark.parametrize(
     "narrowing", [{"ttl": 10**6}, {"ops": ["renew"]}, {"session": "s"}, {"max_k": 1}, {"namespaces": ["work"]}, {}]
 )
-def test_what_was_narrowed_cannot_outlive_its_narrowing(
-    vault: Vault, clock: Clock, narrowing: dict[str, Any]
-) -> None:
+def test_what_was_narrowed_cannot_outlive_its_narrowing(vault: Vault, clock: Clock, narrowing: dict[str, Any]) -> None:
     child = strongroom.attenuate(renewable(vault), now=clock, **narrowing)
     error = refusal(lambda: renewed(vault, child))
     assert error.reason == "invalid_request"
@@ -172,7 +170,7 @@ def test_a_token_that_splits_into_another_one_is_renewed_as_what_was_verified(va
     class Shown(Token):
         __slots__ = ()
 
-        def split(self, *_: Any, **__: Any) -> list[str]:  # type: ignore[override]
+        def split(self, *_: Any, **__: Any) -> list[str]:
             return wide.split("~")
 
     try:

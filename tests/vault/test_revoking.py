@@ -181,7 +181,9 @@ def _family(vault: Vault, clock: Clock) -> dict[str, Token]:
     return family
 
 
-ALL = {"root", "narrow"} | {f"{one}{more}" for one in ("by root", "by narrow") for more in ("", " +1", " +2", " beside")}
+ALL = {"root", "narrow"} | {
+    f"{one}{more}" for one in ("by root", "by narrow") for more in ("", " +1", " +2", " beside")
+}
 FALLS: dict[str, set[str]] = {
     "root": ALL,
     "narrow": {"narrow"} | {name for name in ALL if name.startswith("by narrow")},

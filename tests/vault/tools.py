@@ -11,7 +11,8 @@ import pytest
 from strongroom import Token, Vault, cap, wire
 from strongroom.audit import Entry
 from strongroom.cap import Grantable
-from strongroom.errors import StrongroomError
+from strongroom.errors import Invalid, StrongroomError
+from strongroom.memory.doing import done
 from strongroom.store import Commit, Effect
 from tests.conftest import NAMESPACES
 
@@ -99,6 +100,11 @@ def refusal(call: Callable[[], object]) -> StrongroomError:
     return caught.value
 
 
+def unread(vault: Vault, token: str, kind: type[wire.Call[Any]], error: Invalid) -> StrongroomError:
+    """What the vault says to a call that could not be read."""
+    return done(vault.door(token, request=REQUEST).refusing(kind, error), vault._state.store)
+
+
 def entries(vault: Vault, start: int = 0) -> list[Entry]:
     return [entry for _, entry in vault.audit.entries(start) if entry is not None]
 
@@ -144,7 +150,7 @@ class Shifty(str):
     def __str__(self) -> str:
         return "get"
 
-    def startswith(self, *_: object) -> bool:  # type: ignore[override]
+    def startswith(self, *_: object) -> bool:
         return True
 
 

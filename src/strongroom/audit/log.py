@@ -20,7 +20,7 @@ from strongroom.cobblestone import context
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.files import make_directory
 from strongroom.keys.sources import write_file
-from strongroom.store import Commit, Effect, Head, Store
+from strongroom.store import Commit, Effect, Head, Pending, Store
 
 _SUBTREE = tlog.TILE_WIDTH
 
@@ -95,6 +95,10 @@ class AuditLog:
         """Make decisions and their effects durable together; see `Store.commit` for what it raises."""
         encoded = [entry.encoded() for entry in entries]
         return self._store.commit(encoded, effects, entries[0].time, accept_clock=accept_clock)
+
+    def pending(self, entries: Sequence[Entry], effects: Sequence[Effect] = ()) -> Pending:
+        """The same as a commit that is still to be made."""
+        return Pending([entry.encoded() for entry in entries], effects, entries[0].time)
 
     def size(self) -> int:
         return self._store.head().size

@@ -32,7 +32,7 @@ VERBS = {
     "profile": ("strongroom.cli.profiles:profile", "Read and write the profile of a namespace."),
     "route": ("strongroom.cli.route:route", "Explain which namespace a text would go to."),
     "namespaces": ("strongroom.cli.setup:namespaces", "List the vault's namespaces, or add one."),
-    "cap": ("strongroom.cli.caps:cap", "Mint, narrow, show, revoke and list caps."),
+    "cap": ("strongroom.cli.caps:cap", "Mint, narrow, renew, show, revoke and list caps."),
     "audit": ("strongroom.cli.audit:audit", "Read, verify and prove the log."),
     "export": ("strongroom.cli.archives:export_lines", "Write lines into an encrypted archive."),
     "import": ("strongroom.cli.archives:import_lines", "Read lines from an archive."),
@@ -42,6 +42,8 @@ VERBS = {
     "doctor": ("strongroom.cli.doctor:doctor", "Check that all is as it should be."),
     "forget": ("strongroom.cli.forgetting:forget", "Forget lines for good."),
     "erase": ("strongroom.cli.forgetting:erase", "Destroy namespaces with their keys."),
+    "serve": ("strongroom.cli.serve:serve", "Serve the vault to others, over HTTP and MCP."),
+    "mcp": ("strongroom.cli.mcp:mcp", "Serve memory to one MCP client, on stdin and stdout."),
     "demo": ("strongroom.cli.demo:demo", "See recall, denials and the log at work."),
     "completion": ("strongroom.cli.completion:completion", "Print the completion script of your shell."),
 }
@@ -134,7 +136,7 @@ def app() -> None:
     """Gated, encrypted, audited memory for AI agents.
 
     Whose memory, which operations and which namespaces: a cap says it. Yours is made by `strongroom init`; another is
-    named with --cap-file, STRONGROOM_CAP_FILE or STRONGROOM_CAP.
+    named with --cap-file, STRONGROOM_CAP_FILE or STRONGROOM_CAP. With --url or STRONGROOM_URL a server is asked.
     """
 
 

@@ -12,10 +12,10 @@ import msgspec
 
 from strongroom import archive, model
 from strongroom.archive import Archive, Outcome
-from strongroom.cap import Cap
+from strongroom.cap import Cap, parse
 from strongroom.cli import leaving, output, ownercap
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, cap_options, pass_run
+from strongroom.cli.context import Run, memory_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.cli.types import NAMESPACE
 from strongroom.errors import CapNamespaceDenied, InvalidRequest
@@ -49,7 +49,7 @@ class Exported(msgspec.Struct, frozen=True):
 @click.option("--i-understand-this-is-plaintext", "in_clear", is_flag=True, help="Write it unencrypted.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @leaving.passphrase_option
-@cap_options
+@memory_options
 @pass_run
 def export_lines(
     run: Run, file: Path, namespaces: tuple[str, ...], in_clear: bool, force: bool, export_passphrase_file: str | None
@@ -65,7 +65,7 @@ def export_lines(
     with leaving.bar(run, "reading") as told:
         found = archive.export_lines(
             memory,
-            vault=run.vault().id,
+            vault=parse(run.token()).first.aud,  # as the vault itself found when it took the cap
             actor=said.actor or "",
             now=_system_clock(),
             namespaces=namespaces or None,
@@ -128,11 +128,11 @@ class Imported(msgspec.Struct, frozen=True):
     "pairs",
     multiple=True,
     metavar="FROM=TO",
-    help="Put lines of FROM, a namespace that this vault lacks, into TO; may be repeated.",
+    help="Put lines of FROM, a namespace that this vault lacks, into TO; may be repeated. Not with a server.",
 )
 @click.option("--check", is_flag=True, help="Only check the file, say what is in it, and write nothing.")
 @leaving.passphrase_option
-@cap_options
+@memory_options
 @pass_run
 def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, export_passphrase_file: str | None) -> None:
     """Read lines and profiles from an archive into the memory of the cap.
@@ -154,7 +154,7 @@ def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, expo
 
 def _check_renamed(run: Run, renamed: dict[str, str]) -> None:
     """A line forgotten in a namespace would come back in another: only what the vault lacks is renamed."""
-    known = sorted(set(renamed) & set(run.vault().namespaces))
+    known = sorted(set(renamed) & set(run.vault().namespaces)) if renamed else []
     if known:
         raise InvalidRequest(
             f"this vault has {known[0]} itself, so its lines go nowhere else",
@@ -196,8 +196,7 @@ def _memory(run: Run) -> tuple[Memory, Cap]:
     """The memory of the cap, for lines that come from a file, and what the cap says of itself."""
     if run.given is None:
         run.ask(lambda memory: memory.list(limit=1))  # the owner's own cap is made anew here if it was voided
-    token = run.token()
-    return run.vault().memory(token, source="import"), ownercap.read_unverified(token)
+    return run.memory("import"), ownercap.read_unverified(run.token())
 
 
 def _imported(found: Archive, outcome: Outcome, check: bool) -> Imported:

@@ -1,4 +1,4 @@
-"""cap: mint, attenuate, show, revoke and list.
+"""cap: mint, attenuate, renew, show, revoke and list.
 
 A token goes out on stdout or into a file of mode 0600, and comes in by file, environment or stdin: never as an
 argument. `attenuate` and `show` need no vault where a cap is given, and believe nothing that the cap says of itself.
@@ -16,16 +16,16 @@ import msgspec
 
 import strongroom
 from strongroom.cap import Token, parse
-from strongroom.cli import output, ownercap
+from strongroom.cli import output, ownercap, remote
 from strongroom.cli.app import Group
 from strongroom.cli.capview import Shown, end_in_words, registered, registered_row, said_by, shown_lines
-from strongroom.cli.context import Run, cap_options, owner_options, pass_run
+from strongroom.cli.context import Run, cap_options, memory_options, owner_options, pass_run, refuse_server
 from strongroom.cli.types import DURATION, NAMES
-from strongroom.errors import InvalidRequest
+from strongroom.errors import CapMissing, InvalidRequest
 from strongroom.keys.sources import write_file
 from strongroom.model import DataClass
 
-cap = Group("cap", help="Mint, narrow, show, revoke and list caps: who may do what, where, and until when.")
+cap = Group("cap", help="Mint, narrow, renew, show, revoke and list caps: who may do what, where, and until when.")
 
 
 class Issued(msgspec.Struct, frozen=True):
@@ -40,12 +40,15 @@ class Issued(msgspec.Struct, frozen=True):
     "mint",
     examples=[
         "strongroom cap mint --for local/alice --ops put,get --namespaces work,travel --ttl 2h --out alice.cap",
-        "strongroom cap mint --ops get,list --namespaces travel --ttl 30d --label agent --out agent.cap --json",
+        "strongroom cap mint --ops get,list,renew --namespaces travel --ttl 30d --label agent --out agent.cap --json",
+        "strongroom cap mint --class admin --scope team/ --ops mint,revoke --namespaces work --ttl 30d --out admin.cap",
     ],
 )
 @click.option("--for", "actor", metavar="ACTOR", help=f"Whose memory it opens; {ownercap.ACTOR} unless told.")
-@click.option("--scope", metavar="PREFIX/", help="A prefix of actors instead: opens nothing until narrowed to one.")
-@click.option("--ops", type=NAMES, required=True, help="What it allows, such as put,get.")
+@click.option("--scope", metavar="PREFIX/", help="A prefix of actors instead: opens no memory until narrowed to one.")
+@click.option(
+    "--ops", type=NAMES, required=True, help="What it allows, such as put,get,renew; for admin: mint,revoke,audit."
+)
 @click.option("--namespaces", type=NAMES, required=True, help="Where, such as work,travel.")
 @click.option("--ttl", type=DURATION, required=True, help="For how long: 90s, 15m, 2h, 30d or 4w; at most 400d.")
 @click.option(
@@ -79,7 +82,11 @@ def mint(
     no_delegate: bool,
     out: str | None,
 ) -> None:
-    """Sign a cap. It is on record before you see it."""
+    """Sign a cap. It is on record before you see it.
+
+    A cap of the class admin opens no memory: it mints and revokes caps through a server, for the actors and namespaces
+    that it covers, and reads the log. A cap that allows renew can be renewed by its holder until it is revoked.
+    """
     _check_free(out)
     token = run.vault().mint(
         actor=actor if actor or scope else ownercap.ACTOR,
@@ -170,6 +177,36 @@ def _is_cut_short(parent: Token, narrowed: Token) -> bool:
 
 
 @cap.command(
+    "renew",
+    examples=[
+        "strongroom cap renew --cap-file agent.cap",
+        "strongroom cap renew --cap-file agent.cap --url https://memory.example.org --out next.cap",
+    ],
+)
+@click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600, or - for stdout.")
+@memory_options
+@pass_run
+def renew(run: Run, out: str | None) -> None:
+    """Get a new cap in place of the one that is given: the same scope, and the same time from now on.
+
+    It takes the place of the old one in its file, unless --out is said. The cap must allow renew, and must neither have
+    ended nor be a narrowed one. The old one still works until its own end.
+    """
+    _check_free(out)
+    if run.given is None:
+        raise CapMissing(
+            "a cap is renewed that somebody was given, and none was named",
+            hint="name its file with --cap-file; your own is renewed by itself",
+        )
+    token = run.memory().renew()
+    if out is None and remote.keep(run, token):
+        shown = said_by(token)
+        run.answer(Issued(shown, None, str(run.cap_place)), shown_lines(shown))
+    else:
+        _issue(run, token, out)
+
+
+@cap.command(
     "show",
     examples=[
         "strongroom cap show --cap-file helper.cap",
@@ -197,6 +234,7 @@ def show(run: Run) -> None:
 @click.argument("link", required=False)
 @click.option("--for", "actor", metavar="ACTOR", help="Revoke every cap of this actor issued so far.")
 @cap_options
+@refuse_server
 @pass_run
 def revoke(run: Run, link: str | None, actor: str | None) -> None:
     """Revoke the cap of LINK, or the one that is given, and all that was narrowed from it.

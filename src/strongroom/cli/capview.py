@@ -10,7 +10,7 @@ import msgspec
 
 from strongroom.cap import Cap, parse
 from strongroom.cli import output, ownercap
-from strongroom.model import CapRecord
+from strongroom.model import CapRecord, DataClass
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -102,7 +102,10 @@ def _is_delegable(said: Cap, *, has_seed: bool) -> bool:
 
 def shown_lines(shown: Shown) -> Iterator[str]:
     """A cap for people."""
-    whose = shown.actor or f"{shown.actor_scope} (a scope: opens nothing until narrowed to one actor)"
+    opens = (
+        "every actor below it" if shown.data_class == DataClass.ADMIN else "opens nothing until narrowed to one actor"
+    )
+    whose = shown.actor or f"{shown.actor_scope} (a scope: {opens})"
     rows = [
         ("actor", whose),
         ("ops", ", ".join(shown.ops) or "none"),

@@ -20,7 +20,7 @@ import strongroom
 from strongroom import engines, settings
 from strongroom.audit.log import Witness
 from strongroom.cap import parse
-from strongroom.cli import output, ownercap
+from strongroom.cli import extras, output, ownercap
 from strongroom.cli.context import Run
 from strongroom.errors import Tampered, VaultMissing
 from strongroom.keys import default_directory
@@ -67,7 +67,7 @@ class Patient:
 # The checks, in the order in which they are made.
 
 
-def _python(_: Patient) -> str:
+def python(_: object) -> str:
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
         raise Found("warn", f"Python {platform.python_version()} is not tested", "use 3.11 to 3.13")
     return f"Python {platform.python_version()}"
@@ -100,6 +100,14 @@ def _engine(patient: Patient) -> str:
     default = inspect.signature(strongroom.open).parameters["engine"].default
     engines.load(name or default)
     return f"{name} loads" if name else "the default one loads"
+
+
+def _extras(_: Patient) -> str:
+    lacking = [name for name in extras.MODULES if not extras.is_installed(name)]
+    if not lacking:
+        return "what serve, mcp and --url need is installed"
+    uses = " and ".join(extras.USES[name] for name in lacking)
+    return f"not installed, which is fine unless you want {uses}: {extras.install(','.join(lacking))}"
 
 
 def _there(patient: Patient) -> str:
@@ -241,11 +249,12 @@ def _accepted(patient: Patient, token: str) -> None:
 
 
 CHECKS: tuple[tuple[str, Callable[[Patient], str]], ...] = (
-    ("Python", _python),
+    ("Python", python),
     ("SQLite", _sqlite),
     ("configuration", _config),
     ("routing rules", _routing),
     ("engine", _engine),
+    ("extras", _extras),
     ("vault", _there),
     ("format", _format),
     ("key files", _key_files),

@@ -1,8 +1,8 @@
 """What a command holds while it runs: the settings, the open vault, the cap, and where its answer goes.
 
 Commands take a `Run` (`@pass_run`) and the options that all of them share (`@common_options`, `@cap_options` for those
-that need a cap, `@owner_options` for those that use the keys and no cap). The vault opens at the first use and closes
-with the command. Stdin can be read for one thing.
+that need a cap, `@memory_options` for those that a server can answer as well, `@owner_options` for those that use the
+keys and no cap). The vault opens at the first use and closes with the command. Stdin can be read for one thing.
 """
 
 from __future__ import annotations
@@ -47,8 +47,12 @@ class Run:
         self.place: str | None = None
         self.cap_file: str | None = None
         self.passphrase_file: str | None = None
+        self.url: str | None = None
+        self.ca_file: str | None = None
+        self.cleartext = False
         self._vault: Vault | None = None
         self._owners: Token | None = None
+        self._far: Memory | None = None
         self._stdin_for = ""
 
     # Where things are.
@@ -57,8 +61,27 @@ class Run:
     def settings(self) -> Settings:
         return settings.find(self.place)
 
+    @cached_property
+    def server(self) -> str | None:
+        """The address of the server to ask; None where the vault itself is meant. --vault outdoes the environment."""
+        if self.url is not None and self.place is not None:
+            raise click.UsageError("--url means a server and --vault the vault itself: say one of them")
+        found = os.environ.get("STRONGROOM_URL") if self.url is None and self.place is None else self.url
+        if found == "":
+            raise InvalidRequest("the server's address is empty", hint="leave it out to use the vault itself")
+        return found
+
+    def check_local(self) -> None:
+        """Refuse what a server cannot be asked for."""
+        if self.server is not None:
+            raise InvalidRequest(
+                "this needs the vault itself and its keys, and a server was named",
+                hint="run it where the vault is, without --url; --vault PATH outdoes STRONGROOM_URL",
+            )
+
     def vault(self) -> Vault:
         """The open vault, for the owner's work; closed when the command ends."""
+        self.check_local()
         if self._vault is None:
             self._vault = settings.open_vault(self.settings, self.passphrase)
             self.keep(self._vault)
@@ -79,25 +102,42 @@ class Run:
     @cached_property
     def given(self) -> Token | None:
         """The cap that was given by file, environment or stdin; None if the owner's own is meant."""
-        place = os.environ.get("STRONGROOM_CAP_FILE") if self.cap_file is None else self.cap_file
+        place = self.cap_place
         if place is not None:  # also an empty one: who names a cap never gets the owner's instead
             return _token_in(self.secret(place, "cap"), "stdin" if place == "-" else place)
         token = os.environ.get("STRONGROOM_CAP")
         return None if token is None else _token(token)
 
+    @property
+    def cap_place(self) -> str | None:
+        """The file that a cap is to be read from, `-` for stdin; None if no file was named."""
+        return os.environ.get("STRONGROOM_CAP_FILE") if self.cap_file is None else self.cap_file
+
     def token(self) -> Token:
         """The cap of this run: the one that was given, else the owner's own, renewed if need be."""
         if self.given is not None:
             return self.given
+        if self.server is not None:
+            raise CapMissing(
+                "a server is asked with a cap, and none was given",
+                hint="name its file with --cap-file; its owner makes one with `strongroom cap mint ... --out FILE`",
+            )
         if self._owners is None:
             self._owners = ownercap.take(self.vault(), self.key_directory(), self.note)
         return self._owners
 
-    def memory(self) -> Memory:
-        """The memory that the cap opens."""
+    def memory(self, source: str = "cli") -> Memory:
+        """The memory that the cap opens, in the vault or on the server."""
         # The cap comes first: a bad one must not depend on the vault.
         token = self.token()
-        return self.vault().memory(token, source="cli")
+        if self.server is None:
+            return self.vault().memory(token, source=source)
+        if self._far is None:
+            from strongroom.cli import remote
+
+            self._far = remote.connected(self, self.server, token)
+            click.get_current_context().find_root().call_on_close(self._far.close)
+        return self._far
 
     def ask(self, call: Callable[[Memory], T]) -> T:
         """Ask the memory; if the owner's own cap was voided, once more with a new one. A given cap stands or falls."""
@@ -222,6 +262,33 @@ def cap_options(command: F) -> F:
     return common_options(option(command))
 
 
+def memory_options(command: F) -> F:
+    """The common options, `--cap-file`, and those that name a server."""
+    for option in (
+        _option(
+            "--allow-cleartext",
+            "cleartext",
+            is_flag=True,
+            help="Send the cap to another machine by http:// (STRONGROOM_ALLOW_CLEARTEXT=1).",
+        ),
+        _option("--ca-file", "ca_file", metavar="FILE", help="The CA of an https:// server (STRONGROOM_CA_FILE)."),
+        _option("--url", "url", metavar="URL", help="Ask a server instead of the vault (STRONGROOM_URL)."),
+    ):
+        command = option(command)
+    return cap_options(command)
+
+
+def refuse_server(command: F) -> F:
+    """Take `--url` too, only to say that this needs the vault itself."""
+
+    @wraps(command)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        click.get_current_context().ensure_object(Run).check_local()
+        return command(*args, **kwargs)
+
+    return _option("--url", "url", metavar="URL", hidden=True)(cast("F", checked))
+
+
 def owner_options(command: F) -> F:
     """The common options, for what the keys do: a cap that was given is not used, and a note says so."""
 
@@ -230,7 +297,7 @@ def owner_options(command: F) -> F:
         click.get_current_context().ensure_object(Run).note_owners_work()
         return command(*args, **kwargs)
 
-    return common_options(cast("F", noted))
+    return common_options(refuse_server(cast("F", noted)))
 
 
 def _option(flag: str, name: str, **attributes: Any) -> Callable[[F], F]:

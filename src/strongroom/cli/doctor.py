@@ -1,12 +1,13 @@
 """doctor: numbered checks in plain words, each with what to do. It changes nothing and writes no line.
 
-Each check (see `checks`) looks at one thing and says ok, warn or fail. One that needs what an earlier one did not find
-says skip, so that the first fail is the one to mend.
+Each check (see `checks` for a vault, `servercheck` for a server) looks at one thing and says ok, warn or fail. One that
+needs what an earlier one did not find says skip, so that the first fail is the one to mend.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import click
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from strongroom.cli import output
 from strongroom.cli.app import command
 from strongroom.cli.checks import CHECKS, Found, Patient
-from strongroom.cli.context import Run, cap_options, pass_run
+from strongroom.cli.context import Run, memory_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.errors import StrongroomError, Tampered
 
@@ -32,17 +33,25 @@ class Check(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-@command(examples=["strongroom doctor", "strongroom doctor --json"])
-@cap_options
+@command(
+    examples=[
+        "strongroom doctor",
+        "strongroom doctor --json",
+        "strongroom doctor --url https://memory.example.org --cap-file agent.cap --use-cap",
+    ]
+)
+@click.option("--use-cap", is_flag=True, help="Show the cap to the server as well; that is on record there.")
+@memory_options
 @pass_run
-def doctor(run: Run) -> None:
+def doctor(run: Run, use_cap: bool) -> None:
     """Check, step by step, that the vault, its keys, its log and your cap are as they should be.
 
-    Works also where there is no vault, or none that opens. Nothing is changed. Exit code 0 if no check fails, 6 if
-    something was tampered with, 7 otherwise. The log is looked at only briefly: `audit verify` checks it all.
+    Works also where there is no vault, or none that opens. With --url it is a server that is looked at, and the cap
+    that you would show it. Nothing is changed. Exit code 0 if no check fails, 6 if something was tampered with, 7
+    otherwise. The log is looked at only briefly: `audit verify` checks it all.
     """
-    patient = Patient(run)
-    found = [_checked(number, name, look, patient) for number, (name, look) in enumerate(CHECKS, start=1)]
+    checks, patient = _examined(run, use_cap)
+    found = [_checked(number, name, look, patient) for number, (name, look) in enumerate(checks, start=1)]
     failed = [check for check in found if check.state == "fail"]
     run.answer({"ok": not failed, "checks": found}, _lines(found))
     if failed:
@@ -50,7 +59,18 @@ def doctor(run: Run) -> None:
         raise Failure(BY_FAMILY["tampered" if tampered else "unavailable"])
 
 
-def _checked(number: int, name: str, look: Callable[[Patient], str], patient: Patient) -> Check:
+def _examined(run: Run, use_cap: bool) -> tuple[Sequence[tuple[str, Callable[[Any], str]]], object]:
+    """Who is looked at, and how."""
+    if run.server is None:
+        if use_cap:
+            raise click.UsageError("--use-cap is for --url: a vault's own cap is looked at without using it")
+        return CHECKS, Patient(run)
+    from strongroom.cli.servercheck import SERVER_CHECKS, ServerPatient
+
+    return SERVER_CHECKS, ServerPatient(run, run.server, use_cap)
+
+
+def _checked(number: int, name: str, look: Callable[[Any], str], patient: object) -> Check:
     try:
         return Check(number, name, "ok", look(patient))
     except Found as found:

@@ -20,12 +20,12 @@ from strongroom.errors import Denied, StrongroomError, Tampered, VaultMissing
 
 OK, BUG, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
-BY_FAMILY = {"invalid": 2, "denied": 3, "not_found": 4, "conflict": 5, "tampered": 6, "unavailable": 7}
+BY_FAMILY = {"defect": BUG, "invalid": 2, "denied": 3, "not_found": 4, "conflict": 5, "tampered": 6, "unavailable": 7}
 """The exit code of each family of errors; every error of the library has a row by its family."""
 
 MEANINGS = {
     OK: "done",
-    BUG: "a defect of Strongroom; `STRONGROOM_DEBUG=1` shows where",
+    BUG: "a defect of Strongroom; `STRONGROOM_DEBUG=1` shows where, or the server's own log",
     2: "the command or the request is wrong: change it",
     3: "denied: the cap does not allow this, or is not valid",
     4: "not found: no such line, or no vault in this place",

@@ -11,7 +11,7 @@ import msgspec
 from strongroom import settings
 from strongroom.cli import output, ownercap
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, cap_options, pass_run
+from strongroom.cli.context import Run, memory_options, pass_run
 from strongroom.cli.lines import Filters, page
 from strongroom.cli.types import MOMENT, NAMESPACE
 from strongroom.model import LIST_LIMIT, Forgotten
@@ -31,7 +31,7 @@ from strongroom.model import LIST_LIMIT, Forgotten
 @click.option("--since", type=MOMENT, help="Lines from this moment on.")
 @click.option("--until", type=MOMENT, help="Lines before this moment.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@cap_options
+@memory_options
 @pass_run
 def forget(
     run: Run,
@@ -107,7 +107,7 @@ class Destroyed(msgspec.Struct, frozen=True):
 @click.option("--everything", is_flag=True, help="The whole memory, its keys, and every cap issued for it so far.")
 @click.option("--rotate-root", is_flag=True, help="Replace the root key too, so that it opens no earlier copy.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@cap_options
+@memory_options
 @pass_run
 def erase(run: Run, namespaces: tuple[str, ...], everything: bool, rotate_root: bool, yes: bool) -> None:
     """Destroy whole namespaces with their keys, so that nothing is left to open.
@@ -116,6 +116,8 @@ def erase(run: Run, namespaces: tuple[str, ...], everything: bool, rotate_root: 
     """
     if everything == bool(namespaces):
         raise click.UsageError("name the namespaces to erase, or say --everything")
+    if rotate_root:
+        run.check_local()
     actor = ownercap.read_unverified(run.token()).actor or ""
     what = "everything" if everything else " ".join(namespaces)
     run.confirm(f"This destroys {what} of {actor}; nothing brings it back.", typed=what, yes=yes)
@@ -127,7 +129,7 @@ def erase(run: Run, namespaces: tuple[str, ...], everything: bool, rotate_root: 
         run.vault().rotate_root()
         pending = not run.vault().scrub()
     done = Destroyed(actor, namespaces, everything, erased.objects, pending, rotate_root)
-    run.answer(done, _promises(done))
+    run.answer(done, _promises(done, own=run.given is None))
 
 
 def _check_rotatable(run: Run) -> None:
@@ -136,18 +138,19 @@ def _check_rotatable(run: Run) -> None:
         pass
 
 
-def _promises(done: Destroyed) -> Iterator[str]:
+def _promises(done: Destroyed, *, own: bool) -> Iterator[str]:
     what = "everything" if done.everything else ", ".join(done.namespaces)
     yield f"erased {what} of {done.actor}: {output.counted(done.objects, 'object')}"
     yield "Its keys are destroyed: nothing in this vault opens those lines again."
     if done.everything:
-        yield "Every cap issued for this actor so far is void; you get a new one of your own with your next command."
+        again = "; you get a new one of your own with your next command." if own else ", this one as well."
+        yield f"Every cap issued for this actor so far is void{again}"
     if done.root_rotated:
         yield "The root key is new: destroy old copies of root.keyring, which open earlier copies of the vault,"
         yield "and back up the new one."
     else:
         yield "A copy of the vault made earlier still holds the wrapped keys, and the root key opens them:"
-        yield "--rotate-root replaces it."
+        yield "--rotate-root replaces it, where the vault is."
     if done.pending:
         yield "Pending: another process is reading the vault, so the destroyed keys may still wait in its journal."
         yield "Erase again when it has finished."

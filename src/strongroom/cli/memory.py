@@ -10,7 +10,7 @@ import msgspec
 
 from strongroom.cli import output, ownercap
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, cap_options, pass_run
+from strongroom.cli.context import Run, memory_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.cli.lines import Filters, listed, page, recalled
 from strongroom.cli.types import DAY, MOMENT, NAMESPACE
@@ -50,7 +50,7 @@ class Kept(msgspec.Struct, frozen=True):
 @click.option("--id", "line_id", metavar="ULID", help="Its id: sent again with the same one, it is kept once.")
 @click.option("--file", metavar="FILE", help="Read the text from a file; - is stdin.")
 @click.option("--lines", is_flag=True, help="Keep every line of the file or of stdin by itself.")
-@cap_options
+@memory_options
 @pass_run
 def put(
     run: Run,
@@ -184,7 +184,7 @@ def _kept_in_short(kept: Sequence[Kept]) -> Iterator[str]:
 @click.option("--session", metavar="NAME", help="The conversation in which the question is asked.")
 @click.option("--now", type=DAY, help="What `tomorrow` counts from; now, unless told. A date alone means noon.")
 @click.option("--id", "ids", multiple=True, metavar="ULID", help="Get exactly this line; may be repeated.")
-@cap_options
+@memory_options
 @pass_run
 def get(
     run: Run,
@@ -246,7 +246,7 @@ def _hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many lines at most.")
 @click.option("--all", "everything", is_flag=True, help="All lines, however many.")
 @click.option("--after", metavar="NEXT", help="Go on after a page, with the `next` that it gave.")
-@cap_options
+@memory_options
 @pass_run
 def list_lines(
     run: Run,

@@ -14,7 +14,7 @@ import click
 
 from strongroom.cli import output
 from strongroom.cli.app import Group, command
-from strongroom.cli.context import Run, cap_options, pass_run
+from strongroom.cli.context import Run, memory_options, pass_run
 from strongroom.cli.types import NAMESPACE
 from strongroom.errors import InvalidRequest
 from strongroom.model import Profile, Snapshot
@@ -27,7 +27,7 @@ from strongroom.model import Profile, Snapshot
     ]
 )
 @click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only these; may be repeated.")
-@cap_options
+@memory_options
 @pass_run
 def snapshot(run: Run, namespaces: tuple[str, ...]) -> None:
     """Show the profiles that the cap covers, as a system prompt gets them: at most 8 KiB in all."""
@@ -55,7 +55,7 @@ profile = Group("profile", help="Read and write the profile of a namespace: a sh
     ],
 )
 @click.argument("namespace", required=False)
-@cap_options
+@memory_options
 @pass_run
 def show(run: Run, namespace: str | None) -> None:
     """Show the profile of NAMESPACE, and its version."""
@@ -75,7 +75,7 @@ def show(run: Run, namespace: str | None) -> None:
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read the text from a file; - is stdin.")
 @click.option("--version", metavar="VERSION", help="Write only if the profile is still at this version.")
-@cap_options
+@memory_options
 @pass_run
 def set_profile(run: Run, namespace: str, text: tuple[str, ...], file: str | None, version: str | None) -> None:
     """Write the profile of NAMESPACE: TEXT, or without it what stdin holds."""
@@ -93,7 +93,7 @@ def set_profile(run: Run, namespace: str, text: tuple[str, ...], file: str | Non
     ],
 )
 @click.argument("namespace", required=False)
-@cap_options
+@memory_options
 @pass_run
 def edit(run: Run, namespace: str | None) -> None:
     """Edit the profile of NAMESPACE in $EDITOR. What somebody else writes meanwhile is not overwritten.

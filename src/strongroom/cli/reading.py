@@ -12,6 +12,7 @@ from strongroom import model
 from strongroom.audit import Decision, Entry
 from strongroom.cli import output
 from strongroom.errors import InvalidRequest, LineNotFound
+from strongroom.memory.clerk import SHOWN
 from strongroom.model import CapRecord
 from strongroom.vault.owner import Vault
 
@@ -24,8 +25,8 @@ _OWNERS = (
     *("accept-clock", "accept-restore", "archive", "backup", "create", "mint", "namespaces", "revoke"),
     *("rotate-actor", "rotate-issuer", "rotate-root"),
 )
-OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op)
-"""What an entry may be about: what a cap allows, and the owner's own work."""
+OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op) | {SHOWN}
+"""What an entry may be about: what a cap allows, the owner's own work, and a cap refused before it asked."""
 
 
 class Seen(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
-"""How arguments are written: moments, durations, namespaces, comma lists."""
+"""How arguments are written: moments, durations, namespaces, comma lists, addresses."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from datetime import date, datetime, time
 from typing import Any
@@ -52,12 +53,68 @@ class Duration(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        if not (found := re.fullmatch(r"([0-9]{1,9})([smhdw])", value)):
+        if (seconds := _seconds(value)) is None:
             self.fail(f"{value!r} is not a duration: say 90s, 15m, 2h or 30d", param, ctx)
-        seconds = int(found[1]) * _UNITS[found[2]]
         if not 1 <= seconds <= TTL_LIMIT:
             raise InvalidRequest(f"a cap lasts from 1s to {TTL_LIMIT // _UNITS['d']}d, and not {value}")
         return seconds
+
+
+def _seconds(value: str) -> int | None:
+    found = re.fullmatch(r"([0-9]{1,9})([smhdw])", value)
+    return None if found is None else int(found[1]) * _UNITS[found[2]]
+
+
+class Interval(click.ParamType[int]):
+    """How often something is done or how long it may take, in seconds; 0 for never."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        seconds = 0 if value == "0" else _seconds(value)
+        if seconds is None or seconds > _UNITS["w"]:
+            self.fail(f"{value!r} is not a duration up to a week: say 30s, 15m, 2h, or 0 for never", param, ctx)
+        return seconds
+
+
+class Listen(click.ParamType[tuple[str, int]]):
+    """An address and a port, such as `127.0.0.1:8765` or `[::1]:8765`."""
+
+    name = "address:port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):([0-9]{1,5})", value)
+        if found is None or int(found[3]) > 65_535:
+            self.fail(f"{value!r} is not ADDRESS:PORT, such as 127.0.0.1:8765 or [::1]:8765", param, ctx)
+        return found[1] or found[2], int(found[3])
+
+
+class Address(click.ParamType[str]):
+    """The address of a machine or of a network, in numbers."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            ipaddress.ip_network(value)
+        except ValueError:
+            self.fail(f"{value!r} is not an address such as 10.0.0.5 or 10.0.0.0/24", param, ctx)
+        return str(value)
+
+
+class Origin(click.ParamType[str]):
+    """Where a web page comes from, as its browser says it."""
+
+    name = "origin"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not re.fullmatch(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?", value):
+            self.fail(f"{value!r} is not an origin such as https://console.example.org, without a path", param, ctx)
+        return str(value)
 
 
 class NamespaceName(click.ParamType[str]):
@@ -84,3 +141,4 @@ class Names(click.ParamType[tuple[str, ...]]):
 
 
 MOMENT, DAY, DURATION, NAMES, NAMESPACE = Moment(), Moment(noon=True), Duration(), Names(), NamespaceName()
+INTERVAL, LISTEN, ADDRESS, ORIGIN = Interval(), Listen(), Address(), Origin()

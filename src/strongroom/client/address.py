@@ -15,9 +15,9 @@ from strongroom.errors import InvalidRequest
 _UNIX = "unix://"
 _FORMS = "https://host, http://127.0.0.1:8765 or unix:///run/strongroom/socket"
 
-# More threads than this reconnect now and then. Idle connections go before a server drops them (uvicorn: 5 s),
-# for on one that is being dropped an erase or a renewal fails without anyone knowing whether it was carried out.
-_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=4.0)
+# More threads than this reconnect now and then. Idle connections go before our server drops them, after 30 s: on one
+# that is being dropped an erase or a renewal fails, and nobody knows whether it was carried out.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=20.0)
 
 Transport = Callable[[], httpx.HTTPTransport]
 """Makes the connections of one process."""
@@ -75,7 +75,7 @@ def _parsed(url: str) -> httpx.URL:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
         raise InvalidRequest("this is not the address of a server", hint=_FORMS) from None
-    if parsed.scheme not in ("http", "https") or not parsed.host:
+    if parsed.scheme not in ("http", "https") or not parsed.host or not 0 < (parsed.port or 80) < 2**16:
         raise InvalidRequest("this is not the address of a server", hint=_FORMS)
     # Addresses are shown in errors and kept in settings: no place for a secret.
     if parsed.userinfo or parsed.query or parsed.fragment or "?" in url or "#" in url:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
+from typing import TypeVar
 
 import msgspec
 
@@ -19,7 +20,8 @@ from strongroom.cap import Cap
 from strongroom.errors import StrongroomError, Tampered, Unavailable
 from strongroom.gate import Ask, Grant, Office
 from strongroom.keys import ActorKeys
-from strongroom.memory.pages import shelf_of
+from strongroom.memory.doing import LONG, Doing
+from strongroom.memory.pages import ShelfPlace, shelf_at, shelf_places
 from strongroom.memory.state import ACTORS, State
 from strongroom.model import Actor, DataClass, Line, LineId, LineIds, LinkId, Millis, Namespace
 from strongroom.shelves import Shelf
@@ -29,6 +31,11 @@ NONE_WRITTEN: Mapping[str, Line] = {}
 
 SHOWN = "show"
 """The op in the entry of a cap that was refused before it asked for anything."""
+
+T = TypeVar("T")
+
+_MANY = 20_000
+"""Lines whose ranking keeps a thread busy for a while."""
 
 _PLACES_HELD = 1024
 _NAMED = 64
@@ -60,63 +67,72 @@ class Clerk:
         self.garbage = 0
         """Tokens refused before any signature was valid; they are counted, not logged."""
 
-    def admit(self, caller: Caller, ask: Ask) -> Grant:
+    def admit(self, caller: Caller, ask: Ask) -> Doing[Grant]:
         """Ask the gate, having caught up with every revocation; record a refusal before passing it on."""
         self.state.catch_up()
         now = self.now()
         try:
             return self.state.gate.admit(caller.token, ask, now // 1000)
         except StrongroomError as error:
-            self._refused(error, ask, now, caller)
+            yield from self._refused(error, ask, now, caller)
             raise
 
-    def appoint(self, caller: Caller, ask: Ask) -> Office:
+    def appoint(self, caller: Caller, ask: Ask) -> Doing[Office]:
         """Ask the gate about the vault's own affairs; the same in all else."""
         self.state.catch_up()
         now = self.now()
         try:
             return self.state.gate.appoint(caller.token, ask, now // 1000)
         except StrongroomError as error:
-            self._refused(error, ask, now, caller)
+            yield from self._refused(error, ask, now, caller)
             raise
 
-    def check(self, caller: Caller) -> Cap:
+    def check(self, caller: Caller) -> Doing[Cap]:
         """Make sure that a cap is valid, before anything is done for who shows it. A refusal is on record."""
         self.state.catch_up()
         now = self.now()
         try:
             return self.state.gate.check(caller.token, now // 1000)
         except StrongroomError as error:
-            self._refused(error, None, now, caller)
+            yield from self._refused(error, None, now, caller)
             raise
 
-    def _refused(self, error: StrongroomError, ask: Ask | None, now: Millis, caller: Caller) -> None:
+    def _refused(self, error: StrongroomError, ask: Ask | None, now: Millis, caller: Caller) -> Doing[None]:
         if not error.links:
             self.garbage += 1
         else:
-            self._record_refusal(error, ask, now, caller.request)
+            yield from self._record_refusal(error, ask, now, caller.request)
 
-    def recording(self, admitted: Grant | Office, caller: Caller) -> _Recording:
+    def recorded(self, admitted: Grant | Office, caller: Caller, doing: Doing[T]) -> Doing[T]:
         """Record what fails between admission and answer. Unavailable is not a decision and is not recorded."""
-        return _Recording(self, admitted, caller.request)
+        try:
+            return (yield from doing)
+        except StrongroomError as error:
+            if not isinstance(error, Unavailable) and not error.recorded:
+                yield from self.record_failure(error, admitted, caller.request)
+            raise
+        except Exception as error:
+            # A defect, ours or an engine's: the request ended all the same, and the log says so.
+            yield from self._record_defect(error, admitted, caller.request)
+            raise
 
-    def record_failure(self, error: StrongroomError, admitted: Grant | Office, request: str) -> None:
+    def record_failure(self, error: StrongroomError, admitted: Grant | Office, request: str) -> Doing[None]:
         """Put on record that an admitted request was refused after all, or met stored bytes that are wrong."""
         held = admitted.cap if isinstance(admitted, Office) else admitted
         error.links, error.actor, error.holder = held.links, held.actor, held.holder
         ask = Ask(admitted.op, data_class=DataClass.ADMIN)
         if isinstance(admitted, Grant):
             ask = Ask(admitted.op, frozenset(admitted.namespaces), unnamed=False)
-        self._record_refusal(error, ask, self.now(), request)
+        yield from self._record_refusal(error, ask, self.now(), request)
 
-    def record_defect(self, error: Exception, admitted: Grant | Office, request: str) -> None:
+    def _record_defect(self, error: Exception, admitted: Grant | Office, request: str) -> Doing[None]:
         """Put on record that an admitted request ended in an error that is none of ours; only its kind is named."""
         if isinstance(admitted, Office):
             entry = self._office_entry(admitted, "", request)
         else:
             (entry,) = self._entries(admitted, (), self._keys_if_sound(admitted.actor), (), 0, "", request)
         detail = type(error).__name__
-        self.state.log.append([msgspec.structs.replace(entry, decision=Decision.FAIL, detail=detail)])
+        yield self.state.log.pending([msgspec.structs.replace(entry, decision=Decision.FAIL, detail=detail)])
 
     def new_id(self, place: str, now: Millis) -> LineId:
         """A new id, rising within one place. Counting on across places would tell of what others put."""
@@ -127,19 +143,30 @@ class Clerk:
 
     def in_order(self, namespaces: Collection[Namespace]) -> list[Namespace]:
         """Namespaces, most sensitive first; one that left the registry comes last."""
+        if len(namespaces) == 1:
+            return list(namespaces)
         order = {name: place for place, name in enumerate(self.state.namespaces)}
         return sorted(namespaces, key=lambda name: (order.get(name, len(order)), name))
 
-    def shelves(self, grant: Grant, patience: float | None = None) -> list[Shelf]:
+    def shelves(self, grant: Grant, patience: float | None = None) -> Doing[list[Shelf]]:
         """The loaded shelves that a grant covers; a namespace into which nothing was put has none.
 
         With `patience`, what is not loaded after so many seconds in all is used as far as it is.
         """
+        places = shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
+        at_hand = [self.state.shelves.loaded_at(place.prefix, place.birth) for place in places]
+        shelves = [shelf for shelf in at_hand if shelf is not None]
+        if len(shelves) < len(places):
+            yield LONG
+            shelves = self._load(grant, places, patience)
+        if sum(len(shelf.lines) for shelf in shelves) > _MANY:
+            yield LONG
+        return shelves
+
+    def _load(self, grant: Grant, places: Sequence[ShelfPlace], patience: float | None) -> list[Shelf]:
         end = None if patience is None else monotonic() + patience
-        left = (None if end is None else max(end - monotonic(), 0.0) for _ in grant.namespaces)
-        names = self.in_order(grant.namespaces)
-        found = (shelf_of(self.state, grant.actor, name, time) for name, time in zip(names, left, strict=True))
-        return [shelf for shelf in found if shelf is not None]
+        left = (None if end is None else max(end - monotonic(), 0.0) for _ in places)
+        return [shelf_at(self.state, grant.actor, place, time) for place, time in zip(places, left, strict=True)]
 
     def commit(
         self,
@@ -152,7 +179,7 @@ class Clerk:
         erased: str = "",
         caller: Caller,
         written: Mapping[str, Line] = NONE_WRITTEN,
-    ) -> Commit:
+    ) -> Doing[None]:
         """Record an admitted request with its effects, all or nothing.
 
         `keys` tag it where they are not stored yet; `written` are the opened lines among the effects, by name.
@@ -161,10 +188,9 @@ class Clerk:
             held = self.state.keys_of(grant.actor)
             keys = None if held is None else held.keys
         entries = self._entries(grant, effects, keys, lines, count, erased, caller.request)
-        commit = self.state.log.append(entries, effects)
+        commit = yield self.state.log.pending(entries, effects)
         if effects:
             self.state.committed(effects, commit.version, written)
-        return commit
 
     def commit_erasure(
         self,
@@ -175,7 +201,7 @@ class Clerk:
         keys: ActorKeys | None,
         count: int,
         caller: Caller,
-    ) -> Commit:
+    ) -> Doing[None]:
         """Record the erasure of an actor: one entry under its tag, another, without it, for the vault's own objects."""
         erased = self._entries(grant, own, keys, (), count, "actor" if keys is not None else "", caller.request)
         voided = msgspec.structs.replace(erased[0], actor="", namespaces=(), erased="", count=0)
@@ -184,7 +210,7 @@ class Clerk:
             msgspec.structs.replace(voided, objects=tagged[at : at + _PER_ENTRY])
             for at in range(0, len(tagged), _PER_ENTRY)
         ]
-        return self.state.log.append(entries, [*own, *vault_wide])
+        yield self.state.log.pending(entries, [*own, *vault_wide])
 
     def _entries(
         self,
@@ -231,12 +257,12 @@ class Clerk:
         caller: Caller,
         count: int = 0,
         detail: str = "",
-    ) -> Commit:
+    ) -> Doing[None]:
         """Record what was done to the vault itself with a cap, together with its effects."""
         entry = msgspec.structs.replace(
             self._office_entry(office, detail, caller.request), count=count, objects=self._marks(effects, None)
         )
-        return self.state.log.append([entry], effects)
+        yield self.state.log.pending([entry], effects)
 
     def _office_entry(self, office: Office, detail: str, request: str) -> Entry:
         return Entry(
@@ -283,7 +309,7 @@ class Clerk:
         """What the effects do to objects, under the tags of the actor that `keys` belong to, or of the vault."""
         return marks(effects, lambda name: self._tags(name, keys))
 
-    def _record_refusal(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> None:
+    def _record_refusal(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> Doing[None]:
         """Put a refusal on record; without an `ask` the cap was refused before it asked for anything."""
         keys = self._keys_if_sound(error.actor)
         tags: list[str] = []
@@ -303,7 +329,7 @@ class Clerk:
             links=tuple(map(LinkId, error.links)),
             holder=error.holder,
         )
-        self.state.log.append([entry])
+        yield self.state.log.pending([entry])
         error.recorded = True
 
     def _keys_if_sound(self, actor: str | None) -> ActorKeys | None:
@@ -322,28 +348,6 @@ class Clerk:
             return self.state.vault_tag(name), VAULT
         parts = name.split("/")
         return keys.object_tag(name), "" if parts[2] == "keys" else keys.namespace_tag(parts[3])
-
-
-class _Recording:
-    """The context of `Clerk.recording`; a class, since every request passes through it."""
-
-    __slots__ = ("_admitted", "_clerk", "_request")
-
-    def __init__(self, clerk: Clerk, admitted: Grant | Office, request: str) -> None:
-        self._clerk = clerk
-        self._admitted = admitted
-        self._request = request
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, StrongroomError):
-            if not isinstance(error, Unavailable) and not error.recorded:
-                self._clerk.record_failure(error, self._admitted, self._request)
-        elif isinstance(error, Exception):
-            # A defect, ours or an engine's: the request ended all the same, and the log says so.
-            self._clerk.record_defect(error, self._admitted, self._request)
 
 
 def _name(effect: Effect) -> str:

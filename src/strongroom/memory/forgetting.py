@@ -6,12 +6,13 @@ keys of namespaces, or of the whole actor, with everything they sealed.
 
 from __future__ import annotations
 
-from strongroom import wire
+from strongroom import model, wire
 from strongroom.errors import CapLimitExceeded, CapNamespaceDenied, InvalidRequest, StoreUnavailable
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.choosing import Choice
 from strongroom.memory.clerk import Caller, Clerk
+from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.pages import pages_of
 from strongroom.memory.putting import line_name
 from strongroom.memory.state import ACTORS, SECRETS, HeldKeys, State
@@ -21,29 +22,35 @@ from strongroom.store import Delete, Effect, Expect, Lost, Purge, Swap, is_deriv
 _TRIES = 64
 
 
-def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Forgotten:
+def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Doing[Forgotten]:
     """Forget the lines that meet every condition given. At least one must be given."""
     ask = Ask.of(Op.FORGET, call.namespaces, session=call.session)
+    yield LONG
     for _ in range(_TRIES):
-        grant = clerk.admit(caller, ask)
-        with clerk.recording(grant, caller):
-            if call == wire.Forget():
-                raise InvalidRequest("say what to forget", hint="to destroy everything, use erase")
-            session = grant.session if call.session is None else call.session
-            choice = Choice.of(ids=call.ids, session=session, link=call.link, since=call.since, until=call.until)
-            try:
-                gone = _forget(clerk, grant, choice, caller)
-            except Lost:
-                continue  # another process forgot one of them first, or changed the keys: choose again
+        grant = yield from clerk.admit(caller, ask)
+        gone = yield from clerk.recorded(grant, caller, _forget(clerk, grant, caller, call))
+        if gone is None:
+            continue  # another process forgot one of them first, or changed the keys: choose again
         clerk.state.catch_up()
-        missing = sorted((choice.ids or frozenset()) - set(gone))
+        missing = sorted(set(map(model.line_id, call.ids or ())) - set(gone))
         return Forgotten(tuple(gone), tuple(missing), clerk.state.store.scrub())
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same lines")
 
 
-def _forget(clerk: Clerk, grant: Grant, choice: Choice, caller: Caller) -> list[LineId]:
+def _forget(clerk: Clerk, grant: Grant, caller: Caller, call: wire.Forget) -> Doing[list[LineId] | None]:
+    if call == wire.Forget():
+        raise InvalidRequest("say what to forget", hint="to destroy everything, use erase")
+    session = grant.session if call.session is None else call.session
+    choice = Choice.of(ids=call.ids, session=session, link=call.link, since=call.since, until=call.until)
+    try:
+        return (yield from _delete(clerk, grant, caller, choice))
+    except Lost:
+        return None
+
+
+def _delete(clerk: Clerk, grant: Grant, caller: Caller, choice: Choice) -> Doing[list[LineId]]:
     state = clerk.state
-    shelves = clerk.shelves(grant)
+    shelves = yield from clerk.shelves(grant)
     lines = sorted(choice.among(shelves), key=lambda line: (line.id, line.namespace))
     effects: list[Effect] = []
     for line in lines:
@@ -56,36 +63,42 @@ def _forget(clerk: Clerk, grant: Grant, choice: Choice, caller: Caller) -> list[
     for shelf in shelves:
         if gone := {line.id for line in lines if shelf.lines.get(line.id) is line}:
             effects += pages_of(shelf).without(gone)
-    clerk.commit(grant, effects, lines=[line.id for line in lines], caller=caller)
+    yield from clerk.commit(grant, effects, lines=[line.id for line in lines], caller=caller)
     return [line.id for line in lines]
 
 
-def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Erased:
+def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Doing[Erased]:
     """Destroy the keys of the named namespaces (none named: all that the cap covers), or of the whole actor.
 
     The whole actor needs a cap that covers every namespace of the vault, whether or not the actor uses it.
     """
     ask = Ask.of(Op.ERASE, call.namespaces)
+    yield LONG
     for _ in range(_TRIES):
-        grant = clerk.admit(caller, ask)
-        with clerk.recording(grant, caller):
-            if call.everything and call.namespaces is not None:
-                raise InvalidRequest("erase either everything or some namespaces")
-            if grant.session is not None:
-                raise CapLimitExceeded("the cap is bound to a session, and an erasure is not")
-            if call.everything and not set(clerk.state.namespaces) <= grant.allowed:
-                raise CapNamespaceDenied("the cap does not cover every namespace of this vault")
-            try:
-                erasing = _erase_actor if call.everything else _erase_namespaces
-                count = erasing(clerk, grant, caller)
-            except Lost:
-                continue
+        grant = yield from clerk.admit(caller, ask)
+        count = yield from clerk.recorded(grant, caller, _erase(clerk, grant, caller, call))
+        if count is None:
+            continue
         clerk.state.catch_up()
         return Erased(count, pending=not clerk.state.store.scrub())
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
 
 
-def _erase_actor(clerk: Clerk, grant: Grant, caller: Caller) -> int:
+def _erase(clerk: Clerk, grant: Grant, caller: Caller, call: wire.Erase) -> Doing[int | None]:
+    if call.everything and call.namespaces is not None:
+        raise InvalidRequest("erase either everything or some namespaces")
+    if grant.session is not None:
+        raise CapLimitExceeded("the cap is bound to a session, and an erasure is not")
+    if call.everything and not set(clerk.state.namespaces) <= grant.allowed:
+        raise CapNamespaceDenied("the cap does not cover every namespace of this vault")
+    erasing = _erase_actor if call.everything else _erase_namespaces
+    try:
+        return (yield from erasing(clerk, grant, caller))
+    except Lost:
+        return None
+
+
+def _erase_actor(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:
     state = clerk.state
     locator = state.slots.actor(grant.actor)
     held = state.held_keys(locator)
@@ -98,7 +111,9 @@ def _erase_actor(clerk: Clerk, grant: Grant, caller: Caller) -> int:
     if held is not None:
         count = _count(state, prefix)
         own = [Expect(prefix + "keys", held.version), Purge(prefix)]
-    clerk.commit_erasure(grant, own, vault_wide, keys=None if held is None else held.keys, count=count, caller=caller)
+    yield from clerk.commit_erasure(
+        grant, own, vault_wide, keys=None if held is None else held.keys, count=count, caller=caller
+    )
     return count
 
 
@@ -112,18 +127,18 @@ def _cap_records(state: State, grant: Grant) -> list[Effect]:
     return [Delete(thing.name, thing.version) for thing, record in state.cap_records() if record.actor == grant.actor]
 
 
-def _erase_namespaces(clerk: Clerk, grant: Grant, caller: Caller) -> int:
+def _erase_namespaces(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:
     state = clerk.state
     held = state.keys_of(grant.actor)
     if held is None:
-        clerk.commit(grant, [Expect(state.slots.keys(grant.actor), 0)], caller=caller)
+        yield from clerk.commit(grant, [Expect(state.slots.keys(grant.actor), 0)], caller=caller)
         return 0
     used = [
         name for name in sorted(grant.namespaces) if state.slots.namespace(grant.actor, name) in held.keys.namespaces
     ]
     count = sum(_count(state, state.slots.shelf(grant.actor, name)) for name in used)
     effects = _without(state, grant, held, used)
-    clerk.commit(grant, effects, keys=held.keys, count=count, erased="namespace", caller=caller)
+    yield from clerk.commit(grant, effects, keys=held.keys, count=count, erased="namespace", caller=caller)
     return count
 
 

@@ -17,6 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -298,17 +299,30 @@ class Pages:
         return effects
 
 
-def shelf_of(state: State, actor: Actor, namespace: Namespace, patience: float | None = None) -> Shelf | None:
-    """The shelf of one namespace, loaded, or None if nothing was ever put there.
+class ShelfPlace(NamedTuple):
+    """Where a shelf is, and which keys it was born with."""
+
+    namespace: Namespace
+    prefix: str
+    birth: bytes
+
+
+def shelf_places(state: State, actor: Actor, names: Iterable[Namespace]) -> list[ShelfPlace]:
+    """The places of an actor's shelves; a namespace into which nothing was put has none."""
+    held = state.keys_of(actor)
+    if held is None:
+        return []
+    births = ((name, held.keys.birth(state.slots.namespace(actor, name))) for name in names)
+    return [ShelfPlace(name, state.slots.shelf(actor, name), birth) for name, birth in births if birth is not None]
+
+
+def shelf_at(state: State, actor: Actor, place: ShelfPlace, patience: float | None = None) -> Shelf:
+    """The shelf in a place, loaded.
 
     With `patience`, it is loaded in the background and returned after so many seconds, newest lines first.
     """
-    held = state.keys_of(actor)
-    birth = None if held is None else held.keys.birth(state.slots.namespace(actor, namespace))
-    if birth is None:
-        return None
-    prefix = state.slots.shelf(actor, namespace)
-    return state.shelves.shelf(prefix, birth, partial(Pages, state, actor, namespace, birth), patience)
+    source = partial(Pages, state, actor, place.namespace, place.birth)
+    return state.shelves.shelf(place.prefix, place.birth, source, patience)
 
 
 def keep_pages(state: State) -> None:

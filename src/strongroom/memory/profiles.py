@@ -9,6 +9,7 @@ from strongroom import model, seal, wire
 from strongroom.errors import InvalidRequest, LineTooLarge, StoreUnavailable, VersionConflict
 from strongroom.gate import Ask, Grant
 from strongroom.memory.clerk import Caller, Clerk
+from strongroom.memory.doing import Doing
 from strongroom.memory.putting import keys_for
 from strongroom.memory.state import State
 from strongroom.model import Namespace, Op, Profile, Snapshot
@@ -19,59 +20,69 @@ _PROFILE = "profile"
 _TRIES = 64
 
 
-def snapshot(clerk: Clerk, caller: Caller, call: wire.TakeSnapshot) -> Snapshot:
+def snapshot(clerk: Clerk, caller: Caller, call: wire.TakeSnapshot) -> Doing[Snapshot]:
     """The allowed profiles, most sensitive namespace first, within 8 KiB in all."""
-    grant = clerk.admit(caller, Ask.of(Op.SNAPSHOT, call.namespaces))
-    with clerk.recording(grant, caller):
-        found = [_read_profile(clerk.state, grant, name)[0] for name in clerk.in_order(grant.namespaces)]
-        kept: list[Profile] = []
-        left_out: list[Namespace] = []
-        room = model.PROFILE_LIMIT
-        for profile in found:
-            size = len(profile.text.encode())
-            if size > room:
-                left_out.append(profile.namespace)
-            elif size:
-                kept.append(profile)
-                room -= size
-        clerk.commit(grant, count=len(kept), caller=caller)
+    grant = yield from clerk.admit(caller, Ask.of(Op.SNAPSHOT, call.namespaces))
+    return (yield from clerk.recorded(grant, caller, _snapshot(clerk, grant, caller)))
+
+
+def _snapshot(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[Snapshot]:
+    found = [_read_profile(clerk.state, grant, name)[0] for name in clerk.in_order(grant.namespaces)]
+    kept: list[Profile] = []
+    left_out: list[Namespace] = []
+    room = model.PROFILE_LIMIT
+    for profile in found:
+        size = len(profile.text.encode())
+        if size > room:
+            left_out.append(profile.namespace)
+        elif size:
+            kept.append(profile)
+            room -= size
+    yield from clerk.commit(grant, count=len(kept), caller=caller)
     return Snapshot(tuple(kept), tuple(left_out))
 
 
-def profile(clerk: Clerk, caller: Caller, call: wire.ReadProfile) -> Profile:
+def profile(clerk: Clerk, caller: Caller, call: wire.ReadProfile) -> Doing[Profile]:
     """The profile of one namespace, to be edited."""
-    grant = clerk.admit(caller, _ask(call.namespace))
-    with clerk.recording(grant, caller):
-        found, _ = _read_profile(clerk.state, grant, _one(grant))
-        clerk.commit(grant, count=1, caller=caller)
+    grant = yield from clerk.admit(caller, _ask(call.namespace))
+    return (yield from clerk.recorded(grant, caller, _profile(clerk, grant, caller)))
+
+
+def _profile(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[Profile]:
+    found, _ = _read_profile(clerk.state, grant, _one(grant))
+    yield from clerk.commit(grant, count=1, caller=caller)
     return found
 
 
-def set_profile(clerk: Clerk, caller: Caller, call: wire.WriteProfile) -> Profile:
+def set_profile(clerk: Clerk, caller: Caller, call: wire.WriteProfile) -> Doing[Profile]:
     """Write the profile of one namespace if it is still at `version` ("" = none was written)."""
-    grant = clerk.admit(caller, _ask(call.namespace))
-    state = clerk.state
-    with clerk.recording(grant, caller):
-        name = _one(grant)
-        clean = model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile")
-        for _ in range(_TRIES):
-            _check_total(state, grant, name, clean)
-            current, stored = _read_profile(state, grant, name)
-            if current.version != call.version:
-                raise VersionConflict("the profile has changed", hint="read it again, then write")
-            try:
-                keys, effects = keys_for(state, grant, {name})
-                epoch, key = keys.newest(state.slots.namespace(grant.actor, name))
-                place = Place(state.vault_id, grant.actor, name)
-                body = seal.seal_text(clean, _PROFILE, place, epoch, key, state.random(24))
-                slot = _slot(state, grant, name)
-                effects.append(PutNew(slot, body) if stored is None else Swap(slot, body, stored.version))
-                clerk.commit(grant, effects, keys=keys, count=1, caller=caller)
-            except Lost:
-                grant = clerk.admit(caller, _ask(name))
-                continue
-            return Profile(name, clean, _etag(body))
+    for _ in range(_TRIES):
+        grant = yield from clerk.admit(caller, _ask(call.namespace))
+        written = yield from clerk.recorded(grant, caller, _write(clerk, grant, caller, call))
+        if written is not None:
+            return written
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
+
+
+def _write(clerk: Clerk, grant: Grant, caller: Caller, call: wire.WriteProfile) -> Doing[Profile | None]:
+    """Write a profile; None if somebody was first, in whatever the commit depends on."""
+    state, name = clerk.state, _one(grant)
+    clean = model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile")
+    _check_total(state, grant, name, clean)
+    current, stored = _read_profile(state, grant, name)
+    if current.version != call.version:
+        raise VersionConflict("the profile has changed", hint="read it again, then write")
+    keys, effects = keys_for(state, grant, {name})
+    epoch, key = keys.newest(state.slots.namespace(grant.actor, name))
+    place = Place(state.vault_id, grant.actor, name)
+    body = seal.seal_text(clean, _PROFILE, place, epoch, key, state.random(24))
+    slot = _slot(state, grant, name)
+    effects.append(PutNew(slot, body) if stored is None else Swap(slot, body, stored.version))
+    try:
+        yield from clerk.commit(grant, effects, keys=keys, count=1, caller=caller)
+    except Lost:
+        return None
+    return Profile(name, clean, _etag(body))
 
 
 def _ask(namespace: str | None) -> Ask:

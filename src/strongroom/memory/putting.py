@@ -11,6 +11,7 @@ from strongroom.errors import BodyTooLarge, CapNamespaceDenied, InvalidRequest, 
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.clerk import Caller, Clerk
+from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.state import SECRETS, State
 from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
 from strongroom.seal import Place
@@ -18,6 +19,10 @@ from strongroom.store import Effect, Expect, Lost, PutNew, Swap
 
 _TRIES = 64
 """How often a put starts anew because another process changed the actor's keys or took an id meanwhile."""
+
+
+_MANY = 16
+"""Lines whose sealing keeps a thread busy for a while."""
 
 
 class _Draft(msgspec.Struct, frozen=True):
@@ -28,7 +33,7 @@ class _Draft(msgspec.Struct, frozen=True):
     own_time: bool
 
 
-def put(clerk: Clerk, caller: Caller, call: wire.Put) -> wire.Receipts:
+def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
     """Write lines, all or none. A line that is there already is acknowledged as a duplicate."""
     lines: Sequence[NewLine] = call.lines
     ask = Ask(
@@ -37,16 +42,26 @@ def put(clerk: Clerk, caller: Caller, call: wire.Put) -> wire.Receipts:
         unnamed=any(line.namespace is None for line in lines),
         sessions=frozenset(model.plain(line.session) for line in lines if line.session is not None),
     )
+    if len(lines) > _MANY:
+        yield LONG
     for _ in range(_TRIES):
-        grant = clerk.admit(caller, ask)
-        with clerk.recording(grant, caller):
-            drafts = _drafts(clerk, grant, lines, caller.source)
-            try:
-                return wire.Receipts(tuple(_write(clerk, grant, drafts, caller)))
-            except Lost:
-                # Somebody was first: look again at keys, revocations and ids, and ask the gate again.
-                lines = [_with_id(line, draft) for line, draft in zip(lines, drafts, strict=True)]
+        grant = yield from clerk.admit(caller, ask)
+        outcome = yield from clerk.recorded(grant, caller, _attempt(clerk, grant, lines, caller))
+        if isinstance(outcome, wire.Receipts):
+            return outcome
+        lines = outcome
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
+
+
+def _attempt(
+    clerk: Clerk, grant: Grant, lines: Sequence[NewLine], caller: Caller
+) -> Doing[wire.Receipts | list[NewLine]]:
+    """Write lines; if somebody was first, return them for a second try, which looks again at keys, ids and the gate."""
+    drafts = _drafts(clerk, grant, lines, caller.source)
+    try:
+        return wire.Receipts(tuple((yield from _write(clerk, grant, drafts, caller))))
+    except Lost:
+        return [_with_id(line, draft) for line, draft in zip(lines, drafts, strict=True)]
 
 
 def _with_id(line: NewLine, draft: _Draft) -> NewLine:
@@ -102,7 +117,7 @@ def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> 
     return _Draft(line, own_id=new.id is not None, own_time=new.time is not None)
 
 
-def _write(clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], caller: Caller) -> list[Receipt]:
+def _write(clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], caller: Caller) -> Doing[list[Receipt]]:
     state = clerk.state
     receipts: list[Receipt] = []
     new: dict[str, Line] = {}
@@ -121,7 +136,7 @@ def _write(clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], caller: Caller)
         place = Place(state.vault_id, grant.actor, line.namespace)
         effects.append(PutNew(name, seal.seal_line(line, place, epoch, key, state.random(24))))
     ids = [line.id for line in new.values()]
-    clerk.commit(grant, effects, keys=keys, lines=ids, caller=caller, written=new)
+    yield from clerk.commit(grant, effects, keys=keys, lines=ids, caller=caller, written=new)
     return receipts
 
 

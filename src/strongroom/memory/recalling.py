@@ -9,6 +9,7 @@ from strongroom.errors import CapLimitExceeded, InvalidRequest, LineNotFound, To
 from strongroom.gate import Ask, Grant
 from strongroom.memory.choosing import Choice
 from strongroom.memory.clerk import Caller, Clerk
+from strongroom.memory.doing import LONG, Doing
 from strongroom.model import Hit, Line, LineInfo, Listing, Op
 from strongroom.shelves import Shelf, reading
 
@@ -16,23 +17,26 @@ QUERY_LIMIT = 8 * 1024
 _DAY = 24 * 3600
 
 
-def get(clerk: Clerk, caller: Caller, call: wire.Get) -> wire.Recalled:
+def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
     """The best lines for a query, or exactly the lines named by `ids`. One log entry names what is returned."""
     wanted = call.k if call.ids is None else max(len(call.ids), 1)
-    grant = clerk.admit(caller, Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted))
-    with clerk.recording(grant, caller):
-        _check_patience(call.patience)
-        shelves = clerk.shelves(grant, None if call.ids is not None else call.patience)
-        hits = _within_budget(
-            _ranked(clerk, grant, shelves, call) if call.ids is None else _named(grant, shelves, call.ids)
-        )
-        clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller)
+    grant = yield from clerk.admit(caller, Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted))
+    return (yield from clerk.recorded(grant, caller, _get(clerk, grant, caller, call)))
+
+
+def _get(clerk: Clerk, grant: Grant, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
+    _check_patience(call.patience)
+    shelves = yield from clerk.shelves(grant, None if call.ids is not None else call.patience)
+    found = _ranked(clerk, grant, shelves, call) if call.ids is None else _named(grant, shelves, call.ids)
+    hits = _within_budget(found)
+    yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller)
     return wire.Recalled(tuple(hits))
 
 
 def _ranked(clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], call: wire.Get) -> list[Hit]:
     moment = model.moment(clerk.now()) if call.now is None else call.now
-    model.millis(moment)  # refuses what is no moment
+    if call.now is not None:
+        model.millis(moment)  # refuses what is no moment
     text = model.clean_text(call.query, limit=QUERY_LIMIT, what="a query")
     return [_hit(one.line, one.score) for one in clerk.state.shelves.rank(shelves, text, grant.k, moment)]
 
@@ -42,19 +46,23 @@ def _check_patience(patience: float | None) -> None:
         raise InvalidRequest("patience is a number of seconds from 0 to 86400")
 
 
-def list_lines(clerk: Clerk, caller: Caller, call: wire.List) -> Listing:
+def list_lines(clerk: Clerk, caller: Caller, call: wire.List) -> Doing[Listing]:
     """One page of what there is, without texts, in id order."""
-    grant = clerk.admit(caller, Ask.of(Op.LIST, call.namespaces, session=call.session))
-    with clerk.recording(grant, caller):
-        limit = call.limit
-        if type(limit) is not int or not 1 <= limit <= model.LIST_LIMIT:
-            raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
-        choice = Choice.of(session=call.session, kind=call.kind, since=call.since, until=call.until)
-        start = _cursor(call.after)
-        lines = sorted(choice.among(clerk.shelves(grant)), key=_place)
-        lines = [line for line in lines if _place(line) > start][: limit + 1]
-        page = lines[:limit]
-        clerk.commit(grant, count=len(page), caller=caller)
+    grant = yield from clerk.admit(caller, Ask.of(Op.LIST, call.namespaces, session=call.session))
+    return (yield from clerk.recorded(grant, caller, _list(clerk, grant, caller, call)))
+
+
+def _list(clerk: Clerk, grant: Grant, caller: Caller, call: wire.List) -> Doing[Listing]:
+    limit = call.limit
+    if type(limit) is not int or not 1 <= limit <= model.LIST_LIMIT:
+        raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
+    choice = Choice.of(session=call.session, kind=call.kind, since=call.since, until=call.until)
+    start = _cursor(call.after)
+    yield LONG
+    lines = sorted(choice.among((yield from clerk.shelves(grant))), key=_place)
+    lines = [line for line in lines if _place(line) > start][: limit + 1]
+    page = lines[:limit]
+    yield from clerk.commit(grant, count=len(page), caller=caller)
     more = ".".join(_place(page[-1])) if len(lines) > limit else None
     return Listing(tuple(map(_info, page)), more)
 

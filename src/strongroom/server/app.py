@@ -27,13 +27,15 @@ from strongroom.errors import (
     StrongroomError,
     UnknownRoute,
 )
+from strongroom.memory.doing import Doing
 from strongroom.model import Profile
 from strongroom.server import logs, openapi
+from strongroom.server.lanes import Lanes
 from strongroom.server.limits import Buckets
 from strongroom.server.metrics import CONTENT_TYPE, Metrics
 from strongroom.server.options import LOOPBACK, Options
 from strongroom.server.reading import Disconnected, Reader, Receive, Request, Scope, Send, reader_of
-from strongroom.server.workers import Workers
+from strongroom.vault.door import VaultDoor
 from strongroom.vault.owner import Vault
 
 MCP = "/mcp"
@@ -74,7 +76,7 @@ class Application:
         self._metrics = Metrics(vault)
         self._holders = Buckets(self.options.holder_rate, self.options.burst_seconds)
         self._addresses = Buckets(self.options.address_rate, self.options.burst_seconds)
-        self._workers: Workers | None = None
+        self._lanes: Lanes | None = None
         self._stack = AsyncExitStack()
         self._mcp: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
         self._ready_until = 0.0
@@ -116,7 +118,7 @@ class Application:
 
     async def start(self) -> None:
         """Begin to answer. Belongs to the event loop that serves."""
-        self._workers = Workers(self.options.workers, self.options.waiting)
+        self._lanes = Lanes(self._vault.store, self.options.slow, self.options.waiting)
         if self.options.mcp:
             from strongroom.server.mcp import mcp_app
 
@@ -127,17 +129,17 @@ class Application:
             self._stack.callback(keeping.cancel)
 
     async def stop(self) -> None:
-        """Stop answering; what the workers have begun is finished first."""
-        workers, self._workers = self._workers, None
+        """Stop answering; what was begun is finished first."""
+        lanes, self._lanes = self._lanes, None
         await self._stack.aclose()
-        if workers is not None:
-            await workers.close()
+        if lanes is not None:
+            await lanes.close()
 
     async def _keep_checkpoints(self) -> None:
         while True:
             await asyncio.sleep(self.options.checkpoint_seconds)
             try:
-                await self._run(self._vault.audit.checkpoint)
+                await self._open_lanes().run(self._vault.audit.checkpoint)
             except StrongroomError as error:
                 logs.event("checkpoint failed", level=logging.ERROR, reason=error.reason)
 
@@ -202,10 +204,10 @@ class Application:
             client=request.address,
         )
 
-    def _run(self, work: Callable[[], Any]) -> Awaitable[Any]:
-        if self._workers is None:
+    def _open_lanes(self) -> Lanes:
+        if self._lanes is None:
             raise ServerUnavailable("the server is stopping", hint="try again in a moment")
-        return self._workers.run(work)
+        return self._lanes
 
     # Calls.
 
@@ -218,12 +220,12 @@ class Application:
             door = self._vault.door(token, source="http", request=request.id)
             body = b""
             if has_body:
-                body = await request.body(self.options, lambda: self._run(door.check))
+                body = await request.body(self.options, lambda: self._open_lanes().carry_out(door.checking()))
                 if body:
                     request.check_json()
-            answer = await self._run(lambda: _perform(door, kind, read, request, body))
+            answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body))
             self._holders.take(holder, monotonic())
-            return Answer(200, answer[0], answer[1])
+            return answer
 
         return handle
 
@@ -240,7 +242,7 @@ class Application:
         """Let the MCP application answer, once the cap is known to be valid."""
         token, holder = self._cap(request)
         door = self._vault.door(token, source="mcp", request=request.id)
-        await self._run(door.check)
+        await self._open_lanes().carry_out(door.checking())
         self._holders.take(holder, monotonic())
         state = request.scope.setdefault("state", {})
         state["strongroom.token"], state["strongroom.request"] = token, request.id
@@ -256,32 +258,32 @@ class Application:
     async def _readyz(self, request: Request) -> Answer:  # noqa: ARG002 - a handler
         now = monotonic()
         if now >= self._ready_until:  # asked by anybody, so not too often
-            await self._run(self._vault.check_ready)
+            await self._open_lanes().run(self._vault.check_ready)
             self._ready_until = now + 1
         return Answer(200, b'{"status":"ready"}')
 
     async def _show_metrics(self, request: Request) -> Answer:
         if request.address not in LOOPBACK and request.address:
             raise UnknownRoute("there is no such route", hint="/openapi.json lists them")
-        return Answer(200, await self._run(self._metrics.text), kind=(b"content-type", CONTENT_TYPE))
+        return Answer(200, await self._open_lanes().run(self._metrics.text), kind=(b"content-type", CONTENT_TYPE))
 
     async def _openapi(self, request: Request) -> Answer:  # noqa: ARG002 - a handler
         return Answer(200, openapi.encoded())
 
 
-def _perform(
-    door: Any, kind: type[wire.Call[Any]], read: Reader, request: Request, body: bytes
-) -> tuple[bytes, Headers]:
-    """Carry out one call on a worker's thread."""
+def _performing(
+    door: VaultDoor, kind: type[wire.Call[Any]], read: Reader, request: Request, body: bytes
+) -> Doing[Answer]:
+    """One call from its bytes to its answer, in steps."""
     try:
         call = read(request, body)
     except InvalidRequest as invalid:
-        raise door.refuse(kind, invalid) from None  # the cap comes first, whatever came with it
-    answer = door.call(call)
+        raise (yield from door.refusing(kind, invalid)) from None  # the cap comes first, whatever came with it
+    answer = yield from door.doing(call)
     headers: Headers = ()
     if isinstance(answer, Profile) and answer.version:
         headers = ((b"etag", f'"{answer.version}"'.encode()),)
-    return _encode(answer), headers
+    return Answer(200, _encode(answer), headers)
 
 
 def _refusal(error: StrongroomError) -> Answer:

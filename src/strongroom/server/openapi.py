@@ -25,7 +25,7 @@ def document() -> dict[str, Any]:
     """The whole document."""
     asked: list[type[msgspec.Struct]] = [kind for kind in wire.CALLS if kind.method == "POST"]
     answers: list[type[msgspec.Struct]] = sorted({kind.answer for kind in wire.CALLS}, key=str)
-    every = [*asked, *answers, ProfileText, wire.Refusal]
+    every: list[type[msgspec.Struct]] = [*asked, *answers, ProfileText, wire.Refusal]
     schemas, components = msgspec.json.schema_components(every, ref_template=_REF)
     named = {kind.__name__: schema for kind, schema in zip(every, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}

@@ -26,9 +26,10 @@ class Options:
     stop_seconds: int = 30
     """How long requests in flight may take when the server stops."""
     connections: int = 4096
-    workers: int = 16
+    slow: int = 8
+    """Threads for what takes long."""
     waiting: int = 1024
-    """Calls that may be under way or wait for a worker; more are turned away."""
+    """Calls that may be under way or wait for their turn; more are turned away."""
     holder_rate: float = 500
     address_rate: float = 1000
     burst_seconds: float = 4

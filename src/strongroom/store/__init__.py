@@ -97,6 +97,14 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     version: Version
 
 
+class Pending(msgspec.Struct, frozen=True, gc=False):
+    """A commit that is to be made: the arguments of `Store.commit`."""
+
+    entries: Sequence[bytes]
+    effects: Sequence[Effect]
+    time: int
+
+
 class Head(msgspec.Struct, frozen=True, gc=False):
     """The log's state: size, the tree's right edge, the time of its latest entry, and a MAC over them."""
 
@@ -245,7 +253,10 @@ class Store(Protocol):
 
 @runtime_checkable
 class Grouping(Protocol):
-    """What a backend can tell that gathers concurrent commits; none has to."""
+    """What a backend can do that gathers commits; none has to."""
+
+    def commit_all(self, pending: Sequence[Pending]) -> Sequence[Commit | Exception]:
+        """Make several commits, in one transaction if possible; each succeeds or fails for itself, as `commit` does."""
 
     def group_sizes(self) -> tuple[Mapping[int, int], int]:
         """How many groups there were by size (the next power of two), and the requests in all of them."""

@@ -65,11 +65,24 @@ class GroupCommit:
         except BaseException:
             self._leave(request)
             raise
-        if request.error is not None:
-            raise request.error
-        if request.commit is None:
-            raise AuditUnavailable("the writing thread was interrupted")
-        return request.commit
+        outcome = _outcome(request)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def submit_all(self, requests: Sequence[Request]) -> list[Commit | Exception]:
+        """Have several requests of one thread written together, and return what came of each."""
+        with self._guard:
+            self._waiting.extend(requests)
+            requests[0].lead = not self._leading
+            self._leading = True
+        for request in requests:
+            # The first may be led by another thread, and may be handed the lead; then the rest goes with it.
+            if not request.lead and request.commit is None and request.error is None:
+                request.turn.acquire()
+            if request.lead:
+                self._lead(request)
+        return [_outcome(request) for request in requests]
 
     def _lead(self, own: Request) -> None:
         """Write the waiting group, whose first member is this thread's own request, then hand over the lead."""
@@ -107,6 +120,12 @@ class GroupCommit:
                 self._waiting.remove(request)
             if request.lead:
                 self._hand_over(request)
+
+
+def _outcome(request: Request) -> Commit | Exception:
+    if request.error is not None:
+        return request.error
+    return request.commit or AuditUnavailable("the writing thread was interrupted")
 
 
 def _again(error: BaseException) -> Exception:

@@ -40,6 +40,7 @@ from strongroom.store import (
     HeadMac,
     Lost,
     Object,
+    Pending,
     PutNew,
     Swap,
     Version,
@@ -215,6 +216,12 @@ class SqliteStore:
     ) -> Commit:
         check_effects(effects)
         return self._group.submit(Request(entries, effects, time, accept_clock=accept_clock))
+
+    def commit_all(self, pending: Sequence[Pending]) -> Sequence[Commit | Exception]:
+        for one in pending:
+            check_effects(one.effects)
+        requests = [Request(one.entries, one.effects, one.time) for one in pending]
+        return self._group.submit_all(requests)
 
     def head(self) -> Head:
         return _head(self._read(_SELECT_HEAD, ()))[1]

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from strongroom import model, wire
 from strongroom.errors import Invalid, InvalidRequest, StrongroomError
-from strongroom.gate import Ask
+from strongroom.gate import Ask, Office
 from strongroom.memory import Caller, Clerk, forgetting, profiles, putting, recalling
+from strongroom.memory.doing import LONG, Doing, done
 from strongroom.model import DataClass, Op
 from strongroom.vault import issuing
 from strongroom.wire import A, Call
@@ -28,62 +29,91 @@ class VaultDoor:
         return "<door into a vault>"
 
     def call(self, call: Call[A]) -> A:
-        return cast(A, _DOINGS[type(call)](self._clerk, self._caller, call))
+        return done(self.doing(call), self._clerk.state.store)
 
     def check(self) -> str:
         """Make sure that the cap is valid, and return its first link; a refusal is on record."""
-        return self._clerk.check(self._caller).links[0]
+        return done(self.checking(), self._clerk.state.store)
 
     def refuse(self, kind: type[Call[Any]], error: Invalid) -> StrongroomError:
+        """What to raise for a call that could not even be read; see `refusing`."""
+        return done(self.refusing(kind, error), self._clerk.state.store)
+
+    # The same in steps, for who carries out many side by side.
+
+    def doing(self, call: Call[A]) -> Doing[A]:
+        return cast("Doing[A]", _DOINGS[type(call)](self._clerk, self._caller, call))
+
+    def checking(self) -> Doing[str]:
+        return (yield from self._clerk.check(self._caller)).links[0]
+
+    def refusing(self, kind: type[Call[Any]], error: Invalid) -> Doing[StrongroomError]:
         """What to raise for a call that could not even be read: the gate's refusal of the cap, or else `error`.
 
         Either is on record: the cap comes first, whatever came with it.
         """
         ask = Ask(kind.op, data_class=kind.data_class)
         try:
-            office = self._clerk.appoint(self._caller, ask)
-            self._clerk.record_failure(error, office, self._caller.request)
+            office = yield from self._clerk.appoint(self._caller, ask)
+            yield from self._clerk.record_failure(error, office, self._caller.request)
         except StrongroomError as refused:
             return refused
         return error
 
 
-def _entries(clerk: Clerk, caller: Caller, call: wire.ReadEntries) -> wire.Entries:
-    office = clerk.appoint(caller, Ask(Op.AUDIT, data_class=DataClass.ADMIN))
-    with clerk.recording(office, caller):
+def _entries(clerk: Clerk, caller: Caller, call: wire.ReadEntries) -> Doing[wire.Entries]:
+    office = yield from _auditor(clerk, caller)
+
+    def read() -> Doing[wire.Entries]:
         if call.start < 0 or not 1 <= call.limit <= _ENTRIES:
             raise InvalidRequest(f"start is a number from 0, and limit one from 1 to {_ENTRIES}")
         log = clerk.state.log
         found = tuple(wire.Logged(*one) for one in log.entries(call.start, call.start + call.limit))
-        clerk.commit_office(office, caller=caller, count=len(found), detail="entries read")
+        yield from clerk.commit_office(office, caller=caller, count=len(found), detail="entries read")
         return wire.Entries(found, log.size())
 
+    return (yield from clerk.recorded(office, caller, read()))
 
-def _checkpoint(clerk: Clerk, caller: Caller, call: wire.SignCheckpoint) -> wire.Signed:  # noqa: ARG001 - no fields
-    office = clerk.appoint(caller, Ask(Op.AUDIT, data_class=DataClass.ADMIN))
-    with clerk.recording(office, caller):
-        clerk.commit_office(office, caller=caller, detail="checkpoint signed")
+
+def _checkpoint(clerk: Clerk, caller: Caller, call: wire.SignCheckpoint) -> Doing[wire.Signed]:  # noqa: ARG001
+    office = yield from _auditor(clerk, caller)
+
+    def sign() -> Doing[wire.Signed]:
+        yield from clerk.commit_office(office, caller=caller, detail="checkpoint signed")
         return wire.Signed(clerk.state.log.checkpoint(), clerk.state.log.verifier_key)
 
+    return (yield from clerk.recorded(office, caller, sign()))
 
-def _prove(clerk: Clerk, caller: Caller, call: wire.Prove) -> wire.Proven:
-    office = clerk.appoint(caller, Ask(Op.AUDIT, data_class=DataClass.ADMIN))
-    with clerk.recording(office, caller):
+
+def _prove(clerk: Clerk, caller: Caller, call: wire.Prove) -> Doing[wire.Proven]:
+    office = yield from _auditor(clerk, caller)
+
+    def prove() -> Doing[wire.Proven]:
         proof = clerk.state.log.prove(call.index)
-        clerk.commit_office(office, caller=caller, detail=f"entry {call.index} proven")
+        yield from clerk.commit_office(office, caller=caller, detail=f"entry {call.index} proven")
         return wire.Proven(proof, clerk.state.log.verifier_key)
 
+    return (yield from clerk.recorded(office, caller, prove()))
 
-def _status(clerk: Clerk, caller: Caller, call: wire.ReadStatus) -> wire.Status:  # noqa: ARG001 - no fields
-    office = clerk.appoint(caller, Ask(Op.AUDIT, data_class=DataClass.ADMIN))
-    with clerk.recording(office, caller):
+
+def _status(clerk: Clerk, caller: Caller, call: wire.ReadStatus) -> Doing[wire.Status]:  # noqa: ARG001
+    office = yield from _auditor(clerk, caller)
+
+    def read() -> Doing[wire.Status]:
         state = clerk.state
         shelves, size = state.shelves.usage()
-        clerk.commit_office(office, caller=caller, detail="status read")
+        yield from clerk.commit_office(office, caller=caller, detail="status read")
         return wire.Status(state.vault_id, version("strongroom"), state.namespaces, state.log.size(), shelves, size)
 
+    return (yield from clerk.recorded(office, caller, read()))
 
-_DOINGS: dict[type[Call[Any]], Callable[[Clerk, Caller, Any], Any]] = {
+
+def _auditor(clerk: Clerk, caller: Caller) -> Doing[Office]:
+    yield LONG
+    return (yield from clerk.appoint(caller, Ask(Op.AUDIT, data_class=DataClass.ADMIN)))
+
+
+_DOINGS: dict[type[Call[Any]], Callable[[Clerk, Caller, Any], Doing[Any]]] = {
     wire.Put: putting.put,
     wire.Get: recalling.get,
     wire.List: recalling.list_lines,

@@ -7,7 +7,7 @@ and the new cap falls with it: revoking a cap revokes what was renewed or minted
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 import msgspec
@@ -25,6 +25,7 @@ from strongroom.errors import (
 )
 from strongroom.gate import Ask, Office
 from strongroom.memory import Caller, Clerk
+from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.state import CAPS, REVOKED, State
 from strongroom.model import Actor, CapRecord, DataClass, LinkId, Op
 from strongroom.store import Effect, Expect, Lost, PutNew
@@ -41,60 +42,81 @@ def issue(clerk: Clerk, terms: wire.Mint, data_class: str = DataClass.MEMORY) ->
     return token
 
 
-def mint(clerk: Clerk, caller: Caller, call: wire.Mint) -> wire.Issued:
+def mint(clerk: Clerk, caller: Caller, call: wire.Mint) -> Doing[wire.Issued]:
     """Sign a cap for memory with an admin cap, which must cover its actors and its namespaces."""
+    yield LONG
     for _ in range(_TRIES):
-        office = clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
-        with clerk.recording(office, caller):
-            _check_within(office.cap, call)
-            with suppress(Lost):
-                return _issue_with(clerk, office, caller, call)
+        office = yield from clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
+        issued = yield from clerk.recorded(office, caller, _mint(clerk, office, caller, call))
+        if issued is not None:
+            return issued
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same caps")
 
 
-def renew(clerk: Clerk, caller: Caller, call: wire.Renew) -> wire.Issued:  # noqa: ARG001 - it has no fields
+def _mint(clerk: Clerk, office: Office, caller: Caller, call: wire.Mint) -> Doing[wire.Issued | None]:
+    _check_within(office.cap, call)
+    return (yield from _issue_with(clerk, office, caller, call))
+
+
+def renew(clerk: Clerk, caller: Caller, call: wire.Renew) -> Doing[wire.Issued]:  # noqa: ARG001 - it has no fields
     """Sign a cap of the same scope and lifetime as the one shown.
 
     Only one that was not narrowed: what was narrowed to end soon must end, and who narrowed it can do so again.
     """
+    yield LONG
     for _ in range(_TRIES):
-        office = clerk.appoint(caller, Ask(Op.RENEW))
-        with clerk.recording(office, caller):
-            chain = cap.parse(caller.token)
-            if len(chain.links) > 1:
-                raise InvalidRequest(
-                    "a narrowed cap cannot be renewed", hint="renew the cap that it was narrowed from, and narrow that"
-                )
-            with suppress(Lost):
-                return _issue_with(clerk, office, caller, _same_again(chain.first))
+        office = yield from clerk.appoint(caller, Ask(Op.RENEW))
+        issued = yield from clerk.recorded(office, caller, _renew(clerk, office, caller))
+        if issued is not None:
+            return issued
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same caps")
 
 
-def revoke(clerk: Clerk, link: LinkId) -> list[LinkId]:
+def _renew(clerk: Clerk, office: Office, caller: Caller) -> Doing[wire.Issued | None]:
+    chain = cap.parse(caller.token)
+    if len(chain.links) > 1:
+        raise InvalidRequest(
+            "a narrowed cap cannot be renewed", hint="renew the cap that it was narrowed from, and narrow that"
+        )
+    return (yield from _issue_with(clerk, office, caller, _same_again(chain.first)))
+
+
+def revoke(clerk: Clerk, link: LinkId) -> None:
     """Revoke a cap and all that came from it, with the owner's authority. Interrupted, run it again."""
-    return _revoke(clerk, link, lambda name, one: clerk.record_owner("revoke", [PutNew(name, b"")], links=[one]))
+    for one in _line_of_descent(clerk, link):
+        with suppress(Lost):  # it was revoked before
+            clerk.record_owner("revoke", [PutNew(REVOKED + one, b"")], links=[one])
 
 
-def revoke_with(clerk: Clerk, caller: Caller, call: wire.Revoke) -> wire.Revoked:
+def revoke_with(clerk: Clerk, caller: Caller, call: wire.Revoke) -> Doing[wire.Revoked]:
     """Revoke a minted cap of an actor that the admin cap covers, and all that came from it."""
-    office = clerk.appoint(caller, Ask(Op.REVOKE, data_class=DataClass.ADMIN))
-    with clerk.recording(office, caller):
-        link = model.link_id(call.link)
-        if not any(record.link == link and _covers(office.cap, record.actor) for record in records(clerk.state)):
-            raise LineNotFound("there is no such cap among those that this cap covers")
-
-        def commit(name: str, one: LinkId) -> None:
-            clerk.commit_office(office, [PutNew(name, b"")], caller=caller, detail=f"link {one}")
-
-        return wire.Revoked(tuple(_revoke(clerk, link, commit)))
+    yield LONG
+    office = yield from clerk.appoint(caller, Ask(Op.REVOKE, data_class=DataClass.ADMIN))
+    return (yield from clerk.recorded(office, caller, _revoke_with(clerk, office, caller, call)))
 
 
-def list_with(clerk: Clerk, caller: Caller, call: wire.ListCaps) -> wire.Caps:  # noqa: ARG001 - it has no fields
+def _revoke_with(clerk: Clerk, office: Office, caller: Caller, call: wire.Revoke) -> Doing[wire.Revoked]:
+    link = model.link_id(call.link)
+    if not any(record.link == link and _covers(office.cap, record.actor) for record in records(clerk.state)):
+        raise LineNotFound("there is no such cap among those that this cap covers")
+    revoked: list[LinkId] = []
+    for one in _line_of_descent(clerk, link):
+        with suppress(Lost):  # it was revoked before
+            yield from clerk.commit_office(office, [PutNew(REVOKED + one, b"")], caller=caller, detail=f"link {one}")
+        revoked.append(one)
+    return wire.Revoked(tuple(revoked))
+
+
+def list_with(clerk: Clerk, caller: Caller, call: wire.ListCaps) -> Doing[wire.Caps]:  # noqa: ARG001 - no fields
     """The minted caps of the actors that the admin cap covers."""
-    office = clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
-    with clerk.recording(office, caller):
-        found = tuple(record for record in records(clerk.state) if _covers(office.cap, record.actor))
-        clerk.commit_office(office, caller=caller, count=len(found), detail="caps listed")
+    yield LONG
+    office = yield from clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
+    return (yield from clerk.recorded(office, caller, _list_with(clerk, office, caller)))
+
+
+def _list_with(clerk: Clerk, office: Office, caller: Caller) -> Doing[wire.Caps]:
+    found = tuple(record for record in records(clerk.state) if _covers(office.cap, record.actor))
+    yield from clerk.commit_office(office, caller=caller, count=len(found), detail="caps listed")
     return wire.Caps(found)
 
 
@@ -111,31 +133,34 @@ def _is_void(state: State, record: CapRecord) -> bool:
     return record.link in state.standing.revoked or record.issued < voided
 
 
-def _revoke(clerk: Clerk, link: LinkId, commit: Callable[[str, LinkId], object]) -> list[LinkId]:
-    state = clerk.state
-    revoked: list[LinkId] = []
+def _line_of_descent(clerk: Clerk, link: LinkId) -> Iterator[LinkId]:
+    """A cap and all that came from it. What follows one is looked up only when that one has been revoked.
+
+    From then on nothing new can come from it: issuing depends on its not being revoked.
+    """
+    seen: set[LinkId] = set()
     waiting = [link]
     while waiting:
         one = waiting.pop()
-        if one in revoked:
-            continue
-        with suppress(Lost):  # it was revoked before
-            commit(REVOKED + one, one)
-        revoked.append(one)
-        state.catch_up()
-        # From now on nothing new can come from it: issuing depends on its not being revoked.
-        waiting += [record.link for _, record in state.cap_records() if one in record.parents]
-    return revoked
+        if one not in seen:
+            seen.add(one)
+            yield one
+            clerk.state.catch_up()
+            waiting += [record.link for _, record in clerk.state.cap_records() if one in record.parents]
 
 
-def _issue_with(clerk: Clerk, office: Office, caller: Caller, terms: wire.Mint) -> wire.Issued:
+def _issue_with(clerk: Clerk, office: Office, caller: Caller, terms: wire.Mint) -> Doing[wire.Issued | None]:
+    """Sign and record; None if one of the links, or the actor's standing, has changed meanwhile."""
     held, state = office.cap, clerk.state
     token, effect = _signed(clerk, terms, DataClass.MEMORY, parents=held.links)
     effects: list[Effect] = [effect, *(Expect(REVOKED + link, 0) for link in held.links)]
-    if held.actor is not None:
-        effects.append(state.pin_standing(held.actor, held.issued))
     link = _link(token)
-    clerk.commit_office(office, effects, caller=caller, count=1, detail=f"link {link}")
+    try:
+        if held.actor is not None:
+            effects.append(state.pin_standing(held.actor, held.issued))
+        yield from clerk.commit_office(office, effects, caller=caller, count=1, detail=f"link {link}")
+    except Lost:
+        return None
     return wire.Issued(str.__str__(token), link, cap.parse(token).first.exp)
 
 

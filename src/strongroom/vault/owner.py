@@ -20,7 +20,7 @@ from strongroom.memory import Clerk, Memory
 from strongroom.memory.pages import keep_pages
 from strongroom.memory.state import NAMESPACES, NamespaceRegistry
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
-from strongroom.store import CLOCK_LEEWAY, Grouping, Swap
+from strongroom.store import CLOCK_LEEWAY, Grouping, Store, Swap
 from strongroom.vault import issuing, rotation
 from strongroom.vault.auditing import Audit
 from strongroom.vault.door import VaultDoor
@@ -82,6 +82,11 @@ class Vault:
     def door(self, token: str, *, source: str = "python", request: str = "") -> VaultDoor:
         """Where calls made with a cap go; `memory` is the friendly form of it."""
         return VaultDoor(self._clerk, token, source=source, request=request)
+
+    @property
+    def store(self) -> Store:
+        """Where the vault is kept, for who commits on behalf of many."""
+        return self._state.store
 
     def check_ready(self) -> None:
         """Raise unless store, keys and log answer: what a request would need, without making one."""

@@ -19,6 +19,8 @@ from strongroom.engines.lexical.reading import read
 from strongroom.engines.lexical.words import Known
 from strongroom.model import Line, LineId, Millis
 
+_FEW = 4
+
 
 class Lexical:
     """Ranks by words, structure and time."""
@@ -35,8 +37,8 @@ class Lexical:
         found = scored(question, indexes)
         if not found:
             found = [Ranked(line, 0.0) for index in indexes for line in index.newest(k)]
-        if len(found) > k:
-            # The scores alone settle most of it: few are left for the slower order.
+        if len(found) > _FEW * k:
+            # Scores alone settle most of it: few lines are left for the slower order.
             least = sorted([one.score for one in found])[-k]
             found = [one for one in found if one.score >= least]
         return sorted(found, key=_best, reverse=True)[:k]

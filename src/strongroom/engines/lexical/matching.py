@@ -4,9 +4,7 @@ best of these and their neighbours.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from strongroom.engines import Ranked
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
@@ -50,9 +48,9 @@ class _Matches:
         self._size = size
         self._mass = mass
         self._session_mass = session_mass
-        self._match: defaultdict[int, float] = defaultdict(float)
-        self._held: defaultdict[int, int] = defaultdict(int)
-        self._session: defaultdict[int, float] = defaultdict(float)
+        self._match: dict[int, float] = {}
+        self._held: dict[int, int] = {}
+        self._session: dict[int, float] = {}
         self._days: Mapping[int, float] = {}
         self._days_rarity = 0.0
         self._rarities: list[float] = []
@@ -63,14 +61,15 @@ class _Matches:
         self._rarities.append(term.rarity)
         top = term.rarity * (_K1 + 1)
         base, slope = _K1 * (1 - _B), _K1 * _B / self._size.line_length
-        counts: defaultdict[int, int] = defaultdict(int)
+        counts: dict[int, int] = {}
         if term.common:
             occurrences = [packed for packed in occurrences if packed >> 8 in match]
         for packed in occurrences:
             number, count = packed >> 8, packed & 255
-            match[number] += top * count / (count + base + slope * lengths[number])
-            held[number] |= bit
-            counts[sessions[number]] += count
+            match[number] = match.get(number, 0.0) + top * count / (count + base + slope * lengths[number])
+            held[number] = held.get(number, 0) | bit
+            session = sessions[number]
+            counts[session] = counts.get(session, 0) + count
         self._add_sessions(term.session_rarity, counts)
 
     def _add_sessions(self, rarity: float, counts: dict[int, int]) -> None:
@@ -78,39 +77,46 @@ class _Matches:
         top = rarity * (_K1 + 1)
         base, slope = _K1 * (1 - _B), _K1 * _B / self._size.session_length
         for number, count in counts.items():
-            session[number] += top * count / (count + base + slope * lengths[number])
+            session[number] = session.get(number, 0.0) + top * count / (count + base + slope * lengths[number])
 
     def look_for_days(self, term: WhenTerm) -> None:
         strengths = term.strengths(self._index, list(self._match))
         self._days, self._days_rarity = strengths, term.rarity
-        strongest: defaultdict[int, float] = defaultdict(float)
+        strongest: dict[int, float] = {}
         for number, strength in strengths.items():
-            self._match[number] += term.rarity * strength
+            self._match[number] = self._match.get(number, 0.0) + term.rarity * strength
             session = self._index.sessions[number]
-            strongest[session] = max(strongest[session], strength)
+            strongest[session] = max(strongest.get(session, 0.0), strength)
         for session, strength in strongest.items():
-            self._session[session] += term.session_rarity * strength
+            self._session[session] = self._session.get(session, 0.0) + term.session_rarity * strength
 
     def best(self, question: Question) -> list[Ranked]:
         """The second look: all signals, for the shortlist and its neighbours."""
         index, match, held, days, session = self._index, self._match, self._held, self._days, self._session
         by_match, by_session = MATCH / self._mass, SESSION / self._session_mass
         by_context, by_before = CONTEXT / self._mass, QUESTION_BEFORE / self._mass
-        by_held, by_marks = _Known(self._rarity_of), _Known(partial(of_marks, question=question))
+        by_words: dict[int, float] = {}
+        by_marks: dict[int, float] = {}
         found: list[Ranked] = []
         for number in self._shortlist(by_match, by_session):
-            line, before, after = index.line(number), index.previous[number], index.next[number]
-            score = by_match * match.get(number, 0.0)
-            covered = by_held[held.get(number, 0) | held.get(before, 0) | held.get(after, 0)]
+            line, marks, before, after = index.line(number), index.marks[number], index.previous[number], index.next[number]
+            if marks not in by_marks:
+                by_marks[marks] = of_marks(marks, question)
+            words = held.get(number, 0)
+            if before != NOBODY or after != NOBODY:
+                words |= held.get(before, 0) | held.get(after, 0)
+            if words not in by_words:
+                by_words[words] = self._rarity_of(words)
+            covered = by_words[words]
             if days:
                 covered += self._days_rarity * max([days.get(one, 0.0) for one in (number, before, after)])
-            score += by_context * covered
+            score = by_match * match.get(number, 0.0) + by_context * covered
             score += by_session * session.get(index.sessions[number], 0.0)
-            score += DATE * days.get(number, 0.0)
+            if days:
+                score += DATE * days.get(number, 0.0)
             if before != NOBODY and index.marks[before] & ASKS:
                 score += by_before * match.get(before, 0.0)
-            score += by_marks[index.marks[number]]
-            found.append(Ranked(line, score + of_line(line, index.lengths[number], question)))
+            found.append(Ranked(line, score + by_marks[marks] + of_line(line, index.lengths[number], question)))
         return found
 
     def _shortlist(self, by_match: float, by_session: float) -> set[int]:
@@ -128,15 +134,3 @@ class _Matches:
     def _rarity_of(self, held: int) -> float:
         """What the words are worth that a line and its neighbours hold between them."""
         return sum([rarity for bit, rarity in enumerate(self._rarities) if held >> bit & 1])
-
-
-class _Known(dict[int, float]):
-    """What a rule says of a few numbers, each worked out once."""
-
-    def __init__(self, rule: Callable[[int], float]) -> None:
-        super().__init__()
-        self._rule = rule
-
-    def __missing__(self, number: int) -> float:
-        value = self[number] = self._rule(number)
-        return value

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from strongroom.engines.dates import dates_in_query
+from strongroom.engines.dates import Span, dates_in_query
 from strongroom.engines.lexical.reading import Days, moment_of, offset_of
 from strongroom.engines.lexical.words import words
 from strongroom.model import Millis
@@ -16,6 +16,9 @@ _WHEN = re.compile(r"^\W*(?:\w+ ){0,2}when\b|\b(?:what|which) (?:year|date|day|m
 _HOW_MANY = re.compile(r"how (?:many|long|often|much)|多少|几个|几次|いくつ|いくら|何回|何個")
 _NAME = re.compile(r"^\W*(?:where|who|which)\b|\bname|哪里|哪儿|谁|どこ|誰")
 _LATEST = re.compile(r"\b(?:last|latest|most recent(?:ly)?)\b|最近一次|上一次|最後に")
+_ASKING = re.compile("wh|how|name|la[st]|most|[^\0-\x7f]")
+"""What every one of these patterns needs: most queries are found to have none of it in one look."""
+_WORD = re.compile(r"\w+")
 _ABOUT_RECALL = frozenset(
     words("say tell mention remind remember recall happen talk discuss last latest recent recently")
 )
@@ -40,28 +43,29 @@ class Question(msgspec.Struct, frozen=True):
     def of(cls, query: str, now: datetime) -> Question:
         lowered = query.lower()
         spans = dates_in_query(query, now.date())
-        rest = _without(query, [(span.start, span.end) for span in spans])
+        rest = _without(query, spans) if spans else query
+        asking = _ASKING.search(lowered) is not None
         return cls(
             words=_sought(rest),
-            names=frozenset(re.findall(r"\w+", lowered)),
-            windows=tuple(dict.fromkeys(Days(span.first, span.last) for span in spans)),
+            names=frozenset(_WORD.findall(lowered)),
+            windows=tuple(dict.fromkeys([Days(span.first, span.last) for span in spans])),
             offset=offset_of(now),
             now=moment_of(now),
-            asks_when=_WHEN.search(lowered) is not None,
-            asks_how_many=_HOW_MANY.search(lowered) is not None,
-            asks_name=_NAME.search(lowered) is not None,
-            asks_latest=_LATEST.search(rest.lower()) is not None,
+            asks_when=asking and _WHEN.search(lowered) is not None,
+            asks_how_many=asking and _HOW_MANY.search(lowered) is not None,
+            asks_name=asking and _NAME.search(lowered) is not None,
+            asks_latest=asking and _LATEST.search(rest.lower()) is not None,
         )
 
 
 def _sought(query: str) -> tuple[str, ...]:
     """The words to look for, each once. Words about remembering itself are left out if others remain."""
     found = dict.fromkeys(words(query))
-    return tuple(word for word in found if word not in _ABOUT_RECALL) or tuple(found)
+    return tuple([word for word in found if word not in _ABOUT_RECALL]) or tuple(found)
 
 
-def _without(text: str, spans: list[tuple[int, int]]) -> str:
+def _without(text: str, spans: list[Span]) -> str:
     """The text with the time words blanked out: they are answered by days, not by lines that use the same words."""
-    for start, end in spans:
-        text = text[:start] + " " * (end - start) + text[end:]
+    for span in spans:
+        text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
     return text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import NamedTuple
 
 from strongroom.engines.dates import dates_in_line
@@ -97,7 +97,7 @@ def offset_of(now: datetime) -> int:
 
 
 def moment_of(now: datetime) -> Millis:
-    return Millis(int(now.astimezone(UTC).timestamp() * 1000))
+    return Millis(int(now.timestamp() * 1000))
 
 
 def _marks(line: Line, *, dated: bool) -> int:

@@ -107,7 +107,7 @@ _SUBSTANCE = tuple(SUBSTANCE * substance(length) for length in range(30))
 
 def of_marks(marks: int, question: Question) -> float:
     """All signals of one sort of line, weighed."""
-    return sum(weight * signal(marks, question) for signal, weight in OF_MARKS)
+    return sum([weight * signal(marks, question) for signal, weight in OF_MARKS])
 
 
 def of_line(line: Line, length: int, question: Question) -> float:

@@ -65,7 +65,7 @@ class Term(msgspec.Struct, frozen=True):
 
     rarity: float
     session_rarity: float
-    places: tuple[Sequence[int], ...]
+    places: list[Sequence[int]]
     common: bool = False
 
 
@@ -115,11 +115,14 @@ class Window(msgspec.Struct, frozen=True):
 
 def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> list[Term]:
     """The question's words that any line holds, rarest first."""
-    held = [(word, tuple([index.occurrences(word) for index in indexes])) for word in question.words]
-    counted = sorted([(sum(map(len, places)), word, places) for word, places in held if any(places)])
+    counted: list[tuple[int, str, list[Sequence[int]]]] = []
+    for word in question.words:
+        places = [index.occurrences(word) for index in indexes]
+        if any(places):
+            counted.append((sum(map(len, places)), word, places))
     found: list[Term] = []
     seen = 0
-    for lines, _, places in counted[:MOST_WORDS]:
+    for lines, _, places in sorted(counted)[:MOST_WORDS]:
         common = seen >= ENOUGH
         # Nearly every session holds a common word: counting them would cost more than it tells.
         sessions = min(lines, size.sessions) if common else _sessions(indexes, places)

@@ -1,0 +1,204 @@
+"""A load: keeps connections to a server busy and takes the time of every answer. Runs as a process of its own.
+
+No pipelining: a connection asks again when it has its whole answer, as a client that waits does. It parses no more of
+an answer than its status and its length, so that the server, and not this, is what is measured; its own CPU time is
+reported so that one can see that. Plans come in and reports go out as lines of JSON; it ends when its stdin does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+from time import perf_counter, process_time
+from types import TracebackType
+from typing import cast
+
+import msgspec
+import uvloop
+
+_READ_LIMIT = 1 << 30
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to send where: `count` requests, taken from `requests` in turn, on so many connections at once."""
+
+    port: int
+    connections: int
+    count: int
+    requests: list[bytes]
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What came of a plan. Seconds; `statuses` says how many answers had each HTTP status."""
+
+    wall: float
+    cpu: float
+    statuses: dict[int, int]
+    latencies: list[float]
+
+
+def request(path: str, body: bytes, *, cap: str = "", headers: Sequence[str] = ()) -> bytes:
+    """A POST as a client sends it, ready for the wire."""
+    head = [f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", *headers]
+    if cap:
+        head.append(f"Authorization: Bearer {cap}")
+    head += [f"Content-Length: {len(body)}", "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+class Load:
+    """The process that asks, seen from outside. Connections stay open from one plan to the next."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.load"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def __enter__(self) -> Load:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def run(self, plan: Plan) -> Report:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(msgspec.json.encode(plan) + b"\n")
+        self._process.stdin.flush()
+        told = self._process.stdout.readline()
+        if not told:
+            raise RuntimeError("the load's process has died; what it said is on stderr")
+        return msgspec.json.decode(told, type=Report)
+
+
+class _Work:
+    """What is still to be asked in one plan, and the times of what was."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._upcoming: Iterator[bytes] = islice(cycle(plan.requests), plan.count)
+        self._left = plan.count
+        self.latencies = array("d")
+        self.statuses: Counter[int] = Counter()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def next(self) -> bytes | None:
+        return next(self._upcoming, None)
+
+    def answered(self, status: int, seconds: float) -> None:
+        self.latencies.append(seconds)
+        self.statuses[status] += 1
+        self._left -= 1
+        if not self._left:
+            self.done.set_result(None)
+
+    def failed(self, what: str) -> None:
+        if not self.done.done():
+            self.done.set_exception(RuntimeError(what))
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: asks, waits for the whole answer, asks again."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self._work: _Work | None = None
+        self._sent = 0.0
+        self._read = b""
+        self._wanted = 0
+        self._status = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def begin(self, work: _Work) -> None:
+        self._work = work
+        self._ask(work)
+
+    def _ask(self, work: _Work) -> None:
+        asked = work.next()
+        if asked is None:
+            self._work = None
+            return
+        self._read, self._wanted = b"", 0
+        self._sent = perf_counter()
+        self._transport.write(asked)
+
+    def data_received(self, data: bytes) -> None:
+        work = self._work
+        if work is None:
+            return
+        self._read = data = self._read + data if self._read else data
+        if not self._wanted and not self._head_of(data):
+            return
+        if len(data) >= self._wanted:
+            work.answered(self._status, perf_counter() - self._sent)
+            self._ask(work)
+
+    def _head_of(self, data: bytes) -> bool:
+        """Whether an answer's head is whole; then it is known how many bytes there are to be."""
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            return False
+        head = data[: end + 2].lower()
+        at = head.find(b"\r\ncontent-length:")
+        if at < 0:
+            self._transport.close()
+            return False
+        self._status = int(head[9:12])
+        self._wanted = end + 4 + int(head[at + 17 : head.index(b"\r\n", at + 17)])
+        return True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_open = False
+        if self._work is not None:
+            self._work.failed(f"a connection was lost before its answer was there: {error}")
+
+
+class _Crowd:
+    """All connections, by the port that they go to."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, list[_Connection]] = {}
+
+    async def run(self, plan: Plan) -> Report:
+        crowd = await self._connected(plan)
+        work = _Work(plan)
+        wall, cpu = perf_counter(), process_time()
+        for connection in crowd:
+            connection.begin(work)
+        await work.done
+        cpu, wall = process_time() - cpu, perf_counter() - wall
+        return Report(wall, cpu, dict(work.statuses), work.latencies.tolist())
+
+    async def _connected(self, plan: Plan) -> list[_Connection]:
+        """The connections of a plan: those still open from the one before, and new ones for the rest."""
+        loop = asyncio.get_running_loop()
+        held = [one for one in self._held.get(plan.port, []) if one.is_open]
+        while len(held) < plan.connections:
+            _, connection = await loop.create_connection(_Connection, "127.0.0.1", plan.port)
+            held.append(connection)
+        self._held[plan.port] = held
+        return held[: plan.connections]
+
+
+async def main() -> None:
+    lines = asyncio.StreamReader(limit=_READ_LIMIT)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    crowd = _Crowd()
+    while told := await lines.readline():
+        report = await crowd.run(msgspec.json.decode(told, type=Plan))
+        sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    uvloop.run(main())

@@ -1,0 +1,65 @@
+"""mcp: memory for one MCP client that starts this as its server. stdout belongs to the protocol.
+
+An agent gets what its cap allows and never the owner's own cap unasked: without a cap, nothing is served.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import click
+
+from strongroom.cli import extras, remote
+from strongroom.cli.app import command
+from strongroom.cli.context import Run, memory_options, pass_run
+from strongroom.errors import CapMissing
+from strongroom.wire import Door
+
+_MINT = "strongroom cap mint --ops put,get,list,snapshot,renew --namespaces work,travel --ttl 30d --out agent.cap"
+
+
+@command(
+    examples=[
+        "strongroom mcp --cap-file agent.cap",
+        "strongroom mcp --cap-file agent.cap --url https://memory.example.org",
+        "claude mcp add memory -- strongroom mcp --cap-file ~/agent.cap",
+    ]
+)
+@click.option("--as-owner", is_flag=True, help="Use your own cap: the agent may then read and erase all that you may.")
+@memory_options
+@pass_run
+def mcp(run: Run, as_owner: bool) -> None:
+    """Serve memory to an MCP client such as Claude Code, Codex or Cursor, which starts this command itself.
+
+    What the agent may do is what its cap says: mint one for it with `strongroom cap mint --out FILE`. With --url the
+    vault is behind a server, and this process never holds its keys. It ends when the client closes stdin.
+    """
+    with extras.needed("mcp"):
+        from strongroom.server.mcp import run_stdio
+    _check_stdin(run)
+    if run.given is None and not as_owner:
+        raise CapMissing(
+            "an agent gets a cap of its own, and none was given", hint=f"name one with --cap-file: {_MINT}"
+        )
+    if run.given is not None and as_owner:
+        raise click.UsageError("--as-owner means your own cap, and another was given")
+    door, close = _door(run)
+    try:
+        run_stdio(door)
+    finally:
+        close()
+
+
+def _check_stdin(run: Run) -> None:
+    """Stdin is the client's."""
+    secrets = (run.cap_place, run.passphrase_file, os.environ.get("STRONGROOM_PASSPHRASE_FILE"))
+    if "-" in secrets:
+        raise click.UsageError("stdin belongs to the MCP client: name a file")
+
+
+def _door(run: Run) -> tuple[Door, Callable[[], None]]:
+    token = run.token()
+    if run.server is not None:
+        return remote.door_to(run, run.server, token)
+    return run.vault().door(token, source="mcp"), lambda: None

@@ -1,0 +1,100 @@
+"""The memory of a server, for commands: connecting, advice in words of the shell, renewed caps put in place."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import strongroom
+from strongroom.cap import Token
+from strongroom.cli.context import Run
+from strongroom.errors import StrongroomError
+from strongroom.keys.sources import write_file
+from strongroom.memory import Memory
+from strongroom.wire import A, Call, Door
+
+_WORDS = (("say allow_cleartext=True", "say --allow-cleartext"), ("with ca_file", "with --ca-file"))
+_CA_FILE = (("ca_file is not", "what --ca-file names is not"), ("ca_file and tls are", "--ca-file is"))
+"""How a library's user is told, and how a shell's."""
+
+
+class ShellDoor:
+    """A door whose refusals advise in words of the shell."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def call(self, call: Call[A]) -> A:
+        try:
+            return self._door.call(call)
+        except StrongroomError as error:
+            raise in_shell_words(error) from None
+
+
+def connected(run: Run, url: str, token: Token) -> Memory:
+    """The memory that a cap opens on a server. Nothing is sent yet."""
+    door, close = door_to(run, url, token)
+    return Memory(door, close=close)
+
+
+def door_to(run: Run, url: str, token: Token) -> tuple[Door, Callable[[], None]]:
+    """Where calls to a server go, and how to let go of it."""
+    try:
+        memory = strongroom.connect(
+            url, token, ca_file=ca_file(run), allow_cleartext=allow_cleartext(run), on_renew=keeper(run)
+        )
+    except StrongroomError as error:
+        raise in_shell_words(error) from None
+    return ShellDoor(memory._door), memory.close
+
+
+def ca_file(run: Run) -> str | None:
+    """The certificates to trust instead of the public ones."""
+    return run.ca_file if run.ca_file is not None else os.environ.get("STRONGROOM_CA_FILE") or None
+
+
+def allow_cleartext(run: Run) -> bool:
+    """Whether the network itself is said to be protected."""
+    return run.cleartext or os.environ.get("STRONGROOM_ALLOW_CLEARTEXT") == "1"
+
+
+def in_shell_words(error: StrongroomError) -> StrongroomError:
+    """The error, its advice about Python's arguments turned into advice about options."""
+    for theirs, ours in _WORDS:
+        error.hint = error.hint.replace(theirs, ours)
+    for theirs, ours in _CA_FILE:
+        error.message = error.message.replace(theirs, ours)
+    return error
+
+
+def keeper(run: Run) -> Callable[[Token], object]:
+    """What becomes of a cap that was renewed on the way."""
+    return lambda token: keep(run, token)
+
+
+def keep(run: Run, token: Token) -> bool:
+    """Put a renewed cap into the file that the old one came from; where there is none, say so."""
+    place = run.cap_place
+    path = None if place in (None, "-") else _regular(Path(place or ""))
+    if path is None:
+        run.note("note: the cap was renewed, and did not come from a file that could keep the new one")
+        return False
+    try:
+        write_file(path, token.encode() + b"\n", new=False)
+    except OSError as error:
+        run.note(f"warning: the cap was renewed, but {path} cannot be written: {error.strerror}")
+        return False
+    run.note(f"note: the cap was renewed, and {path} holds the new one")
+    return True
+
+
+def _regular(path: Path) -> Path | None:
+    """The file itself, whatever link led to it: it is replaced, and the link stays."""
+    with suppress(OSError):
+        found = path.resolve(strict=True)
+        if stat.S_ISREG(found.stat().st_mode):
+            return found
+    return None

@@ -1,0 +1,214 @@
+"""serve: the vault for others, over HTTP and MCP. What it listens on and answers is decided by `strongroom.server`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from strongroom.cli import extras
+from strongroom.cli.app import command
+from strongroom.cli.context import Run, owner_options, pass_run
+from strongroom.cli.types import ADDRESS, INTERVAL, LISTEN, ORIGIN
+
+if TYPE_CHECKING:
+    from strongroom.server.options import Options
+    from strongroom.server.serving import Place
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - to tell that a server listens there
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """A server that listens. `mcp` is where MCP clients connect; None if they cannot."""
+
+    url: str
+    mcp: str | None
+    vault: str
+    pid: int
+
+
+class _Stopped(BaseException):
+    """SIGTERM or SIGINT came, and the server has stopped."""
+
+
+def _place_options(command: F) -> F:
+    """Where it listens, and how what it says is protected on the way."""
+    for option in (
+        click.option(
+            "--trusted-proxy", "proxies", type=ADDRESS, multiple=True, help="Believe its X-Forwarded-For; repeatable."
+        ),
+        click.option(
+            "--plain-public", is_flag=True, help="Listen to other machines without TLS: something in front of it does."
+        ),
+        click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key, PEM."),
+        click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="The certificate, PEM."),
+        click.option(
+            "--socket-mode",
+            type=click.Choice(["0600", "0660"]),
+            help="Who may connect to the socket: you (0600, unless told) or its group too.",
+        ),
+        click.option("--socket", type=click.Path(path_type=Path), metavar="PATH", help="Listen on a unix socket."),
+        click.option(
+            "--listen", type=LISTEN, help="Where to listen: 127.0.0.1:8765 unless told; port 0 is a free one."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _limit_options(command: F) -> F:
+    """Whom it answers, and how much."""
+    for option in (
+        click.option("--log-requests", is_flag=True, help="Log every request, not only those that were refused."),
+        click.option(
+            "--mcp/--no-mcp", default=None, help="Serve MCP clients at /mcp; unless told, if its parts are installed."
+        ),
+        click.option("--stop-within", type=INTERVAL, help="How long requests may take to finish at a stop: 30s."),
+        click.option("--checkpoint-every", type=INTERVAL, help="How often the log's head is signed and kept: 1h."),
+        click.option("--workers", type=click.IntRange(1, 256), help="How many calls are carried out at once: 16."),
+        click.option("--connections", type=click.IntRange(1), help="How many connections are held at once: 4096."),
+        click.option(
+            "--address-rate", type=click.FloatRange(0), help="Requests a second from one address: 1000; 0 is any."
+        ),
+        click.option(
+            "--holder-rate", type=click.FloatRange(0), help="Requests a second with one cap: 500; 0 is any number."
+        ),
+        click.option("--origin", "origins", type=ORIGIN, multiple=True, help="A web page that may call; repeatable."),
+        click.option(
+            "--host-name", "names", metavar="NAME", multiple=True, help="A name it is reached by; repeatable."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@command(
+    examples=[
+        "strongroom serve",
+        "strongroom serve --socket /run/strongroom/socket --socket-mode 0660",
+        "strongroom serve --listen 0.0.0.0:8765 --host-name memory.example.org --tls-cert cert.pem --tls-key key.pem",
+        "strongroom serve --listen 127.0.0.1:0 --json",
+    ]
+)
+@_place_options
+@_limit_options
+@owner_options
+@pass_run
+def serve(run: Run, /, **given: Any) -> None:
+    """Serve the vault to whoever holds a cap: over HTTP, and to MCP clients at /mcp.
+
+    The keys stay here: others get a cap (`strongroom cap mint --out FILE`) and say --url. It runs until SIGTERM or
+    Ctrl-C; requests in flight are finished first. Once it listens it says where; after that, stderr holds one JSON
+    object for each event.
+    """
+    with extras.needed("server"):
+        from strongroom.server import logs, serving
+    place = _place(**{name: given.pop(name) for name in _PLACE})
+    place.check()  # before the keys are touched
+    options = _options(run, **given)
+    _warn(run, place, options)
+    vault = run.vault()
+    logs.to_stderr()
+    with _until_stopped():
+        serving.serve(vault, place, options, started=lambda url: _tell(run, vault.id, url, mcp=options.mcp))
+
+
+_PLACE = ("listen", "socket", "socket_mode", "tls_cert", "tls_key", "plain_public", "proxies")
+
+
+def _place(
+    *,
+    listen: tuple[str, int] | None,
+    socket: Path | None,
+    socket_mode: str | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    plain_public: bool,
+    proxies: tuple[str, ...],
+) -> Place:
+    from strongroom.server.serving import Place
+
+    if socket is not None and (listen or tls_cert or tls_key):
+        raise click.UsageError("--socket stands alone: it is no address, and nobody on a network can listen in")
+    if socket is None and socket_mode is not None:
+        raise click.UsageError("--socket-mode is for --socket")
+    address = {} if listen is None else dict(zip(("address", "port"), listen, strict=True))
+    return Place(
+        unix=socket,
+        unix_mode=int(socket_mode or "0600", 8),
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        plain_public=plain_public,
+        trusted_proxies=proxies,
+        **address,  # type: ignore[arg-type]
+    )
+
+
+def _options(
+    run: Run,
+    *,
+    names: tuple[str, ...],
+    origins: tuple[str, ...],
+    mcp: bool | None,
+    log_requests: bool,
+    **numbers: float | None,
+) -> Options:
+    from strongroom.server.options import LOOPBACK, Options
+
+    there = extras.is_installed("mcp")
+    if mcp and not there:
+        raise extras.missing("mcp")
+    if mcp is None and not there:
+        run.note(f"note: MCP clients are not served, for its parts are not installed: {extras.install('mcp')}")
+    fields = {"checkpoint_every": "checkpoint_seconds", "stop_within": "stop_seconds"}
+    given: dict[str, Any] = {fields.get(name, name): one for name, one in numbers.items() if one is not None}
+    return Options(
+        hosts=LOOPBACK | {name.lower() for name in names},
+        origins=frozenset(origins),
+        mcp=there if mcp is None else mcp,
+        log_requests=log_requests,
+        **given,
+    )
+
+
+def _warn(run: Run, place: Place, options: Options) -> None:
+    from strongroom.server.options import LOOPBACK
+
+    if place.unix is None and place.address in _ANYWHERE and options.hosts <= LOOPBACK:
+        run.note("warning: it answers to no name but this machine's own: say --host-name NAME as others call it")
+
+
+def _tell(run: Run, vault: str, url: str, *, mcp: bool) -> None:
+    """Once, when it listens: a document for programs on stdout, a line for people on stderr."""
+    if run.json:
+        run.answer(Serving(url, f"{url}/mcp" if mcp and not url.startswith("unix:") else None, vault, os.getpid()), "")
+        return
+    run.note(
+        f"serving vault {vault} at {url}: mint a cap with `strongroom cap mint ... --out agent.cap`, "
+        f"then `strongroom get --url {url} --cap-file agent.cap ...`; Ctrl-C stops it"
+    )
+
+
+@contextmanager
+def _until_stopped() -> Iterator[None]:
+    """End well at SIGTERM and SIGINT. The HTTP library raises them again once it has stopped."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise _Stopped
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    except _Stopped:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

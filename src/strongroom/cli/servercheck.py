@@ -1,0 +1,319 @@
+"""The checks of doctor for a server, each on its own: it returns what is well, or raises what is not.
+
+They need no cap and show none, unless asked to. What answers is not believed to be a strongroom until it says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from strongroom import wire
+from strongroom.cap import UnverifiedCap, parse
+from strongroom.cap.authority import effective
+from strongroom.cli import extras, output, ownercap, remote
+from strongroom.cli.checks import Found, python
+from strongroom.cli.context import Run
+from strongroom.errors import BY_REASON, StrongroomError
+from strongroom.model import DataClass
+
+if TYPE_CHECKING:
+    import httpx
+
+    from strongroom.client.address import Address
+
+_SECONDS = 10.0
+_SKEW = 60
+_SOON = 7 * 86_400
+_TAKEN = frozenset(("invalid_request",))
+"""What a server says to a body that is no call: it looks at the cap before."""
+
+
+@dataclass
+class ServerPatient:
+    """What the checks of a server have found out so far."""
+
+    run: Run
+    url: str
+    use_cap: bool = False
+    address: Address | None = None
+    health: httpx.Response | None = None
+    is_strongroom: bool = False
+
+    def answered(self) -> httpx.Response:
+        if self.health is None:
+            raise Found("skip", "nothing answers")
+        return self.health
+
+    def ask(self, method: str, path: str, *, token: str = "", body: bytes | None = None) -> httpx.Response:
+        """One request and its whole answer, with a cap only if one is given here."""
+        import httpx
+
+        if self.address is None:
+            raise Found("skip", "the address is not one")
+        headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        timeout = dict.fromkeys(("connect", "read", "write", "pool"), _SECONDS)
+        request = httpx.Request(
+            method, self.address.base + path, headers=headers, content=body, extensions={"timeout": timeout}
+        )
+        transport = self.address.transport_maker(remote.ca_file(self.run), None)()
+        try:
+            response = transport.handle_request(request)
+            response.read()
+        finally:
+            transport.close()
+        return response
+
+
+def _client(_: ServerPatient) -> str:
+    if not extras.is_installed("client"):
+        raise Found("fail", "asking a server needs parts that are not installed", extras.install("client"))
+    return "what it takes to ask a server is installed"
+
+
+def _address(patient: ServerPatient) -> str:
+    if not extras.is_installed("client"):
+        raise Found("skip", "it cannot be looked at")
+    from strongroom.client.address import Address
+
+    try:
+        found = Address.of(patient.url, allow_cleartext=remote.allow_cleartext(patient.run))
+        found.transport_maker(remote.ca_file(patient.run), None)
+    except StrongroomError as error:
+        raise remote.in_shell_words(error) from None
+    patient.address = found
+    if remote.allow_cleartext(patient.run) and found.base.startswith("http:") and found.socket is None:
+        raise Found("warn", f"{found.shown}: caps and lines cross the network in clear", "use https://")
+    return found.shown
+
+
+def _reached(patient: ServerPatient) -> str:
+    if patient.address is None:
+        raise Found("skip", "the address is not one")
+    import httpx
+
+    try:
+        patient.health = patient.ask("GET", "/healthz")
+    except httpx.TransportError as error:
+        raise _unreached(patient.address, error) from None
+    return "it answers" + (" over TLS" if patient.address.base.startswith("https:") else "")
+
+
+def _unreached(address: Address, error: httpx.TransportError) -> Found:
+    """Why a server cannot be reached, and what to do about it."""
+    import httpx
+
+    said, unavailable = str(error), "server_unavailable"
+    for part, message, hint in _CAUSES:
+        if part in said:
+            return Found("fail", f"{address.shown}: {message}", hint, unavailable)
+    if isinstance(error, httpx.TimeoutException):
+        hint = "is the address right, and does a firewall stand between?"
+        return Found("fail", f"{address.shown} does not answer within {_SECONDS:.0f} seconds", hint, unavailable)
+    if isinstance(error, httpx.ConnectError):
+        return Found("fail", f"{address.shown} cannot be reached: {said}", _RUNNING, unavailable)
+    hint = "if it uses TLS, say https:// instead of http://; else it is no strongroom: look at the port"
+    return Found("fail", f"{address.shown} breaks off the connection", hint, unavailable)
+
+
+_RUNNING = "is `strongroom serve` running there, and is the port right? Its first line on stderr names both"
+_CAUSES = (
+    ("No such file", "there is no such socket", "start `strongroom serve --socket PATH`, or name the right path"),
+    ("Permission denied", "you may not use this socket", "its owner can say --socket-mode 0660, with you in its group"),
+    ("Connection refused", "nothing listens there", _RUNNING),
+    ("Name or service not known", "no machine has this name", "look at the spelling, and at your DNS"),
+    ("No address associated", "no machine has this name", "look at the spelling, and at your DNS"),
+    ("Temporary failure in name resolution", "its name cannot be looked up now", "look at your network and DNS"),
+    ("WRONG_VERSION_NUMBER", "it does not speak TLS on this port", "say http:// for loopback, or look at the port"),
+    ("RECORD_LAYER_FAILURE", "it does not speak TLS on this port", "say http:// for loopback, or look at the port"),
+    (
+        "Hostname mismatch",
+        "its certificate is for another name",
+        "use the name that the certificate has, or have one made for this name",
+    ),
+    (
+        "IP address mismatch",
+        "its certificate is for a name, not for this address",
+        "use the name that the certificate has",
+    ),
+    ("certificate has expired", "its certificate has ended", "its operator renews it"),
+    ("certificate is not yet valid", "its certificate does not hold yet", "is this machine's clock right?"),
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "its certificate is signed by nobody that this machine trusts",
+        "for a private CA, name its certificate with --ca-file",
+    ),
+)
+"""What the system or OpenSSL says, what it means, and what to do."""
+
+
+def _is_one(patient: ServerPatient) -> str:
+    health = patient.answered()
+    refusal = _refusal(health)
+    if refusal is not None and refusal.reason in BY_REASON:
+        patient.is_strongroom = True
+        raise Found("fail", f"it refuses to talk: {refusal.message}", refusal.hint, refusal.reason)
+    described = patient.ask("GET", "/openapi.json")
+    info = _info(described)
+    if health.status_code != 200 or info is None:
+        where = health.headers.get("location", "")
+        hint = (
+            f"it points to {output.one_line(where)}" if where else "is the port right? `strongroom serve` says its own"
+        )
+        raise Found("fail", f"what answers is no strongroom (HTTP {health.status_code})", hint)
+    patient.is_strongroom = True
+    own = version("strongroom")
+    if info["version"] != own:
+        raise Found("warn", f"it is strongroom {output.one_line(info['version'])}, and this is {own}", "use the same")
+    return f"strongroom {own}, as this is"
+
+
+def _info(response: httpx.Response) -> dict[str, str] | None:
+    try:
+        info = msgspec.json.decode(response.content)["info"]
+        return {"version": str(info["version"])} if info["title"] == "Strongroom" else None
+    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError):
+        return None
+
+
+def _refusal(response: httpx.Response) -> wire.Refusal | None:
+    try:
+        return msgspec.json.decode(response.content, type=wire.Refusal)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _clock(patient: ServerPatient) -> str:
+    told = patient.answered().headers.get("date", "")
+    try:
+        ahead = time.time() - parsedate_to_datetime(told).timestamp()
+    except ValueError:
+        raise Found("skip", "it does not tell its time") from None
+    if abs(ahead) > _SKEW:
+        which = "ahead of" if ahead > 0 else "behind"
+        raise Found(
+            "warn",
+            f"this machine's clock is {round(abs(ahead))} seconds {which} the server's",
+            "set the clock that is wrong: caps that are narrowed here may not hold yet there, or have ended",
+        )
+    return "within a minute of the server's"
+
+
+def _ready(patient: ServerPatient) -> str:
+    patient.answered()
+    if not patient.is_strongroom:
+        raise Found("skip", "it is no strongroom")
+    response = patient.ask("GET", "/readyz")
+    refusal = _refusal(response)
+    if refusal is not None:
+        raise Found(
+            "fail", f"it is not ready: {refusal.message}", _MEND.get(refusal.reason, refusal.hint), refusal.reason
+        )
+    if response.status_code != 200:
+        raise Found("fail", f"it is not ready (HTTP {response.status_code})", "its operator looks at its log")
+    return "store, keys and log answer"
+
+
+_MEND = {
+    "store_unavailable": "where the vault is: is the disk full, or the vault moved? `strongroom doctor` looks",
+    "key_unavailable": "where the vault is: put back its keys; `strongroom doctor` looks",
+    "audit_unavailable": "where the vault is: `strongroom doctor`, and is the disk full?",
+    "clock_behind": "set the clock of the server's machine",
+    "tampered": "where the vault is: stop the server, keep the files, `strongroom audit verify`",
+    "rate_limited": "wait a moment, then look again",
+    "server_unavailable": "it is stopping or starting: look again in a moment",
+}
+
+
+def _cap(patient: ServerPatient) -> str:
+    token = patient.run.given
+    if token is None:
+        raise Found(
+            "warn", "no cap was given to look at", "name one with --cap-file; a server is asked with nothing else"
+        )
+    chain, said = parse(token), ownercap.read_unverified(token)
+    now = time.time()
+    left = said.exp - now
+    if left <= 0:
+        raise Found("fail", f"the cap ended {output.in_words(left)}", "ask its owner for another", "cap_expired")
+    if said.nbf > now:
+        hint = "wait, or set this machine's clock"
+        raise Found("fail", f"the cap holds {output.in_words(said.nbf - now)} and not yet", hint, "cap_not_yet_valid")
+    if said.actor is None and said.data_class == DataClass.MEMORY:
+        raise Found(
+            "fail",
+            f"the cap is for all of {said.actor_scope}, and opens nothing until it is narrowed to one actor",
+            "`strongroom cap attenuate --for ACTOR`",
+            "cap_malformed",
+        )
+    names = ", ".join(sorted(said.namespaces)) or "nothing"
+    about = f"{said.actor or said.actor_scope}: {', '.join(sorted(said.ops))} in {names}; ends {output.in_words(left)}"
+    if left < _SOON and "renew" not in said.ops and len(chain.links) == 1 and said.exp - said.nbf > _SOON:
+        raise Found("warn", about, "it cannot be renewed: ask its owner for another in time")
+    return about
+
+
+def _taken(patient: ServerPatient) -> str:
+    """Show the cap to the server, with a body that is no call: it says what it thinks of the cap, and does nothing."""
+    patient.answered()
+    token = patient.run.given
+    if token is None or not patient.is_strongroom:
+        raise Found("skip", "there is no cap to show, or nobody to show it to")
+    if not patient.use_cap:
+        chain = parse(token)
+        raise Found("skip", f"whether the server is vault {chain.first.aud} and takes the cap shows with --use-cap")
+    kind = _allowed(parse(token))
+    response = patient.ask(kind.method, kind.path, token=token, body=b'{"doctor":true}')
+    refusal = _refusal(response)
+    if refusal is not None and refusal.reason in _TAKEN:
+        return "the server takes the cap; that it was shown is on record there"
+    reason = "" if refusal is None else refusal.reason
+    message = f"HTTP {response.status_code}" if refusal is None else refusal.message
+    raise Found("fail", f"the server refuses the cap: {message}", _ADVICE.get(reason, _ANOTHER), reason)
+
+
+_ANOTHER = "ask its owner for another"
+_ADVICE = {
+    "cap_audience": "it is for another vault: is the address right, or the cap another server's?",
+    "cap_revoked": "it was revoked: ask its owner for another",
+    "cap_expired": "by the server's clock it has ended: ask its owner for another, or look at the clocks",
+    "cap_not_yet_valid": "by the server's clock it does not hold yet: look at the clocks",
+    "cap_signature_invalid": "another vault made it, its keys were replaced, or it was altered: ask for another",
+    "rate_limited": "wait a moment, then look again",
+}
+
+
+def _allowed(chain: UnverifiedCap) -> type[wire.Call[Any]]:
+    """A call that the cap allows, as it says itself; its body makes sure that nothing comes of it."""
+    said = effective(chain, "")
+    for kind in wire.CALLS:
+        if (
+            kind.op in said.ops
+            and kind.data_class == said.data_class
+            and kind.method == "POST"
+            and kind is not wire.Renew
+        ):
+            return kind
+    return wire.Get
+
+
+SERVER_CHECKS: tuple[tuple[str, Callable[[ServerPatient], str]], ...] = (
+    ("Python", python),
+    ("client", _client),
+    ("address", _address),
+    ("connection", _reached),
+    ("server", _is_one),
+    ("clock", _clock),
+    ("ready", _ready),
+    ("cap", _cap),
+    ("cap there", _taken),
+)
+"""Each check of a server: its name, and how it looks. It returns what is well, or raises what is not."""

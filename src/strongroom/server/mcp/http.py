@@ -1,0 +1,61 @@
+"""MCP over streamable HTTP, to be mounted in the server, whose own checks come first.
+
+By the time a request is here its Host, Origin, size and cap have been looked at; the cap is looked at again by every
+call. Each request stands for itself: there are no sessions, so a server may be restarted under its clients.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from strongroom import wire
+from strongroom.errors import CapMissing, MethodRefused
+from strongroom.server.mcp.serving import Context, server_for
+from strongroom.vault.door import VaultDoor
+from strongroom.vault.owner import Vault
+
+TOKEN = "strongroom.token"  # noqa: S105 - the key in a request's state, not a token
+REQUEST = "strongroom.request"
+_BODY_LIMIT = 8 * 1024 * 1024
+
+
+def mcp_app(vault: Vault, *, body_limit: int = _BODY_LIMIT) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
+    """The app, and what must be entered, once, while it serves.
+
+    The request's state holds the cap under TOKEN and the request id under REQUEST.
+    """
+
+    def door(context: Context) -> VaultDoor:
+        state = context.request.scope.get("state", {}) if context.request is not None else {}
+        if not state.get(TOKEN):
+            raise CapMissing("no cap was shown", hint="send it as `Authorization: Bearer <cap>`")
+        return vault.door(state[TOKEN], source="mcp", request=state.get(REQUEST, ""))
+
+    manager = StreamableHTTPSessionManager(
+        server_for(door),
+        json_response=True,
+        stateless=True,
+        # The server checks Host and Origin before, with its operator's own lists.
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        max_request_body_size=body_limit,
+    )
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":  # a GET would wait for messages that no session is there to send
+            await _only_post()(scope, receive, send)
+        else:
+            await manager.handle_request(scope, receive, send)
+
+    return app, manager.run()
+
+
+def _only_post() -> Response:
+    error = MethodRefused("this address takes POST only")
+    body = msgspec.json.encode(wire.Refusal.of(error))
+    return Response(body, wire.STATUS[error.reason], {"Allow": "POST"}, "application/json")

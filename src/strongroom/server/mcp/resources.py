@@ -1,0 +1,47 @@
+"""The profile as a resource: for clients that show a person what to give to a model."""
+
+from __future__ import annotations
+
+import mcp_types as types
+
+from strongroom import wire
+from strongroom.model import Snapshot
+from strongroom.server.mcp import answers
+
+PROFILE = "strongroom://profile"
+_TEXT = "text/plain"
+_ABOUT = "What the owner approved as background about themselves"
+
+
+def listed() -> list[types.Resource]:
+    """The one resource that has a fixed address."""
+    about = f"{_ABOUT}, for every namespace that the cap covers."
+    return [types.Resource(uri=PROFILE, name="profile", title="Profile", description=about, mime_type=_TEXT)]
+
+
+def templates() -> list[types.ResourceTemplate]:
+    """The resources that a client can address by namespace."""
+    return [
+        types.ResourceTemplate(
+            uri_template=PROFILE + "/{namespace}",
+            name="namespace-profile",
+            title="Profile of one namespace",
+            description=f"{_ABOUT}, for one namespace.",
+            mime_type=_TEXT,
+        )
+    ]
+
+
+def call_for(uri: str) -> wire.TakeSnapshot | None:
+    """What to ask of the vault for this address; None if there is no such resource."""
+    if uri == PROFILE:
+        return wire.TakeSnapshot()
+    if uri.startswith(PROFILE + "/"):
+        return wire.TakeSnapshot(namespaces=(uri.removeprefix(PROFILE + "/"),))
+    return None
+
+
+def contents(uri: str, snapshot: Snapshot, mark: str) -> types.ReadResourceResult:
+    """The resource as a client gets it: fenced, so that a model sees where the profile ends."""
+    text = answers.profile_text(snapshot, mark)
+    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_TEXT, text=text)])

@@ -1,0 +1,100 @@
+"""MCP over stdin and stdout, for clients that start their servers themselves.
+
+stdout belongs to the protocol: while this runs, whatever else is printed goes to stderr. It ends when stdin does, or
+with SIGTERM or SIGINT; a call that had begun is finished first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import Any, cast
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from strongroom import wire
+from strongroom.server.mcp.serving import server_for
+
+_CHUNK = 64 * 1024
+MESSAGE_LIMIT = 8 * 1024 * 1024
+"""A longer line than this is no message: reading ends there."""
+
+
+def run_stdio(door: wire.Door) -> None:
+    """Serve one client until it closes stdin, or until SIGTERM. Closing what is behind the door is the caller's."""
+    with _stdin_apart() as fd:
+        anyio.run(_serve, door, fd)
+
+
+async def _serve(door: wire.Door, fd: int) -> None:
+    server = server_for(lambda _context: door)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_cancel_at_signal, group.cancel_scope)
+        # The SDK only iterates over its stdin, and its own reader cannot be interrupted.
+        async with stdio_server(stdin=cast(Any, _Lines(fd))) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+        group.cancel_scope.cancel()
+
+
+async def _cancel_at_signal(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            scope.cancel()
+
+
+@contextmanager
+def _stdin_apart() -> Iterator[int]:
+    """A descriptor of stdin that nothing else reads: a library that looks at stdin finds it empty."""
+    own = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    try:
+        yield own
+    finally:
+        os.dup2(own, 0)  # `own` stays open: a thread may still wait on it, and its number must not mean another file
+
+
+class _Lines:
+    """The lines of a descriptor, read by a thread that may be left behind: it holds nothing that an exit waits for."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        put, lines = anyio.create_memory_object_stream[str](16)
+        reader = threading.Thread(target=self._read, args=(asyncio.get_running_loop(), put), daemon=True)
+        reader.start()
+        with lines:
+            async for line in lines:
+                yield line
+
+    def _read(self, loop: asyncio.AbstractEventLoop, put: Any) -> None:
+        async def end() -> None:
+            put.close()
+
+        try:
+            for line in self._lines():
+                asyncio.run_coroutine_threadsafe(put.send(line.decode("utf-8", "replace")), loop).result()
+            asyncio.run_coroutine_threadsafe(end(), loop)
+        except (OSError, RuntimeError, CancelledError, anyio.BrokenResourceError):
+            return  # the loop has ended: nobody listens any more
+
+    def _lines(self) -> Iterator[bytes]:
+        begun = bytearray()
+        while chunk := os.read(self._fd, _CHUNK):
+            *whole, rest = chunk.split(b"\n")
+            for line in whole:
+                yield bytes(begun) + line
+                begun.clear()
+            begun += rest
+            if len(begun) > MESSAGE_LIMIT:
+                return
+        if begun:
+            yield bytes(begun)

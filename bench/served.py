@@ -278,19 +278,23 @@ def ram(run: Run) -> Iterator[Row]:
         middle = ask(count // 2 - count // 20)
         end = ask(count // 2)
     for what, size, goal in ((f"{count // 2:,}", middle, None), (f"{count:,}", end, Goal("ratio", 1.05, 1.01))):
-        yield Row("serve.ram", f"resident after {what} mixed requests", "MB", size, start, f"after {count // 20:,}", goal)
+        yield Row(
+            "serve.ram", f"resident after {what} mixed requests", "MB", size, start, f"after {count // 20:,}", goal
+        )
 
 
 def _mixed(cap: Token, known: Sequence[NewLine]) -> list[bytes]:
-    """Gets, gets in a namespace that is denied, and garbage of some sorts."""
-    gets = asking(cap, known)
+    """One get in four, one request in four that is denied and logged, and two of garbage."""
     denied = msgspec.json.encode(wire.Get(query="anything", namespaces=("personal",)))
-    others = [
-        request(wire.Get.path, denied, cap=cap),
-        request(wire.Get.path, b'{"query": "cut o', cap=cap),
-        request(wire.Get.path, b"{}", cap=cap[:-7] + "AAAAAAA"),
-        request(wire.Get.path, b"{}", cap="garbage." + "x" * 500),
+    logged = [request(wire.Get.path, denied, cap=cap), request(wire.Get.path, b'{"query": "cut o', cap=cap)]
+    garbage = [
         request(wire.Get.path, b"{}"),
+        request(wire.Get.path, b"{}", cap="garbage." + "x" * 500),
+        request(wire.Get.path, b"{}", cap=cap.replace(".", "!", 1)),
         request("/nowhere", b"{}", cap=cap),
     ]
-    return [asked for at, get in enumerate(gets) for asked in (get, others[at % len(others)])]
+    return [
+        asked
+        for at, get in enumerate(asking(cap, known))
+        for asked in (get, garbage[at % 4], logged[at % 2], garbage[at % 4 - 2])
+    ]

@@ -125,15 +125,18 @@ class Crowd:
     def insist(self, number: int, call: Callable[[], T]) -> T:
         """Repeat a call until the server answers it, waiting for the next server after each failure."""
         while True:
-            starts = self._starts
+            seen = self._starts
             try:
                 return call()
             except ServerUnavailable:
-                with self._changed:
-                    self.interrupted.add(number)
-                    self._changed.notify_all()
-                    back = self._changed.wait_for(lambda: self._starts > starts, PATIENCE)
-                assert back, "no other server came"  # noqa: B023 - read before the next turn
+                self._wait_for_another(number, seen)
+
+    def _wait_for_another(self, number: int, seen: int) -> None:
+        """Say that a call failed, and wait for a server after the one that was seen."""
+        with self._changed:
+            self.interrupted.add(number)
+            self._changed.notify_all()
+            assert self._changed.wait_for(lambda: self._starts > seen, PATIENCE), "no other server came"
 
 
 class Holder:
@@ -236,7 +239,9 @@ def test_a_server_killed_under_load_loses_nothing_acknowledged_and_retries_dupli
     _check_log(place)
 
 
-def _in_background(pool: ThreadPoolExecutor, url: str, cap: Token, clock: Clock, call: Callable[[Memory], T]) -> Future[T]:
+def _in_background(
+    pool: ThreadPoolExecutor, url: str, cap: Token, clock: Clock, call: Callable[[Memory], T]
+) -> Future[T]:
     def work() -> T:
         with strongroom.connect(url, cap, timeout=PATIENCE, retries=20, now=clock) as memory:
             return call(memory)

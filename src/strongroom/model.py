@@ -310,8 +310,8 @@ def clean_field(text: str, what: str) -> str:
     """Return a short metadata field in NFC, or refuse it."""
     if not isinstance(text, str) or len(text := str.__str__(text)) > FIELD_LIMIT:
         raise InvalidRequest(f"{what} must be text of at most {FIELD_LIMIT} characters")
-    if not text:
-        return ""
+    if text.isascii() and text.isprintable():
+        return text  # nothing to compose, nothing to refuse
     if "\n" in text or "\t" in text:
         raise InvalidRequest(f"{what} must be one line without tabs")
     return clean_text(text, limit=4 * FIELD_LIMIT, what=what)

@@ -72,6 +72,8 @@ def test_a_unix_socket_is_named_by_its_path_as_it_stands(url: str) -> None:
         "http://127.0.0.1:-1",
         "http://127.0.0.1:port",
         "http://[::1",
+        f"https://{'a' * 64}.example.org",
+        "https://a..example.org",
         "http://alice:secret@127.0.0.1",
         "https://cap@example.org",
         "https://example.org/?cap=secret",

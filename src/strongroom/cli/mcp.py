@@ -6,14 +6,17 @@ An agent gets what its cap allows and never the owner's own cap unasked: without
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 
 import click
 
+from strongroom.cap import Token
 from strongroom.cli import extras, remote
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, memory_options, pass_run
-from strongroom.errors import CapMissing
+from strongroom.client.holding import HeldCap
+from strongroom.errors import CapMissing, StrongroomError
 from strongroom.wire import Door
 
 _MINT = "strongroom cap mint --ops put,get,list,snapshot,renew --namespaces work,travel --ttl 30d --out agent.cap"
@@ -62,4 +65,16 @@ def _door(run: Run) -> tuple[Door, Callable[[], None]]:
     token = run.token()
     if run.server is not None:
         return remote.door_to(run, run.server, token)
-    return run.vault().door(token, source="mcp"), lambda: None
+    return run.vault().door(_fresh(run, token), source="mcp"), lambda: None
+
+
+def _fresh(run: Run, token: Token) -> Token:
+    """The cap, or a new one that takes its place in its file if its end is near, as the client does with a server."""
+    if run.cap_place is None or not HeldCap(token).is_due(time.time()):
+        return token
+    try:
+        new = run.vault().memory(token, source="mcp").renew()
+    except StrongroomError:
+        return token  # its first use says what is wrong with it
+    remote.keep(run, new)
+    return new

@@ -73,7 +73,6 @@ def _limit_options(command: F) -> F:
         ),
         click.option("--stop-within", type=INTERVAL, help="How long requests may take to finish at a stop: 30s."),
         click.option("--checkpoint-every", type=INTERVAL, help="How often the log's head is signed and kept: 1h."),
-        click.option("--workers", type=click.IntRange(1, 256), help="How many calls are carried out at once: 16."),
         click.option("--connections", type=click.IntRange(1), help="How many connections are held at once: 4096."),
         click.option(
             "--address-rate", type=click.FloatRange(0), help="Requests a second from one address: 1000; 0 is any."

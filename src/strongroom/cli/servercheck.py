@@ -6,7 +6,7 @@ They need no cap and show none, unless asked to. What answers is not believed to
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
@@ -30,9 +30,26 @@ if TYPE_CHECKING:
 
 _SECONDS = 10.0
 _SKEW = 60
+_LIMIT = 4 << 20
 _SOON = 7 * 86_400
 _TAKEN = frozenset(("invalid_request",))
 """What a server says to a body that is no call: it looks at the cap before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, as far as it is of interest here."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def refusal(self) -> wire.Refusal | None:
+        """The refusal that it is; None if it is something else."""
+        try:
+            return msgspec.json.decode(self.body, type=wire.Refusal)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
 
 
 @dataclass
@@ -43,16 +60,16 @@ class ServerPatient:
     url: str
     use_cap: bool = False
     address: Address | None = None
-    health: httpx.Response | None = None
+    health: Answer | None = None
     is_strongroom: bool = False
 
-    def answered(self) -> httpx.Response:
+    def answered(self) -> Answer:
         if self.health is None:
             raise Found("skip", "nothing answers")
         return self.health
 
-    def ask(self, method: str, path: str, *, token: str = "", body: bytes | None = None) -> httpx.Response:
-        """One request and its whole answer, with a cap only if one is given here."""
+    def ask(self, method: str, path: str, *, token: str = "", body: bytes | None = None) -> Answer:
+        """One request and its answer, with a cap only if one is given here."""
         import httpx
 
         if self.address is None:
@@ -60,17 +77,27 @@ class ServerPatient:
         headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        timeout = dict.fromkeys(("connect", "read", "write", "pool"), _SECONDS)
-        request = httpx.Request(
-            method, self.address.base + path, headers=headers, content=body, extensions={"timeout": timeout}
-        )
+        timeout = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), _SECONDS)}
+        request = httpx.Request(method, self.address.base + path, headers=headers, content=body, extensions=timeout)
         transport = self.address.transport_maker(remote.ca_file(self.run), None)()
         try:
             response = transport.handle_request(request)
-            response.read()
+            return Answer(response.status_code, response.headers, _start(response))
+        except httpx.TransportError as error:
+            raise _unreached(self.address, error) from None
         finally:
             transport.close()
-        return response
+
+
+def _start(response: httpx.Response) -> bytes:
+    """The body, or the start of one that no strongroom sends."""
+    found = b""
+    for chunk in response.iter_raw():
+        found += chunk
+        if len(found) > _LIMIT:
+            break
+    response.close()
+    return found
 
 
 def _client(_: ServerPatient) -> str:
@@ -96,15 +123,8 @@ def _address(patient: ServerPatient) -> str:
 
 
 def _reached(patient: ServerPatient) -> str:
-    if patient.address is None:
-        raise Found("skip", "the address is not one")
-    import httpx
-
-    try:
-        patient.health = patient.ask("GET", "/healthz")
-    except httpx.TransportError as error:
-        raise _unreached(patient.address, error) from None
-    return "it answers" + (" over TLS" if patient.address.base.startswith("https:") else "")
+    patient.health = patient.ask("GET", "/healthz")
+    return "it answers" + (" over TLS" if patient.url.startswith("https:") else "")
 
 
 def _unreached(address: Address, error: httpx.TransportError) -> Found:
@@ -157,37 +177,30 @@ _CAUSES = (
 
 def _is_one(patient: ServerPatient) -> str:
     health = patient.answered()
-    refusal = _refusal(health)
+    refusal = health.refusal()
     if refusal is not None and refusal.reason in BY_REASON:
         patient.is_strongroom = True
         raise Found("fail", f"it refuses to talk: {refusal.message}", refusal.hint, refusal.reason)
-    described = patient.ask("GET", "/openapi.json")
-    info = _info(described)
-    if health.status_code != 200 or info is None:
+    theirs = _version_of(patient.ask("GET", "/openapi.json"))
+    if health.status != 200 or theirs is None:
         where = health.headers.get("location", "")
         hint = (
             f"it points to {output.one_line(where)}" if where else "is the port right? `strongroom serve` says its own"
         )
-        raise Found("fail", f"what answers is no strongroom (HTTP {health.status_code})", hint)
+        raise Found("fail", f"what answers is no strongroom (HTTP {health.status})", hint)
     patient.is_strongroom = True
     own = version("strongroom")
-    if info["version"] != own:
-        raise Found("warn", f"it is strongroom {output.one_line(info['version'])}, and this is {own}", "use the same")
+    if theirs != own:
+        raise Found("warn", f"it is strongroom {output.one_line(theirs)}, and this is {own}", "use the same")
     return f"strongroom {own}, as this is"
 
 
-def _info(response: httpx.Response) -> dict[str, str] | None:
+def _version_of(described: Answer) -> str | None:
+    """The version of the strongroom that describes itself so; None if it is none."""
     try:
-        info = msgspec.json.decode(response.content)["info"]
-        return {"version": str(info["version"])} if info["title"] == "Strongroom" else None
-    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError):
-        return None
-
-
-def _refusal(response: httpx.Response) -> wire.Refusal | None:
-    try:
-        return msgspec.json.decode(response.content, type=wire.Refusal)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        info = msgspec.json.decode(described.body)["info"]
+        return str(info["version"]) if info["title"] == "Strongroom" else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
         return None
 
 
@@ -212,13 +225,13 @@ def _ready(patient: ServerPatient) -> str:
     if not patient.is_strongroom:
         raise Found("skip", "it is no strongroom")
     response = patient.ask("GET", "/readyz")
-    refusal = _refusal(response)
+    refusal = response.refusal()
     if refusal is not None:
         raise Found(
             "fail", f"it is not ready: {refusal.message}", _MEND.get(refusal.reason, refusal.hint), refusal.reason
         )
-    if response.status_code != 200:
-        raise Found("fail", f"it is not ready (HTTP {response.status_code})", "its operator looks at its log")
+    if response.status != 200:
+        raise Found("fail", f"it is not ready (HTTP {response.status})", "its operator looks at its log")
     return "store, keys and log answer"
 
 
@@ -272,11 +285,11 @@ def _taken(patient: ServerPatient) -> str:
         raise Found("skip", f"whether the server is vault {chain.first.aud} and takes the cap shows with --use-cap")
     kind = _allowed(parse(token))
     response = patient.ask(kind.method, kind.path, token=token, body=b'{"doctor":true}')
-    refusal = _refusal(response)
+    refusal = response.refusal()
     if refusal is not None and refusal.reason in _TAKEN:
         return "the server takes the cap; that it was shown is on record there"
     reason = "" if refusal is None else refusal.reason
-    message = f"HTTP {response.status_code}" if refusal is None else refusal.message
+    message = f"HTTP {response.status}" if refusal is None else refusal.message
     raise Found("fail", f"the server refuses the cap: {message}", _ADVICE.get(reason, _ANOTHER), reason)
 
 

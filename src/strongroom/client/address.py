@@ -73,7 +73,8 @@ class Address:
 def _parsed(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
-    except httpx.InvalidURL:
+        parsed.raw_host.decode("ascii").encode("idna")  # as it is looked up: labels neither empty nor too long
+    except (httpx.InvalidURL, UnicodeError):
         raise InvalidRequest("this is not the address of a server", hint=_FORMS) from None
     if parsed.scheme not in ("http", "https") or not parsed.host or not 0 < (parsed.port or 80) < 2**16:
         raise InvalidRequest("this is not the address of a server", hint=_FORMS)

@@ -28,6 +28,8 @@ _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PASSING = frozenset({"server_unavailable", "audit_unavailable", "store_unavailable", "rate_limited"})
 _PASSING_STATUS = frozenset({429, 502, 503, 504})
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 _encode = msgspec.json.Encoder().encode
 _refusal = msgspec.json.Decoder(Refusal).decode
 
@@ -117,7 +119,7 @@ class Exchange:
     def _answer(self, call: Call[A], body: bytes) -> A | Failure:
         try:
             return _decoder(type(call))(body)  # type: ignore[no-any-return]
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _UNREADABLE:
             return Failure(self._defect("gave an answer that cannot be read"), unclear=True)
 
     def _refused(self, response: httpx.Response, body: bytes) -> Failure:
@@ -125,7 +127,7 @@ class Exchange:
         wait = _seconds(response.headers.get("Retry-After", ""))
         try:
             refused = _refusal(body).raised()
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _UNREADABLE:
             return self._foreign(status, wait)
         # Before it counts a request as one too many, a server has not begun it.
         unclear = status >= HTTPStatus.INTERNAL_SERVER_ERROR

@@ -310,13 +310,13 @@ async def _nothing() -> None:
 
 
 async def _send(send: Send, answer: Answer, request_id: str) -> None:
-    headers = [
+    headers = (
         answer.kind,
-        (b"content-length", str(len(answer.body)).encode()),
+        (b"content-length", b"%d" % len(answer.body)),
         (b"x-request-id", request_id.encode()),
         *_KEEP_OUT,
         *answer.headers,
-    ]
+    )
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})
 

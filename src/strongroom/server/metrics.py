@@ -4,47 +4,71 @@ figures at the moment of a scrape. No label tells of an actor, a namespace or an
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from strongroom.vault.owner import Usage, Vault
 
-_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """The metrics of one server. `count` belongs to the event loop's thread."""
+    """The metrics of one server. `count` belongs to the event loop's thread.
+
+    Counted in plain numbers, since every request passes here, and put into Prometheus' form at a scrape.
+    """
 
     def __init__(self, vault: Vault) -> None:
+        self._outcomes: dict[tuple[str, str], int] = {}
+        self._times: dict[str, tuple[list[int], list[float]]] = {}
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "strongroom_requests", "Requests by operation and outcome.", ["op", "outcome"], registry=self._registry
-        )
-        self._seconds = Histogram(
-            "strongroom_request_seconds", "Time to answer.", ["op"], buckets=_SECONDS, registry=self._registry
-        )
+        self._registry.register(_Requests(self._outcomes, self._times))
         self._registry.register(_VaultFigures(vault))
-        self._counters: dict[tuple[str, str], Counter] = {}
-        self._histograms: dict[str, Histogram] = {}
 
     def count(self, op: str, outcome: str, seconds: float) -> None:
         """Count one answered request. `op` and `outcome` come from fixed sets, never from a request."""
-        counter = self._counters.get((op, outcome))
-        if counter is None:
-            counter = self._counters[op, outcome] = self._requests.labels(op, outcome)
-        histogram = self._histograms.get(op)
-        if histogram is None:
-            histogram = self._histograms[op] = self._seconds.labels(op)
-        counter.inc()
-        histogram.observe(seconds)
+        key = op, outcome
+        self._outcomes[key] = self._outcomes.get(key, 0) + 1
+        times = self._times.get(op)
+        if times is None:
+            times = self._times[op] = ([0] * (len(_SECONDS) + 1), [0.0])
+        times[0][bisect_left(_SECONDS, seconds)] += 1
+        times[1][0] += seconds
 
     def text(self) -> bytes:
         """Everything, as a scrape gets it."""
         return generate_latest(self._registry)
+
+
+class _Requests(Collector):
+    """The requests counted so far."""
+
+    def __init__(self, outcomes: dict[tuple[str, str], int], times: dict[str, tuple[list[int], list[float]]]) -> None:
+        self._outcomes = outcomes
+        self._times = times
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "strongroom_requests", "Requests by operation and outcome.", labels=["op", "outcome"]
+        )
+        for (op, outcome), number in list(self._outcomes.items()):
+            requests.add_metric([op, outcome], number)
+        yield requests
+        seconds = HistogramMetricFamily("strongroom_request_seconds", "Time to answer.", labels=["op"])
+        bounds = [*map(str, _SECONDS), "+Inf"]
+        for op, (counts, total) in list(self._times.items()):
+            buckets = list(zip(bounds, accumulate(map(float, counts)), strict=True))
+            seconds.add_metric([op], buckets=buckets, sum_value=total[0])
+        yield seconds
 
 
 class _VaultFigures(Collector):

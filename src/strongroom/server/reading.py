@@ -5,10 +5,10 @@ What cannot be read is Invalid or a CapMissing; what is too large or too slow is
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -23,7 +23,6 @@ from strongroom.errors import (
     InvalidRequest,
     MediaTypeRefused,
     OriginRefused,
-    RequestTooSlow,
 )
 from strongroom.server.options import Options
 
@@ -35,6 +34,11 @@ _ONCE = frozenset((b"host", b"origin", b"authorization", b"content-type", b"cont
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _ETAG = re.compile(rb'"([0-9a-f]{32})"')
 _WHERE = re.compile(r" - at `(\$[^`]{0,80})`")
+
+
+_PROCESS = secrets.token_hex(4)
+_NUMBERS = count(1)
+"""Together they name the requests that brought no id of their own."""
 
 
 class Disconnected(Exception):
@@ -59,7 +63,7 @@ class Request:
         if given is not None and _REQUEST_ID.fullmatch(given):
             self.id = given.decode()
         else:
-            self.id = secrets.token_hex(8)
+            self.id = f"{_PROCESS}-{next(_NUMBERS):x}"
 
     def check_head(self, options: Options) -> None:
         """Refuse a head that two readers could read in two ways, and one that a web page elsewhere caused."""
@@ -88,23 +92,22 @@ class Request:
         return token
 
     async def body(self, options: Options, prove: Callable[[], Awaitable[object]]) -> bytes:
-        """The whole body. `prove` is awaited before more than a little of it is taken in."""
+        """The whole body. `prove` is awaited before more than a little of it is taken in.
+
+        How long it may take is the connection's business (`protocol`).
+        """
         told = self.headers.get(b"content-length")
         size = int(told) if told is not None and told.isdigit() else 0
         if size > options.body_limit:
             raise _too_large(options)
         if size > options.unproven_limit:
             await prove()
-        try:
-            async with asyncio.timeout(options.body_seconds):
-                first = await self._receive()
-                if first["type"] == "http.disconnect":
-                    raise Disconnected
-                if not first.get("more_body"):
-                    return bytes(first.get("body", b""))
-                return await self._rest(bytearray(first["body"]), options, prove, proven=size > options.unproven_limit)
-        except TimeoutError:
-            raise RequestTooSlow("the request's body came too slowly", hint="send it again") from None
+        first = await self._receive()
+        if first["type"] == "http.disconnect":
+            raise Disconnected
+        if not first.get("more_body"):
+            return bytes(first.get("body", b""))
+        return await self._rest(bytearray(first["body"]), options, prove, proven=size > options.unproven_limit)
 
     async def _rest(
         self, body: bytearray, options: Options, prove: Callable[[], Awaitable[object]], *, proven: bool

@@ -1,0 +1,126 @@
+"""MCP over HTTP, by hand: what the server's own checks refuse, and what each protocol era gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from strongroom import Token, Vault
+from tests.conftest import NAMESPACES
+from tests.server.conftest import QUIET
+from tests.server.mcp.conftest import TOOL_OPS
+from tests.server.running import Running, serving_in_thread
+
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+MODERN = "2026-07-28"
+
+
+@pytest.fixture
+def server(vault: Vault) -> Iterator[Running]:
+    with serving_in_thread(vault, replace(QUIET, mcp=True)) as running:
+        yield running
+
+
+def _call(name: str = "memory_list", *, era: str = "legacy", **arguments: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """A message and its headers."""
+    params: dict[str, Any] = {"name": name, "arguments": arguments}
+    headers = dict(ACCEPT)
+    if era == "modern":
+        params["_meta"] = {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": name}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers
+
+
+@pytest.mark.requirement("mcp-http")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize(
+    ("token", "outcome"),
+    [(None, (401, "cap_missing")), ("garbage", (401, "cap_malformed"))],
+)
+def test_a_request_without_a_valid_cap_never_reaches_the_protocol(
+    server: Running, era: str, token: str | None, outcome: tuple[int, str]
+) -> None:
+    body, headers = _call(era=era)
+    assert server.ask("POST", "/mcp", token, body, headers=headers).outcome == outcome
+
+
+@pytest.mark.requirement("mcp-http")
+def test_a_revoked_cap_gets_401(server: Running, vault: Vault, cap: Token) -> None:
+    body, headers = _call()
+    assert server.ask("POST", "/mcp", cap, body, headers=headers).status == 200
+    vault.revoke(cap)
+    assert server.ask("POST", "/mcp", cap, body, headers=headers).outcome == (401, "cap_revoked")
+
+
+@pytest.mark.requirement("mcp-http")
+def test_a_page_of_another_origin_and_a_foreign_host_are_refused(server: Running, cap: Token) -> None:
+    body, headers = _call()
+    page = {**headers, "Origin": "https://evil.example"}
+    host = {**headers, "Host": "evil.example"}
+    assert server.ask("POST", "/mcp", cap, body, headers=page).outcome == (403, "origin_refused")
+    assert server.ask("POST", "/mcp", cap, body, headers=host).outcome == (421, "host_refused")
+
+
+@pytest.mark.requirement("mcp-http")
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+def test_anything_but_a_post_is_refused_at_once(server: Running, cap: Token, method: str) -> None:
+    answer = server.ask(method, "/mcp", cap, headers=ACCEPT)
+    assert answer.outcome == (405, "method_refused")
+    assert answer.headers["allow"] == "POST"
+
+
+@pytest.mark.requirement("mcp-http")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_request_id_stands_in_the_audit_log(server: Running, vault: Vault, cap: Token, era: str) -> None:
+    body, headers = _call("memory_put", era=era, text="kept", namespace="work")
+    answer = server.ask("POST", "/mcp", cap, body, headers={**headers, "X-Request-Id": f"my-{era}"})
+    assert answer.status == 200
+    assert answer.json["result"]["isError"] is False
+    assert answer.headers["x-request-id"] == f"my-{era}"
+    entries = [entry for _, entry in vault.audit.entries() if entry is not None]
+    assert [entry.op for entry in entries if entry.request == f"my-{era}"] == ["memory.put"]
+
+
+@pytest.mark.requirement("mcp-http")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_denial_by_the_gate_is_a_tool_result_with_its_reason(server: Running, vault: Vault, era: str) -> None:
+    token = vault.mint(actor="local/alice", ops=["get"], namespaces=NAMESPACES)
+    body, headers = _call("memory_put", era=era, text="SECRET", namespace="work")
+    answer = server.ask("POST", "/mcp", token, body, headers=headers)
+    assert answer.status == 200
+    assert answer.json["result"]["isError"] is True
+    assert answer.json["result"]["structuredContent"]["reason"] == "cap_op_mismatch"
+    assert b"SECRET" not in answer.body
+
+
+@pytest.mark.requirement("mcp-http", "gate-no-actor")
+def test_two_caps_on_one_server_reach_two_memories(server: Running, vault: Vault, cap: Token) -> None:
+    other = vault.mint(actor="local/bob", ops=TOOL_OPS, namespaces=NAMESPACES)
+    body, headers = _call("memory_put", text="alice only", namespace="work")
+    server.ask("POST", "/mcp", cap, body, headers=headers)
+    body, headers = _call("memory_get", query="alice only")
+    mine = server.ask("POST", "/mcp", cap, body, headers=headers).json["result"]["structuredContent"]
+    theirs = server.ask("POST", "/mcp", other, body, headers=headers).json["result"]["structuredContent"]
+    assert [len(one["lines"]) for one in (mine, theirs)] == [1, 0]
+
+
+@pytest.mark.requirement("mcp-http")
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"[]", b"[" * 100_000, b'"SECRET"', b'{"jsonrpc": "2.0", "SECRET": 1}', b"\xff"]
+)
+@pytest.mark.parametrize("version", ["2025-06-18", MODERN, "SECRET"])
+def test_a_body_that_is_no_message_is_a_protocol_error_that_repeats_nothing(
+    server: Running, cap: Token, raw: bytes, version: str
+) -> None:
+    answer = server.ask("POST", "/mcp", cap, raw=raw, headers={**ACCEPT, "MCP-Protocol-Version": version})
+    assert 400 <= answer.status < 500
+    assert "error" in answer.json
+    assert b"Traceback" not in answer.body
+    if version != "SECRET":
+        assert b"SECRET" not in answer.body

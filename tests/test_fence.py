@@ -6,6 +6,8 @@ import re
 import sys
 import unicodedata
 from datetime import UTC, datetime
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -317,7 +319,7 @@ def _steps(text: str) -> int:
     """Events of the interpreter and characters made: a cost that is the same on every machine."""
     seen = 0
 
-    def trace(frame: object, event: str, arg: object) -> object:
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
         nonlocal seen
         seen += 1
         return trace

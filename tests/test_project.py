@@ -19,6 +19,9 @@ CORE = {"Stemmer", "apsw", "click", "cryptography", "msgspec", "platformdirs", "
 UNDERNEATH = {"_cffi_backend", "_openssl", "cffi", "cython_runtime", "typing_extensions"}
 """What the core's own libraries bring along."""
 
+EXTRAS = ("strongroom.client", "strongroom.server")
+"""Rooms whose libraries come with an extra; what imports them does so when they are used."""
+
 FORBIDDEN = {
     "aiohttp",
     "anthropic",
@@ -37,19 +40,22 @@ FORBIDDEN = {
 }
 
 IMPORT_ALL = """
-import importlib, json, pkgutil, sys
+import importlib, json, pathlib, sys
 before = set(sys.modules)
 import strongroom
-for found in pkgutil.walk_packages(strongroom.__path__, "strongroom."):
-    if not found.name.endswith(".conformance"):  # for tests of stores; it needs pytest
-        importlib.import_module(found.name)
+root = pathlib.Path(strongroom.__file__).parent
+for path in sorted(root.rglob("*.py")):
+    name = ".".join(("strongroom", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
+    # `conformance` is for tests of stores; it needs pytest.
+    if not name.endswith((".conformance", "__main__")) and not name.startswith(EXTRAS):
+        importlib.import_module(name)
 tops = {name.partition(".")[0] for name in set(sys.modules) - before}
 print(json.dumps(sorted(tops - set(sys.stdlib_module_names))))
 """
 
 
 def _imported() -> set[str]:
-    done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", f"EXTRAS = {EXTRAS}\n{IMPORT_ALL}"], capture_output=True, text=True, check=True)
     return {name for name in json.loads(done.stdout) if not name.startswith("_cython_")}
 
 
@@ -91,6 +97,7 @@ def test_the_check_beside_hermes_pins_what_hermes_pins() -> None:
 @pytest.mark.requirement("project-public")
 def test_the_public_names_are_these() -> None:
     assert sorted(strongroom.__all__) == [
+        "AsyncMemory",
         "EnvironmentKeys",
         "FileKeys",
         "KeySource",
@@ -102,6 +109,7 @@ def test_the_public_names_are_these() -> None:
         "actor_path",
         "attenuate",
         "backup",
+        "connect",
         "create",
         "errors",
         "open",
@@ -114,7 +122,19 @@ def test_the_public_names_are_these() -> None:
 @pytest.mark.requirement("gate-no-actor")
 def test_no_method_of_memory_takes_an_actor() -> None:
     verbs = {name for name in vars(strongroom.Memory) if not name.startswith("_")}
-    assert verbs == {"erase", "forget", "get", "list", "profile", "put", "put_many", "set_profile", "snapshot"}
+    assert verbs == {
+        "close",
+        "erase",
+        "forget",
+        "get",
+        "list",
+        "profile",
+        "put",
+        "put_many",
+        "renew",
+        "set_profile",
+        "snapshot",
+    }
     for name in verbs:
         method = vars(strongroom.Memory)[name]
         assert (

@@ -65,7 +65,8 @@ def _examined(run: Run, use_cap: bool) -> tuple[Sequence[tuple[str, Callable[[An
         if use_cap:
             raise click.UsageError("--use-cap is for --url: a vault's own cap is looked at without using it")
         return CHECKS, Patient(run)
-    from strongroom.cli.servercheck import SERVER_CHECKS, ServerPatient
+    from strongroom.cli.asking import ServerPatient
+    from strongroom.cli.servercheck import SERVER_CHECKS
 
     return SERVER_CHECKS, ServerPatient(run, run.server, use_cap)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 
 from strongroom.errors import InvalidRequest
 
 MODULES = {
     "client": ("httpx",),
-    "server": ("uvicorn", "uvloop", "httptools", "starlette", "prometheus_client", "httpx"),
-    "mcp": ("mcp", "mcp_types", "httpx"),
+    "server": ("uvicorn", "uvloop", "httptools", "prometheus_client"),
+    "mcp": ("mcp", "mcp_types", "starlette"),
 }
-"""What each extra brings, by the names that are imported."""
+"""What is imported of each extra, at the top or later on."""
 
 USES = {"client": "--url", "server": "`strongroom serve`", "mcp": "MCP"}
 
@@ -23,22 +21,12 @@ def is_installed(extra: str) -> bool:
     return all(find_spec(name) is not None for name in MODULES[extra])
 
 
-def missing(extra: str) -> InvalidRequest:
-    """What to raise where an extra is needed."""
-    return InvalidRequest(f"{USES[extra]} needs parts that are not installed", hint=install(extra))
+def require(extra: str) -> None:
+    """Refuse to go on without an extra, and say how to get it."""
+    if not is_installed(extra):
+        raise InvalidRequest(f"{USES[extra]} needs parts that are not installed", hint=install(extra))
 
 
 def install(extra: str) -> str:
     """How to get an extra."""
     return f'pip install "strongroom[{extra}]"'
-
-
-@contextmanager
-def needed(extra: str) -> Iterator[None]:
-    """Import what an extra brings; where that is not there, say how to get it. Any other fault is passed on."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.partition(".")[0] == "strongroom":
-            raise
-        raise missing(extra) from None

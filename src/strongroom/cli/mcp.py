@@ -38,8 +38,9 @@ def mcp(run: Run, as_owner: bool) -> None:
     What the agent may do is what its cap says: mint one for it with `strongroom cap mint --out FILE`. With --url the
     vault is behind a server, and this process never holds its keys. It ends when the client closes stdin.
     """
-    with extras.needed("mcp"):
-        from strongroom.server.mcp import run_stdio
+    extras.require("mcp")
+    from strongroom.server.mcp import run_stdio
+
     _check_stdin(run)
     if run.given is None and not as_owner:
         raise CapMissing(

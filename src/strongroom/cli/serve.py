@@ -17,6 +17,7 @@ from strongroom.cli import extras
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, owner_options, pass_run
 from strongroom.cli.types import ADDRESS, INTERVAL, LISTEN, ORIGIN
+from strongroom.errors import ServerUnavailable
 
 if TYPE_CHECKING:
     from strongroom.server.options import Options
@@ -108,8 +109,9 @@ def serve(run: Run, /, **given: Any) -> None:
     Ctrl-C; requests in flight are finished first. Once it listens it says where; after that, stderr holds one JSON
     object for each event.
     """
-    with extras.needed("server"):
-        from strongroom.server import logs, serving
+    extras.require("server")
+    from strongroom.server import logs, serving
+
     place = _place(**{name: given.pop(name) for name in _PLACE})
     place.check()  # before the keys are touched
     options = _options(run, **given)
@@ -163,8 +165,8 @@ def _options(
     from strongroom.server.options import LOOPBACK, Options
 
     there = extras.is_installed("mcp")
-    if mcp and not there:
-        raise extras.missing("mcp")
+    if mcp:
+        extras.require("mcp")
     if mcp is None and not there:
         run.note(f"note: MCP clients are not served, for its parts are not installed: {extras.install('mcp')}")
     fields = {"checkpoint_every": "checkpoint_seconds", "stop_within": "stop_seconds"}
@@ -208,6 +210,8 @@ def _until_stopped() -> Iterator[None]:
         yield
     except _Stopped:
         pass
+    except SystemExit:  # how the HTTP library says that it could not start
+        raise ServerUnavailable("the server could not start", hint="its log says what it met") from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

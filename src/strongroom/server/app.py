@@ -1,7 +1,7 @@
 """The application: one route for each call there is, answered by the vault's own door.
 
 Plain ASGI and a dictionary: measured, a routing framework costs twice what the rest of a request's HTTP does
-(ADR 0015). The order is fixed: head, route, address, cap, body, gate. Every answer that is no success has the one
+(ADR 0017). The order is fixed: head, route, address, cap, body, gate. Every answer that is no success has the one
 error shape.
 """
 
@@ -33,7 +33,7 @@ from strongroom.server import logs, openapi
 from strongroom.server.lanes import Lanes
 from strongroom.server.limits import Buckets
 from strongroom.server.metrics import CONTENT_TYPE, Metrics
-from strongroom.server.options import LOOPBACK, Options
+from strongroom.server.options import DEFAULT, LOOPBACK, Options
 from strongroom.server.reading import Disconnected, Reader, Receive, Request, Scope, Send, reader_of
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.owner import Vault
@@ -70,8 +70,8 @@ class Route(NamedTuple):
 class Application:
     """The ASGI application of one open vault. The vault stays the caller's: it is not closed here."""
 
-    def __init__(self, vault: Vault, options: Options | None = None) -> None:
-        self.options = options or Options()
+    def __init__(self, vault: Vault, options: Options = DEFAULT) -> None:
+        self.options = options
         self._vault = vault
         self._metrics = Metrics(vault)
         self._holders = Buckets(self.options.holder_rate, self.options.burst_seconds)
@@ -344,6 +344,6 @@ def _stamped(send: Send, request_id: str) -> Send:
     return stamped
 
 
-def application(vault: Vault, options: Options | None = None) -> Application:
+def application(vault: Vault, options: Options = DEFAULT) -> Application:
     """The ASGI application of a vault."""
     return Application(vault, options)

@@ -39,3 +39,6 @@ class Options:
     mcp: bool = True
     log_requests: bool = False
     """Log every request, not only those that failed."""
+
+
+DEFAULT = Options()

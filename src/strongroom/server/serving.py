@@ -21,7 +21,7 @@ import uvicorn
 from strongroom.errors import InvalidRequest, ServerUnavailable
 from strongroom.server import logs
 from strongroom.server.app import application
-from strongroom.server.options import Options
+from strongroom.server.options import DEFAULT, Options
 from strongroom.server.protocol import guarded
 from strongroom.vault.owner import Vault
 
@@ -73,11 +73,11 @@ def is_loopback(address: str) -> bool:
 
 
 def serve(
-    vault: Vault, place: Place, options: Options | None = None, *, started: Callable[[str], None] | None = None
+    vault: Vault, place: Place, options: Options = DEFAULT, *, started: Callable[[str], None] | None = None
 ) -> None:
     """Serve an open vault until SIGTERM or SIGINT. `started` hears the URL once the server listens."""
     place.check()
-    chosen = options or Options()
+    chosen = options
     if place.unix is None:
         chosen = replace(chosen, hosts=chosen.hosts | {place.address.lower()})
     config = _config(vault, place, chosen)

@@ -84,3 +84,10 @@ def reason(result: Any) -> str:
     assert result.content[0].text.startswith(found + ": ")
     assert "Traceback" not in result.content[0].text
     return found
+
+
+def text(result: Any) -> str:
+    """The text of a tool's result, or of a resource."""
+    (block,) = result.contents if hasattr(result, "contents") else result.content
+    assert isinstance(block.text, str)
+    return block.text

@@ -51,5 +51,6 @@ def _connecting(name: str, vault: Vault, directory: Path) -> Iterator[Connector]
         yield Connector(name, vault, directory, "")
         return
     with serving_in_thread(vault, replace(QUIET, mcp=True)) as running:
+        assert not isinstance(running.address, str)
         host, port = running.address
         yield Connector(name, vault, directory, f"http://{host}:{port}/mcp")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
+import mcp_types as types
 import msgspec
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strongroom import wire
 from strongroom.errors import CapMissing, MethodRefused
@@ -23,6 +24,8 @@ from strongroom.vault.owner import Vault
 TOKEN = "strongroom.token"  # noqa: S105 - the key in a request's state, not a token
 REQUEST = "strongroom.request"
 _BODY_LIMIT = 8 * 1024 * 1024
+_BAD_REQUEST = 400
+_ABOUT_THE_BODY = (types.PARSE_ERROR, types.INVALID_REQUEST, types.INVALID_PARAMS)
 
 
 def mcp_app(vault: Vault, *, body_limit: int = _BODY_LIMIT) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
@@ -50,7 +53,7 @@ def mcp_app(vault: Vault, *, body_limit: int = _BODY_LIMIT) -> tuple[ASGIApp, Ab
         if scope["method"] != "POST":  # a GET would wait for messages that no session is there to send
             await _only_post()(scope, receive, send)
         else:
-            await manager.handle_request(scope, receive, send)
+            await manager.handle_request(scope, receive, _unrepeating(send))
 
     return app, manager.run()
 
@@ -59,3 +62,32 @@ def _only_post() -> Response:
     error = MethodRefused("this address takes POST only")
     body = msgspec.json.encode(wire.Refusal.of(error))
     return Response(body, wire.STATUS[error.reason], {"Allow": "POST"}, "application/json")
+
+
+def _unrepeating(send: Send) -> Send:
+    """Pass answers on, but for what the SDK says of a body that is no message: its words repeat that body."""
+    held: Message | None = None
+    body = bytearray()
+
+    async def passed(message: Message) -> None:
+        nonlocal held
+        if message["type"] == "http.response.start" and message["status"] == _BAD_REQUEST:
+            held = message
+        elif held is None:
+            await send(message)
+        else:
+            body.extend(message.get("body", b""))
+            if not message.get("more_body"):
+                await _replaced(bytes(body), held, send)
+
+    return passed
+
+
+async def _replaced(body: bytes, start: Message, send: Send) -> None:
+    error = msgspec.json.decode(body) if body else {}
+    if error.get("id") is None and error.get("error", {}).get("code") in _ABOUT_THE_BODY:
+        error["error"] = {"code": error["error"]["code"], "message": "the body is not a message of the protocol"}
+        body = msgspec.json.encode(error)
+    headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
+    await send({**start, "headers": [*headers, (b"content-length", str(len(body)).encode())]})
+    await send({"type": "http.response.body", "body": body})

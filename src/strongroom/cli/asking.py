@@ -1,0 +1,134 @@
+"""Asking a server for doctor: one request and its answer, and in plain words why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from strongroom import wire
+from strongroom.cli import remote
+from strongroom.cli.checks import Found
+from strongroom.cli.context import Run
+
+if TYPE_CHECKING:
+    import httpx
+
+    from strongroom.client.address import Address
+
+_SECONDS = 10.0
+_LIMIT = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, as far as it is of interest here."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def refusal(self) -> wire.Refusal | None:
+        """The refusal that it is; None if it is something else."""
+        try:
+            return msgspec.json.decode(self.body, type=wire.Refusal)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+
+
+@dataclass
+class ServerPatient:
+    """What the checks of a server have found out so far."""
+
+    run: Run
+    url: str
+    use_cap: bool = False
+    address: Address | None = None
+    health: Answer | None = None
+    is_strongroom: bool = False
+
+    def answered(self) -> Answer:
+        if self.health is None:
+            raise Found("skip", "nothing answers")
+        return self.health
+
+    def ask(self, method: str, path: str, *, token: str = "", body: bytes | None = None) -> Answer:
+        """One request and its answer, with a cap only if one is given here."""
+        import httpx
+
+        if self.address is None:
+            raise Found("skip", "the address is not one")
+        headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        timeout = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), _SECONDS)}
+        request = httpx.Request(method, self.address.base + path, headers=headers, content=body, extensions=timeout)
+        transport = self.address.transport_maker(remote.ca_file(self.run), None)()
+        try:
+            response = transport.handle_request(request)
+            return Answer(response.status_code, response.headers, _start(response))
+        except httpx.TransportError as error:
+            raise _unreached(self.address, error) from None
+        finally:
+            transport.close()
+
+
+def _start(response: httpx.Response) -> bytes:
+    """The body, or the start of one that no strongroom sends."""
+    found = b""
+    for chunk in response.iter_raw():
+        found += chunk
+        if len(found) > _LIMIT:
+            break
+    response.close()
+    return found
+
+
+def _unreached(address: Address, error: httpx.TransportError) -> Found:
+    """Why a server cannot be reached, and what to do about it."""
+    import httpx
+
+    said, unavailable = str(error), "server_unavailable"
+    for part, message, hint in _CAUSES:
+        if part in said:
+            return Found("fail", f"{address.shown}: {message}", hint, unavailable)
+    if isinstance(error, httpx.TimeoutException):
+        hint = "is the address right, and does a firewall stand between?"
+        return Found("fail", f"{address.shown} does not answer within {_SECONDS:.0f} seconds", hint, unavailable)
+    if isinstance(error, httpx.ConnectError):
+        return Found("fail", f"{address.shown} cannot be reached: {said}", _RUNNING, unavailable)
+    hint = "if it uses TLS, say https:// instead of http://; else it is no strongroom: look at the port"
+    return Found("fail", f"{address.shown} breaks off the connection", hint, unavailable)
+
+
+_RUNNING = "is `strongroom serve` running there, and is the port right? Its first line on stderr names both"
+_CAUSES = (
+    ("No such file", "there is no such socket", "start `strongroom serve --socket PATH`, or name the right path"),
+    ("Permission denied", "you may not use this socket", "its owner can say --socket-mode 0660, with you in its group"),
+    ("Connection refused", "nothing listens there", _RUNNING),
+    ("Name or service not known", "no machine has this name", "look at the spelling, and at your DNS"),
+    ("No address associated", "no machine has this name", "look at the spelling, and at your DNS"),
+    ("Temporary failure in name resolution", "its name cannot be looked up now", "look at your network and DNS"),
+    ("WRONG_VERSION_NUMBER", "it does not speak TLS on this port", "say http:// for loopback, or look at the port"),
+    ("RECORD_LAYER_FAILURE", "it does not speak TLS on this port", "say http:// for loopback, or look at the port"),
+    (
+        "Hostname mismatch",
+        "its certificate is for another name",
+        "use the name that the certificate has, or have one made for this name",
+    ),
+    (
+        "IP address mismatch",
+        "its certificate is for a name, not for this address",
+        "use the name that the certificate has",
+    ),
+    ("certificate has expired", "its certificate has ended", "its operator renews it"),
+    ("certificate is not yet valid", "its certificate does not hold yet", "is this machine's clock right?"),
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "its certificate is signed by nobody that this machine trusts",
+        "for a private CA, name its certificate with --ca-file",
+    ),
+)
+"""What the system or OpenSSL says, what it means, and what to do."""

@@ -1,0 +1,339 @@
+"""serve: what it refuses first, then how it says where it listens, what it takes over from its options, how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strongroom import Vault
+from strongroom.cli import extras
+from strongroom.server import serving
+from strongroom.server.options import Options
+from strongroom.server.serving import Place
+from tests.cli.conftest import Cli, Done, environment, opened
+from tests.cli.serving import PATIENCE, certificate, serve
+
+Caps = Callable[..., Path]
+
+
+def minted(**more: Any) -> str:
+    with opened() as vault:
+        return vault.mint(
+            **{"actor": "local/owner", "ops": ["put", "get"], "namespaces": ["travel"], "ttl": 600, **more}
+        )
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory whose name leaves room: a unix socket's path has an end."""
+    with tempfile.TemporaryDirectory(prefix="sr-") as place:
+        yield Path(place)
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Place, Options]]:
+    """What the command hands to the server, which does not run."""
+    found: list[tuple[Place, Options]] = []
+
+    def record(_: Vault, place: Place, options: Options, *, started: Callable[[str], None]) -> None:
+        found.append((place, options))
+        started("http://127.0.0.1:1")
+
+    monkeypatch.setattr(serving, "serve", record)
+    return found
+
+
+# Refusals.
+
+
+@pytest.mark.requirement("cli-serve")
+@pytest.mark.parametrize("address", ["0.0.0.0:8765", "192.0.2.7:8765", "[::]:8765", "memory.example.org:8765"])
+def test_a_public_address_without_tls_is_refused_before_any_key_is_touched(cli: Cli, home: Path, address: str) -> None:
+    done = cli("serve", "--listen", address, "--json")
+    assert (done.code, done.reason) == (2, "invalid_request"), "and not vault_missing: there is none"
+    told = cli("serve", "--help").out
+    named = [word.strip(",.") for word in done.error["hint"].split() if word.startswith("--")]
+    assert named == ["--tls-cert", "--tls-key", "--plain-public"]
+    assert all(word in told for word in named)
+
+
+@pytest.mark.requirement("cli-serve")
+def test_half_of_what_tls_needs_and_files_that_are_none_are_refused(cli: Cli, vault: None, home: Path) -> None:
+    assert cli("serve", "--tls-cert", "cert.pem", "--json").reason == "invalid_request"
+    assert cli("serve", "--tls-key", "key.pem", "--json").reason == "invalid_request"
+    cert, _ = certificate(home)
+    for key in ("nowhere.pem", cert):
+        done = cli("serve", "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--json")
+        assert done.code == 2
+        assert json.loads(done.err.splitlines()[-1])["reason"] == "invalid_request"
+
+
+@pytest.mark.requirement("cli-serve")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--socket", "s", "--listen", "127.0.0.1:0"],
+        ["--socket", "s", "--tls-cert", "c", "--tls-key", "k"],
+        ["--socket-mode", "0660"],
+        ["--socket", "s", "--socket-mode", "0777"],
+        ["--listen", "8765"],
+        ["--listen", "127.0.0.1:99999"],
+        ["--listen", "::1:8765"],
+        ["--origin", "https://console.example.org/"],
+        ["--origin", "*"],
+        ["--trusted-proxy", "proxy.example.org"],
+        ["--trusted-proxy", "*"],
+        ["--checkpoint-every", "often"],
+        ["--stop-within", "9w"],
+        ["--holder-rate", "-1"],
+    ],
+    ids=" ".join,
+)
+def test_options_that_make_no_sense_are_refused(cli: Cli, vault: None, words: list[str]) -> None:
+    done = cli("serve", *words, "--json")
+    assert (done.code, done.reason) == (2, "usage")
+
+
+@pytest.mark.requirement("cli-serve")
+def test_without_a_vault_or_with_a_server_named_nothing_is_served(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("serve", "--json").reason == "vault_missing"
+    assert cli("serve", "--url", "http://127.0.0.1:1", "--json").reason == "invalid_request"
+    monkeypatch.setenv("STRONGROOM_URL", "http://127.0.0.1:1")
+    assert cli("serve", "--json").reason == "invalid_request"
+
+
+@pytest.mark.requirement("cli-serve")
+def test_a_place_that_is_taken_is_unavailable(process: Cli, vault: None, home: Path, short: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = process("serve", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--json")
+        assert done.code == 7
+        assert json.loads(done.err.splitlines()[-1])["reason"] == "server_unavailable"
+    (short / "file").write_text("mine")
+    assert process("serve", "--socket", str(short / "file")).code == 2
+    assert (short / "file").read_text() == "mine"
+
+
+# What is not installed.
+
+
+def without(*modules: str, words: list[str]) -> Done:
+    """A command line in a process where some modules are not installed."""
+    script = f"import sys\nfor name in {modules!r}: sys.modules[name] = None\nfrom strongroom.cli import main\nmain()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.requirement("cli-extras")
+@pytest.mark.parametrize(
+    ("module", "words", "extra"),
+    [
+        ("uvicorn", ["serve"], "server"),
+        ("uvloop", ["serve"], "server"),
+        ("prometheus_client", ["serve"], "server"),
+        ("mcp", ["serve", "--mcp", "--listen", "127.0.0.1:0"], "mcp"),
+        ("mcp", ["mcp"], "mcp"),
+        ("httpx", ["get", "x", "--url", "http://127.0.0.1:1", "--cap-file", "agent.cap"], "client"),
+    ],
+    ids=lambda words: " ".join(words[:2]) if isinstance(words, list) else words,
+)
+def test_what_is_not_installed_is_named_with_how_to_get_it(
+    caps: Caps, module: str, words: list[str], extra: str
+) -> None:
+    caps("agent.cap", minted())
+    done = without(module, words=[*words, "--json"])
+    assert (done.code, done.reason) == (2, "invalid_request")
+    assert done.error["hint"] == f'pip install "strongroom[{extra}]"'
+
+
+@pytest.mark.requirement("cli-extras")
+def test_without_any_extra_the_rest_of_the_command_line_works(home: Path, vault: None) -> None:
+    every = sorted({name for modules in extras.MODULES.values() for name in modules})
+    told = without(*every, words=["--help"])
+    assert told.code == 0
+    assert "serve" in told.out
+    for words in (["serve", "--help"], ["mcp", "--help"], ["put", "a trip", "-n", "travel"], ["doctor"]):
+        done = without(*every, words=words)
+        assert done.code == 0, done.err
+    assert "strongroom[client,server,mcp]" in done.out
+
+
+# What it is told.
+
+
+@pytest.mark.requirement("cli-serve")
+def test_unless_told_it_takes_the_servers_own_defaults(
+    cli: Cli, vault: None, handed: list[tuple[Place, Options]]
+) -> None:
+    assert cli("serve").code == 0
+    assert handed == [(Place(), Options())]
+
+
+@pytest.mark.requirement("cli-serve")
+def test_every_option_reaches_the_server(cli: Cli, vault: None, handed: list[tuple[Place, Options]]) -> None:
+    done = cli(
+        *("serve", "--listen", "[::1]:0", "--tls-cert", "c.pem", "--tls-key", "k.pem", "--plain-public"),
+        *("--trusted-proxy", "10.0.0.5", "--trusted-proxy", "10.1.0.0/16", "--host-name", "Memory.example.org"),
+        *("--host-name", "memory", "--origin", "https://console.example.org", "--holder-rate", "7"),
+        *("--address-rate", "0", "--connections", "9", "--checkpoint-every", "0", "--stop-within", "5s"),
+        *("--no-mcp", "--log-requests"),
+    )
+    assert done.code == 0, done.err
+    ((place, options),) = handed
+    assert place == Place(
+        "::1", 0, None, 0o600, Path("c.pem"), Path("k.pem"), True, trusted_proxies=("10.0.0.5", "10.1.0.0/16")
+    )
+    assert options == Options(
+        hosts=Options().hosts | {"memory.example.org", "memory"},
+        origins=frozenset({"https://console.example.org"}),
+        holder_rate=7,
+        address_rate=0,
+        connections=9,
+        checkpoint_seconds=0,
+        stop_seconds=5,
+        mcp=False,
+        log_requests=True,
+    )
+    changed = {one.name for one in fields(Options) if getattr(options, one.name) != getattr(Options(), one.name)}
+    assert len(changed) == 9, "each of them is another than the default"
+
+
+@pytest.mark.requirement("cli-serve")
+def test_a_server_for_everybody_that_has_no_name_says_so(
+    cli: Cli, vault: None, handed: list[tuple[Place, Options]]
+) -> None:
+    public = ("serve", "--listen", "0.0.0.0:0", "--plain-public")
+    assert "--host-name" in cli(*public).err
+    assert "warning" not in cli(*public, "--host-name", "memory.example.org").err
+    assert "warning" not in cli("serve").err
+
+
+@pytest.mark.requirement("cli-extras")
+def test_without_the_parts_for_mcp_the_rest_is_served_and_a_note_says_so(
+    cli: Cli, vault: None, handed: list[tuple[Place, Options]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "is_installed", lambda extra: extra != "mcp")
+    assert "strongroom[mcp]" in cli("serve").err
+    assert cli("serve", "--json").json["mcp"] is None
+    assert cli("serve", "--no-mcp").err.count("note:") == 0
+    assert [options.mcp for _, options in handed] == [False] * 3
+
+
+# Running.
+
+
+@pytest.mark.requirement("cli-serve")
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_well_and_what_was_put_is_there(cli: Cli, caps: Caps, home: Path, how: int) -> None:
+    cap = str(caps("agent.cap", minted()))
+    with serve(home) as server:
+        assert server.told.keys() == {"url", "mcp", "vault", "pid"}
+        assert (server.told["pid"], server.told["mcp"]) == (server.process.pid, f"{server.url}/mcp")
+        assert cli("put", "a trip", "--url", server.url, "--cap-file", cap).code == 0
+        assert server.stop(how) == 0
+        assert [one["event"] for one in server.events()] == ["listening", "stopped"]
+    assert cli("get", "trip", "--json").json["hits"][0]["text"] == "a trip"
+    assert cli("audit", "verify").code == 0
+
+
+@pytest.mark.requirement("cli-serve")
+def test_people_are_told_where_and_what_to_do_in_one_line_and_the_rest_is_json(home: Path, vault: None) -> None:
+    command = [sys.executable, "-W", "error", "-m", "strongroom", "serve", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, env=environment(), stdout=-1, stderr=-1, text=True) as running:
+        assert running.stderr is not None
+        lines = [running.stderr.readline(), running.stderr.readline()]
+        running.send_signal(signal.SIGTERM)
+        out, rest = running.communicate(timeout=PATIENCE)
+    assert (running.returncode, out) == (0, "")
+    (said,) = [line for line in [*lines, *rest.splitlines()] if line.startswith("strongroom: ")]
+    url = next(json.loads(line)["url"] for line in lines if line.startswith("{"))
+    assert url in said
+    assert "strongroom cap mint" in said
+    assert all(json.loads(line) for line in [*lines, *rest.splitlines()] if not line.startswith("strongroom: "))
+
+
+@pytest.mark.requirement("cli-serve")
+@pytest.mark.parametrize("mode", ["0600", "0660"])
+def test_a_socket_has_the_mode_that_was_said_and_goes_with_the_server(
+    cli: Cli, caps: Caps, home: Path, short: Path, mode: str
+) -> None:
+    cap = str(caps("agent.cap", minted()))
+    place = short / "socket"
+    more = [] if mode == "0600" else ["--socket-mode", mode]
+    with serve(home, "--socket", str(place), *more) as server:
+        assert server.url == f"unix://{place}"
+        assert server.told["mcp"] is None
+        assert oct(stat.S_IMODE(place.stat().st_mode)) == oct(int(mode, 8))
+        assert cli("get", "x", "--url", server.url, "--cap-file", cap, "--json").json == {"hits": []}
+    assert not place.exists()
+
+
+@pytest.mark.requirement("cli-serve")
+def test_tls_is_spoken_and_its_ca_can_be_named(cli: Cli, caps: Caps, home: Path) -> None:
+    cap = str(caps("agent.cap", minted()))
+    cert, key = certificate(home)
+    with serve(home, "--tls-cert", cert, "--tls-key", key) as server:
+        assert server.url.startswith("https://")
+        ask = ("get", "x", "--url", server.url, "--cap-file", cap, "--json")
+        refused = cli(*ask)
+        assert (refused.code, refused.reason) == (7, "server_unavailable")
+        assert "--ca-file" in refused.error["hint"]
+        assert cli(*ask, "--ca-file", cert).json == {"hits": []}
+        assert cli(*ask, "--ca-file", "nowhere.pem").reason == "invalid_request"
+
+
+@pytest.mark.requirement("cli-serve")
+def test_keys_behind_a_passphrase_open_by_file_and_never_by_guessing(process: Cli, home: Path) -> None:
+    (home / "secret").touch(mode=0o600)
+    (home / "secret").write_text("several words that nobody guesses\n")
+    assert process("init", "--passphrase-file", "secret").code == 0
+    refused = process("serve", "--listen", "127.0.0.1:0", "--json")
+    assert (refused.code, refused.reason) == (7, "key_unavailable")
+    with serve(home, "--passphrase-file", "secret") as server:
+        assert server.url
+
+
+@pytest.mark.requirement("cli-serve", "secrets-hidden")
+def test_a_log_of_every_request_holds_no_cap_text_or_query(cli: Cli, caps: Caps, home: Path) -> None:
+    token = minted()
+    cap = str(caps("agent.cap", token))
+    with serve(home, "--log-requests") as server:
+        assert cli("put", "wolverine", "--url", server.url, "--cap-file", cap).code == 0
+        assert cli("get", "aardvark", "--url", server.url, "--cap-file", cap).code == 0
+        assert cli("get", "aardvark", "-n", "personal", "--url", server.url, "--cap-file", cap).code == 3
+        server.stop()
+        seen = [one["outcome"] for one in server.events() if one["event"] == "request"]
+        assert seen == ["ok", "ok", "cap_namespace_denied"]
+        log = server.log.read_text()
+    for secret in ("wolverine", "aardvark", "travel", "local/owner", *token.split("~")):
+        assert secret not in log
+
+
+@pytest.mark.requirement("cli-serve")
+def test_a_server_that_cannot_start_is_unavailable_and_not_denied(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        sys.exit(3)
+
+    monkeypatch.setattr(serving, "serve", fail)
+    assert cli("serve", "--json").reason == "server_unavailable"

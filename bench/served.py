@@ -284,7 +284,7 @@ def ram(run: Run) -> Iterator[Row]:
 
 
 def _mixed(cap: Token, known: Sequence[NewLine]) -> list[bytes]:
-    """One get in four, one request in four that is denied and logged, and two of garbage."""
+    """Of eight requests one is a get, one is denied, which is logged, and six are garbage, which is counted."""
     denied = msgspec.json.encode(wire.Get(query="anything", namespaces=("personal",)))
     logged = [request(wire.Get.path, denied, cap=cap), request(wire.Get.path, b'{"query": "cut o', cap=cap)]
     garbage = [
@@ -296,5 +296,5 @@ def _mixed(cap: Token, known: Sequence[NewLine]) -> list[bytes]:
     return [
         asked
         for at, get in enumerate(asking(cap, known))
-        for asked in (get, garbage[at % 4], logged[at % 2], garbage[at % 4 - 2])
+        for asked in (get, *garbage[:3], logged[at % len(logged)], *garbage[1:])
     ]

@@ -181,6 +181,26 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "cli-doctor": ("design", "doctor names what is wrong in plain words, also when the vault does not open"),
     "demo-strict": ("show", "strongroom demo exits 0 only if every step is ok or skipped for a listed reason"),
     "demo-apart": ("show", "the demo touches nothing of the user's and leaves nothing behind"),
+    # Issuing with a cap, and calls as values.
+    "renew-denied": ("design", "a cap that is invalid, narrowed, or not for memory is never renewed, on record"),
+    "renew-same": ("design", "a renewal equals its cap but for times, id and holder"),
+    "renew-lineage": ("design", "revoking or voiding a cap takes all that was renewed or minted from it"),
+    "renew-race": ("show", "no cap stays alive, and no record stays, when issuing races revoking or erasing"),
+    "admin-within": (
+        "design",
+        "an admin cap mints, lists and revokes only within its actors, namespaces, session and max_k",
+    ),
+    "admin-never-admin": ("design", "an admin cap never mints or revokes admin, renews itself or opens memory"),
+    "admin-mint": ("design", "what an admin cap mints is as asked, works and is on record"),
+    "admin-revoke": ("design", "each revoked link is on record with the cap that revoked it"),
+    "admin-list": ("design", "a list shows the caps of covered actors alone"),
+    "admin-audit": ("design", "entries, checkpoints, proofs and status need an admin cap with audit, and are on record"),
+    "refuse-cap-first": ("bad-input", "an unreadable call is judged by its cap first, on record"),
+    "show-recorded": ("design", "a cap refused before it asks is on record as show"),
+    "gate-office": ("design", "only the gate makes an office, by the same rules in the same order"),
+    "wire-calls": ("design", "every call has one op, answer and route, and round-trips"),
+    "wire-closed": ("bad-input", "unknown fields and other types are refused in every call"),
+    "wire-status": ("design", "every reason that can travel has one status and is raised again as the same class"),
     # Bad input.
     "bad-vault": ("bad-input", "a missing, foreign or newer vault is refused by name and left alone"),
     "bad-cap": (

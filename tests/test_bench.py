@@ -1,4 +1,4 @@
-"""The recall benchmarks' own arithmetic and loading, on tiny hand-made data; none of it ranks the real sets."""
+"""The benchmarks' own arithmetic, loading and load, on tiny hand-made data; none of it measures anything."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from bench import evaldata, filler, lines, recall, scores
+from bench import evaldata, filler, lines, recall, scores, served, vaults
+from bench.__main__ import BENCHMARKS
 from bench.evaldata import NoData, Pool, Question, new_line
-from bench.measure import Run
+from bench.load import Load, Plan, Report, request
+from bench.measure import Goal, Run
 from bench.peers import FullText, any_word
 from bench.recall import Answered
 from bench.scores import FTS5, OURS, RECENCY, Score
+from bench.served import Side
+from bench.server import Kind, Server, running
 
 from strongroom.model import Line, LineId
 
@@ -243,3 +247,79 @@ def test_lines_to_measure_are_unrepeated_and_of_usual_length() -> None:
     assert len({line.author for line in made}) > 2
     assert made == list(lines.lines(1, 2000))
     assert len(set(lines.questions(40))) == 40
+
+
+# The load on a server.
+
+
+def _asked(what: str, reports: Sequence[Report], cpu: Sequence[float]) -> Side:
+    return Side(what, Server(0, 0), [], 100, list(cpu), list(reports))
+
+
+def _report(wall: float, *latencies: float) -> Report:
+    return Report(wall, wall / 10, {200: len(latencies)}, list(latencies))
+
+
+@pytest.mark.requirement("server-bench")
+def test_the_rows_of_the_issue_are_registered() -> None:
+    assert {"serve.get", "serve.put", "serve.mcp", "serve.ram"} <= BENCHMARKS.keys()
+
+
+@pytest.mark.requirement("server-bench")
+def test_a_sides_figures_are_medians_over_turns_and_percentiles_over_all_answers() -> None:
+    side = _asked("get", [_report(1, 0.001, 0.002), _report(9, 0.003, 0.1), _report(2, 0.002, 0.002)], [0.5, 0.9, 0.01])
+    assert side.micros == pytest.approx(0.5 / 100 * 1e6)
+    assert side.rate == pytest.approx(50)
+    assert side.millis(50) == pytest.approx(2)
+    assert side.millis(99) > 99
+    assert list(side.busy) == pytest.approx([1.41 / 12, 0.1])
+
+
+@pytest.mark.requirement("server-bench")
+def test_a_get_at_more_than_five_times_the_echo_misses_its_floor() -> None:
+    echo = _asked("echo", [_report(1, 0.001, 0.001)], [0.010])
+    goal = Goal("ratio", 5, 3)
+    for cpu, reached in ((0.0501, "missed"), (0.0499, "floor"), (0.0299, "aim")):
+        row, *others = served.compared("serve.get", _asked("get", [_report(1, 0.002, 0.002)], [cpu]), echo, goal)
+        assert goal.reached(row) == reached
+        assert [(other.unit, other.goal) for other in others] == [("req/s", None), ("ms p50", None), ("ms p99", None)]
+
+
+def test_an_answer_that_is_no_success_stops_the_measurement(tmp_path: Path) -> None:
+    with running("echo", tmp_path) as server, Load() as load:
+        side = Side("echo", server, [request("/echo", b'{"query": "x"}'), request("/echo", b"no JSON")], 4)
+        with pytest.raises(RuntimeError, match="500"):
+            side.turn(load, 4)
+
+
+def test_the_load_asks_exactly_as_often_as_told_and_keeps_its_connections(tmp_path: Path) -> None:
+    with running("echo", tmp_path) as server, Load() as load:
+        for count in (3, 50):
+            report = load.run(Plan(server.port, 8, count, [request("/echo", b'{"query": "x", "k": 5}')]))
+            assert report.statuses == {200: count}
+            assert len(report.latencies) == count
+            assert 0 < max(report.latencies) <= report.wall
+        assert server.cpu() > 0
+        assert server.resident() > 1e6
+
+
+@pytest.mark.requirement("server-bench")
+def test_a_commit_is_left_out_only_where_the_row_says_so(tmp_path: Path) -> None:
+    with vaults.make(tmp_path) as vault, Load() as load:
+        cap, known = served.filled(vault, 10)
+        kinds: list[tuple[Kind, int]] = [("unlogged", 0), ("vault", 12)]
+        for kind, entries in kinds:
+            size = vault.audit.size()
+            with running(kind, tmp_path) as server:
+                Side(kind, server, served.asking(cap, known), 12).turn(load, 12)
+            assert vault.audit.size() - size == entries
+
+
+@pytest.mark.requirement("server-bench")
+def test_the_mixed_load_is_answered_as_meant(tmp_path: Path) -> None:
+    with vaults.make(tmp_path) as vault, Load() as load, running("vault", tmp_path) as server:
+        mixed = served._mixed(*served.filled(vault, 10))
+        filled = vault.audit.size()
+        report = load.run(Plan(server.port, 4, len(mixed), mixed))
+        assert report.statuses == {200: 40, 400: 20, 401: 200, 403: 20, 404: 40}
+        assert vault.audit.size() - filled == 80

@@ -1,4 +1,4 @@
-"""A server keeps nothing of the requests that it has answered. Counted by the allocator: resident size is the bench's."""
+"""A server keeps nothing of the requests that it has answered, by the allocator's count; the bench sees the process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from strongroom.server.app import Application
 from strongroom.server.options import Options
 
 OPTIONS = Options(holder_rate=0, address_rate=0, checkpoint_seconds=0, mcp=False)
-REQUESTS = 600
+REQUESTS = 400
 PER_REQUEST = 40
-"""Bytes that may stay for each request: a short text in a list takes more. Seen are about 10."""
+"""Bytes that may stay for each request: a short text in a list takes more. Seen are about 12."""
 
 
 class Peer:

@@ -269,9 +269,11 @@ class Shelves:
         """Let the engine rank these shelves, and make sure that it gave back nothing but their lines."""
         with reading(shelves):
             ranked = self._engine.rank(query, [shelf.index for shelf in shelves], k, now)
+            given = [shelf.lines for shelf in shelves]
             for hit in ranked:
-                for shelf in shelves:
-                    if shelf.lines.get(hit.line.id) is hit.line:
+                line = hit.line
+                for lines in given:
+                    if lines.get(line.id) is line:
                         break
                 else:
                     raise RuntimeError("the engine returned a line that it was not given")

@@ -124,7 +124,7 @@ class Proven(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How a vault stands: nothing in it tells of an actor."""
+    """How a vault stands, and the namespaces that the admin cap covers: nothing in it tells of an actor."""
 
     vault: str
     version: str
@@ -271,7 +271,7 @@ class ListCaps(Call[Caps], frozen=True, kw_only=True):
 
 
 class Revoke(Call[Revoked], frozen=True, kw_only=True):
-    """Revoke a minted cap, and all that was narrowed, renewed or minted from it."""
+    """Revoke a cap for memory, and all that was narrowed, renewed or minted from it."""
 
     op = Op.REVOKE
     data_class = DataClass.ADMIN

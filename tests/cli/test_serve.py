@@ -14,6 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from strongroom import Vault
@@ -261,11 +262,12 @@ def test_people_are_told_where_and_what_to_do_in_one_line_and_the_rest_is_json(h
     with subprocess.Popen(command, env=environment(), stdout=-1, stderr=-1, text=True) as running:
         assert running.stderr is not None
         lines = [running.stderr.readline(), running.stderr.readline()]
+        url = next(json.loads(line)["url"] for line in lines if line.startswith("{"))
+        assert httpx.get(f"{url}/readyz", trust_env=False).status_code == 200
         running.send_signal(signal.SIGTERM)
         out, rest = running.communicate(timeout=PATIENCE)
     assert (running.returncode, out) == (0, "")
     (said,) = [line for line in [*lines, *rest.splitlines()] if line.startswith("strongroom: ")]
-    url = next(json.loads(line)["url"] for line in lines if line.startswith("{"))
     assert url in said
     assert "strongroom cap mint" in said
     assert all(json.loads(line) for line in [*lines, *rest.splitlines()] if not line.startswith("strongroom: "))

@@ -23,7 +23,18 @@ DEEP = b'{"lines":[],"a":' + b"[" * 100_000
 @pytest.mark.requirement("client-answers")
 @pytest.mark.parametrize(
     "body",
-    [b"", b"<html>hello</html>", b"null", b"[]", b"{", b'{"lines": 5}', b'{"lines": [{}]}', b"\xff\xfe", b'{"a":1}', DEEP],
+    [
+        b"",
+        b"<html>hello</html>",
+        b"null",
+        b"[]",
+        b"{",
+        b'{"lines": 5}',
+        b'{"lines": [{}]}',
+        b"\xff\xfe",
+        b'{"a":1}',
+        DEEP,
+    ],
 )
 def test_a_success_that_cannot_be_read_is_a_defect(body: bytes, start: Start, reach: Reach) -> None:
     peer = start(answer(200, body))

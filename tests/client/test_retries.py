@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
+import httpx
 import pytest
 
 import strongroom
 from strongroom import Memory, NewLine, Token, Vault, errors, wire
+from strongroom.client.address import Address
 from strongroom.client.door import HttpDoor
 from tests.client.conftest import Reach, Start
 from tests.client.peer import Reply, Step, always, answer, done_but, for_vault, hang_up, never, refuse, reset
@@ -196,6 +198,32 @@ def test_nobody_listening_is_server_unavailable_for_every_call_after_the_tries(r
 
 
 @pytest.mark.requirement("client-retries")
+@pytest.mark.parametrize("failure", [httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout])
+def test_an_erase_that_never_left_is_sent_again(failure: type[httpx.TransportError], reach: Reach) -> None:
+    answers = [failure("not now"), httpx.Response(200, content=b'{"objects":3}')]
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    address = Address.of("http://127.0.0.1:1")
+    door = HttpDoor(
+        address,
+        reach.cap,
+        lambda: httpx.MockTransport(respond),
+        timeout=20.0,
+        retries=1,
+        on_renew=None,
+        now=reach.clock,
+        sleep=reach.slept.append,
+    )
+    assert Memory(door).erase(["work"]).objects == 3
+    assert len(reach.slept) == 1
+
+
+@pytest.mark.requirement("client-retries")
 def test_waits_grow_in_part_by_chance_and_stay_bounded(start: Start, reach: Reach) -> None:
     with pytest.raises(errors.ServerUnavailable):
         reach(start(then=hang_up), retries=7, timeout=1000.0).get("x")
@@ -234,9 +262,9 @@ def test_an_answer_that_does_not_come_in_time_is_server_unavailable(start: Start
 
 def test_an_answer_that_trickles_beyond_its_time_is_given_up(start: Start, reach: Reach) -> None:
     ticks = iter([0.0, 0.0, 0.0, 21.0])
-    trickle = always(Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", wait=True))
+    late = answer(200, b'{"lines":[]}')
     with pytest.raises(errors.ServerUnavailable):
-        reach(start(trickle), retries=0, clock=lambda: next(ticks)).get("x")
+        reach(start(late), retries=0, clock=lambda: next(ticks)).get("x")
 
 
 def test_the_patience_of_a_get_is_added_to_its_time(start: Start, reach: Reach) -> None:

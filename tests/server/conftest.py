@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -54,8 +55,8 @@ def start(vault: Vault) -> Iterator[StartThread]:
     """Starts servers for the test's own vault, with options of its own."""
     with ExitStack() as stack:
 
-        def started(place: Place | None = None, **options: Any) -> Running:
-            return stack.enter_context(serving_in_thread(vault, replace(QUIET, **options), place))
+        def started(place: Place | None = None, tls: ssl.SSLContext | None = None, **options: Any) -> Running:
+            return stack.enter_context(serving_in_thread(vault, replace(QUIET, **options), place, tls))
 
         yield started
 

@@ -51,6 +51,18 @@ def test_a_cap_of_an_actor_outside_is_not_found_and_stays_alive(vault: Vault, wh
     assert standing(vault, other) == ""
 
 
+@pytest.mark.requirement("admin-never-admin")
+def test_an_admin_cap_revokes_neither_another_admin_cap_nor_the_one_it_was_narrowed_from(
+    vault: Vault, clock: Clock
+) -> None:
+    parent, other = admin(vault), admin(vault, actor=ALICE)
+    narrowed = strongroom.attenuate(parent, ttl=60, now=clock)
+    for mine in (parent, narrowed):
+        for theirs in (parent, other):
+            assert refusal(partial(revoked, vault, mine, link(theirs))).reason == "not_found"
+    assert [standing(vault, token) for token in (parent, other)] == ["", ""]
+
+
 @pytest.mark.requirement("admin-within", "gate-same-denial")
 def test_a_cap_outside_and_a_cap_that_never_was_get_the_same_answer(vault: Vault, clock: Clock) -> None:
     token = admin(vault)

@@ -84,15 +84,19 @@ def mint(
     max_k: int | None = None,
     max_depth: int | None = None,
     label: str | None = None,
+    issued: int | None = None,
 ) -> Token:
-    """Sign link 0. With a `holder_seed` the cap can be narrowed further; without one it cannot."""
+    """Sign link 0. With a `holder_seed` the cap can be narrowed further; without one it cannot.
+
+    `issued` is given where an older cap is renewed: what voids that one voids this one.
+    """
     issuer = Ed25519PrivateKey.from_private_bytes(issuer_seed)
     claims = Grantable(
         v=1,
         iss=issuer_id(issuer.public_key().public_bytes_raw()),
         aud=audience,
         jti=b64(jti),
-        iat=now,
+        iat=now if issued is None else issued,
         nbf=now,
         exp=now + ttl,
         actor=actor,

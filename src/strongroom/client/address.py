@@ -19,7 +19,7 @@ _FORMS = "https://host, http://127.0.0.1:8765 or unix:///run/strongroom/socket"
 # that is being dropped an erase or a renewal fails, and nobody knows whether it was carried out.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=20.0)
 
-Transport = Callable[[], httpx.HTTPTransport]
+Transport = Callable[[], httpx.BaseTransport]
 """Makes the connections of one process."""
 
 
@@ -64,7 +64,7 @@ class Address:
         # A bare context trusts nobody and costs nothing: without TLS no certificates need be loaded.
         context = (tls or _trusting(ca_file)) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
-        def make() -> httpx.HTTPTransport:
+        def make() -> httpx.BaseTransport:
             return httpx.HTTPTransport(verify=context, trust_env=False, limits=_LIMITS, uds=self.socket)
 
         return make

@@ -23,7 +23,7 @@ from strongroom.keys import ActorKeys
 from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.pages import ShelfPlace, shelf_at, shelf_places
 from strongroom.memory.state import ACTORS, State
-from strongroom.model import Actor, DataClass, Line, LineId, LineIds, LinkId, Millis, Namespace
+from strongroom.model import Actor, Line, LineId, LineIds, LinkId, Millis, Namespace
 from strongroom.shelves import Shelf
 from strongroom.store import Commit, Effect, Purge
 
@@ -120,8 +120,9 @@ class Clerk:
         """Put on record that an admitted request was refused after all, or met stored bytes that are wrong."""
         held = admitted.cap if isinstance(admitted, Office) else admitted
         error.links, error.actor, error.holder = held.links, held.actor, held.holder
-        ask = Ask(admitted.op, data_class=DataClass.ADMIN)
-        if isinstance(admitted, Grant):
+        if isinstance(admitted, Office):
+            ask = Ask(admitted.op, data_class=admitted.data_class)
+        else:
             ask = Ask(admitted.op, frozenset(admitted.namespaces), unnamed=False)
         yield from self._record_refusal(error, ask, self.now(), request)
 

@@ -6,6 +6,8 @@ keys of namespaces, or of the whole actor, with everything they sealed.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from strongroom import model, wire
 from strongroom.errors import CapLimitExceeded, CapNamespaceDenied, InvalidRequest, StoreUnavailable
 from strongroom.gate import Ask, Grant
@@ -80,6 +82,8 @@ def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Doing[Erased]:
         if count is None:
             continue
         clerk.state.catch_up()
+        if call.everything:
+            yield from _sweep_records(clerk, grant, caller)
         return Erased(count, pending=not clerk.state.store.scrub())
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
 
@@ -125,6 +129,20 @@ def _count(state: State, prefix: str) -> int:
 def _cap_records(state: State, grant: Grant) -> list[Effect]:
     """Remove what the registry keeps of this actor's caps: with it, a link in the log would name the actor."""
     return [Delete(thing.name, thing.version) for thing, record in state.cap_records() if record.actor == grant.actor]
+
+
+def _sweep_records(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[None]:
+    """Remove the records of caps that were issued while the actor was being erased; they are void already."""
+    state = clerk.state
+    voided = state.standing.not_before.get(state.slots.actor(grant.actor), 0)
+    left: list[Effect] = [
+        Delete(thing.name, thing.version)
+        for thing, record in state.cap_records()
+        if record.actor == grant.actor and record.issued < voided
+    ]
+    if left:
+        with suppress(Lost):  # another erasure was first
+            yield from clerk.commit_erasure(grant, (), left, keys=None, count=0, caller=caller)
 
 
 def _erase_namespaces(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:

@@ -15,6 +15,8 @@ from strongroom.shelves import Shelf, reading
 
 QUERY_LIMIT = 8 * 1024
 _DAY = 24 * 3600
+_CHARACTER = 4
+"""The most bytes that a character takes."""
 
 
 def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
@@ -93,6 +95,8 @@ def _named(grant: Grant, shelves: Sequence[Shelf], ids: Sequence[str]) -> list[H
 def _within_budget(hits: Sequence[Hit]) -> list[Hit]:
     """As many hits, best first, as the answer's bytes allow; the first always."""
     room = model.ANSWER_LIMIT
+    if sum([len(hit.text) for hit in hits]) * _CHARACTER <= room:
+        return list(hits)
     kept: list[Hit] = []
     for hit in hits:
         room -= len(hit.text.encode())

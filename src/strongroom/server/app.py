@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Any, NamedTuple
@@ -162,6 +162,8 @@ class Application:
         except StrongroomError as error:
             outcome = error.reason
             answer = _refusal(error)
+            if isinstance(error, MethodRefused):
+                answer = answer._replace(headers=((b"allow", _allowed(self.routes[request.path]).encode()),))
             if isinstance(error, Denied) and answer.status == 401:
                 self._addresses.take(request.address, began, _FAILED_COST)
         except Exception as error:  # noqa: BLE001 - the top-level handler
@@ -183,7 +185,7 @@ class Application:
             raise UnknownRoute("there is no such route", hint="/openapi.json lists them")
         route = methods.get(request.method)
         if route is None:
-            raise MethodRefused(f"this route takes {', '.join(sorted(methods))}")
+            raise MethodRefused(f"this route takes {_allowed(methods)}")
         return route
 
     def _check_address(self, request: Request, now: float) -> None:
@@ -284,6 +286,10 @@ def _performing(
     if isinstance(answer, Profile) and answer.version:
         headers = ((b"etag", f'"{answer.version}"'.encode()),)
     return Answer(200, _encode(answer), headers)
+
+
+def _allowed(methods: Iterable[str]) -> str:
+    return ", ".join(sorted(methods))
 
 
 def _refusal(error: StrongroomError) -> Answer:

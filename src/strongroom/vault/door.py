@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from strongroom import model, wire
 from strongroom.errors import Invalid, InvalidRequest, StrongroomError
-from strongroom.gate import Ask, Office
+from strongroom.gate import Ask, Grant, Office
 from strongroom.memory import Caller, Clerk, forgetting, profiles, putting, recalling
 from strongroom.memory.doing import LONG, Doing, done
 from strongroom.model import DataClass, Op
@@ -23,7 +23,9 @@ class VaultDoor:
 
     def __init__(self, clerk: Clerk, token: str, *, source: str = "python", request: str = "") -> None:
         self._clerk = clerk
-        self._caller = Caller(token, model.clean_field(source, "a source"), model.clean_field(request, "a request id"))
+        # What the gate verifies must be what is renewed: the text itself, not what a subclass makes of it.
+        plain = str.__str__(token) if isinstance(token, str) else token
+        self._caller = Caller(plain, model.clean_field(source, "a source"), model.clean_field(request, "a request id"))
 
     def __repr__(self) -> str:
         return "<door into a vault>"
@@ -53,9 +55,14 @@ class VaultDoor:
         Either is on record: the cap comes first, whatever came with it.
         """
         ask = Ask(kind.op, data_class=kind.data_class)
+        opens_memory = kind.data_class == DataClass.MEMORY and kind.op != Op.RENEW
+        admitted: Grant | Office
         try:
-            office = yield from self._clerk.appoint(self._caller, ask)
-            yield from self._clerk.record_failure(error, office, self._caller.request)
+            if opens_memory:
+                admitted = yield from self._clerk.admit(self._caller, ask)
+            else:
+                admitted = yield from self._clerk.appoint(self._caller, ask)
+            yield from self._clerk.record_failure(error, admitted, self._caller.request)
         except StrongroomError as refused:
             return refused
         return error
@@ -65,7 +72,7 @@ def _entries(clerk: Clerk, caller: Caller, call: wire.ReadEntries) -> Doing[wire
     office = yield from _auditor(clerk, caller)
 
     def read() -> Doing[wire.Entries]:
-        if call.start < 0 or not 1 <= call.limit <= _ENTRIES:
+        if not 0 <= call.start < 2**53 or not 1 <= call.limit <= _ENTRIES:
             raise InvalidRequest(f"start is a number from 0, and limit one from 1 to {_ENTRIES}")
         log = clerk.state.log
         found = tuple(wire.Logged(*one) for one in log.entries(call.start, call.start + call.limit))
@@ -103,7 +110,8 @@ def _status(clerk: Clerk, caller: Caller, call: wire.ReadStatus) -> Doing[wire.S
         state = clerk.state
         shelves, size = state.shelves.usage()
         yield from clerk.commit_office(office, caller=caller, detail="status read")
-        return wire.Status(state.vault_id, version("strongroom"), state.namespaces, state.log.size(), shelves, size)
+        names = tuple(name for name in state.namespaces if name in office.cap.namespaces)
+        return wire.Status(state.vault_id, version("strongroom"), names, state.log.size(), shelves, size)
 
     return (yield from clerk.recorded(office, caller, read()))
 

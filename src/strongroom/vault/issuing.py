@@ -7,7 +7,7 @@ and the new cap falls with it: revoking a cap revokes what was renewed or minted
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -37,9 +37,12 @@ _MEMORY_OPS = frozenset(Op) - {Op.MINT, Op.REVOKE, Op.AUDIT}
 
 def issue(clerk: Clerk, terms: wire.Mint, data_class: str = DataClass.MEMORY) -> Token:
     """Sign a cap with the owner's authority. It is on record before it is returned."""
-    token, effect = _signed(clerk, terms, data_class)
-    clerk.record_owner("mint", [effect], links=[_link(token)])
-    return token
+    for _ in range(_TRIES):
+        token, effect = _signed(clerk, terms, data_class)
+        with suppress(Lost):
+            clerk.record_owner("mint", [effect, *_pins(clerk.state, _pinned(token))], links=[_link(token)])
+            return token
+    raise StoreUnavailable("the vault is too busy: other processes kept voiding the caps of this actor")
 
 
 def mint(clerk: Clerk, caller: Caller, call: wire.Mint) -> Doing[wire.Issued]:
@@ -54,8 +57,9 @@ def mint(clerk: Clerk, caller: Caller, call: wire.Mint) -> Doing[wire.Issued]:
 
 
 def _mint(clerk: Clerk, office: Office, caller: Caller, call: wire.Mint) -> Doing[wire.Issued | None]:
-    _check_within(office.cap, call)
-    return (yield from _issue_with(clerk, office, caller, call))
+    terms = _plain(call)
+    _check_within(office.cap, terms)
+    return (yield from _issue_with(clerk, office, caller, terms))
 
 
 def renew(clerk: Clerk, caller: Caller, call: wire.Renew) -> Doing[wire.Issued]:  # noqa: ARG001 - it has no fields
@@ -78,7 +82,8 @@ def _renew(clerk: Clerk, office: Office, caller: Caller) -> Doing[wire.Issued | 
         raise InvalidRequest(
             "a narrowed cap cannot be renewed", hint="renew the cap that it was narrowed from, and narrow that"
         )
-    return (yield from _issue_with(clerk, office, caller, _same_again(chain.first)))
+    # Issued when the first one was: voiding an actor's caps must void their renewals, a scope's too.
+    return (yield from _issue_with(clerk, office, caller, _same_again(chain.first), issued=chain.first.iat))
 
 
 def revoke(clerk: Clerk, link: LinkId) -> None:
@@ -97,14 +102,21 @@ def revoke_with(clerk: Clerk, caller: Caller, call: wire.Revoke) -> Doing[wire.R
 
 def _revoke_with(clerk: Clerk, office: Office, caller: Caller, call: wire.Revoke) -> Doing[wire.Revoked]:
     link = model.link_id(call.link)
-    if not any(record.link == link and _covers(office.cap, record.actor) for record in records(clerk.state)):
+    if not any(record.link == link and _may_revoke(office.cap, record) for record in records(clerk.state)):
         raise LineNotFound("there is no such cap among those that this cap covers")
     revoked: list[LinkId] = []
     for one in _line_of_descent(clerk, link):
-        with suppress(Lost):  # it was revoked before
+        try:
             yield from clerk.commit_office(office, [PutNew(REVOKED + one, b"")], caller=caller, detail=f"link {one}")
+        except Lost:  # what is answered is on record all the same
+            yield from clerk.commit_office(office, caller=caller, detail=f"link {one}, revoked before")
         revoked.append(one)
     return wire.Revoked(tuple(revoked))
+
+
+def _may_revoke(held: Cap, record: CapRecord) -> bool:
+    """Admin caps are the owner's to revoke: one of them must not be able to shut out the others."""
+    return record.data_class != DataClass.ADMIN and _covers(held, record.actor)
 
 
 def list_with(clerk: Clerk, caller: Caller, call: wire.ListCaps) -> Doing[wire.Caps]:  # noqa: ARG001 - no fields
@@ -138,33 +150,64 @@ def _line_of_descent(clerk: Clerk, link: LinkId) -> Iterator[LinkId]:
 
     From then on nothing new can come from it: issuing depends on its not being revoked.
     """
-    seen: set[LinkId] = set()
+    told: dict[LinkId, None] = {}
     waiting = [link]
     while waiting:
-        one = waiting.pop()
-        if one not in seen:
-            seen.add(one)
-            yield one
-            clerk.state.catch_up()
-            waiting += [record.link for _, record in clerk.state.cap_records() if one in record.parents]
+        told.update(dict.fromkeys(waiting))
+        yield from waiting
+        clerk.state.catch_up()
+        waiting = _came_from(clerk.state, told)
 
 
-def _issue_with(clerk: Clerk, office: Office, caller: Caller, terms: wire.Mint) -> Doing[wire.Issued | None]:
+def _came_from(state: State, told: Collection[LinkId]) -> list[LinkId]:
+    """What came from these and is not among them, however far down; the registry is read once for all of it."""
+    children: dict[LinkId, list[LinkId]] = {}
+    for _, record in state.cap_records():
+        for parent in record.parents:
+            children.setdefault(parent, []).append(record.link)
+    found: dict[LinkId, None] = {}
+    waiting = list(told)
+    while waiting:
+        new = [child for child in children.get(waiting.pop(), ()) if child not in told and child not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return list(found)
+
+
+def _issue_with(
+    clerk: Clerk, office: Office, caller: Caller, terms: wire.Mint, issued: int | None = None
+) -> Doing[wire.Issued | None]:
     """Sign and record; None if one of the links, or the actor's standing, has changed meanwhile."""
     held, state = office.cap, clerk.state
-    token, effect = _signed(clerk, terms, DataClass.MEMORY, parents=held.links)
+    token, effect = _signed(clerk, terms, DataClass.MEMORY, parents=held.links, issued=issued)
+    pinned = _pinned(token) | ({} if held.actor is None else {held.actor: held.issued})
     effects: list[Effect] = [effect, *(Expect(REVOKED + link, 0) for link in held.links)]
     link = _link(token)
     try:
-        if held.actor is not None:
-            effects.append(state.pin_standing(held.actor, held.issued))
+        effects += _pins(state, pinned)
         yield from clerk.commit_office(office, effects, caller=caller, count=1, detail=f"link {link}")
     except Lost:
         return None
     return wire.Issued(str.__str__(token), link, cap.parse(token).first.exp)
 
 
-def _signed(clerk: Clerk, terms: wire.Mint, data_class: str, parents: tuple[LinkId, ...] = ()) -> tuple[Token, Effect]:
+def _pinned(token: Token) -> dict[Actor, int]:
+    """The actor of a new cap, whose standing must not change before the cap is on record, and when it was issued."""
+    first = cap.parse(token).first
+    return {} if first.actor is None else {Actor(first.actor): first.iat}
+
+
+def _pins(state: State, pinned: Mapping[Actor, int]) -> list[Effect]:
+    return [state.pin_standing(actor, issued) for actor, issued in pinned.items()]
+
+
+def _signed(
+    clerk: Clerk,
+    terms: wire.Mint,
+    data_class: str,
+    parents: tuple[LinkId, ...] = (),
+    issued: int | None = None,
+) -> tuple[Token, Effect]:
     """A new token, and the effect that puts it on record."""
     state = clerk.state
     state.catch_up()
@@ -190,6 +233,7 @@ def _signed(clerk: Clerk, terms: wire.Mint, data_class: str, parents: tuple[Link
         max_k=terms.max_k,
         max_depth=terms.max_depth,
         label=terms.label,
+        issued=issued,
     )
     record = _record(cap.parse(token).links[0], parents)
     name = CAPS + record.link
@@ -226,6 +270,18 @@ def _check_within(held: Cap, terms: wire.Mint) -> None:
         raise CapLimitExceeded("the cap does not cover this actor")
     if held.session is not None and terms.session != held.session:
         raise CapLimitExceeded("the cap is bound to another session")
+    if held.max_k is not None and (terms.max_k is None or terms.max_k > held.max_k):
+        raise CapLimitExceeded(f"the cap allows max_k up to {held.max_k}")
+
+
+def _plain(terms: wire.Mint) -> wire.Mint:
+    """The terms with every text as it is, whatever a subclass makes of it: rules must see what is signed."""
+    fields = msgspec.structs.asdict(terms)
+    for name in ("actor", "actor_scope", "session", "label"):
+        fields[name] = None if fields[name] is None else model.plain(fields[name])
+    for name in ("ops", "namespaces"):
+        fields[name] = tuple(map(model.plain, fields[name]))
+    return wire.Mint(**fields)
 
 
 def _covers(held: Cap, actor: str) -> bool:

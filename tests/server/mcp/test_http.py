@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import anyio
 import pytest
+from mcp import Client
 
+import strongroom
 from strongroom import Token, Vault
+from strongroom.server.mcp import server_for
 from tests.conftest import NAMESPACES
 from tests.server.conftest import QUIET
+from tests.server.mcp.clients import reason
 from tests.server.mcp.conftest import TOOL_OPS
 from tests.server.running import Running, serving_in_thread
 
@@ -108,6 +114,26 @@ def test_two_caps_on_one_server_reach_two_memories(server: Running, vault: Vault
     mine = server.ask("POST", "/mcp", cap, body, headers=headers).json["result"]["structuredContent"]
     theirs = server.ask("POST", "/mcp", other, body, headers=headers).json["result"]["structuredContent"]
     assert [len(one["lines"]) for one in (mine, theirs)] == [1, 0]
+
+
+@pytest.mark.requirement("mcp-client")
+def test_the_tools_run_on_a_client_of_a_server_with_the_same_reasons(server: Running, vault: Vault, cap: Token) -> None:
+    assert not isinstance(server.address, str)
+    memory = strongroom.connect("http://{}:{}".format(*server.address), cap)
+
+    async def main() -> None:
+        async with Client(server_for(lambda _: memory._door)) as client:
+            put = await client.call_tool("memory_put", {"text": "kept", "namespace": "work"})
+            got = await client.call_tool("memory_get", {"query": "kept"})
+            assert [one["id"] for one in got.structured_content["lines"]] == [put.structured_content["id"]]
+            assert (
+                reason(await client.call_tool("memory_put", {"text": "x", "actor": "local/bob"})) == "invalid_request"
+            )
+            await anyio.to_thread.run_sync(vault.revoke, cap)
+            assert reason(await client.call_tool("memory_list", {})) == "cap_revoked"
+
+    with closing(memory):
+        anyio.run(main)
 
 
 NO_MESSAGES = [b"", b"{", b"[]", b"[" * 100_000, b'"SECRET"', b'{"jsonrpc": "2.0", "SECRET": 1}', b"\xffSECRET"]

@@ -51,6 +51,11 @@ class LexicalIndex:
     def session_count(self) -> int:
         return len(self.session_lengths) - len(self._free_sessions)
 
+    @property
+    def joined(self) -> bool:
+        """Whether any session has more than one line; else no line has a neighbour."""
+        return len(self.session_lengths) - len(self._free_sessions) < len(self.lines) - len(self._free_lines)
+
     def add(self, line: Line) -> None:
         self.take(line, read(line))
 
@@ -119,9 +124,13 @@ class LexicalIndex:
 
     def line(self, number: int) -> Line:
         found = self.lines[number]
-        if found is None:  # no posting, session or day may lead to a line that was removed
-            raise LookupError("the index names a line that is gone")
+        if found is None:
+            raise self.gone()
         return found
+
+    def gone(self) -> LookupError:
+        """What to raise where a posting, session or day leads to a line that was removed: none may."""
+        return LookupError("the index names a line that is gone")
 
     def newest(self, k: int) -> Iterator[Line]:
         """The newest `k` lines, and with them all that are as old as the last of these."""

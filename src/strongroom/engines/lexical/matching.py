@@ -97,13 +97,14 @@ class _Matches:
         by_context, by_before = CONTEXT / self._mass, QUESTION_BEFORE / self._mass
         by_words: dict[int, float] = {}
         by_marks: dict[int, float] = {}
+        lines, joined, before, after = index.lines, index.joined, NOBODY, NOBODY
         found: list[Ranked] = []
         for number in self._shortlist(by_match, by_session):
-            line, marks, before, after = index.line(number), index.marks[number], index.previous[number], index.next[number]
-            if marks not in by_marks:
-                by_marks[marks] = of_marks(marks, question)
-            words = held.get(number, 0)
-            if before != NOBODY or after != NOBODY:
+            line, marks, words = lines[number], index.marks[number], held.get(number, 0)
+            if line is None:
+                raise index.gone()
+            if joined:
+                before, after = index.previous[number], index.next[number]
                 words |= held.get(before, 0) | held.get(after, 0)
             if words not in by_words:
                 by_words[words] = self._rarity_of(words)
@@ -116,6 +117,8 @@ class _Matches:
                 score += DATE * days.get(number, 0.0)
             if before != NOBODY and index.marks[before] & ASKS:
                 score += by_before * match.get(before, 0.0)
+            if marks not in by_marks:
+                by_marks[marks] = of_marks(marks, question)
             found.append(Ranked(line, score + by_marks[marks] + of_line(line, index.lengths[number], question)))
         return found
 
@@ -127,8 +130,10 @@ class _Matches:
             first = [by_match * value + by_session * session[sessions[one]] for one, value in self._match.items()]
             least = sorted(first)[-SHORTLIST]
             chosen = {number for number, value in zip(self._match, first, strict=True) if value >= least}
-        chosen |= {self._index.previous[number] for number in chosen} | {self._index.next[number] for number in chosen}
-        chosen.discard(NOBODY)
+        if self._index.joined:
+            before, after = self._index.previous, self._index.next
+            chosen |= {before[number] for number in chosen} | {after[number] for number in chosen}
+            chosen.discard(NOBODY)
         return chosen
 
     def _rarity_of(self, held: int) -> float:

@@ -135,7 +135,7 @@ def _sessions(indexes: Sequence[LexicalIndex], places: Sequence[Sequence[int]]) 
     found = 0
     for index, occurrences in zip(indexes, places, strict=True):
         sessions = index.sessions
-        found += len({sessions[packed >> 8] for packed in occurrences})
+        found += len({sessions[packed >> 8] for packed in occurrences} if index.joined else occurrences)
     return found
 
 

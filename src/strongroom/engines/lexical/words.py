@@ -51,13 +51,15 @@ def words(text: str, known: Known | None = None) -> list[str]:
         runs = [run[0] for run in _RUNS.finditer(text)]
     found: list[str] = []
     for run in runs:
-        held = None if known is None else known.get(run)
-        if held is None:
-            held = tuple(_words_of(run))
-            if known is not None:
-                known[run] = held
-        found += held
+        found += _words_of(run) if known is None else _known_words(run, known)
     return found or _LETTERS.findall(text.lower())
+
+
+def _known_words(run: str, known: Known) -> tuple[str, ...]:
+    held = known.get(run)
+    if held is None:
+        held = known[run] = tuple(_words_of(run))
+    return held
 
 
 def _words_of(run: str) -> Iterable[str]:

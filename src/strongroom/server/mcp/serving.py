@@ -26,6 +26,7 @@ from strongroom import fence, wire
 from strongroom.errors import Denied, Invalid, InvalidRequest, NotFound, ServerDefect, StrongroomError
 from strongroom.server import logs
 from strongroom.server.mcp import resources
+from strongroom.server.mcp.answers import Answer
 from strongroom.server.mcp.tools import TOOLS, MemoryTool
 from strongroom.vault.door import VaultDoor
 
@@ -81,9 +82,8 @@ class _Handlers:
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, "there is no such tool: tools/list names those that there are")
         try:
-            door = self._door(context)
-            answer = await _off_loop(context, partial(_called, tool, door, params.arguments or {}))
-            return _result(*tool.shown(answer, fence.mark_of(self._random(fence.MARK_BYTES))))
+            work = partial(_called, tool, self._door(context), params.arguments or {}, self._mark())
+            return _result(*await _off_loop(context, work))
         except StrongroomError as error:
             return _refused(error)
         except Exception as error:  # noqa: BLE001 - the top: whatever it is, its words stay here
@@ -98,11 +98,14 @@ class _Handlers:
             raise MCPError(types.INVALID_PARAMS, "there is no such resource: resources/list names those that there are")
         try:
             snapshot = await _off_loop(context, partial(self._door(context).call, call))
-            return resources.contents(uri, snapshot, fence.mark_of(self._random(fence.MARK_BYTES)))
+            return resources.contents(uri, snapshot, self._mark())
         except StrongroomError as error:
             raise _protocol_error(error) from None
         except Exception as error:  # noqa: BLE001 - the top: whatever it is, its words stay here
             raise _protocol_error(_defect(error, "resource")) from None
+
+    def _mark(self) -> str:
+        return fence.mark_of(self._random(fence.MARK_BYTES))
 
 
 @asynccontextmanager
@@ -115,12 +118,12 @@ async def _off_loop(context: Context, work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work, limiter=context.lifespan_context)
 
 
-def _called(tool: MemoryTool, door: wire.Door, given: Mapping[str, Any]) -> object:
+def _called(tool: MemoryTool, door: wire.Door, given: Mapping[str, Any], mark: str) -> Answer:
     try:
         call = msgspec.convert(given, tool.arguments, strict=True).call()
     except (msgspec.ValidationError, RecursionError) as error:
         raise _unreadable(tool, door, str(error)) from None
-    return door.call(call)
+    return tool.shown(door.call(call), mark)
 
 
 def _unreadable(tool: MemoryTool, door: wire.Door, why: str) -> StrongroomError:

@@ -1,0 +1,233 @@
+"""Rates: what a holder and an address may ask, who pays for what, and that nobody pays for somebody else.
+
+The buckets are driven with a clock of the test's own. The server's rates are so small here that no test can be slow
+enough to gain a request.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import strongroom
+from strongroom import Token, Vault
+from strongroom.server.limits import Buckets
+from strongroom.server.serving import Place
+from tests.conftest import Clock
+from tests.server.conftest import StartThread
+from tests.server.running import Running
+from tests.server.talking import Answer
+
+GET = "/v1/memory/get"
+LIMITED = (429, "rate_limited")
+SLOW = {"holder_rate": 0.001, "burst_seconds": 3500}
+"""One request in 1,000 seconds, and four at once."""
+SLOW_ADDRESS = {"address_rate": 0.001, "burst_seconds": 10_500}
+"""One request in 1,000 seconds, and eleven at once."""
+
+
+def statuses(running: Running, cap: str | None, count: int, path: str = GET, **more: object) -> list[int]:
+    return [running.ask("POST", path, cap, {}, **more).status for _ in range(count)]  # type: ignore[arg-type]
+
+
+def bob(vault: Vault) -> Token:
+    return vault.mint(actor="local/bob", ops=["get"], namespaces=["work"], ttl=3600)
+
+
+# Buckets alone.
+
+
+@pytest.mark.requirement("server-rates")
+def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
+    buckets = Buckets(rate=2, burst_seconds=3)
+    taken = 0
+    while not buckets.wait("a", now=100):
+        buckets.take("a", now=100)
+        taken += 1
+    assert taken == 7
+    assert buckets.wait("a", now=100) == 0.5
+    assert buckets.wait("a", now=100.25) == 0.25
+    assert buckets.wait("a", now=100.5) == 0
+
+
+@pytest.mark.requirement("server-rates")
+def test_a_bucket_refills_to_its_burst_and_no_further() -> None:
+    buckets = Buckets(rate=1, burst_seconds=2)
+    for now in (0.0, 10_000.0):
+        taken = 0
+        while not buckets.wait("a", now):
+            buckets.take("a", now)
+            taken += 1
+        assert taken == 3
+
+
+@pytest.mark.requirement("server-rates")
+def test_over_any_time_a_bucket_gives_no_more_than_its_rate_and_one_burst() -> None:
+    buckets = Buckets(rate=5, burst_seconds=2)
+    taken = 0
+    for tick in range(10_000):
+        if not buckets.wait("a", tick / 100):
+            buckets.take("a", tick / 100)
+            taken += 1
+    assert taken <= 5 * 100 + 5 * 2 + 1
+
+
+@pytest.mark.requirement("server-rates")
+def test_buckets_do_not_share() -> None:
+    buckets = Buckets(rate=1, burst_seconds=1)
+    for _ in range(100):
+        buckets.take("a", now=0)
+    assert buckets.wait("a", now=0) == 99
+    assert buckets.wait("b", now=0) == 0
+
+
+@pytest.mark.requirement("server-rates")
+def test_a_cost_counts_as_so_many_requests() -> None:
+    one, many = Buckets(1, 100), Buckets(1, 100)
+    one.take("a", 0, cost=50)
+    for _ in range(50):
+        many.take("a", 0)
+    one.take("a", 0, cost=70)
+    assert many.wait("a", 0) == 0
+    assert one.wait("a", 0) == 20
+
+
+@pytest.mark.requirement("server-rates")
+def test_no_rate_is_no_limit() -> None:
+    buckets = Buckets(rate=0, burst_seconds=0)
+    for _ in range(1000):
+        buckets.take("a", 0)
+    assert buckets.wait("a", 0) == 0
+
+
+@pytest.mark.requirement("server-rates", "server-memory")
+def test_the_number_of_buckets_is_bounded_and_the_oldest_go_first() -> None:
+    buckets = Buckets(rate=0.001, burst_seconds=0, held=100)
+    for number in range(10_000):
+        buckets.take("busy", 0)
+        buckets.take(number, 0)
+    assert len(buckets._full_at) <= 100
+    assert buckets.wait("busy", 0) > 0
+    assert buckets.wait(9_999, 0) > 0
+    assert buckets.wait(0, 0) == 0
+
+
+# Holders.
+
+
+@pytest.mark.requirement("server-rates")
+def test_a_holder_beyond_its_rate_is_told_when_to_come_again(start: StartThread, cap: Token) -> None:
+    running = start(**SLOW)
+    assert statuses(running, cap, 4) == [200] * 4
+    answer = running.ask("POST", GET, cap, {})
+    assert answer.outcome == LIMITED
+    assert 1 <= int(answer.headers["retry-after"]) <= 1001
+
+
+@pytest.mark.requirement("server-rates")
+def test_one_holder_cannot_use_up_anothers(start: StartThread, vault: Vault, cap: Token) -> None:
+    running = start(**SLOW)
+    assert statuses(running, cap, 6)[-1] == 429
+    assert statuses(running, bob(vault), 4) == [200] * 4
+
+
+@pytest.mark.requirement("server-rates")
+def test_narrowed_caps_share_the_rate_of_what_they_were_narrowed_from(
+    start: StartThread, cap: Token, clock: Clock
+) -> None:
+    running = start(**SLOW)
+    narrowed = [strongroom.attenuate(cap, namespaces=[name], now=clock) for name in ("work", "travel", "family")]
+    deeper = strongroom.attenuate(narrowed[0], ops=["get"], now=clock)
+    assert [running.ask("POST", GET, one, {}).status for one in (*narrowed, deeper)] == [200] * 4
+    for one in (cap, deeper, strongroom.attenuate(cap, ops=["get"], now=clock)):
+        assert running.ask("POST", GET, one, {}).outcome == LIMITED
+
+
+@pytest.mark.requirement("server-rates")
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        (GET, {"ids": ["01JABCDEFGHJKMNPQRSTVWXYZ0"]}, 404),
+        (GET, {"nonsense": 1}, 400),
+        (GET, {"namespaces": ["nowhere"]}, 403),
+        ("/v1/status", {}, 403),
+    ],
+)
+def test_what_ends_in_a_refusal_counts_as_well(
+    start: StartThread, cap: Token, path: str, body: dict[str, object], status: int
+) -> None:
+    """Each of them is an entry in the log: they may not be free."""
+    running = start(**SLOW)
+    found = [running.ask("POST", path, cap, body).status for _ in range(6)]
+    assert found == [status] * 4 + [429] * 2
+
+
+@pytest.mark.requirement("server-rates")
+def test_garbage_in_a_holders_name_costs_the_holder_nothing(start: StartThread, cap: Token, clock: Clock) -> None:
+    running = start(**SLOW)
+    first = cap.partition("~")[0]
+    narrowed = strongroom.attenuate(cap, ops=["get"], now=clock)
+    for bad in (first, f"{first}~", f"{first}~{'A' * 43}", f"{first}~x~y", narrowed[:-1], f"{first}~{first}"):
+        assert statuses(running, bad, 3) == [401] * 3
+    assert statuses(running, cap, 4) == [200] * 4
+
+
+@pytest.mark.requirement("server-rates")
+def test_a_request_beyond_the_rate_is_not_carried_out_nor_logged(start: StartThread, cap: Token, vault: Vault) -> None:
+    running = start(**SLOW)
+    put = {"lines": [{"text": "x", "namespace": "work"}]}
+    answers = [running.ask("POST", "/v1/memory/put", cap, put).status for _ in range(10)]
+    assert answers == [200] * 4 + [429] * 6
+    assert len(vault.memory(cap).list(namespaces=["work"]).lines) == 4
+    puts = [entry for _, entry in vault.audit.entries(0) if entry is not None and entry.op == "put"]
+    assert len(puts) == 4
+
+
+@pytest.mark.requirement("server-rates")
+def test_tools_share_the_holders_rate(start: StartThread, cap: Token) -> None:
+    running = start(**SLOW, mcp=True)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"Accept": "application/json, text/event-stream"}
+    answers = [running.ask("POST", "/mcp", cap, call, headers=headers) for _ in range(3)]
+    assert [answer.status for answer in answers] == [200] * 3
+    assert statuses(running, cap, 2) == [200, 429]
+    assert running.ask("POST", "/mcp", cap, call, headers=headers).outcome == LIMITED
+
+
+# Addresses.
+
+
+@pytest.mark.requirement("server-rates")
+def test_an_address_beyond_its_rate_is_told_when_to_come_again(start: StartThread, vault: Vault, cap: Token) -> None:
+    running = start(**SLOW_ADDRESS)
+    assert statuses(running, cap, 10) == [200] * 10  # the eleventh was the fixture's own
+    answer = running.ask("POST", GET, bob(vault), {})
+    assert answer.outcome == LIMITED
+    assert 1 <= int(answer.headers["retry-after"]) <= 1001
+
+
+@pytest.mark.requirement("server-rates")
+@pytest.mark.parametrize("bad", [None, "garbage"])
+def test_a_cap_that_fails_costs_its_address_more(start: StartThread, cap: Token, bad: str | None) -> None:
+    running = start(**SLOW_ADDRESS)
+    assert running.ask("POST", GET, bad, {}).status == 401
+    assert running.ask("POST", GET, cap, {}).outcome == LIMITED
+
+
+def forwarded(running: Running, address: str, path: str = "/healthz") -> Answer:
+    return running.ask("GET", path, headers={"X-Forwarded-For": address})
+
+
+@pytest.mark.requirement("server-rates")
+def test_an_address_is_not_what_the_peer_says_it_is(start: StartThread) -> None:
+    running = start(**SLOW_ADDRESS)
+    found = [forwarded(running, f"192.0.2.{number}").status for number in range(12)]
+    assert found == [200] * 10 + [429] * 2
+
+
+@pytest.mark.requirement("server-rates")
+def test_behind_a_proxy_that_is_trusted_each_address_pays_for_itself(start: StartThread) -> None:
+    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
+    assert [forwarded(running, "192.0.2.1").status for _ in range(12)] == [200] * 11 + [429]
+    assert forwarded(running, "192.0.2.2").status == 200
+    # Only what the proxy itself added counts: the rest of the list is the peer's own.
+    assert forwarded(running, "198.51.100.7, 192.0.2.1").outcome == LIMITED

@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "put.one": put.one_client,
     "put.split": put.split,
     "put.threads": put.threads,
+    "get.10": get.of(10),
     "get.1k": get.of(1_000),
     "get.10k": get.of(10_000, Goal("ours", 6, 2)),
     "get.100k": get.of(100_000, Goal("ours", 60, 15)),

@@ -24,7 +24,7 @@ _QUESTIONS = 40
 
 def of(count: int, goal: Goal | None = None) -> Callable[[Run], Iterator[Row]]:
     """The benchmark of a shelf of `count` lines."""
-    name = f"get.{count // 1000}k"
+    name = f"get.{count // 1000}k" if count >= 1000 else f"get.{count}"
 
     def rows(run: Run) -> Iterator[Row]:
         with vaults.make(run.scratch) as vault:
@@ -49,7 +49,7 @@ def _measure(
     search = partial(FullText.of(full_text_of(known)).read, k=_K)
     repeats = run.pick(_QUESTIONS, 10)
     get(asked[0])
-    with patch.object(vault._clerk, "commit", lambda *_, **__: None):
+    with patch.object(vault._clerk, "commit", lambda *_, **__: ()):
         ours, fts5 = in_turns((_asking(get, asked), _asking(search, asked)), repeats=repeats)
     what = f"get, {len(known):,} lines, before the log"
     yield Row(name, what, "ms cpu", ours.cpu * 1e3, fts5.cpu * 1e3, f"{BESIDE}, in memory", goal)

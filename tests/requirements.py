@@ -201,6 +201,25 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "wire-calls": ("design", "every call has one op, answer and route, and round-trips"),
     "wire-closed": ("bad-input", "unknown fields and other types are refused in every call"),
     "wire-status": ("design", "every reason that can travel has one status and is raised again as the same class"),
+    # The fence and MCP.
+    "fence-neutral": (
+        "bad-input",
+        "neutral text holds no invisible, control or bidi character outside its legitimate place",
+    ),
+    "fence-scripts": ("design", "ordinary text in any script is unchanged"),
+    "fence-marks": ("design", "no text can close its fence or pass for a mark"),
+    "fence-hits": ("design", "hits are fenced with id, date and origin, and no field can forge another"),
+    "fence-linear": ("bad-input", "the fence's cost grows linearly"),
+    "mcp-client": ("show", "a real MCP client lists and calls every tool"),
+    "mcp-inspector": ("show", "the MCP inspector does so over stdio and HTTP"),
+    "mcp-denials": ("show", "tools and resources are denied by reason"),
+    "mcp-arguments": ("bad-input", "bad or unknown arguments are refused and not repeated"),
+    "mcp-defects": ("bad-input", "a defect is answered without its words"),
+    "mcp-fenced": ("design", "recalled text is fenced in text and struct"),
+    "mcp-provenance": ("design", "lines put over MCP say so"),
+    "mcp-schemas": ("design", "every argument is described, and hints say what destroys"),
+    "mcp-stdio": ("design", "stdout is the protocol's, and stdio ends cleanly"),
+    "mcp-http": ("design", "over HTTP the cap is checked before the SDK"),
     # Bad input.
     "bad-vault": ("bad-input", "a missing, foreign or newer vault is refused by name and left alone"),
     "bad-cap": (

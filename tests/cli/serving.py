@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -66,11 +67,19 @@ def serve(home: Path, *arguments: str) -> Iterator[Server]:
         assert first, log.read_text()
         server = Server(one, json.loads(first), log)
         try:
+            _wait_for(server.url)
             yield server
         finally:
             code = server.stop()
         assert one.stdout.read() == "", "one document and nothing else"
     assert code == 0, log.read_text()
+
+
+def _wait_for(url: str) -> None:
+    """Until it has answered once: it listens before it has loaded all that it needs."""
+    unix = url.removeprefix("unix://") if url.startswith("unix:") else None
+    with httpx.Client(transport=httpx.HTTPTransport(uds=unix, verify=False), timeout=PATIENCE) as client:
+        assert client.get(f"{'http://localhost' if unix else url}/healthz").status_code == 200
 
 
 @dataclass

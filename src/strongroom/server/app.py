@@ -122,7 +122,7 @@ class Application:
         if self.options.mcp:
             from strongroom.server.mcp import mcp_app
 
-            self._mcp, lifespan = mcp_app(self._vault)
+            self._mcp, lifespan = mcp_app(self._vault, body_limit=self.options.body_limit)
             await self._stack.enter_async_context(lifespan)
         if self.options.checkpoint_seconds:
             keeping = asyncio.create_task(self._keep_checkpoints())

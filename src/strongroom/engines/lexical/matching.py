@@ -5,6 +5,7 @@ best of these and their neighbours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from heapq import nlargest
 
 from strongroom.engines import Ranked
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
@@ -15,6 +16,9 @@ from strongroom.engines.lexical.terms import Size, Term, WhenTerm, when_term, wo
 
 SHORTLIST = 100
 """Lines of one shelf that get the second look; their neighbours do too."""
+
+_MANY = 2000
+"""So many numbers take longer to sort than to look through for the largest."""
 
 _K1, _B = 1.2, 0.75
 
@@ -128,7 +132,7 @@ class _Matches:
         chosen = set(self._match)
         if len(chosen) > SHORTLIST:
             first = [by_match * value + by_session * session[sessions[one]] for one, value in self._match.items()]
-            least = sorted(first)[-SHORTLIST]
+            least = nlargest(SHORTLIST, first)[-1] if len(first) > _MANY else sorted(first)[-SHORTLIST]
             chosen = {number for number, value in zip(self._match, first, strict=True) if value >= least}
         if self._index.joined:
             before, after = self._index.previous, self._index.next

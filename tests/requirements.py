@@ -220,6 +220,21 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "mcp-schemas": ("design", "every argument is described, and hints say what destroys"),
     "mcp-stdio": ("design", "stdout is the protocol's, and stdio ends cleanly"),
     "mcp-http": ("design", "over HTTP the cap is checked before the SDK"),
+    # The client.
+    "client-conformance": ("show", "one suite runs on embedded and served memories"),
+    "client-retries": ("design", "only passing failures are retried, and only calls that may be repeated"),
+    "client-once": ("show", "a put whose acknowledgement was lost is written once and reported as new"),
+    "client-answers": ("bad-input", "foreign, garbage or oversized answers become ServerUnavailable or ServerDefect"),
+    "client-cap-stays": ("design", "a cap follows no redirect, cookie, proxy or netrc"),
+    "client-cleartext": ("design", "no cap in clear to another machine unless said; certificates are checked"),
+    "client-secrets": ("design", "no cap or text in reprs, errors or logs of the client"),
+    "client-packing": ("design", "arguments travel in exact types or are refused as embedded"),
+    "client-renew": ("design", "a cap is renewed once, before expiry, and a failure is not fatal"),
+    "client-attenuate": ("design", "an offline-narrowed cap works through connect"),
+    "client-request": ("design", "the client's request id stands in the audit log"),
+    "client-threads": ("design", "threads and forks share no ids or sockets"),
+    "client-async": ("design", "the async twin is an adapter with equal signatures"),
+    "client-light": ("design", "importing strongroom loads no httpx, and its absence is explained"),
     # Bad input.
     "bad-vault": ("bad-input", "a missing, foreign or newer vault is refused by name and left alone"),
     "bad-cap": (

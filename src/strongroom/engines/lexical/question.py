@@ -16,8 +16,6 @@ _WHEN = re.compile(r"^\W*(?:\w+ ){0,2}when\b|\b(?:what|which) (?:year|date|day|m
 _HOW_MANY = re.compile(r"how (?:many|long|often|much)|多少|几个|几次|いくつ|いくら|何回|何個")
 _NAME = re.compile(r"^\W*(?:where|who|which)\b|\bname|哪里|哪儿|谁|どこ|誰")
 _LATEST = re.compile(r"\b(?:last|latest|most recent(?:ly)?)\b|最近一次|上一次|最後に")
-_ASKING = re.compile("wh|how|name|la[st]|most|[^\0-\x7f]")
-"""What every one of these patterns needs: most queries are found to have none of it in one look."""
 _WORD = re.compile(r"\w+")
 _ABOUT_RECALL = frozenset(
     words("say tell mention remind remember recall happen talk discuss last latest recent recently")
@@ -44,18 +42,25 @@ class Question(msgspec.Struct, frozen=True):
         lowered = query.lower()
         spans = dates_in_query(query, now.date())
         rest = _without(query, spans) if spans else query
-        asking = _ASKING.search(lowered) is not None
         return cls(
             words=_sought(rest),
             names=frozenset(_WORD.findall(lowered)),
             windows=tuple(dict.fromkeys([Days(span.first, span.last) for span in spans])),
             offset=offset_of(now),
             now=moment_of(now),
-            asks_when=asking and _WHEN.search(lowered) is not None,
-            asks_how_many=asking and _HOW_MANY.search(lowered) is not None,
-            asks_name=asking and _NAME.search(lowered) is not None,
-            asks_latest=asking and _LATEST.search(rest.lower()) is not None,
+            asks_when=_asks(lowered, _WHEN, "when", "what", "which"),
+            asks_how_many=_asks(lowered, _HOW_MANY, "how "),
+            asks_name=_asks(lowered, _NAME, "where", "who", "which", "name"),
+            asks_latest=_asks(rest.lower(), _LATEST, "last", "latest", "most recent"),
         )
+
+
+def _asks(text: str, form: re.Pattern[str], *clues: str) -> bool:
+    """Whether a text has a form. In ASCII none has it without one of the clues, and these are quicker to look for."""
+    for clue in clues:
+        if clue in text:
+            return form.search(text) is not None
+    return not text.isascii() and form.search(text) is not None
 
 
 def _sought(query: str) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def _known_words(run: str, known: Known) -> tuple[str, ...]:
 
 def _words_of(run: str) -> Iterable[str]:
     """The words of what stands between two spaces, or of one stretch of a script without spaces."""
-    word = run.strip(_EDGES)
+    word = run if run.isalpha() else run.strip(_EDGES)
     if word.isascii():
         if word.isalpha() and (word.islower() or _plain(word)):
             lowered = word.lower()

@@ -1,0 +1,220 @@
+"""The sentences of docs/http.md that no type says: what fields mean, how large they may be, what to do about errors.
+
+Limits are taken from the code that holds them.
+"""
+
+from __future__ import annotations
+
+from strongroom.memory.recalling import QUERY_LIMIT
+from strongroom.model import (
+    ANSWER_LIMIT,
+    BATCH_BYTES,
+    BATCH_LIMIT,
+    FIELD_LIMIT,
+    K_DEFAULT,
+    K_LIMIT,
+    LINE_LIMIT,
+    LIST_LIMIT,
+    PROFILE_LIMIT,
+    Kind,
+)
+from strongroom.server.options import DEFAULT
+from strongroom.server.serving import PORT
+from strongroom.vault.door import _ENTRIES
+from strongroom.vault.issuing import TTL_LIMIT
+
+INTRODUCTION = f"""\
+# HTTP
+
+Every route of `strongroom serve`, with what it takes and gives. This page is written by
+`scripts/make_http_reference.py` from the types that requests are read with; the examples are requests that it made,
+with made-up ids, hashes and caps in place of the random ones. `GET /openapi.json` has the same for programs.
+
+A request is one call: JSON in, JSON out, the cap in `Authorization: Bearer`. The cap says whose memory it is; no field
+of a memory call names an actor. Unknown fields, wrong types and trailing text are refused. A body of more than
+{DEFAULT.unproven_limit} bytes is read only after its cap was found valid, and never more than {DEFAULT.body_limit}
+bytes. A server listens on `127.0.0.1:{PORT}` unless told otherwise: [service.md](service.md).
+"""
+
+TRYING = """\
+## Try it
+
+A server on a unix socket, a cap, a request. The cap goes into a file of headers, so that no process list shows it:
+
+```console
+$ strongroom init > init.txt
+$ strongroom serve --socket room.sock 2> server.log &
+$ until test -S room.sock; do sleep 0.1; done
+$ strongroom cap mint --ops put,get --namespaces travel --ttl 1h --out agent.cap > mint.txt
+$ umask 077; (printf 'Authorization: Bearer '; cat agent.cap) > headers.txt
+$ curl -sS --unix-socket room.sock -H @headers.txt -H 'Content-Type: application/json' \\
+> -d '{"lines": [{"text": "Trip to Chengdu, May 25-29, 2026"}]}' http://localhost/v1/memory/put; echo
+{"receipts":[{"id":"01...","namespace":"travel","duplicate":false,"forgotten":false}]}
+$ curl -sS --unix-socket room.sock -H @headers.txt -H 'Content-Type: application/json' \\
+> -d '{"query": "allergies", "namespaces": ["personal"]}' -w ' %{http_code}' http://localhost/v1/memory/get; echo
+{"error":"denied","reason":"cap_namespace_denied","message":"the cap does not cover this namespace"} 403
+```
+
+From Python, the client has the methods of the embedded vault ([guide.md](guide.md#against-a-server)):
+
+```python
+# ask.py
+import os
+from pathlib import Path
+
+import strongroom
+
+url = f"unix://{os.getcwd()}/room.sock"  # or https://memory.example.org
+with strongroom.connect(url, Path("agent.cap").read_text().strip()) as memory:
+    print([hit.text for hit in memory.get("where am I going?")])
+```
+
+```console
+$ python ask.py
+['Trip to Chengdu, May 25-29, 2026']
+$ kill $!; wait $!
+```
+"""
+
+HEADERS = (
+    ("Authorization", "request", "`Bearer <cap>`, once; a cap anywhere else (query, cookie, body) is none"),
+    ("Content-Type", "request", "`application/json` with every body; anything else is `media_type_refused`"),
+    ("Host", "request", "a loopback name, the address listened on, or one named with `--host-name`"),
+    ("Origin", "request", "sent by web pages only; refused unless named with `--origin`"),
+    (
+        "X-Request-Id",
+        "both",
+        "`[A-Za-z0-9._-]{1,64}`; made up if missing or malformed. It stands in the audit log and in the server's log",
+    ),
+    ("ETag", "answer", 'the version of a profile, such as `"0123…"`; absent where none was written'),
+    ("If-Match", "request", "the version that a profile must still have when it is written"),
+    ("If-None-Match", "request", "`*`, or neither of the two: no profile was written yet"),
+    ("Retry-After", "answer", "seconds to wait, with 429 and 503"),
+    ("WWW-Authenticate", "answer", "`Bearer`, with 401"),
+    ("Cache-Control", "answer", "`no-store`, always"),
+)
+
+STATUSES = {
+    400: "change the request",
+    401: "show another cap",
+    403: "ask for less, or show another cap",
+    404: "it is not there, or not yours",
+    405: "use the method that the message names",
+    408: "send faster; the connection is closed",
+    409: "another line has this id: choose another",
+    412: "read the profile again, then decide",
+    413: "send less at once; the connection is closed",
+    415: "send JSON, and say so",
+    421: "use a name that the server answers to",
+    429: "wait for `Retry-After` seconds",
+    431: "send smaller headers; the connection is closed",
+    500: "stop: an operator must look (`tampered`: at the vault; `server_defect`: at the server's log)",
+    503: "try again after `Retry-After` seconds; a write is wholly there or absent",
+}
+
+NOTES = {
+    "Errors": (
+        "Every answer that is no success has one shape: `error` (the family), `reason` (stable; compare this),\n"
+        "`message`, and `hint` where there is advice. Each reason: [errors.md](errors.md). A namespace outside the\n"
+        "cap is refused with the same bytes whether or not it exists."
+    ),
+    "Memory": "Whose memory: the cap's. Where namespaces are left out, exactly the cap's own are meant.",
+    "Administration": (
+        "A cap of the class `admin` opens no memory. It covers actors (one, or a prefix of them) and namespaces, and\n"
+        "mints, lists and revokes within both; it never mints `admin`. Reading the log is of the vault as a whole."
+    ),
+    "Put": (
+        f"At most {BATCH_LIMIT} lines, of {BATCH_BYTES} bytes of text together. Give each line an id if you may have\n"
+        "to send it again: the same line under the same id is written once and then reported as `duplicate`."
+    ),
+    "Get": f"The texts of an answer are at most {ANSWER_LIMIT} bytes together; the first line always fits.",
+    "ReadProfile": "The answer's `ETag` is the version.",
+    "WriteProfile": "The body holds `text` alone; the namespace stands in the query, the version in `If-Match`.",
+    "Renew": "A narrowed cap cannot be renewed. The old cap stays valid until its end.",
+    "conflict": "Without `If-Match`, or with one that is out of date, a profile that is there is not overwritten:",
+    "Mint": "The cap is in the answer and nowhere else: it cannot be shown again.",
+    "open": (
+        "`/mcp` is the address for MCP clients ([mcp.md](mcp.md)). It takes the cap as all others do, and refuses\n"
+        "with the same statuses before the protocol begins."
+    ),
+}
+
+OPEN = {
+    "/healthz": '200 `{"status":"ok"}` while the process answers',
+    "/readyz": '200 `{"status":"ready"}` if store, keys and log answer, else 503; looked up once a second',
+    "/metrics": "figures for Prometheus, to callers on this machine or on the socket; 404 to all others",
+    "/openapi.json": "the OpenAPI 3.1 document",
+    "/mcp": "MCP, streamable HTTP; POST only, with a cap",
+}
+
+_NAMESPACES = (None, "among the cap's; one outside is denied")
+_SINCE = (None, "the line's own time, from")
+_UNTIL = (None, "the line's own time, up to and not including")
+
+FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
+    "Put": {"lines": (None, f"1 to {BATCH_LIMIT}; all are written or none")},
+    "NewLine": {
+        "text": (None, f"at most {LINE_LIMIT} bytes in NFC"),
+        "namespace": (None, "may be left out with a cap for one"),
+        "session": (None, f"the conversation it belongs to, at most {FIELD_LIMIT} characters"),
+        "author": (None, f"who said it, at most {FIELD_LIMIT} characters"),
+        "kind": (None, ", ".join(f"`{one}`" for one in Kind)),
+        "id": (None, "a ULID of your own; else one is made"),
+        "time": (None, "when it happened; else now"),
+    },
+    "Get": {
+        "query": (None, f"what to look for, at most {QUERY_LIMIT} bytes"),
+        "k": (None, f"how many lines: {K_DEFAULT}, or what the cap allows; at most {K_LIMIT}"),
+        "ids": (None, "exactly these lines instead of a query"),
+        "namespaces": _NAMESPACES,
+        "session": (None, "the asker's conversation; a cap bound to one admits no other"),
+        "now": (None, "the moment that words like *tomorrow* refer to; else the server's time"),
+        "patience": (None, "seconds to wait for lines to be read; then what is there is ranked"),
+    },
+    "List": {
+        "namespaces": _NAMESPACES,
+        "session": (None, "only of this conversation"),
+        "kind": (None, "only of this kind"),
+        "since": _SINCE,
+        "until": _UNTIL,
+        "limit": (None, f"1 to {LIST_LIMIT} lines"),
+        "after": (None, "the `next` of the page before"),
+    },
+    "TakeSnapshot": {"namespaces": _NAMESPACES},
+    "ReadProfile": {"namespace": ("`?namespace=`", "may be left out with a cap for one")},
+    "WriteProfile": {
+        "text": ("`text` in the body", f"all profiles of a cap together: at most {PROFILE_LIMIT} bytes"),
+        "namespace": ("`?namespace=`", "may be left out with a cap for one"),
+        "version": ("`If-Match`", "the `ETag` that was read; leave it out where none was written yet"),
+    },
+    "Forget": {
+        "ids": (None, "these lines"),
+        "session": (None, "all lines of this conversation"),
+        "link": (None, "all that was written with this cap, or with one narrowed from it"),
+        "namespaces": _NAMESPACES,
+        "since": _SINCE,
+        "until": _UNTIL,
+    },
+    "Erase": {
+        "namespaces": (None, "these namespaces, with their keys"),
+        "everything": (None, "all of the actor; its caps are void afterwards, this one too"),
+    },
+    "Mint": {
+        "ops": (
+            None,
+            "operations of the memory: `put`, `get`, `list`, `snapshot`, `profile`, `forget`, `erase`, `renew`",
+        ),
+        "namespaces": (None, "within those of the admin cap"),
+        "actor": (None, "whose memory; this or `actor_scope`, within the admin cap's"),
+        "actor_scope": (None, "a prefix ending in `/`; opens nothing until it is narrowed to one actor"),
+        "ttl": (None, f"seconds, 1 to {TTL_LIMIT}"),
+        "session": (None, "only for this conversation"),
+        "max_k": (None, "the largest k that a get may ask for"),
+        "max_depth": (None, "how many times it may be narrowed"),
+        "label": (None, "a name to know it by; on record"),
+        "delegable": (None, "whether its holder can narrow it"),
+    },
+    "Revoke": {"link": (None, "the id of a link, from `mint`, `list` or the log")},
+    "ReadEntries": {"start": (None, "the first entry's number"), "limit": (None, f"1 to {_ENTRIES}")},
+    "Prove": {"index": (None, "the entry's number")},
+}

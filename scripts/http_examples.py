@@ -50,8 +50,8 @@ class Masks:
         "link": (r"\b[0-9a-f]{64}\b", lambda number: f"{number:02x}" * 4 + "…" + f"{number:02x}" * 4),
         "version": (r"\b[0-9a-f]{32}\b", lambda number: f"{number:02x}" * 16),
         "vault": (r"\b[0-9a-f]{16}\b", lambda number: f"{number:02x}" * 8),
-        "tag": (r"(?<![\w-])[\w-]{22}(?![\w-])", lambda number: f"…{number}"),
         "rest": (r"[A-Za-z0-9+/_-]{40,}={0,2}", lambda number: f"…{number}"),
+        "tag": (r"(?<![\w+/-])[\w-]{22}(?![\w+/=-])", lambda number: f"…{number}"),
     }
     _FIXED: Mapping[str, object] = {"shelf_bytes": 4096, "holder": "…"}
     """Differs between versions of Python, or says nothing to a reader."""

@@ -12,7 +12,7 @@ from strongroom.cli.app import VERBS, Command, app
 from strongroom.cli.errors import MEANINGS
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
-COMMON = {"--vault", "--passphrase-file", "--json", "--cap-file", "--help"}
+SHARED = {"--vault", "--passphrase-file", "--json", "--cap-file", "--url", "--ca-file", "--allow-cleartext", "--help"}
 
 INTRODUCTION = """\
 # Command line
@@ -29,10 +29,22 @@ has less than 7 days left, was voided, or does not cover a namespace that was ad
 replaced by it: if it is refused, the command is. A cap never stands on the command line, where other processes could
 read it, and a cap file that others can read is refused.
 
-`init`, `namespaces`, `cap mint`, `cap list`, `cap revoke`, `audit`, `backup`, `restore` and `rotate` are the owner's
-work: the keys do it and no cap is asked, so one that is given is not used, and a note on stderr says so.
+`init`, `namespaces`, `cap mint`, `cap list`, `cap revoke`, `audit`, `backup`, `restore`, `rotate` and `serve` are the
+owner's work: the keys do it and no cap is asked, so one that is given is not used, and a note on stderr says so.
 
 The owner's cap is worth as much as the keys beside it, and no more is protected from who can read that directory.
+
+## Vault or server
+
+With `--url URL`, or `STRONGROOM_URL`, a server is asked instead of the vault: `https://host`, `http://127.0.0.1:8765`
+or `unix:///run/strongroom/socket`. `put`, `get`, `list`, `snapshot`, `profile`, `forget`, `erase`, `export`, `import`,
+`cap renew`, `mcp` and `doctor` take it; the commands, their answers and their errors are the same. A server is asked
+with a cap that was given: the owner's own is never used for it. The owner's work needs the vault itself and refuses a
+server; `--vault PATH` outdoes `STRONGROOM_URL`. Without TLS a cap is sent to this machine only, unless
+`--allow-cleartext` says that the network is protected.
+
+A cap that allows `renew` and is in the last fifth of its time is renewed on the way, and the file that it came from
+then holds the new one, with mode 0600. One from stdin or from the environment stays as it is, and a note says so.
 
 ## Options that all commands share
 
@@ -40,6 +52,9 @@ The owner's cap is worth as much as the keys beside it, and no more is protected
 |---|---|
 | `--vault PATH` | which vault; else `STRONGROOM_VAULT`, else `<user data dir>/strongroom/vault` |
 | `--cap-file FILE` | which cap, for commands that reach memory |
+| `--url URL` | which server, for commands that one can answer; else `STRONGROOM_URL`, else the vault itself |
+| `--ca-file FILE` | the certificates that an `https://` server is checked against; else `STRONGROOM_CA_FILE` |
+| `--allow-cleartext` | send a cap to another machine by `http://` |
 | `--passphrase-file FILE` | the passphrase of locked keys; else `STRONGROOM_PASSPHRASE_FILE`, else you are asked |
 | `--json` | answer with one JSON document; times are ISO, keys are stable |
 
@@ -52,6 +67,9 @@ The owner's cap is worth as much as the keys beside it, and no more is protected
 | `STRONGROOM_ROOT_KEY`, `STRONGROOM_ISSUER_KEY` | the keys themselves, for machines that get secrets this way |
 | `STRONGROOM_PASSPHRASE_FILE` | a file of mode 0600 with the passphrase of the keys |
 | `STRONGROOM_CAP_FILE`, `STRONGROOM_CAP` | the cap, in a file of mode 0600 or itself |
+| `STRONGROOM_URL` | the server to ask instead of the vault |
+| `STRONGROOM_CA_FILE` | the certificates to trust for it, instead of the public ones |
+| `STRONGROOM_ALLOW_CLEARTEXT=1` | as `--allow-cleartext` |
 | `STRONGROOM_CONFIG` | the configuration file; else `<user config dir>/strongroom/config.toml` |
 | `STRONGROOM_DEBUG=1` | show where a defect was raised; what it shows may hold memory |
 | `NO_COLOR` | no colours; without a terminal there are none anyway |
@@ -61,8 +79,9 @@ without `--namespace` (`strongroom route --write-default` writes one to start fr
 
 ## Answers and errors
 
-Answers go to stdout, everything else to stderr. What was remembered is shown as data: characters that are invisible or
-that steer a terminal are written out as `<U+202E>` (in JSON they are escaped), and further lines are indented.
+Answers go to stdout, everything else to stderr. With `mcp`, stdout belongs to the protocol; `serve` answers with
+`--json` only, once it listens. What was remembered is shown as data: characters that are invisible or that steer a
+terminal are written out as `<U+202E>` (in JSON they are escaped), and further lines are indented.
 
 An error is told as `strongroom: error: ...` and often `strongroom: hint: ...`; with `--json` as one object
 `{"error", "reason", "message", "hint"}` on stderr. Reasons are those of [errors.md](errors.md), and `usage`,
@@ -122,7 +141,7 @@ def own_options(command: Command, context: click.Context) -> Iterator[str]:
     """The options that not every command has."""
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
-        if isinstance(parameter, click.Option) and record is not None and not COMMON & set(parameter.opts):
+        if isinstance(parameter, click.Option) and record is not None and not SHARED & set(parameter.opts):
             flags, meaning = (part.replace("|", "\\|") for part in record)
             yield f"| `{flags}` | {' '.join(meaning.split())} |"
 

@@ -235,6 +235,26 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "client-threads": ("design", "threads and forks share no ids or sockets"),
     "client-async": ("design", "the async twin is an adapter with equal signatures"),
     "client-light": ("design", "importing strongroom loads no httpx, and its absence is explained"),
+    # The server, from a shell and under load.
+    "cli-serve": ("design", "serve listens where it is told, refuses what would send caps in clear, and ends well"),
+    "cli-url": (
+        "design",
+        "the memory verbs give the same answers and reasons from a server, and never with the owner's own cap",
+    ),
+    "cli-mcp": ("design", "mcp serves no agent without a cap, and nothing but the protocol on stdout"),
+    "cli-extras": ("design", "without an extra the rest works, and what is missing is named with how to get it"),
+    "cli-renew": ("design", "a renewed cap takes the place of the old one in its file"),
+    "cli-doctor-server": ("design", "doctor names what is wrong with a server or a cap, and shows the cap only if asked"),
+    "server-crash": (
+        "show",
+        "after kill -9 under load nothing acknowledged is lost, nothing forgotten is back, no retry made a duplicate",
+    ),
+    "server-bench": (
+        "show",
+        "the server is measured beside a bare echo and the embedded vault in one run, and a row that leaves out the"
+        " commit says so",
+    ),
+    "server-flat": ("show", "answered requests leave nothing behind in the server's memory"),
     # Bad input.
     "bad-vault": ("bad-input", "a missing, foreign or newer vault is refused by name and left alone"),
     "bad-cap": (

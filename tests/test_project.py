@@ -121,7 +121,7 @@ def test_the_public_names_are_these() -> None:
 
 @pytest.mark.requirement("gate-no-actor")
 def test_no_method_of_memory_takes_an_actor() -> None:
-    verbs = {name for name in vars(strongroom.Memory) if not name.startswith("_")}
+    verbs = {name for name, one in vars(strongroom.Memory).items() if not name.startswith("_") and callable(one)}
     assert verbs == {
         "close",
         "erase",

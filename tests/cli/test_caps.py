@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from strongroom import cap as caplib
+from strongroom import errors, wire
 from tests.cli.conftest import Cli, opened
 
 MINT = ["cap", "mint", "--for", "local/alice", "--ops", "put,get", "--namespaces", "work,travel", "--ttl", "2h"]
@@ -177,6 +178,22 @@ def test_scope_cap_opens_nothing_until_narrowed_to_one_actor(cli: Cli, vault: No
     assert cli("cap", "attenuate", "--cap-file", "team.cap", "--for", "other/bob", "--json").reason == "invalid_request"
     assert cli("cap", "attenuate", "--cap-file", "team.cap", "--for", "team/bob", "--out", "bob.cap").code == 0
     assert cli("get", "x", "--cap-file", "bob.cap", "--json").code == 0
+
+
+@pytest.mark.requirement("cli-caps")
+def test_an_admin_cap_mints_within_its_scope_and_opens_no_memory(cli: Cli, vault: None, home: Path) -> None:
+    admin = ["cap", "mint", "--class", "admin", "--scope", "team/", "--ops", "mint,revoke", "--namespaces", "work"]
+    done = cli(*admin, "--ttl", "1d", "--out", "admin.cap")
+    assert (done.code, "every actor below it" in done.out) == (0, True)
+    assert cli("list", "--cap-file", "admin.cap", "--json").code == 3
+    token = (home / "admin.cap").read_text().strip()
+    with opened() as made:
+        door = made.door(token)
+        for actor, namespace in (("local/owner", "work"), ("team/bo", "travel")):
+            with pytest.raises(errors.Denied):
+                door.call(wire.Mint(ops=("get",), namespaces=(namespace,), actor=actor))
+        issued = door.call(wire.Mint(ops=("get",), namespaces=("work",), actor="team/bo"))
+    assert cli("get", "x", "--cap-file", "-", "--json", stdin=issued.cap).json == {"hits": []}
 
 
 @pytest.mark.requirement("cli-caps")

@@ -24,7 +24,7 @@ from tests.cli.conftest import Cli, Done, environment, opened
 
 LEAVES = list(leaves())
 PATHS = [path for path, _ in LEAVES]
-SLOW = {"demo"}
+SLOW = {"demo", "mcp", "serve"}
 """Commands whose examples have a test of their own."""
 NOTHING_TO_DO = {"audit accept-restore"}
 """Commands that rightly refuse in a vault where nothing went wrong."""
@@ -166,7 +166,8 @@ def test_no_command_takes_a_secret_as_an_argument(path: str, command: Command) -
 def _sections() -> Iterator[tuple[str, str]]:
     for path, command in LEAVES:
         if path not in SLOW:
-            yield from ((path, line) for line in command.examples)
+            # Those that ask a server have a test with one, in test_served.py.
+            yield from ((path, line) for line in command.examples if "--url" not in line)
 
 
 @pytest.mark.requirement("cli-help", "project-docs")

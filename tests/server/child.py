@@ -1,11 +1,13 @@
 """A server process for tests: opens the vault it is told, serves it, and prints where it listens.
 
-What it is told is one JSON object. `fault` names something to break before the server starts.
+What it is told is one JSON object. It ends well at SIGTERM and SIGINT as the command line does: the HTTP library raises
+them again once it has stopped.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,14 @@ from strongroom.server.serving import Place, serve
 
 def main(told: dict[str, Any]) -> None:
     logs.to_stderr()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
     directory = Path(told["directory"])
-    place = {name: Path(value) if name.startswith("tls") else value for name, value in told["place"].items()}
-    unix = None if told["unix"] is None else Path(told["unix"])
-    options = Options(**{name: frozenset(v) if isinstance(v, list) else v for name, v in told["options"].items()})
+    place: dict[str, Any] = {"port": 0, "unix": None if told["unix"] is None else Path(told["unix"])}
+    place |= {name: Path(value) if name.startswith("tls") else value for name, value in told["place"].items()}
+    options = Options(**told["options"])
     with strongroom.open(directory / "vault", keys=FileKeys(directory / "keys")) as vault:
-        serve(vault, Place(**{"port": 0, "unix": unix, **place}), options, started=lambda url: print(url, flush=True))  # noqa: T201
+        serve(vault, Place(**place), options, started=lambda url: print(url, flush=True))  # noqa: T201
 
 
 if __name__ == "__main__":

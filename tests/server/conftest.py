@@ -1,4 +1,4 @@
-"""Vaults behind real servers: one for each module that does not change its options, others made where they are needed."""
+"""Vaults behind real servers: one for a whole module, others where a test needs options of its own."""
 
 from __future__ import annotations
 

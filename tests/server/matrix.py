@@ -159,7 +159,9 @@ def _nameless(answer: Any) -> bool:
 
 
 CALL_ROWS = (
-    _row(wire.Put, _body(lines=[{"text": "x", "namespace": HERE}]), nothing=lambda a: not a["receipts"][0]["duplicate"]),
+    _row(
+        wire.Put, _body(lines=[{"text": "x", "namespace": HERE}]), nothing=lambda a: not a["receipts"][0]["duplicate"]
+    ),
     _row(wire.Get, _body(**_FRESH, **_IN_HERE), others=NOT_FOUND),
     _row(wire.List, _body(**_IN_HERE), nothing=lambda a: not a["lines"]),
     _row(wire.TakeSnapshot, _body(**_IN_HERE), nothing=lambda a: not a["profiles"]),
@@ -233,7 +235,7 @@ def _forged(scene: Scene, row: Row) -> str:
 
 
 def _from_other_vault(scene: Scene, row: Row) -> str:
-    given = {"actor": ALICE, "ops": [row.op], "namespaces": [HERE], "ttl": 3600, "data_class": row.data_class}
+    given: dict[str, Any] = {"actor": ALICE, "ops": [row.op], "namespaces": [HERE], "data_class": row.data_class}
     return scene.other_vault.mint(**given)
 
 

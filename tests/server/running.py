@@ -1,4 +1,4 @@
-"""Real servers for tests: one in a thread of this process, one as a process of its own. Both speak over real sockets."""
+"""Real servers for tests: one in a thread of this process, one as a process of its own. Both on real sockets."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def serving_as_process(
 ) -> Iterator[Child]:
     """A process that serves the vault in `directory`, which holds `vault` and `keys`."""
     settings = {"directory": str(directory), "unix": None if unix is None else str(unix), "place": place or {}}
-    command = [sys.executable, "/tmp/w/patched_child.py", json.dumps({**settings, "options": options})]
+    command = [sys.executable, "-m", "tests.server.child", json.dumps({**settings, "options": options})]
     with log.open("wb") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, cwd=Path(__file__).parents[2])
     try:

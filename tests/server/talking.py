@@ -61,7 +61,9 @@ class Connection:
     """A socket that speaks HTTP/1.1 only as far as reading answers."""
 
     def __init__(self, address: Address, *, tls: ssl.SSLContext | None = None, name: str = "localhost") -> None:
-        family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        family = (
+            socket.AF_UNIX if isinstance(address, str) else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        )
         plain = socket.socket(family, socket.SOCK_STREAM)
         plain.settimeout(WAIT)
         try:

@@ -20,7 +20,9 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
 def posting(cap: str, extra: bytes, body: bytes = b"{}") -> bytes:
     """A call whose framing the test writes itself."""
-    head = f"POST {GET} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {cap}\r\nContent-Type: application/json\r\n"
+    head = (
+        f"POST {GET} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {cap}\r\nContent-Type: application/json\r\n"
+    )
     return head.encode() + extra + b"\r\n" + body
 
 
@@ -63,7 +65,9 @@ FRAMING = {
 
 @pytest.mark.requirement("server-smuggling")
 @pytest.mark.parametrize(("extra", "body"), FRAMING.values(), ids=FRAMING)
-def test_framing_that_can_be_read_in_two_ways_is_refused(served: Running, alice: Token, extra: bytes, body: bytes) -> None:
+def test_framing_that_can_be_read_in_two_ways_is_refused(
+    served: Running, alice: Token, extra: bytes, body: bytes
+) -> None:
     smuggled = HEALTH + b"\r\n"
     with served.connect() as connection:
         connection.send(posting(alice, extra, body) + smuggled)
@@ -168,7 +172,11 @@ def test_a_request_line_that_is_none_is_refused(served: Running, line: bytes) ->
 
 @pytest.mark.requirement("server-bad-heads")
 def test_a_target_that_names_another_host_is_refused(served: Running) -> None:
-    for target in ("http://evil.example/healthz", "https://evil.example:1/healthz", "http://localhost@evil.example/healthz"):
+    for target in (
+        "http://evil.example/healthz",
+        "https://evil.example:1/healthz",
+        "http://localhost@evil.example/healthz",
+    ):
         data = f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         assert exchange(served.address, data).outcome in (UNREADABLE, (421, "host_refused"))
 
@@ -337,7 +345,9 @@ def test_no_other_header_stands_for_the_host(served: Running, header: str) -> No
 
 
 @pytest.mark.requirement("server-host")
-@pytest.mark.parametrize("origin", ["null", "https://evil.example", "http://localhost", "http://127.0.0.1:8765", "", "file://"])
+@pytest.mark.parametrize(
+    "origin", ["null", "https://evil.example", "http://localhost", "http://127.0.0.1:8765", "", "file://"]
+)
 def test_a_web_page_is_refused_with_any_cap(served: Running, alice: Token, origin: str) -> None:
     for method, path, cap in (("GET", "/healthz", None), ("POST", GET, alice), ("OPTIONS", GET, None)):
         answer = served.ask(method, path, cap, headers={"Origin": origin})
@@ -357,7 +367,13 @@ def test_a_preflight_gets_nothing_useful(served: Running) -> None:
 def test_an_origin_is_answered_once_its_operator_named_it(start: StartThread, cap: Token) -> None:
     running = start(origins=frozenset({"https://app.example"}))
     assert running.ask("POST", GET, cap, {}, headers={"Origin": "https://app.example"}).status == 200
-    for other in ("https://app.example.evil", "http://app.example", "https://APP.example", "https://app.example/", "null"):
+    for other in (
+        "https://app.example.evil",
+        "http://app.example",
+        "https://APP.example",
+        "https://app.example/",
+        "null",
+    ):
         assert running.ask("POST", GET, cap, {}, headers={"Origin": other}).outcome == (403, "origin_refused")
 
 
@@ -417,7 +433,9 @@ def test_a_garbage_token_of_any_size_is_malformed(served: Running, size: int) ->
 
 
 @pytest.mark.requirement("server-bad-heads")
-@pytest.mark.parametrize("given", ["Basic x", "bearer", "Bearer", "Bearer ", "Token x", "{cap}", "Bearer  {cap}", "Bearer,{cap}"])
+@pytest.mark.parametrize(
+    "given", ["Basic x", "bearer", "Bearer", "Bearer ", "Token x", "{cap}", "Bearer  {cap}", "Bearer,{cap}"]
+)
 def test_a_cap_comes_as_a_bearer_token_only(served: Running, alice: Token, given: str) -> None:
     answer = served.ask("POST", GET, None, {}, headers={"Authorization": given.format(cap=alice)})
     assert answer.outcome[0] == 401

@@ -26,7 +26,7 @@ SLOW_ADDRESS = {"address_rate": 0.001, "burst_seconds": 10_500}
 
 
 def statuses(running: Running, cap: str | None, count: int, path: str = GET, **more: object) -> list[int]:
-    return [running.ask("POST", path, cap, {}, **more).status for _ in range(count)]  # type: ignore[arg-type]
+    return [running.ask("POST", path, cap, {}, **more).status for _ in range(count)]
 
 
 def bob(vault: Vault) -> Token:

@@ -29,9 +29,7 @@ _ids = (f"cell-{number}" for number in count())
 
 
 @pytest.fixture(scope="module")
-def scene(
-    module_vault: Vault, module_clock: Clock, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scene]:
+def scene(module_vault: Vault, module_clock: Clock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     place = tmp_path_factory.mktemp("other")
     other = strongroom.create(place / "vault", keys=FileKeys(place / "keys"), now=module_clock)
     with other, serving_in_thread(module_vault, replace(QUIET, mcp=True)) as running:

@@ -10,6 +10,7 @@ import stat
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -24,7 +25,7 @@ from tests.server.conftest import QUIET, StartProcess, StartThread
 from tests.server.talking import Address, Connection, exchange, request
 
 GET = "/v1/memory/get"
-FILES = {"tls_cert": Path("cert.pem"), "tls_key": Path("key.pem")}
+FILES: dict[str, Any] = {"tls_cert": Path("cert.pem"), "tls_key": Path("key.pem")}
 
 
 def mode(path: Path) -> int:
@@ -36,7 +37,8 @@ def mode(path: Path) -> int:
 
 @pytest.mark.requirement("server-public-bind")
 @pytest.mark.parametrize(
-    "address", ["0.0.0.0", "::", "", "192.0.2.1", "2001:db8::1", "10.0.0.1", "169.254.1.1", "example.com", "127.0.0.1.nip.io"]
+    "address",
+    ["0.0.0.0", "::", "", "192.0.2.1", "2001:db8::1", "10.0.0.1", "169.254.1.1", "example.com", "127.0.0.1.nip.io"],
 )
 def test_a_public_address_without_tls_is_refused(vault: Vault, address: str) -> None:
     with pytest.raises(InvalidRequest):
@@ -271,6 +273,17 @@ def test_tls_files_that_cannot_be_used_are_named(vault: Vault, tmp_path: Path) -
     for files in ((tmp_path / "missing", key), (cert, tmp_path / "missing"), (broken, key), (cert, other), (key, cert)):
         with pytest.raises(InvalidRequest):
             serve(vault, Place(port=0, tls_cert=files[0], tls_key=files[1]), QUIET)
+
+
+@pytest.mark.requirement("server-tls", "server-slow")
+@pytest.mark.parametrize("begun", [b"", b"\x16\x03\x01"])
+def test_a_handshake_that_does_not_come_is_not_waited_for(start: StartThread, tmp_path: Path, begun: bytes) -> None:
+    cert, key = certificate(tmp_path)
+    trusting = ssl.create_default_context(cafile=cert)
+    running = start(Place(port=0, tls_cert=cert, tls_key=key), trusting, head_seconds=0.5)
+    with running.connect() as silent:
+        silent.send(begun)
+        assert silent.ended()
 
 
 @pytest.mark.requirement("server-tls", "server-logs")

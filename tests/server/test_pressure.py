@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -35,7 +37,9 @@ def last_word(connection: Connection) -> Answer | None:
 
 
 @pytest.mark.requirement("server-slow")
-@pytest.mark.parametrize("begun", [b"", b"G", b"GET /healthz HTTP/1.1\r\n", b"GET /healthz HTTP/1.1\r\nHost: local", b"\r\n"])
+@pytest.mark.parametrize(
+    "begun", [b"", b"G", b"GET /healthz HTTP/1.1\r\n", b"GET /healthz HTTP/1.1\r\nHost: local", b"\r\n"]
+)
 def test_a_head_that_does_not_come_is_not_waited_for(start: StartThread, begun: bytes) -> None:
     running = start(head_seconds=0.2)
     with running.connect() as connection:
@@ -116,7 +120,9 @@ def test_an_idle_connection_is_closed(start: StartThread) -> None:
 @pytest.mark.requirement("server-slow")
 @pytest.mark.parametrize("cap_shown", [True, False])
 @pytest.mark.parametrize("more", [b"", b"x", b"xx"])
-def test_a_body_nobody_waits_for_holds_no_connection(start: StartThread, cap: Token, cap_shown: bool, more: bytes) -> None:
+def test_a_body_nobody_waits_for_holds_no_connection(
+    start: StartThread, cap: Token, cap_shown: bool, more: bytes
+) -> None:
     """The answer came before the body did; the rest of the body is not waited for."""
     running = start(idle_seconds=1, body_seconds=0.5, head_seconds=0.5, unproven_limit=10)
     shown = cap if cap_shown else None
@@ -137,8 +143,33 @@ def test_a_slow_peer_slows_nobody_else(start: StartThread, cap: Token) -> None:
         assert running.ask("POST", GET, cap, {}).status == 200
 
 
+@pytest.mark.requirement("server-slow")
+def test_a_peer_that_does_not_read_is_not_waited_for(start: StartThread) -> None:
+    """Answers that nobody takes: neither the connection nor the place it takes is held for good."""
+    running = start(idle_seconds=1, head_seconds=1, body_seconds=1)
+    with running.connect() as connection:
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.send(request("GET", "/openapi.json") * 200)
+        gone = select.poll()
+        gone.register(connection.socket, select.POLLHUP | select.POLLERR | select.POLLRDHUP)
+        assert gone.poll(30_000)
+
+
+@pytest.mark.requirement("server-slow", "server-logs")
+def test_a_peer_that_leaves_before_its_answers_is_no_error(on_disk: Token, start_process: StartProcess) -> None:
+    server = start_process()
+    for asked in (request("GET", "/openapi.json"), request("POST", GET, on_disk, {})):
+        for _ in range(20):
+            with server.connect() as connection:
+                connection.send(asked * 50)
+                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert server.ask("GET", "/healthz").status == 200
+    server.stop()
+    assert [event for event in server.events() if event["level"] in ("error", "critical")] == []
+
+
 def dribble(connection: Connection, drop: bytes) -> None:
-    """Send drops, each as soon as the one before is taken and time has gone by, until the server has answered or left."""
+    """Send drops, one after the other with a little time between, until the server has answered or left."""
     connection.socket.settimeout(0.02)
     try:
         for _ in range(1000):
@@ -278,8 +309,14 @@ def test_garbage_leaves_nothing_in_memory(on_disk: Token, start_process: StartPr
 @pytest.mark.parametrize(
     ("head", "drop"),
     [
-        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: " + b"a" * 1000 + b"\r\n"),
-        (b"POST /v1/memory/get HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", b"400\r\n" + b"a" * 1024 + b"\r\n"),
+        (
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+            b"X: " + b"a" * 1000 + b"\r\n",
+        ),
+        (
+            b"POST /v1/memory/get HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"400\r\n" + b"a" * 1024 + b"\r\n",
+        ),
         (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999\r\n\r\n", b"a" * 1024),
         (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"a" * 1024),
     ],

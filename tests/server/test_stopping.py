@@ -50,7 +50,9 @@ def test_puts_in_flight_are_finished_or_refused(
         answers = [heard(flight) for flight in flights]
     assert server.process.wait(60) == 0
     assert all(answer is None or answer.outcome in ((200, ""), (503, "server_unavailable")) for answer in answers)
-    acknowledged = {id_ for id_, answer in zip(ids, answers, strict=True) if answer is not None and answer.status == 200}
+    acknowledged = {
+        id_ for id_, answer in zip(ids, answers, strict=True) if answer is not None and answer.status == 200
+    }
     assert stored(tmp_path, on_disk) >= acknowledged
     check_retries(start_process, on_disk, wholes)
     assert stored(tmp_path, on_disk) == set(ids)
@@ -100,7 +102,9 @@ def test_idle_and_half_sent_requests_do_not_keep_a_server_from_stopping(
 
 
 @pytest.mark.requirement("server-stop")
-def test_a_stopped_server_has_closed_its_vault_and_said_so(on_disk: Token, start_process: StartProcess, tmp_path: Path) -> None:
+def test_a_stopped_server_has_closed_its_vault_and_said_so(
+    on_disk: Token, start_process: StartProcess, tmp_path: Path
+) -> None:
     server = start_process()
     server.ask("POST", PUT, on_disk, {"lines": [{"text": "x", "namespace": "work"}]})
     assert server.stop() == 0

@@ -32,7 +32,9 @@ def figures(server: Running | Child) -> dict[tuple[str, Labels], float]:
 def counted(server: Running | Child, outcome: str) -> float:
     """How many requests ended so, whatever they were for."""
     found = figures(server).items()
-    return sum(v for (name, labels), v in found if name == "strongroom_requests_total" and ("outcome", outcome) in labels)
+    return sum(
+        v for (name, labels), v in found if name == "strongroom_requests_total" and ("outcome", outcome) in labels
+    )
 
 
 # Health.
@@ -59,7 +61,9 @@ def test_a_server_without_its_store_is_not_ready_but_healthy(start: StartThread,
 
 
 @pytest.mark.requirement("server-ready")
-def test_a_server_whose_log_was_cut_is_not_ready(start: StartThread, vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_whose_log_was_cut_is_not_ready(
+    start: StartThread, vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running, head = start(), vault._state.store.head()
     monkeypatch.setattr(vault._state.store, "head", lambda: type(head)(**{**_fields(head), "mac": b"\0" * 32}))
     answer = running.ask("GET", "/readyz")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from strongroom import wire
 from strongroom.cli import remote
 from strongroom.cli.checks import Found
 from strongroom.cli.context import Run
+from strongroom.errors import ServerUnavailable
 
 if TYPE_CHECKING:
     import httpx
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from strongroom.client.address import Address
 
 _SECONDS = 10.0
+_UNAVAILABLE = ServerUnavailable.reason
 _LIMIT = 4 << 20
 
 
@@ -65,6 +68,8 @@ class ServerPatient:
             headers["Authorization"] = f"Bearer {token}"
         timeout = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), _SECONDS)}
         request = httpx.Request(method, self.address.base + path, headers=headers, content=body, extensions=timeout)
+        if self.address.socket is not None:
+            _probe(self.address)
         transport = self.address.transport_maker(remote.ca_file(self.run), None)()
         try:
             response = transport.handle_request(request)
@@ -73,6 +78,17 @@ class ServerPatient:
             raise _unreached(self.address, error) from None
         finally:
             transport.close()
+
+
+def _probe(address: Address) -> None:
+    """Connect to a unix socket and let go of it: where that fails, the HTTP library leaves its own end open."""
+    try:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.settimeout(_SECONDS)
+            one.connect(address.socket or "")
+    except OSError as error:
+        known = _explained(address, str(error))
+        raise known or Found("fail", f"{address.shown}: {error.strerror or error}", _RUNNING, _UNAVAILABLE) from None
 
 
 def _start(response: httpx.Response) -> bytes:
@@ -90,17 +106,23 @@ def _unreached(address: Address, error: httpx.TransportError) -> Found:
     """Why a server cannot be reached, and what to do about it."""
     import httpx
 
-    said, unavailable = str(error), "server_unavailable"
-    for part, message, hint in _CAUSES:
-        if part in said:
-            return Found("fail", f"{address.shown}: {message}", hint, unavailable)
+    if known := _explained(address, str(error)):
+        return known
     if isinstance(error, httpx.TimeoutException):
         hint = "is the address right, and does a firewall stand between?"
-        return Found("fail", f"{address.shown} does not answer within {_SECONDS:.0f} seconds", hint, unavailable)
+        return Found("fail", f"{address.shown} does not answer within {_SECONDS:.0f} seconds", hint, _UNAVAILABLE)
     if isinstance(error, httpx.ConnectError):
-        return Found("fail", f"{address.shown} cannot be reached: {said}", _RUNNING, unavailable)
+        return Found("fail", f"{address.shown} cannot be reached: {error}", _RUNNING, _UNAVAILABLE)
     hint = "if it uses TLS, say https:// instead of http://; else it is no strongroom: look at the port"
-    return Found("fail", f"{address.shown} breaks off the connection", hint, unavailable)
+    return Found("fail", f"{address.shown} breaks off the connection", hint, _UNAVAILABLE)
+
+
+def _explained(address: Address, said: str) -> Found | None:
+    """What the system's words mean; None if nobody has met them yet."""
+    for part, message, hint in _CAUSES:
+        if part in said:
+            return Found("fail", f"{address.shown}: {message}", hint, _UNAVAILABLE)
+    return None
 
 
 _RUNNING = "is `strongroom serve` running there, and is the port right? Its first line on stderr names both"

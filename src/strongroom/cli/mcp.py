@@ -26,7 +26,7 @@ _MINT = "strongroom cap mint --ops put,get,list,snapshot,renew --namespaces work
     examples=[
         "strongroom mcp --cap-file agent.cap",
         "strongroom mcp --cap-file agent.cap --url https://memory.example.org",
-        "claude mcp add memory -- strongroom mcp --cap-file ~/agent.cap",
+        "claude mcp add --transport stdio strongroom -- strongroom mcp --cap-file /path/to/agent.cap",
     ]
 )
 @click.option("--as-owner", is_flag=True, help="Use your own cap: the agent may then read and erase all that you may.")

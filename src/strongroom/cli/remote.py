@@ -44,11 +44,16 @@ def door_to(run: Run, url: str, token: Token) -> tuple[Door, Callable[[], None]]
     """Where calls to a server go, and how to let go of it."""
     try:
         memory = strongroom.connect(
-            url, token, ca_file=ca_file(run), allow_cleartext=allow_cleartext(run), on_renew=keeper(run)
+            url,
+            token,
+            ca_file=ca_file(run),
+            allow_cleartext=allow_cleartext(run),
+            renew=_kept_in(run) is not None,
+            on_renew=lambda new: keep(run, new),
         )
     except StrongroomError as error:
         raise in_shell_words(error) from None
-    return ShellDoor(memory._door), memory.close
+    return ShellDoor(memory.door), memory.close
 
 
 def ca_file(run: Run) -> str | None:
@@ -70,15 +75,9 @@ def in_shell_words(error: StrongroomError) -> StrongroomError:
     return error
 
 
-def keeper(run: Run) -> Callable[[Token], object]:
-    """What becomes of a cap that was renewed on the way."""
-    return lambda token: keep(run, token)
-
-
 def keep(run: Run, token: Token) -> bool:
     """Put a renewed cap into the file that the old one came from; where there is none, say so."""
-    place = run.cap_place
-    path = None if place in (None, "-") else _regular(Path(place or ""))
+    path = _kept_in(run)
     if path is None:
         run.note("note: the cap was renewed, and did not come from a file that could keep the new one")
         return False
@@ -89,6 +88,11 @@ def keep(run: Run, token: Token) -> bool:
         return False
     run.note(f"note: the cap was renewed, and {path} holds the new one")
     return True
+
+
+def _kept_in(run: Run) -> Path | None:
+    """The file that the cap came from; None for stdin, the environment, and what is no file."""
+    return None if run.cap_place in (None, "-") else _regular(Path(run.cap_place or ""))
 
 
 def _regular(path: Path) -> Path | None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,7 +14,6 @@ from strongroom.cli import extras
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, owner_options, pass_run
 from strongroom.cli.types import ADDRESS, INTERVAL, LISTEN, ORIGIN
-from strongroom.errors import ServerUnavailable
 
 if TYPE_CHECKING:
     from strongroom.server.options import Options
@@ -34,10 +30,6 @@ class Serving(msgspec.Struct, frozen=True):
     mcp: str | None
     vault: str
     pid: int
-
-
-class _Stopped(BaseException):
-    """SIGTERM or SIGINT came, and the server has stopped."""
 
 
 def _place_options(command: F) -> F:
@@ -74,12 +66,23 @@ def _limit_options(command: F) -> F:
         ),
         click.option("--stop-within", type=INTERVAL, help="How long requests may take to finish at a stop: 30s."),
         click.option("--checkpoint-every", type=INTERVAL, help="How often the log's head is signed and kept: 1h."),
-        click.option("--connections", type=click.IntRange(1), help="How many connections are held at once: 4096."),
         click.option(
-            "--address-rate", type=click.FloatRange(0), help="Requests a second from one address: 1000; 0 is any."
+            "--connections",
+            type=click.IntRange(1),
+            metavar="COUNT",
+            help="How many connections are held at once: 4096.",
         ),
         click.option(
-            "--holder-rate", type=click.FloatRange(0), help="Requests a second with one cap: 500; 0 is any number."
+            "--address-rate",
+            type=click.FloatRange(0),
+            metavar="RATE",
+            help="Requests a second from one address: 1000; 0 is any.",
+        ),
+        click.option(
+            "--holder-rate",
+            type=click.FloatRange(0),
+            metavar="RATE",
+            help="Requests a second with one cap: 500; 0 is any number.",
         ),
         click.option("--origin", "origins", type=ORIGIN, multiple=True, help="A web page that may call; repeatable."),
         click.option(
@@ -118,8 +121,7 @@ def serve(run: Run, /, **given: Any) -> None:
     _warn(run, place, options)
     vault = run.vault()
     logs.to_stderr()
-    with _until_stopped():
-        serving.serve(vault, place, options, started=lambda url: _tell(run, vault.id, url, mcp=options.mcp))
+    serving.serve(vault, place, options, started=lambda url: _tell(run, vault.id, url, mcp=options.mcp))
 
 
 _PLACE = ("listen", "socket", "socket_mode", "tls_cert", "tls_key", "plain_public", "proxies")
@@ -196,22 +198,3 @@ def _tell(run: Run, vault: str, url: str, *, mcp: bool) -> None:
         f"serving vault {vault} at {url}: mint a cap with `strongroom cap mint ... --out agent.cap`, "
         f"then `strongroom get --url {url} --cap-file agent.cap ...`; Ctrl-C stops it"
     )
-
-
-@contextmanager
-def _until_stopped() -> Iterator[None]:
-    """End well at SIGTERM and SIGINT. The HTTP library raises them again once it has stopped."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise _Stopped
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    except _Stopped:
-        pass
-    except SystemExit:  # how the HTTP library says that it could not start
-        raise ServerUnavailable("the server could not start", hint="its log says what it met") from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -188,12 +188,7 @@ def _allowed(chain: UnverifiedCap) -> type[wire.Call[Any]]:
     """A call that the cap allows, as it says itself; its body makes sure that nothing comes of it."""
     said = effective(chain, "")
     for kind in wire.CALLS:
-        if (
-            kind.op in said.ops
-            and kind.data_class == said.data_class
-            and kind.method == "POST"
-            and kind is not wire.Renew
-        ):
+        if kind.op in said.ops and kind.data_class == said.data_class and kind.method == "POST":
             return kind
     return wire.Get
 

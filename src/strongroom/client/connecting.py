@@ -34,6 +34,7 @@ def connect(
     *,
     timeout: float = TIMEOUT,
     retries: int = RETRIES,
+    renew: bool = True,
     on_renew: Callable[[Token], object] | None = None,
     ca_file: str | os.PathLike[str] | None = None,
     tls: ssl.SSLContext | None = None,
@@ -50,7 +51,8 @@ def connect(
     ServerUnavailable.
 
     A cap that allows `renew` and was not narrowed is renewed within the last fifth of its life. The memory goes on
-    with the new cap, and `on_renew` is given it, to be stored. A renewal that fails is tried again later.
+    with the new cap, and `on_renew` is given it, to be stored. A renewal that fails is tried again later. Without
+    `renew` none is asked for: say so where the new cap could not be kept.
 
     `ca_file` names the certificates to trust instead of the public ones; `tls` is a context of your own, for client
     certificates and the like. A cap is not sent in clear to another machine unless `allow_cleartext` says so.
@@ -65,7 +67,9 @@ def connect(
         _check(timeout, retries)
         address = Address.of(url, allow_cleartext=allow_cleartext)
         transport = address.transport_maker(ca_file, tls)
-        door = HttpDoor(address, cap, transport, timeout=timeout, retries=retries, on_renew=on_renew, now=now)
+        door = HttpDoor(
+            address, cap, transport, timeout=timeout, retries=retries, renew=renew, on_renew=on_renew, now=now
+        )
         return Memory(door, close=door.close)
     raise InvalidRequest("connecting to a server needs httpx", hint='pip install "strongroom[client]"')
 

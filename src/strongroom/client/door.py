@@ -48,6 +48,7 @@ class HttpDoor:
         *,
         timeout: float,
         retries: int,
+        renew: bool = True,
         on_renew: Callable[[Token], object] | None,
         now: Callable[[], Millis],
         clock: Callable[[], float] = time.monotonic,
@@ -57,6 +58,7 @@ class HttpDoor:
         self._transport = transport
         self._timeout = timeout
         self._retries = retries
+        self._renew = renew
         self._on_renew = on_renew
         self._now = now
         self._clock = clock
@@ -77,7 +79,7 @@ class HttpDoor:
     def call(self, call: Call[A]) -> A:
         self._held.shown()  # the cap comes first, whatever comes with it
         ready = packed(call)
-        if not isinstance(ready, wire.Renew):
+        if self._renew and not isinstance(ready, wire.Renew):
             self._keep_fresh()
         if isinstance(ready, wire.Put):
             return cast(A, self._put(ready))

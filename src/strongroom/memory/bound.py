@@ -29,6 +29,11 @@ class Memory:
     def __repr__(self) -> str:
         return "<memory behind a cap>"
 
+    @property
+    def door(self) -> Door:
+        """Where the calls go, for who makes them without these methods."""
+        return self._door
+
     def __enter__(self) -> Memory:
         return self
 

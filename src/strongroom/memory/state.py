@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -93,6 +93,8 @@ class State:
         self._actors: dict[str, HeldKeys] = {}
         self._seen: Version = 0
         self._generation = 0
+        self._caught_up_for = 0
+        """The thread for which `together` has caught up; one at a time."""
         self._open()
 
     # Opening and following.
@@ -110,8 +112,20 @@ class State:
             for thing in self.objects(prefix):
                 self._apply(thing)
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Catch up once for several operations that this thread is to begin now, each of which was asked for before."""
+        self.catch_up()
+        self._caught_up_for = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._caught_up_for = 0
+
     def catch_up(self) -> None:
         """Apply what any process has committed before this call."""
+        if self._caught_up_for and self._caught_up_for == threading.get_ident():
+            return
         latest = self.store.version()
         if latest <= self._seen:
             return

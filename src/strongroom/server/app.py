@@ -79,6 +79,7 @@ class Application:
         self._lanes: Lanes | None = None
         self._stack = AsyncExitStack()
         self._mcp: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
+        self._mcp_app = _mcp_app() if options.mcp else None
         self._ready_until = 0.0
         self.routes: dict[str, dict[str, Route]] = self._table()
 
@@ -118,11 +119,9 @@ class Application:
 
     async def start(self) -> None:
         """Begin to answer. Belongs to the event loop that serves."""
-        self._lanes = Lanes(self._vault.store, self.options.slow, self.options.waiting)
-        if self.options.mcp:
-            from strongroom.server.mcp import mcp_app
-
-            self._mcp, lifespan = mcp_app(self._vault, body_limit=self.options.body_limit)
+        self._lanes = Lanes(self._vault.store, self._vault.together, self.options.slow, self.options.waiting)
+        if self._mcp_app is not None:
+            self._mcp, lifespan = self._mcp_app(self._vault, body_limit=self.options.body_limit)
             await self._stack.enter_async_context(lifespan)
         if self.options.checkpoint_seconds:
             keeping = asyncio.create_task(self._keep_checkpoints())
@@ -348,6 +347,13 @@ def _stamped(send: Send, request_id: str) -> Send:
         await send(message)
 
     return stamped
+
+
+def _mcp_app() -> Callable[..., Any]:
+    """MCP needs an extra of its own, and takes long to import: before the server listens."""
+    from strongroom.server.mcp import mcp_app
+
+    return mcp_app
 
 
 def application(vault: Vault, options: Options = DEFAULT) -> Application:

@@ -1,9 +1,11 @@
-"""Where calls are carried out, beside the event loop, which must not wait for the disk.
+"""Where calls are carried out: on the event loop as far as their commit, which a thread makes for many at once.
 
-The fast lane is one thread: it takes whatever has arrived, brings each operation as far as its commit, makes all of
-those commits in one transaction, and goes on with each. No thread waits for another, and one flush serves them all.
-What takes long (a shelf to be read from disk, an erasure) moves to the slow lane, so that nobody else waits for it.
-What was begun is finished, also if whoever asked has gone: a write is whole or absent.
+The loop brings each operation to its commit, a fraction of a millisecond. The commits that have come together go to
+one thread, which makes one transaction of them; then the loop goes on with each. So no two threads fight over the
+interpreter, nothing is answered before it is durable, and one flush of the disk serves all.
+
+What takes long (a shelf to be read from disk, many lines to rank, an erasure) moves to the slow lane, a few threads, so
+that nobody else waits for it. What was begun is finished, also if whoever asked has gone: a write is whole or absent.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,7 +23,7 @@ from strongroom.memory.doing import LONG, Doing, done
 from strongroom.store import Commit, Grouping, Pending, Store
 
 T = TypeVar("T")
-_BATCH = 128
+Outcome = Commit | Exception
 
 
 class _Job(NamedTuple):
@@ -33,74 +36,77 @@ class _Job(NamedTuple):
 class Lanes:
     """The lanes of one server. `carry_out` and `run` belong to the event loop that made it."""
 
-    def __init__(self, store: Store, slow: int, waiting: int) -> None:
+    def __init__(
+        self, store: Store, together: Callable[[], AbstractContextManager[None]], slow: int, waiting: int
+    ) -> None:
         self._store = store
+        self._together = together
         self._loop = asyncio.get_running_loop()
         self._limit = waiting
         self._under_way = 0
-        self._fast: SimpleQueue[_Job | None] = SimpleQueue()
+        self._arrived: list[_Job] = []
+        self._waiting: list[tuple[_Job, Pending]] = []
+        """Operations at their commit, for the next transaction."""
+        self._committing = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._groups: SimpleQueue[list[tuple[_Job, Pending]] | None] = SimpleQueue()
         self._slow: SimpleQueue[_Job | None] = SimpleQueue()
-        self._finished: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
+        self._finished: deque[tuple[_Job, Any, BaseException | None]] = deque()
         self._waking = False
-        self._fast_thread = threading.Thread(target=self._run_fast, name="strongroom-fast")
-        self._slow_threads = [threading.Thread(target=self._run_slow, name=f"strongroom-slow-{n}") for n in range(slow)]
-        for thread in [self._fast_thread, *self._slow_threads]:
+        self._threads = [threading.Thread(target=self._run_commits, name="strongroom-commit")]
+        self._threads += [threading.Thread(target=self._run_slow, name=f"strongroom-slow-{n}") for n in range(slow)]
+        for thread in self._threads:
             thread.start()
 
     def carry_out(self, doing: Doing[T]) -> asyncio.Future[T]:
-        """Have an operation carried out. Raises ServerUnavailable at once if too much waits already."""
-        return self._accept(self._fast, doing)
+        """Carry out an operation. Raises ServerUnavailable at once if too much waits already."""
+        job = self._accept(doing)
+        self._arrived.append(job)
+        if len(self._arrived) == 1:
+            self._loop.call_soon(self._begin)  # once the loop has seen what else is there
+        return job.future
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Have other work done, on the slow lane."""
-        return self._accept(self._slow, _just(work))
+        job = self._accept(_just(work))
+        self._slow.put(job)
+        return job.future
 
-    def _accept(self, lane: SimpleQueue[_Job | None], doing: Doing[T]) -> asyncio.Future[T]:
+    def _accept(self, doing: Doing[Any]) -> _Job:
         if self._under_way >= self._limit:
+            doing.close()
             raise ServerUnavailable("the server has more to do than it can", hint="try again in a moment")
         self._under_way += 1
-        future: asyncio.Future[T] = self._loop.create_future()
-        lane.put(_Job(future, doing))
-        return future
+        self._idle.clear()
+        return _Job(self._loop.create_future(), doing)
 
     async def close(self) -> None:
         """Finish what was begun, then end the threads."""
-        self._fast.put(None)
-        await asyncio.to_thread(self._fast_thread.join)
-        for _ in self._slow_threads:
+        await self._idle.wait()
+        self._groups.put(None)
+        for _ in self._threads:
             self._slow.put(None)
-        for thread in self._slow_threads:
+        for thread in self._threads:
             await asyncio.to_thread(thread.join)
-        self._deliver()
 
-    # The fast lane.
+    # On the event loop.
 
-    def _run_fast(self) -> None:
-        while (first := self._fast.get()) is not None:
-            jobs = [first]
-            for _ in range(min(self._fast.qsize(), _BATCH - 1)):
-                job = self._fast.get()
-                if job is None:
-                    self._fast.put(None)  # for the next look
-                    break
-                jobs.append(job)
-            self._carry(jobs)
+    def _begin(self) -> None:
+        """Begin with all that has arrived: one look at what other processes did serves them all."""
+        arrived, self._arrived = self._arrived, []
+        try:
+            with self._together():
+                for job in arrived:
+                    self._advance(job, None)
+        except Exception as error:  # noqa: BLE001 - the store cannot be read: each of them hears of it
+            for job in arrived:
+                self._finish(job, None, error)
+        if self._waiting and not self._committing:
+            self._commit_waiting()
 
-    def _carry(self, jobs: Sequence[_Job]) -> None:
-        """Bring operations to their end, commit by commit, all of them together."""
-        waiting = [(job, step) for job in jobs if (step := self._advance(job, None)) is not None]
-        while waiting:
-            outcomes = self._commit([step for _, step in waiting])
-            self._wake()  # what was finished before has waited for this commit long enough
-            waiting = [
-                (job, step)
-                for (job, _), outcome in zip(waiting, outcomes, strict=True)
-                if (step := self._advance(job, outcome)) is not None
-            ]
-        self._wake()
-
-    def _advance(self, job: _Job, outcome: Commit | Exception | None) -> Pending | None:
-        """Go on with an operation up to its next commit; None if it has ended or moved to the slow lane."""
+    def _advance(self, job: _Job, outcome: Outcome | None) -> None:
+        """Go on with an operation up to its next commit, its end, or the point where it takes long."""
         try:
             if outcome is None:
                 step = next(job.doing)
@@ -109,55 +115,71 @@ class Lanes:
             else:
                 step = job.doing.send(outcome)
         except StopIteration as stop:
-            self._finished.append((job.future, stop.value, None))
-            return None
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the call was made
-            self._finished.append((job.future, None, error))
-            return None
-        if step is LONG:
-            self._slow.put(job)
-            return None
-        return step
+            self._finish(job, stop.value, None)
+        except Exception as error:  # noqa: BLE001 - it is raised again where the call was made
+            self._finish(job, None, error)
+        else:
+            if step is LONG:
+                self._slow.put(job)
+            else:
+                self._waiting.append((job, step))
 
-    def _commit(self, steps: Sequence[Pending]) -> Sequence[Commit | Exception]:
+    def _commit_waiting(self) -> None:
+        self._committing = True
+        group, self._waiting = self._waiting, []
+        self._groups.put(group)
+
+    def _committed(self, group: Sequence[tuple[_Job, Pending]], outcomes: Sequence[Outcome]) -> None:
+        for (job, _), outcome in zip(group, outcomes, strict=True):
+            self._advance(job, outcome)
+        if self._waiting:
+            self._commit_waiting()
+        else:
+            self._committing = False
+
+    def _finish(self, job: _Job, answer: Any, error: BaseException | None) -> None:
+        self._under_way -= 1
+        if not self._under_way:
+            self._idle.set()
+        if job.future.done():  # its request was cancelled
+            return
+        if error is None:
+            job.future.set_result(answer)
+        else:
+            job.future.set_exception(error)
+
+    def _deliver(self) -> None:
+        self._waking = False
+        while self._finished:
+            self._finish(*self._finished.popleft())
+
+    # On threads.
+
+    def _run_commits(self) -> None:
+        while (group := self._groups.get()) is not None:
+            outcomes = self._commit([step for _, step in group])
+            self._loop.call_soon_threadsafe(self._committed, group, outcomes)
+
+    def _commit(self, steps: Sequence[Pending]) -> Sequence[Outcome]:
         store = self._store
         try:
             if isinstance(store, Grouping):
                 return store.commit_all(steps)
         except Exception as error:  # noqa: BLE001 - each operation hears of it
             return [error] * len(steps)
-        return [_committed(store, step) for step in steps]
-
-    # The slow lane.
+        return [_committed_alone(store, step) for step in steps]
 
     def _run_slow(self) -> None:
         while (job := self._slow.get()) is not None:
             try:
-                self._finished.append((job.future, done(job.doing, self._store), None))
+                self._finished.append((job, done(job.doing, self._store), None))
             except BaseException as error:  # noqa: BLE001 - it is raised again where the call was made
-                self._finished.append((job.future, None, error))
+                self._finished.append((job, None, error))
             del job
-            self._wake()
-
-    # Back to the event loop.
-
-    def _wake(self) -> None:
-        # Whoever finds the flag set is seen by a delivery that is still to come.
-        if self._finished and not self._waking:
-            self._waking = True
-            self._loop.call_soon_threadsafe(self._deliver)
-
-    def _deliver(self) -> None:
-        self._waking = False
-        while self._finished:
-            future, answer, error = self._finished.popleft()
-            self._under_way -= 1
-            if future.done():  # its request was cancelled
-                continue
-            if error is None:
-                future.set_result(answer)
-            else:
-                future.set_exception(error)
+            # Whoever finds the flag set is seen by a delivery that is still to come.
+            if not self._waking:
+                self._waking = True
+                self._loop.call_soon_threadsafe(self._deliver)
 
 
 def _just(work: Callable[[], T]) -> Doing[T]:
@@ -165,7 +187,7 @@ def _just(work: Callable[[], T]) -> Doing[T]:
     return work()
 
 
-def _committed(store: Store, step: Pending) -> Commit | Exception:
+def _committed_alone(store: Store, step: Pending) -> Outcome:
     try:
         return store.commit(step.entries, step.effects, step.time)
     except Exception as error:  # noqa: BLE001 - it is the operation's to deal with

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 import ssl
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,25 +77,49 @@ def is_loopback(address: str) -> bool:
 def serve(
     vault: Vault, place: Place, options: Options = DEFAULT, *, started: Callable[[str], None] | None = None
 ) -> None:
-    """Serve an open vault until SIGTERM or SIGINT. `started` hears the URL once the server listens."""
+    """Serve an open vault until SIGTERM or SIGINT, then return. `started` hears the URL once the server listens."""
     place.check()
-    chosen = options
     if place.unix is None:
-        chosen = replace(chosen, hosts=chosen.hosts | {place.address.lower()})
-    config = _config(vault, place, chosen)
+        options = replace(options, hosts=options.hosts | {place.address.lower()})
+    server = _Server(_config(vault, place, options))
     bound = listen(place)
     try:
-        url = place.url(bound)
-        logs.event("listening", url=url)
-        if started is not None:
-            started(url)
-        uvicorn.Server(config).run(sockets=[bound])
+        with _stopped_by_signals(server):
+            url = place.url(bound)
+            logs.event("listening", url=url)
+            if started is not None:
+                started(url)
+            server.run(sockets=[bound])
+    except SystemExit:  # how the library says that it could not start
+        raise ServerUnavailable("the server could not start", hint="its log says what it met") from None
     finally:
         bound.close()
         if place.unix is not None:
             with suppress(OSError):
                 place.unix.unlink()
         logs.event("stopped")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, but for signals: it would raise them again when it has stopped, and end the process there."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextmanager
+def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """From before anybody hears of the server until it has stopped, signals stop it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, server.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _config(vault: Vault, place: Place, options: Options) -> uvicorn.Config:

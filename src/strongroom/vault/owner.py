@@ -7,7 +7,7 @@ Everything here needs the vault's keys. Lines are reached through `memory(cap)` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 
 import msgspec
@@ -87,6 +87,10 @@ class Vault:
     def store(self) -> Store:
         """Where the vault is kept, for who commits on behalf of many."""
         return self._state.store
+
+    def together(self) -> AbstractContextManager[None]:
+        """Look once for what other processes have done, for several operations begun now by this thread alone."""
+        return self._state.together()
 
     def check_ready(self) -> None:
         """Raise unless store, keys and log answer: what a request would need, without making one."""

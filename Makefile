@@ -23,6 +23,7 @@ check: $(READY) $(HERMES)/.ready  ## style, types, import rules, and that the co
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/make_cli_reference.py --check
+	$(BIN)/python scripts/make_http_reference.py --check
 	$(HERMES)/bin/python scripts/beside_hermes.py
 
 bench: $(READY)  ## measure, each figure beside its baseline

@@ -194,7 +194,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "admin-mint": ("design", "what an admin cap mints is as asked, works and is on record"),
     "admin-revoke": ("design", "each revoked link is on record with the cap that revoked it"),
     "admin-list": ("design", "a list shows the caps of covered actors alone"),
-    "admin-audit": ("design", "entries, checkpoints, proofs and status need an admin cap with audit, and are on record"),
+    "admin-audit": (
+        "design",
+        "entries, checkpoints, proofs and status need an admin cap with audit, and are on record",
+    ),
     "refuse-cap-first": ("bad-input", "an unreadable call is judged by its cap first, on record"),
     "show-recorded": ("design", "a cap refused before it asks is on record as show"),
     "gate-office": ("design", "only the gate makes an office, by the same rules in the same order"),
@@ -244,7 +247,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "cli-mcp": ("design", "mcp serves no agent without a cap, and nothing but the protocol on stdout"),
     "cli-extras": ("design", "without an extra the rest works, and what is missing is named with how to get it"),
     "cli-renew": ("design", "a renewed cap takes the place of the old one in its file"),
-    "cli-doctor-server": ("design", "doctor names what is wrong with a server or a cap, and shows the cap only if asked"),
+    "cli-doctor-server": (
+        "design",
+        "doctor names what is wrong with a server or a cap, and shows the cap only if asked",
+    ),
     "server-crash": (
         "show",
         "after kill -9 under load nothing acknowledged is lost, nothing forgotten is back, no retry made a duplicate",
@@ -255,6 +261,11 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         " commit says so",
     ),
     "server-flat": ("show", "answered requests leave nothing behind in the server's memory"),
+    "docs-http": ("show", "the HTTP reference is generated and does not drift"),
+    "docs-mcp": ("show", "every client configuration on the page works"),
+    "docs-service": ("show", "the service page's unit, commands and figures are true"),
+    "docs-threats": ("design", "what is not promised about a server is shown"),
+    "served-wall": ("show", "a user of the socket's group reaches neither keys nor files"),
     # Bad input.
     "bad-vault": ("bad-input", "a missing, foreign or newer vault is refused by name and left alone"),
     "bad-cap": (

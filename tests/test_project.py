@@ -55,7 +55,9 @@ print(json.dumps(sorted(tops - set(sys.stdlib_module_names))))
 
 
 def _imported() -> set[str]:
-    done = subprocess.run([sys.executable, "-c", f"EXTRAS = {EXTRAS}\n{IMPORT_ALL}"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"EXTRAS = {EXTRAS}\n{IMPORT_ALL}"], capture_output=True, text=True, check=True
+    )
     return {name for name in json.loads(done.stdout) if not name.startswith("_cython_")}
 
 

@@ -350,5 +350,5 @@ def test_a_server_that_cannot_start_is_unavailable_and_not_denied(
     def fail(*_: object, **__: object) -> None:
         sys.exit(3)
 
-    monkeypatch.setattr(serving, "serve", fail)
-    assert cli("serve", "--json").reason == "server_unavailable"
+    monkeypatch.setattr(serving._Server, "run", fail)
+    assert cli("serve", "--json", "--listen", "127.0.0.1:0").reason == "server_unavailable"

@@ -346,13 +346,13 @@ def test_a_cap_that_no_file_could_keep_is_not_renewed_on_the_way(
 ) -> None:
     """Each command would mint another cap and drop it."""
     old = backdated(900, 1000)
-    minted_before = cli("cap", "list", "--json").document
+    minted_before = cli("cap", "list", "--json").json
     done = cli("get", "x", "--url", server.url, "--cap-file", "-", stdin=old)
     assert (done.code, done.err) == (0, "")
     monkeypatch.setenv("STRONGROOM_CAP", old)
     assert cli("get", "x", "--url", server.url).err == ""
     monkeypatch.delenv("STRONGROOM_CAP")
-    assert cli("cap", "list", "--json").document == minted_before
+    assert cli("cap", "list", "--json").json == minted_before
 
 
 # Examples.

@@ -74,7 +74,7 @@ def test_a_wrong_argument_is_a_type_error_for_both_readers(vault: Vault, cap: To
 
 def test_there_is_one_method_for_each_of_memory_with_the_same_signature() -> None:
     for name, method in vars(Memory).items():
-        if not name.startswith("_"):
+        if not name.startswith("_") and callable(method):
             twin = vars(AsyncMemory)[name]
             assert inspect.signature(twin) == inspect.signature(method)
             assert inspect.iscoroutinefunction(twin)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from strongroom import NewLine, Token, Vault, model
+from strongroom import Token, Vault, model
 from tests.server.conftest import StartThread
 from tests.server.running import Running
 from tests.server.talking import Answer, request
@@ -299,7 +299,3 @@ def leaks(answer: Answer, body: bytes) -> bool:
     return any(word in said for word in ("msgspec", "Struct", "Error", "/site-packages/", "strongroom.")) or (
         len(body) > 20 and body[2:22].decode("latin-1") in said
     )
-
-
-def test_the_helper_for_lines_makes_lines() -> None:
-    assert NewLine(**json.loads(line())["lines"][0]).namespace == "work"

@@ -21,7 +21,7 @@ from strongroom import cap as caps
 from strongroom.server.options import Options
 from strongroom.server.reading import Reader, Request, reader_of
 from tests.server.conftest import StartThread
-from tests.server.fuzz import fuzz, mutated
+from tests.server.fuzz import TOO_DEAR, fuzz, mutated
 from tests.server.running import Running
 from tests.server.talking import Connection, refusal, request
 
@@ -150,6 +150,22 @@ def test_every_call_with_a_body_is_fuzzed() -> None:
     profile = {wire.ReadProfile, wire.WriteProfile}
     assert set(CALLS) == set(wire.CALLS) - profile
     assert all(type(call) is kind for kind, call in CALLS.items())
+
+
+@pytest.mark.requirement("server-fuzz")
+def test_the_measure_finds_an_input_that_costs_too_much_and_one_that_breaks() -> None:
+    def dear(given: bytes) -> None:
+        if b"\xff" in given:
+            sum(range(1_000_000))
+
+    def broken(given: bytes) -> None:
+        if b"\xff" in given:
+            raise UnicodeError
+
+    assert all(b"\xff" in given for _, given in fuzz(dear, [b"a" * 64], 200, SEED).too_dear())
+    assert next(fuzz(dear, [b"a" * 64], 200, SEED).too_dear())[0] > TOO_DEAR
+    with pytest.raises(UnicodeError):
+        fuzz(broken, [b"a" * 64], 200, SEED)
 
 
 def check(name: str, count: int) -> None:

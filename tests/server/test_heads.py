@@ -449,6 +449,7 @@ def test_a_cap_anywhere_else_is_no_cap(served: Running, alice: Token) -> None:
     assert served.ask("POST", f"{GET}?access_token={alice}", None, {}).outcome == (401, "cap_missing")
 
 
+@pytest.mark.requirement("server-bad-heads")
 def test_a_connection_in_the_middle_of_nothing_hurts_nobody(served: Running, alice: Token) -> None:
     whole = request("POST", GET, alice, {"query": "x"})
     for length in (0, 1, 20, len(whole) // 2, len(whole) - 1, len(whole)):

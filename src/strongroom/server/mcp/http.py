@@ -18,17 +18,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from strongroom import wire
 from strongroom.errors import CapMissing, MethodRefused
 from strongroom.server.mcp.serving import Context, server_for
+from strongroom.server.options import DEFAULT
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.owner import Vault
 
 TOKEN = "strongroom.token"  # noqa: S105 - the key in a request's state, not a token
 REQUEST = "strongroom.request"
-_BODY_LIMIT = 8 * 1024 * 1024
 _BAD_REQUEST = 400
 _ABOUT_THE_BODY = (types.PARSE_ERROR, types.INVALID_REQUEST, types.INVALID_PARAMS)
 
 
-def mcp_app(vault: Vault, *, body_limit: int = _BODY_LIMIT) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
+def mcp_app(vault: Vault, *, body_limit: int = DEFAULT.body_limit) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
     """The app, and what must be entered, once, while it serves.
 
     The request's state holds the cap under TOKEN and the request id under REQUEST.

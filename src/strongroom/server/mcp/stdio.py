@@ -11,18 +11,23 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from threading import Semaphore
 from typing import Any, cast
 
 import anyio
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.stdio import stdio_server
 
 from strongroom import wire
 from strongroom.server.mcp.serving import server_for
+from strongroom.server.options import DEFAULT
+
+_AHEAD = 16
+"""Lines that are read ahead of those that are answered."""
 
 _CHUNK = 64 * 1024
-MESSAGE_LIMIT = 8 * 1024 * 1024
+MESSAGE_LIMIT = DEFAULT.body_limit
 """A longer line than this is no message: reading ends there."""
 
 
@@ -68,23 +73,25 @@ class _Lines:
         self._fd = fd
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        put, lines = anyio.create_memory_object_stream[str](16)
-        reader = threading.Thread(target=self._read, args=(asyncio.get_running_loop(), put), daemon=True)
+        put, lines = anyio.create_memory_object_stream[str](_AHEAD + 1)
+        room = threading.Semaphore(_AHEAD)
+        reader = threading.Thread(target=self._read, args=(asyncio.get_running_loop(), put, room), daemon=True)
         reader.start()
         with lines:
             async for line in lines:
                 yield line
+                room.release()
 
-    def _read(self, loop: asyncio.AbstractEventLoop, put: Any) -> None:
-        async def end() -> None:
-            put.close()
+    def _read(self, loop: asyncio.AbstractEventLoop, put: MemoryObjectSendStream[str], room: Semaphore) -> None:
+        def give(line: str) -> None:
+            with suppress(anyio.BrokenResourceError):  # nobody listens any more
+                put.send_nowait(line)
 
-        try:
+        with suppress(OSError, RuntimeError):  # the loop has ended
             for line in self._lines():
-                asyncio.run_coroutine_threadsafe(put.send(line.decode("utf-8", "replace")), loop).result()
-            asyncio.run_coroutine_threadsafe(end(), loop)
-        except (OSError, RuntimeError, CancelledError, anyio.BrokenResourceError):
-            return  # the loop has ended: nobody listens any more
+                room.acquire()
+                loop.call_soon_threadsafe(give, line.decode("utf-8", "replace"))
+            loop.call_soon_threadsafe(put.close)
 
     def _lines(self) -> Iterator[bytes]:
         begun = bytearray()

@@ -351,4 +351,5 @@ def test_a_server_that_cannot_start_is_unavailable_and_not_denied(
         sys.exit(3)
 
     monkeypatch.setattr(serving._Server, "run", fail)
-    assert cli("serve", "--json", "--listen", "127.0.0.1:0").reason == "server_unavailable"
+    told = cli("serve", "--json", "--listen", "127.0.0.1:0").err.splitlines()[-1]
+    assert json.loads(told)["reason"] == "server_unavailable"

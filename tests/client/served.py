@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import uvicorn
 
 from strongroom import Vault
 from strongroom.server import serving
@@ -27,7 +26,7 @@ def served(
     home = Path(tempfile.mkdtemp(prefix="sr-"))  # short: the path of a unix socket holds about 100 bytes
     cert, key = tls or (None, None)
     place = Place(unix=home / "s") if unix else Place(port=0, tls_cert=cert, tls_key=key)
-    server = uvicorn.Server(serving._config(vault, place, options))
+    server = serving.server_for(vault, place, options)
     bound = serving.listen(place)
     # Connections wait in the listening socket until the server takes them: nobody need wait for it to start.
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})

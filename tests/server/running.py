@@ -57,7 +57,7 @@ def serving_in_thread(
 ) -> Iterator[Running]:
     """The real application behind the real protocol, in a thread. A tick of the server ends it."""
     chosen = place or Place(port=0)
-    server = uvicorn.Server(serving._config(vault, chosen, options))
+    server = serving.server_for(vault, chosen, options)
     bound = serving.listen(chosen)
     address: Address = str(chosen.unix) if chosen.unix is not None else bound.getsockname()[:2]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,21 +34,26 @@ class Played(msgspec.Struct, frozen=True):
     kept: str | None
 
 
-@command(examples=["strongroom demo", "strongroom demo --json", "strongroom demo --keep"])
+@command(
+    examples=["strongroom demo", "strongroom demo --json", "strongroom demo --keep", "strongroom demo --require-extras"]
+)
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document.")
 @click.option("--keep", is_flag=True, help="Keep the vault, keys and caps of the demonstration, and say where.")
+@click.option(
+    "--require-extras", is_flag=True, help="Fail where the server's or MCP's parts are not installed; else skip that."
+)
 @pass_run
-def demo(run: Run, as_json: bool, keep: bool) -> None:
-    """Show recall, denials, tampering, forget and erase in numbered steps, each in fresh processes.
+def demo(run: Run, as_json: bool, keep: bool, require_extras: bool) -> None:
+    """Show recall, denials, tampering, a server, MCP, forget and erase in numbered steps, each in fresh processes.
 
     It works in a temporary directory of its own and touches no vault, key or setting of yours. Each step is ok, is
     skipped for a reason that is on a list, or fails with what was expected and what came. Exit code 0 only if all is
     green, else 1.
     """
     run.json = run.json or as_json
-    with stage.place(keep=keep) as scratch:
+    with _ended_in_order(), stage.place(keep=keep) as scratch:
         try:
-            played = _play(run, scratch, keep)
+            played = _play(run, scratch, keep, require_extras)
         finally:
             if keep:
                 run.note(f"the demonstration's files are kept in {scratch}")
@@ -54,9 +62,27 @@ def demo(run: Run, as_json: bool, keep: bool) -> None:
         raise Failure(BUG)
 
 
-def _play(run: Run, scratch: Path, keep: bool) -> Played:
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Whoever ends it by a signal interrupts it: servers are ended and files removed as after Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _play(run: Run, scratch: Path, keep: bool, require_extras: bool) -> Played:
     outcomes: list[Outcome] = []
-    with stage.opened(scratch, datetime.now(UTC).date()) as set_up:
+    with stage.opened(scratch, datetime.now(UTC).date(), require_extras=require_extras) as set_up:
         run.note(f"{len(STEPS)} steps; the question about the weekend is asked on {set_up.now:%Y-%m-%d}, a Monday")
         for outcome in report.performed(STEPS, set_up):
             outcomes.append(outcome)
@@ -76,6 +102,8 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     state = click.style(f"{outcome.state:4}", fg=_COLOURS[outcome.state])
     reason = f"{outcome.reason} ({ALLOWED.get(outcome.reason, '')}): " if outcome.reason else ""
     yield f"{outcome.number:2}  {state}  {reason}{output.indented(outcome.sentence, _MARGIN)}"
+    for line in outcome.seen:
+        yield f"{_MARGIN}{output.indented(line, _MARGIN)}"
     if outcome.state == FAIL:
         yield f"{_MARGIN}expected: {output.indented(outcome.expected, _MARGIN)}"
         yield f"{_MARGIN}came:     {output.indented(outcome.came, _MARGIN)}"

@@ -18,7 +18,6 @@ import msgspec
 
 from strongroom import wire
 from strongroom.errors import (
-    Denied,
     InvalidRequest,
     MethodRefused,
     RateLimited,
@@ -44,6 +43,7 @@ _KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosn
 _FAILED_COST = 10
 """A request whose cap is refused counts as this many for its address."""
 
+_UNPROVEN = 401
 _encode = msgspec.json.Encoder().encode
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -151,6 +151,8 @@ class Application:
             route = self._find(request)
             name = route.name
             self._check_address(request, began)
+            if request.method == "GET":
+                request.check_bodiless()
             if name == "mcp":
                 await self._pass_on(request, receive, send)
                 self._metrics.count(name, outcome, monotonic() - began)
@@ -163,8 +165,11 @@ class Application:
             answer = _refusal(error)
             if isinstance(error, MethodRefused):
                 answer = answer._replace(headers=((b"allow", _allowed(self.routes[request.path]).encode()),))
-            if isinstance(error, Denied) and answer.status == 401:
+            if answer.status == _UNPROVEN:
                 self._addresses.take(request.address, began, _FAILED_COST)
+        except asyncio.CancelledError:  # it took longer than a stopping server waits
+            outcome = ServerUnavailable.reason
+            answer = _refusal(_stopping())
         except Exception as error:  # noqa: BLE001 - the top-level handler
             outcome = ServerDefect.reason
             logs.defect(error, request=request.id, op=name)
@@ -173,7 +178,10 @@ class Application:
         self._metrics.count(name, outcome, seconds)
         if outcome != "ok" or self.options.log_requests:
             self._log(request, name, answer.status, outcome, seconds)
-        await _send(send, answer, request.id)
+        try:
+            await _send(send, answer, request.id)
+        except (OSError, RuntimeError):  # the peer has gone, and the library below says so in many ways
+            await _gone(receive)
 
     def _find(self, request: Request) -> Route:
         request.check_head(self.options)
@@ -207,7 +215,7 @@ class Application:
 
     def _open_lanes(self) -> Lanes:
         if self._lanes is None:
-            raise ServerUnavailable("the server is stopping", hint="try again in a moment")
+            raise _stopping()
         return self._lanes
 
     # Calls.
@@ -224,7 +232,13 @@ class Application:
                 body = await request.body(self.options, lambda: self._open_lanes().carry_out(door.checking()))
                 if body:
                     request.check_json()
-            answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body))
+            try:
+                answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body))
+            except StrongroomError as error:
+                # A refusal is an entry in the log and must not be free; but nobody pays for a cap that is not theirs.
+                if error.links and wire.STATUS[error.reason] != _UNPROVEN:
+                    self._holders.take(holder, monotonic())
+                raise
             self._holders.take(holder, monotonic())
             return answer
 
@@ -294,7 +308,7 @@ def _allowed(methods: Iterable[str]) -> str:
 def _refusal(error: StrongroomError) -> Answer:
     status = wire.STATUS[error.reason]
     headers: list[tuple[bytes, bytes]] = []
-    if status == 401:
+    if status == _UNPROVEN:
         headers.append((b"www-authenticate", b"Bearer"))
     elif status in (408, 413, 431):
         headers.append((b"connection", b"close"))  # what was sent is not read to its end
@@ -302,6 +316,10 @@ def _refusal(error: StrongroomError) -> Answer:
         wait = error.wait if isinstance(error, RateLimited) else 1
         headers.append((b"retry-after", str(wait).encode()))
     return Answer(status, _encode(wire.Refusal.of(error)), tuple(headers))
+
+
+def _stopping() -> ServerUnavailable:
+    return ServerUnavailable("the server is stopping", hint="try again in a moment")
 
 
 def _slow_down(wait: float) -> RateLimited:
@@ -324,6 +342,12 @@ async def _send(send: Send, answer: Answer, request_id: str) -> None:
     )
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _gone(receive: Receive) -> None:
+    """Wait until the connection is known to have ended, so that nobody takes the answer for forgotten."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

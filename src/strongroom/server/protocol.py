@@ -6,15 +6,21 @@ uvicorn's parser has no limit of its own for any of these. What is refused here 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from asyncio import TimerHandle
+from contextlib import suppress
 from typing import Any
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from strongroom import wire
 from strongroom.errors import HeadersTooLarge, InvalidRequest, RequestTooSlow, ServerUnavailable, StrongroomError
 from strongroom.server.options import Options
+
+
+_AT_ONCE = struct.pack("ii", 1, 0)
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -28,6 +34,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._deadline: TimerHandle | None = None
         self._in_body = False
+        self._unread = 0
+        """Bytes since the last of a body: trailers, or what stands between chunks."""
+        self._writing: TimerHandle | None = None
+        self._answering: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -38,33 +48,70 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._came()
+        self._written()
+        # The library tells only the latest of several requests that were sent together.
+        for cycle in [self._answering, *(queued for queued, _ in self.pipeline)]:
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self.pipeline.clear()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
         if self._in_head:
-            if self._deadline is None:  # the first bytes of a further request on this connection
-                self._expect_head()
             self._head_bytes += len(data)
+        self._unread += len(data)
         super().data_received(data)
+        if self._in_head and self._head_bytes and self._deadline is None:
+            self._expect_head()  # most heads come whole: no timer for those
         if self._in_body and self._deadline is None and not self.transport.is_closing():
             self._deadline = self.loop.call_later(self.options.body_seconds, self._body_too_slow)
-        # A head that came whole within these bytes has set it back.
-        if self._in_head and self._head_bytes > self.options.header_limit and not self.transport.is_closing():
-            limit = self.options.header_limit
-            self._refuse(HeadersTooLarge(f"a request's head is at most {limit} bytes"))
+        # What came whole within these bytes has set them back.
+        if (
+            max(self._head_bytes if self._in_head else 0, self._unread if self._in_body else 0)
+            > self.options.header_limit
+        ):
+            self._refuse(self._too_large())
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # else it is a trailer, which whoever checked the head has not seen
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._came()
-        self._in_head, self._in_body = False, True
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > self.options.header_limit:
-            self._refuse(HeadersTooLarge(f"a request's head is at most {self.options.header_limit} bytes"))
-            return
-        super().on_headers_complete()
+        self._in_head, self._in_body, self._unread = False, True, 0
+        if self._head_bytes > self.options.header_limit and self._head_size() > self.options.header_limit:
+            self._refuse(self._too_large())
+        elif not self._is_plain():
+            self.send_400_response("")
+        else:
+            super().on_headers_complete()
+
+    def _is_plain(self) -> bool:
+        """Whether the head can be read in one way only: one of two versions, a path, chunks only as themselves."""
+        version = self.parser.get_http_version()
+        packed = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
+        return (
+            version in ("1.0", "1.1")
+            and (self.url.startswith(b"/") or self.url == b"*")
+            and (not packed or (packed == [b"chunked"] and version == "1.1"))
+        )
+
+    def _too_large(self) -> HeadersTooLarge:
+        return HeadersTooLarge(f"a request's head is at most {self.options.header_limit} bytes")
+
+    def _head_size(self) -> int:
+        """Of the head alone: what came together with it may be its body."""
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def on_body(self, body: bytes) -> None:
+        self._unread = 0
         if not self.transport.is_closing():
             super().on_body(body)
 
@@ -76,6 +123,30 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the library's words are not ours
         self._refuse(InvalidRequest("this is no HTTP request that can be read"))
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._writing is None:
+            self._writing = self.loop.call_later(self.options.body_seconds, self._drop)
+
+    def resume_writing(self) -> None:
+        self._written()
+        super().resume_writing()
+
+    def _drop(self) -> None:
+        """Let go of a peer that does not read, and of what the kernel still holds for it."""
+        self._writing = None
+        held = self.transport.get_extra_info("socket")
+        if held is not None:
+            with suppress(OSError):
+                held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self.transport.abort()
+
+    def _written(self) -> None:
+        """The peer has taken what was sent."""
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
 
     def _expect_head(self) -> None:
         self._deadline = self.loop.call_later(self.options.head_seconds, self._too_slow)
@@ -105,8 +176,10 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         body = msgspec.json.encode(wire.Refusal.of(error))
+        again = b"retry-after: 1\r\n" if isinstance(error, ServerUnavailable) else b""
         self.transport.write(
             STATUS_LINE[wire.STATUS[error.reason]]
+            + again
             + b"content-type: application/json\r\ncache-control: no-store\r\nconnection: close\r\n"
             + b"content-length: %d\r\n\r\n" % len(body)
             + body

@@ -30,7 +30,10 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-_ONCE = frozenset((b"host", b"origin", b"authorization", b"content-type", b"content-length", b"if-match"))
+_ONCE = frozenset(
+    (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"if-match", b"x-request-id")
+)
+_HOST = re.compile(r"(?:\[([0-9a-f.]*:[0-9a-f:.]*)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _ETAG = re.compile(rb'"([0-9a-f]{32})"')
 _WHERE = re.compile(r" - at `(\$[^`]{0,80})`")
@@ -106,6 +109,8 @@ class Request:
         if first["type"] == "http.disconnect":
             raise Disconnected
         if not first.get("more_body"):
+            if len(first.get("body", b"")) > options.body_limit:
+                raise _too_large(options)
             return bytes(first.get("body", b""))
         return await self._rest(bytearray(first["body"]), options, prove, proven=size > options.unproven_limit)
 
@@ -128,6 +133,11 @@ class Request:
             raise _too_large(options)
         return bytes(body)
 
+    def check_bodiless(self) -> None:
+        """Refuse a body where none belongs: nobody would read it, and the next request would begin in it."""
+        if self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers:
+            raise InvalidRequest("a GET has no body")
+
     def check_json(self) -> None:
         """Refuse a body that does not say that it is JSON: a web form can be sent by any page."""
         told = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -136,11 +146,9 @@ class Request:
 
 
 def host_name(host: bytes) -> str:
-    """The name in a Host header, without its port."""
-    text = host.decode("latin-1").lower()
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
-    return text.partition(":")[0]
+    """The name in a Host header, without its port; empty if it is no name."""
+    found = _HOST.fullmatch(host.decode("latin-1").lower())
+    return "" if found is None else found[1] or found[2]
 
 
 def _too_large(options: Options) -> BodyTooLarge:
@@ -185,9 +193,7 @@ def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
         ) from None
 
 
-def _read_profile(request: Request, body: bytes) -> wire.ReadProfile:
-    if body:
-        raise InvalidRequest("a GET has no body")
+def _read_profile(request: Request, body: bytes) -> wire.ReadProfile:  # noqa: ARG001 - it has none
     return wire.ReadProfile(namespace=_namespace(request))
 
 

@@ -6,6 +6,7 @@ in front of it does that. Stopping lets requests in flight finish; the vault is 
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import os
 import signal
@@ -81,8 +82,9 @@ def serve(
     place.check()
     if place.unix is None:
         options = replace(options, hosts=options.hosts | {place.address.lower()})
-    server = _Server(_config(vault, place, options))
+    server = server_for(vault, place, options)
     bound = listen(place)
+    made = None if place.unix is None else _identity(place.unix)
     try:
         with _stopped_by_signals(server):
             url = place.url(bound)
@@ -94,18 +96,57 @@ def serve(
         raise ServerUnavailable("the server could not start", hint="its log says what it met") from None
     finally:
         bound.close()
-        if place.unix is not None:
+        if place.unix is not None and _identity(place.unix) == made:  # another server may have taken the place
             with suppress(OSError):
                 place.unix.unlink()
         logs.event("stopped")
 
 
+def server_for(vault: Vault, place: Place, options: Options = DEFAULT) -> uvicorn.Server:
+    """A server that is ready to be given a socket; `serve` does all the rest."""
+    return _Server(_config(vault, place, options), options.head_seconds)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class _Server(uvicorn.Server):
-    """uvicorn's, but for signals: it would raise them again when it has stopped, and end the process there."""
+    """uvicorn's, but for two things.
+
+    It would raise signals again when it has stopped, and end the process there; and it would wait a minute for a TLS
+    handshake.
+    """
+
+    def __init__(self, config: uvicorn.Config, handshake_seconds: float) -> None:
+        super().__init__(config)
+        self._handshake_seconds = handshake_seconds
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if not sockets or self.config.ssl is None:
+            await super().startup(sockets)
+            return
+        await super().startup([])
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> asyncio.Protocol:
+            return self.config.http_protocol_class(  # type: ignore[call-arg]
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
+            )
+
+        for bound in sockets:
+            listening = await loop.create_server(
+                protocol, sock=bound, ssl=self.config.ssl, ssl_handshake_timeout=self._handshake_seconds
+            )
+            self.servers.append(listening)
 
 
 @contextmanager

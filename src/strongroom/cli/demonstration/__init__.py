@@ -1,6 +1,8 @@
 """The demonstration behind `strongroom demo`: a story in numbered steps, each in fresh processes.
 
-`report` holds the strict rules, `stage` the temporary place and its processes, `talk` what is said, `steps` the table.
-What a step does is in `remembering`, `refusing`, `noticing` and `forgetting`. `attacker` and `player` run as programs
-of their own: the one has the vault's files and no keys, the other does what the command line has no verb for.
+`report` holds the strict rules, `stage` the temporary place and its processes, `partner` those that go on beside the
+story, `users` those of other users, `talk` what is said, `steps` the table. What a step does is in `remembering`,
+`refusing`, `noticing`, `serving` (HTTP), `tooling` (MCP), `separating` (another user) and `forgetting`. `attacker`,
+`player`, `visitor` and `intruder` run as programs of their own: the first has the vault's files and no keys, the second
+does what the command line has no verb for, the third has a server's address and a cap, the last is another user.
 """

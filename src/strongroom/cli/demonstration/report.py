@@ -16,7 +16,13 @@ S = TypeVar("S")
 
 OK, SKIP, FAIL = "ok", "skip", "fail"
 
-ALLOWED = {"modes_do_not_bind": "whoever runs this may write to read-only files, as root may"}
+ALLOWED = {
+    "modes_do_not_bind": "whoever runs this may write to read-only files, as root may",
+    "no_server_extra": 'there is no server without its parts: pip install "strongroom[server]"',
+    "no_mcp_extra": 'MCP needs parts that are not installed: pip install "strongroom[mcp]"',
+    "not_root": "only root on Linux may start processes of other users",
+    "tmp_is_private": "other users cannot enter the temporary directory: TMPDIR names another",
+}
 """The only reasons for which a step may be left out, and what they mean."""
 
 _SHOWN = 300
@@ -40,16 +46,19 @@ class Skipped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[S]):
-    """One step: a sentence that must be true, and how it is tried. Without a `needed` one no later step can be made."""
+    """One step: a sentence that must be true, and how it is tried, which may return lines to be shown below it.
+
+    Without a `needed` one no later step can be made.
+    """
 
     name: str
     sentence: str
-    attempt: Callable[[S], None]
+    attempt: Callable[[S], tuple[str, ...] | None]
     needed: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a step ended. `reason` is for skips; `expected` and `came` are for fails."""
+    """How a step ended. `reason` is for skips; `expected` and `came` are for fails; `seen` is what it has to show."""
 
     number: int
     name: str
@@ -58,6 +67,7 @@ class Outcome(msgspec.Struct, frozen=True):
     reason: str = ""
     expected: str = ""
     came: str = ""
+    seen: tuple[str, ...] = ()
 
 
 def performed(steps: Sequence[Step[S]], stage: S) -> Iterator[Outcome]:
@@ -75,7 +85,7 @@ def performed(steps: Sequence[Step[S]], stage: S) -> Iterator[Outcome]:
 
 def _attempted(number: int, step: Step[S], stage: S) -> Outcome:
     try:
-        step.attempt(stage)
+        seen = step.attempt(stage)
     except Skipped as skip:
         if skip.reason in ALLOWED:
             return Outcome(number, step.name, SKIP, step.sentence, reason=skip.reason)
@@ -84,7 +94,7 @@ def _attempted(number: int, step: Step[S], stage: S) -> Outcome:
         return _failed(number, step, error.expected, error.came)
     except Exception as error:  # noqa: BLE001 - whatever breaks a step, it has failed
         return _failed(number, step, "the step to come to its end", f"{type(error).__name__}: {error}")
-    return Outcome(number, step.name, OK, step.sentence)
+    return Outcome(number, step.name, OK, step.sentence, seen=seen or ())
 
 
 def not_run(number: int, step: Step[S], why: str) -> Outcome:

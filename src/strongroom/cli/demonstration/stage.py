@@ -12,24 +12,26 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strongroom.cli.demonstration import talk
+from strongroom.cli.demonstration.partner import PATIENCE, Partner
 from strongroom.cli.demonstration.report import Unexpected
 from strongroom.cli.errors import BY_FAMILY
 from strongroom.errors import BY_REASON
 
+if TYPE_CHECKING:
+    from strongroom.cli.demonstration.users import Apart
+
 _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "SYSTEMROOT")
 _PACKAGE = "strongroom.cli.demonstration"
 _ATTACKER = Path(__file__).with_name("attacker.py")
-_PATIENCE = 120
 _AT_ONCE = 3
 
 
@@ -57,17 +59,22 @@ class Done:
 
 
 class Stage:
-    """The place, its processes, and what the story has learnt so far."""
+    """The place, its processes, and what the story has learnt so far. What `closing` holds ends with it."""
 
-    def __init__(self, scratch: Path, today: date) -> None:
+    def __init__(self, scratch: Path, today: date, *, require_extras: bool = False) -> None:
         self.scratch = scratch
+        self.require_extras = require_extras
         self.vault = scratch / "vault"
         self.now = talk.asked(talk.trip_year(today))
         self.keys = Path()
         self.trip = ""
         self.allergy = ""
         self.denied_entry = -1
-        self._reader: subprocess.Popen[str] | None = None
+        self.url = ""
+        self.mcp_url = ""
+        self.apart: Apart | None = None
+        self.closing = ExitStack()
+        self.partners: dict[str, Partner] = {}
         for name in ("home", "tmp"):
             (scratch / name).mkdir()
 
@@ -96,33 +103,33 @@ class Stage:
 
     def play(self, verb: str, *arguments: str, stdin: str = "") -> Any:
         """Let a process do something in Python, and return what it said."""
-        return self._answer([sys.executable, "-m", f"{_PACKAGE}.player", verb, *arguments], stdin)
+        return self._answer(self.program("player", verb, *arguments), stdin)
 
     def ask_reader(self, question: str) -> Any:
         """Ask the one process that keeps the vault open; it starts with the first question."""
-        if self._reader is None:
-            command = [sys.executable, "-m", f"{_PACKAGE}.player", "read", self.owner_cap]
-            self._reader = subprocess.Popen(  # noqa: S603 - our own program
-                command, cwd=self.scratch, env=self.environment(), text=True, encoding="utf-8",
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-        if self._reader.stdin is None or self._reader.stdout is None:
-            raise Unexpected("a reader with two ends", "none")
-        self._reader.stdin.write(question + "\n")
-        self._reader.stdin.flush()
-        watch = threading.Timer(_PATIENCE, self._reader.kill)
-        watch.start()
-        try:
-            return Done(0, self._reader.stdout.readline(), "the reader went away").json
-        finally:
-            watch.cancel()
+        if "reader" not in self.partners:
+            self.beside("reader", self.program("player", "read", self.owner_cap))
+        return self.partners["reader"].ask(question)
+
+    def visit(self, verb: str, *arguments: str) -> Any:
+        """Let a process that has a server's address and a cap do something, and return what it said."""
+        return self._answer(self.program("visitor", verb, *arguments), "")
+
+    def beside(self, name: str, command: Sequence[str], surroundings: Mapping[str, Any] | None = None) -> Partner:
+        """Start a process that goes on beside the story, until the stage is closed or somebody ends it."""
+        given = {"cwd": self.scratch, "env": self.environment()} if surroundings is None else surroundings
+        found = Partner(command, given, self.scratch / f"{name}.log")
+        self.closing.callback(found.end)
+        self.partners[name] = found
+        return found
+
+    def program(self, name: str, *arguments: str) -> list[str]:
+        """The command that runs one of the demonstration's own programs."""
+        return [sys.executable, "-m", f"{_PACKAGE}.{name}", *arguments]
 
     def close(self) -> None:
-        """End the reader, if there is one."""
-        if self._reader is not None:
-            self._reader.kill()
-            self._reader.communicate()
-            self._reader = None
+        """End every process that still runs, and remove what does not lie in the place."""
+        self.closing.close()
 
     def environment(self) -> dict[str, str]:
         """What a process gets: places in the temporary directory, and of the user's only what programs need to run."""
@@ -147,10 +154,10 @@ class Stage:
         try:
             done = subprocess.run(  # noqa: S603 - our own programs
                 command, cwd=self.scratch, env=self.environment(), input=stdin, capture_output=True,
-                text=True, encoding="utf-8", timeout=_PATIENCE, check=False,
+                text=True, encoding="utf-8", timeout=PATIENCE, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            raise Unexpected("an answer", f"none in {_PATIENCE} seconds") from None
+            raise Unexpected("an answer", f"none in {PATIENCE} seconds") from None
         return Done(done.returncode, done.stdout, done.stderr)
 
     # What must have come.
@@ -191,9 +198,9 @@ def place(*, keep: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def opened(scratch: Path, today: date) -> Iterator[Stage]:
+def opened(scratch: Path, today: date, *, require_extras: bool = False) -> Iterator[Stage]:
     """The stage in a directory; its processes end with it."""
-    stage = Stage(scratch, today)
+    stage = Stage(scratch, today, require_extras=require_extras)
     try:
         yield stage
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strongroom.cli.demonstration import forgetting, noticing, refusing, remembering
+from strongroom.cli.demonstration import forgetting, noticing, refusing, remembering, separating, serving, tooling
 from strongroom.cli.demonstration.report import Step
 from strongroom.cli.demonstration.stage import Stage
 from strongroom.cli.demonstration.talk import ALLERGY, QUESTION, QUESTION_IN_CHINESE, TRIP
@@ -71,6 +71,78 @@ STEPS: tuple[Step[Stage], ...] = (
         "On a disk turned read-only, what cannot be recorded is not answered.",
         noticing.without_a_log_nothing_is_answered,
     ),
+    # Serving, over HTTP.
+    Step("serve", "A server process serves the vault; doctor finds it well.", serving.a_server_serves_the_vault),
+    Step(
+        "served_recall",
+        "Over HTTP the same question gets the same lines, by the command line and by the client in Python.",
+        serving.it_recalls_as_the_vault_does,
+    ),
+    Step(
+        "served_denied",
+        "Over HTTP the travel cap is denied personal, for the same reason in the same words.",
+        serving.it_denies_as_the_vault_does,
+    ),
+    Step(
+        "served_bad_caps",
+        "The forged, widened, stripped, expired and credentials caps are refused there too.",
+        serving.it_refuses_what_the_vault_refuses,
+    ),
+    Step(
+        "served_revoked",
+        "A cap revoked while its holder is connected is refused.",
+        serving.a_revoked_cap_is_refused_there,
+    ),
+    Step("served_session", "A cap narrowed to one session stays in it.", serving.a_session_cap_stays_in_its_session),
+    Step("served_once", "A put repeated with its id is written once.", serving.a_repeated_put_is_written_once),
+    Step(
+        "served_forget",
+        "What one process forgets through the server, the next get of another does not find.",
+        serving.a_forget_is_seen_by_the_next_get,
+    ),
+    Step("request_ids", "The log holds the ids of the requests.", serving.the_log_has_the_request_ids),
+    Step(
+        "killed",
+        "After kill -9 and a restart an acknowledged put is there, and the log verifies.",
+        serving.an_acknowledged_put_outlives_the_server,
+    ),
+    # Serving, over MCP.
+    Step(
+        "mcp_tools",
+        "The MCP SDK's client lists the five tools over HTTP, over stdio, and over stdio to the server.",
+        tooling.clients_list_the_tools,
+    ),
+    Step("mcp_put", "What one MCP client puts, the others get.", tooling.what_one_puts_the_others_get),
+    Step(
+        "mcp_fence",
+        "Recalled text comes in a fence with a mark that is new each time.",
+        tooling.recalled_text_is_fenced,
+    ),
+    Step(
+        "mcp_poisoned",
+        'A line with "ignore previous instructions", bidi and zero-width characters and a false mark arrives neutral.',
+        tooling.a_poisoned_line_is_neutral,
+    ),
+    Step("mcp_denied", "The tools deny by reason what the cap does not cover.", tooling.tools_deny_by_reason),
+    Step("mcp_revoked", "A revoked cap ends what its MCP clients can do.", tooling.a_revoked_agent_is_refused),
+    Step("stopped", "Told to stop, the server ends in order.", serving.a_server_stops_in_order),
+    # Serving, as another user.
+    Step(
+        "apart",
+        "A server under another user answers the agent's user over a unix socket.",
+        separating.an_agent_of_another_user_is_served,
+    ),
+    Step(
+        "apart_files",
+        "The agent's user fails to read the keys and to open the vault's files.",
+        separating.it_cannot_read_keys_or_files,
+    ),
+    Step(
+        "apart_memory",
+        "The agent's user fails to read the server's environment and memory.",
+        separating.it_cannot_read_the_servers_memory,
+    ),
+    Step("apart_mint", "The agent's user fails to mint.", separating.it_cannot_mint),
     # Forgetting.
     Step("export", "Travel is exported, encrypted to a passphrase.", forgetting.export_before_forgetting),
     Step("second_reader", "A second process has the trip in its RAM.", forgetting.a_second_reader_has_the_trip),

@@ -24,13 +24,14 @@ check: $(READY) $(HERMES)/.ready  ## style, types, import rules, and that the co
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/make_cli_reference.py --check
 	$(BIN)/python scripts/make_http_reference.py --check
+	$(BIN)/python scripts/make_openapi.py --check
 	$(HERMES)/bin/python scripts/beside_hermes.py
 
 bench: $(READY)  ## measure, each figure beside its baseline
 	$(BIN)/python -m bench
 
-demo: $(READY)  ## see recalls, denials, tampering found, forgetting and erasing, in fresh processes
-	$(BIN)/strongroom demo
+demo: $(READY)  ## see recalls, denials, tampering found, forgetting and erasing, a server over HTTP and MCP
+	$(BIN)/strongroom demo --require-extras
 
 vectors: $(READY)  ## write the test vectors anew
 	$(BIN)/python scripts/make_vectors.py

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
 from strongroom import Vault
 from strongroom.server import serving
 from strongroom.server.options import Options

@@ -199,7 +199,7 @@ def test_tools_share_the_holders_rate(start: StartThread, cap: Token) -> None:
 @pytest.mark.requirement("server-rates")
 def test_an_address_beyond_its_rate_is_told_when_to_come_again(start: StartThread, vault: Vault, cap: Token) -> None:
     running = start(**SLOW_ADDRESS)
-    assert statuses(running, cap, 10) == [200] * 10  # the eleventh was the fixture's own
+    assert statuses(running, cap, 11) == [200] * 11
     answer = running.ask("POST", GET, bob(vault), {})
     assert answer.outcome == LIMITED
     assert 1 <= int(answer.headers["retry-after"]) <= 1001
@@ -208,12 +208,38 @@ def test_an_address_beyond_its_rate_is_told_when_to_come_again(start: StartThrea
 @pytest.mark.requirement("server-rates")
 @pytest.mark.parametrize("bad", [None, "garbage"])
 def test_a_cap_that_fails_costs_its_address_more(start: StartThread, cap: Token, bad: str | None) -> None:
+    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
+    away = {"X-Forwarded-For": "192.0.2.1"}
+    assert running.ask("POST", GET, bad, {}, headers=away).status == 401
+    assert running.ask("POST", GET, cap, {}, headers=away).outcome == LIMITED
+    assert running.ask("POST", GET, cap, {}).status == 200
+
+
+@pytest.mark.requirement("server-rates")
+def test_on_this_machine_a_cap_that_fails_costs_no_more_since_all_share_the_address(
+    start: StartThread, cap: Token
+) -> None:
     running = start(**SLOW_ADDRESS)
-    assert running.ask("POST", GET, bad, {}).status == 401
-    assert running.ask("POST", GET, cap, {}).outcome == LIMITED
+    assert statuses(running, "garbage", 2) == [401] * 2
+    assert statuses(running, cap, 7) == [200] * 7
 
 
-def forwarded(running: Running, address: str, path: str = "/healthz") -> Answer:
+@pytest.mark.requirement("server-rates", "server-ready")
+def test_health_is_answered_whatever_others_send(start: StartThread, cap: Token) -> None:
+    running = start(**SLOW_ADDRESS)
+    assert LIMITED[0] in statuses(running, cap, 30)
+    assert [running.ask("GET", path).status for path in ("/healthz", "/readyz") * 20] == [200] * 40
+
+
+@pytest.mark.requirement("server-rates")
+def test_addresses_of_one_ipv6_network_pay_together(start: StartThread) -> None:
+    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
+    found = [forwarded(running, f"2001:db8::{number:x}").status for number in range(1, 13)]
+    assert found == [200] * 11 + [429]
+    assert forwarded(running, "2001:db8:0:1::1").status == 200
+
+
+def forwarded(running: Running, address: str, path: str = "/openapi.json") -> Answer:
     return running.ask("GET", path, headers={"X-Forwarded-For": address})
 
 
@@ -221,7 +247,7 @@ def forwarded(running: Running, address: str, path: str = "/healthz") -> Answer:
 def test_an_address_is_not_what_the_peer_says_it_is(start: StartThread) -> None:
     running = start(**SLOW_ADDRESS)
     found = [forwarded(running, f"192.0.2.{number}").status for number in range(12)]
-    assert found == [200] * 10 + [429] * 2
+    assert found == [200] * 11 + [429]
 
 
 @pytest.mark.requirement("server-rates")

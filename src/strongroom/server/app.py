@@ -32,7 +32,7 @@ from strongroom.server import logs, openapi
 from strongroom.server.lanes import Lanes
 from strongroom.server.limits import Buckets
 from strongroom.server.metrics import CONTENT_TYPE, Metrics
-from strongroom.server.options import DEFAULT, LOOPBACK, Options
+from strongroom.server.options import DEFAULT, Options
 from strongroom.server.reading import Disconnected, Reader, Receive, Request, Scope, Send, reader_of
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.owner import Vault
@@ -42,6 +42,9 @@ _JSON = (b"content-type", b"application/json")
 _KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _FAILED_COST = 10
 """A request whose cap is refused counts as this many for its address."""
+
+_ALWAYS_ANSWERED = ("healthz", "readyz")
+"""Who watches over the server must not be shut out by what others send."""
 
 _UNPROVEN = 401
 _encode = msgspec.json.Encoder().encode
@@ -150,7 +153,8 @@ class Application:
         try:
             route = self._find(request)
             name = route.name
-            self._check_address(request, began)
+            if name not in _ALWAYS_ANSWERED:
+                self._check_address(request, began)
             if request.method == "GET":
                 request.check_bodiless()
             if name == "mcp":
@@ -166,7 +170,7 @@ class Application:
             if isinstance(error, MethodRefused):
                 answer = answer._replace(headers=((b"allow", _allowed(self.routes[request.path]).encode()),))
             if answer.status == _UNPROVEN:
-                self._addresses.take(request.address, began, _FAILED_COST)
+                self._addresses.take(request.neighbourhood, began, 1 if request.is_local else _FAILED_COST)
         except asyncio.CancelledError:  # it took longer than a stopping server waits
             outcome = ServerUnavailable.reason
             answer = _refusal(_stopping())
@@ -196,10 +200,10 @@ class Application:
         return route
 
     def _check_address(self, request: Request, now: float) -> None:
-        wait = self._addresses.wait(request.address, now)
+        wait = self._addresses.wait(request.neighbourhood, now)
         if wait > 0:
             raise _slow_down(wait)
-        self._addresses.take(request.address, now)
+        self._addresses.take(request.neighbourhood, now)
 
     def _log(self, request: Request, name: str, status: int, outcome: str, seconds: float) -> None:
         logs.event(
@@ -278,7 +282,7 @@ class Application:
         return Answer(200, b'{"status":"ready"}')
 
     async def _show_metrics(self, request: Request) -> Answer:
-        if request.address not in LOOPBACK and request.address:
+        if not request.is_local:
             raise UnknownRoute("there is no such route", hint="/openapi.json lists them")
         return Answer(200, await self._open_lanes().run(self._metrics.text), kind=(b"content-type", CONTENT_TYPE))
 

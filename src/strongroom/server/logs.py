@@ -40,7 +40,7 @@ def to_stderr(level: int = logging.INFO) -> None:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(level if name == "strongroom.server" else logging.WARNING)
+        logger.setLevel(level if name == "strongroom.server" else logging.ERROR)  # they warn of each odd request
 
 
 def event(message: str, *, level: int = logging.INFO, **fields: Any) -> None:

@@ -19,7 +19,6 @@ from strongroom import wire
 from strongroom.errors import HeadersTooLarge, InvalidRequest, RequestTooSlow, ServerUnavailable, StrongroomError
 from strongroom.server.options import Options
 
-
 _AT_ONCE = struct.pack("ii", 1, 0)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
+from ipaddress import ip_network
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qsl
@@ -24,7 +26,7 @@ from strongroom.errors import (
     MediaTypeRefused,
     OriginRefused,
 )
-from strongroom.server.options import Options
+from strongroom.server.options import LOOPBACK, Options
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -67,6 +69,16 @@ class Request:
             self.id = given.decode()
         else:
             self.id = f"{_PROCESS}-{next(_NUMBERS):x}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it comes from this machine; over a unix socket there is no address."""
+        return not self.address or self.address in LOOPBACK
+
+    @property
+    def neighbourhood(self) -> str:
+        """Whose requests are counted together: an IPv6 address stands for its /64, which one customer has."""
+        return self.address if ":" not in self.address else _network(self.address)
 
     def check_head(self, options: Options) -> None:
         """Refuse a head that two readers could read in two ways, and one that a web page elsewhere caused."""
@@ -143,6 +155,14 @@ class Request:
         told = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if told != b"application/json":
             raise MediaTypeRefused("the body must be JSON", hint="send `Content-Type: application/json`")
+
+
+@lru_cache(maxsize=1024)
+def _network(address: str) -> str:
+    try:
+        return str(ip_network(f"{address.partition('%')[0]}/64", strict=False))
+    except ValueError:
+        return address
 
 
 def host_name(host: bytes) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -29,6 +30,7 @@ from strongroom.server.protocol import guarded
 from strongroom.vault.owner import Vault
 
 PORT = 8765
+_OTHER_FILES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ def serve(
     if place.unix is None:
         options = replace(options, hosts=options.hosts | {place.address.lower()})
     server = server_for(vault, place, options)
+    _allow_files(options.connections + _OTHER_FILES)
     bound = listen(place)
     made = None if place.unix is None else _identity(place.unix)
     try:
@@ -100,6 +103,15 @@ def serve(
             with suppress(OSError):
                 place.unix.unlink()
         logs.event("stopped")
+
+
+def _allow_files(count: int) -> None:
+    """Raise the number of files that this process may open, as far as it may: a connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def server_for(vault: Vault, place: Place, options: Options = DEFAULT) -> uvicorn.Server:
@@ -242,10 +254,13 @@ def _clear_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    probe.settimeout(1)
     try:
         probe.connect(os.fspath(path))
     except ConnectionRefusedError:
         path.unlink()
+    except TimeoutError:
+        raise InvalidRequest(f"another server is stuck on {path}", hint="end it first") from None
     else:
         raise InvalidRequest(f"another server listens on {path}", hint="stop it first")
     finally:

@@ -20,7 +20,7 @@ from strongroom.cli.demonstration.report import Skipped, Unexpected
 from strongroom.cli.demonstration.stage import Stage, answered, expect, refused
 
 _LISTEN = ("serve", "--json", "--listen", "127.0.0.1:0")
-_CONNECTED = "connected"
+_CONNECTED, _OWNERS = "connected", "owners-client"
 _MADE_OF = {"server": ("server", "client")}
 """The extra `server` brings a client with it."""
 
@@ -66,6 +66,12 @@ def connected(stage: Stage, cap: str) -> Partner:
     return stage.beside(_CONNECTED, stage.program("visitor", "ask", url_of(stage), cap))
 
 
+def owners(stage: Stage) -> Partner:
+    """The owner's client, which stays connected from step to step."""
+    command = stage.program("visitor", "ask", url_of(stage), stage.owner_cap)
+    return stage.partners.get(_OWNERS) or stage.beside(_OWNERS, command)
+
+
 # The steps.
 
 
@@ -96,7 +102,6 @@ def it_denies_as_the_vault_does(stage: Stage) -> None:
     attempts = stage.at_once(
         ("get", "peanuts", "--namespace", "personal"),
         ("get", "peanuts", "--namespace", "personal", *server),
-        ("get", "--id", stage.allergy, "--namespace", "personal", *server),
         ("list", "--namespace", "personal", *server),
         ("get", "peanuts", "--namespace", "no-such-namespace", *server),
         cap="travel.cap",
@@ -142,18 +147,17 @@ def a_session_cap_stays_in_its_session(stage: Stage) -> None:
 
 
 def a_repeated_put_is_written_once(stage: Stage) -> None:
-    client = connected(stage, stage.owner_cap)
+    client = owners(stage)
     line = {"id": str(ULID()), "namespace": "work", "session": "repeated"}
     first, second = (ask(client, "put", text="the report is due", **line) for _ in range(2))
     expect("once new, once there already", (False, True), (first["duplicate"], second["duplicate"]))
     expect("one line", 1, len(ask(client, "list", session="repeated")["lines"]))
     denied("line_conflict", client, "put", text="the report is late", **line)
-    client.end()
 
 
 def a_forget_is_seen_by_the_next_get(stage: Stage) -> None:
     """One client has read the line; another process forgets it through the server, and a third looks at the vault."""
-    client = connected(stage, stage.owner_cap)
+    client = owners(stage)
     text = "the neighbour feeds the heron"
     line = ask(client, "put", text=text, namespace="family")["id"]
     expect("recalled before", True, text in _texts(ask(client, "get", query="heron")))
@@ -162,15 +166,14 @@ def a_forget_is_seen_by_the_next_get(stage: Stage) -> None:
     expect("not recalled by the next get", False, text in _texts(ask(client, "get", query="heron")))
     denied("not_found", client, "get", ids=[line])
     refused("not_found", stage.strongroom("get", "--id", line))
-    client.end()
 
 
 def the_log_has_the_request_ids(stage: Stage) -> None:
     url, cap = url_of(stage), stage.file("travel.cap")
     read, refusal = (f"demo-{secrets.token_hex(8)}" for _ in range(2))
-    expect("200 and its id", [200, "", read], stage.visit("named", url, cap, read, "travel"))
-    came = stage.visit("named", url, cap, refusal, "personal")
-    expect("403 and its id", [403, "cap_namespace_denied", refusal], came)
+    came = stage.visit("named", url, cap, read, "travel", refusal, "personal")
+    told = [[200, "", read], [403, "cap_namespace_denied", refusal]]
+    expect("an answer and a refusal, each with its id", told, came)
     shown = stage.answer("audit", "show", "--limit", "10")["entries"]
     found = {entry["request"]: (entry["decision"], entry["reason"], entry["cap"]) for entry in shown}
     expect("the read on record", ("allow", "", "owner +1"), found.get(read))
@@ -179,7 +182,7 @@ def the_log_has_the_request_ids(stage: Stage) -> None:
 
 def an_acknowledged_put_outlives_the_server(stage: Stage) -> None:
     """kill -9 right after the acknowledgement; another server takes over."""
-    client = connected(stage, stage.owner_cap)
+    client = owners(stage)
     line = ask(client, "put", text="the spare key is with Mei", namespace="family")["id"]
     expect("the server killed", -signal.SIGKILL, stage.partners["server"].end(signal.SIGKILL))
     client.end()

@@ -109,10 +109,10 @@ STEPS: tuple[Step[Stage], ...] = (
     # Serving, over MCP.
     Step(
         "mcp_tools",
-        "The MCP SDK's client lists the five tools over HTTP, over stdio, and over stdio to the server.",
+        "The MCP SDK's client lists the five tools, over HTTP and over stdio.",
         tooling.clients_list_the_tools,
     ),
-    Step("mcp_put", "What one MCP client puts, the others get.", tooling.what_one_puts_the_others_get),
+    Step("mcp_put", "What one MCP client puts, the other gets.", tooling.what_one_puts_the_others_get),
     Step(
         "mcp_fence",
         "Recalled text comes in a fence with a mark that is new each time.",

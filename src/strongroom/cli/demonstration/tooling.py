@@ -11,7 +11,7 @@ from strongroom.cli.demonstration.report import Unexpected
 from strongroom.cli.demonstration.serving import needs, url_of
 from strongroom.cli.demonstration.stage import Stage, expect
 
-_CARRIERS = ("mcp-http", "mcp-stdio", "mcp-stdio-to-server")
+_CARRIERS = ("mcp-http", "mcp-stdio")
 _TOOLS = ["memory_forget", "memory_get", "memory_list", "memory_put", "memory_snapshot"]
 _CAP = "agent.cap"
 _NOTES = {"mcp-http": "the heating is serviced in May", "mcp-stdio": "the boiler is serviced in June"}
@@ -47,13 +47,13 @@ def _partner(stage: Stage, carrier: str) -> Any:
 
 
 def clients_list_the_tools(stage: Stage) -> None:
-    """One client over HTTP, one that starts `strongroom mcp` on the vault, one that starts it against the server."""
+    """One client over HTTP, and one that starts `strongroom mcp` on the vault itself."""
     needs(stage, "mcp")
-    url = url_of(stage)
+    url_of(stage)
     cap = stage.file(_CAP)
     stage.answer("cap", "mint", "--ops", "put,get,list,snapshot", "--namespaces", "work,travel", "--ttl", "10m",
                  "--label", "agent", "--out", cap)  # fmt: skip
-    ways = (("mcp_http", stage.mcp_url, cap), ("mcp_stdio", cap), ("mcp_stdio", cap, "--url", url))
+    ways = (("mcp_http", stage.mcp_url, cap), ("mcp_stdio", cap))
     clients = [stage.beside(name, stage.program("visitor", *way)) for name, way in zip(_CARRIERS, ways, strict=True)]
     for name, client in zip(_CARRIERS, clients, strict=True):
         expect(f"the five tools over {name}", _TOOLS, client.hear())

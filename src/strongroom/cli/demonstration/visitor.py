@@ -1,8 +1,8 @@
 """Programs that meet a server and never a vault's keys. Each runs as a process of its own.
 
 `ask` is the client in Python, `mcp_http` and `mcp_stdio` are the MCP SDK's own client. They take one JSON array per
-line of stdin, a call and its arguments, and say what came of each. `knock` shows caps, `named` sends one request with
-an id of its own, `mint` asks for another cap, and `forge` signs one with a key that nobody gave it.
+line of stdin, a call and its arguments, and say what came of each. `knock` shows caps, `named` sends requests
+with ids of its own, `mint` asks for another cap, and `forge` signs one with a key that nobody gave it.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ def _tried(memory: Memory, name: str, arguments: dict[str, Any]) -> dict[str, An
         return {"reason": error.reason, "answer": None}
 
 
-def named(url: str, cap_file: str, request: str, namespace: str) -> None:
-    """Send a get by hand, with an id for the request, and say what came back: status, reason, id."""
+def named(url: str, cap_file: str, *pairs: str) -> None:
+    """Send gets by hand, each with an id of its own, and say what came back: status, reason, id."""
     import httpx
 
-    answer = httpx.post(
-        f"{url}/v1/memory/get",
-        json={"query": "where is the trip?", "namespaces": [namespace]},
-        headers={"Authorization": f"Bearer {_cap(cap_file)}", "X-Request-Id": request},
-        trust_env=False,
-    )
-    _say([answer.status_code, answer.json().get("reason", ""), answer.headers.get("X-Request-Id", "")])
+    came = []
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {_cap(cap_file)}"}, trust_env=False) as client:
+        for request, namespace in zip(pairs[::2], pairs[1::2], strict=True):
+            body = {"query": "where is the trip?", "namespaces": [namespace]}
+            answer = client.post("/v1/memory/get", json=body, headers={"X-Request-Id": request})
+            came.append([answer.status_code, answer.json().get("reason", ""), answer.headers.get("X-Request-Id", "")])
+    _say(came)
 
 
 def mint(url: str, cap_file: str) -> None:

@@ -129,6 +129,7 @@ class ActorKeys:
     namespaces: Mapping[str, Mapping[int, bytes]]
     root: str = field(default="", compare=False)  # which root key wrapped them where they were read
     _tags: dict[tuple[str, ...], str] = field(default_factory=dict, compare=False)
+    _births: dict[str, bytes] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         return "<actor keys redacted>"
@@ -202,8 +203,11 @@ class ActorKeys:
 
     def birth(self, locator: str) -> bytes | None:
         """A digest of a namespace's first key: the same through every rotation, another after an erasure."""
-        epochs = self.namespaces.get(locator)
-        return None if not epochs else sha256(epochs[min(epochs)]).digest()
+        found = self._births.get(locator)
+        epochs = self.namespaces.get(locator) if found is None else None
+        if epochs:
+            found = self._births[locator] = sha256(epochs[min(epochs)]).digest()
+        return found
 
     def actor_tag(self) -> str:
         """The audit tag of the actor: with this key destroyed, nobody can say whose entry it marks."""

@@ -155,12 +155,17 @@ class Clerk:
         With `patience`, what is not loaded after so many seconds in all is used as far as it is.
         """
         places = shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
-        at_hand = [self.state.shelves.loaded_at(place.prefix, place.birth) for place in places]
-        shelves = [shelf for shelf in at_hand if shelf is not None]
+        shelves: list[Shelf] = []
+        lines = 0
+        for place in places:
+            shelf = self.state.shelves.loaded_at(place.prefix, place.birth)
+            if shelf is not None:
+                shelves.append(shelf)
+                lines += len(shelf.lines)
         if len(shelves) < len(places):
             yield LONG
-            shelves = self._load(grant, places, patience)
-        if sum(len(shelf.lines) for shelf in shelves) > _MANY:
+            return self._load(grant, places, patience)
+        if lines > _MANY:
             yield LONG
         return shelves
 
@@ -225,7 +230,8 @@ class Clerk:
     ) -> list[Entry]:
         """The entries of one admitted request; more than one where it touches more objects than one can name."""
         tagged = self._marks(effects, keys)
-        locators = sorted(self.state.slots.namespace(grant.actor, name) for name in grant.namespaces)
+        locators = [self.state.slots.namespace(grant.actor, name) for name in grant.namespaces]
+        locators.sort()
         first = Entry(
             v=1,
             time=self.now(),
@@ -234,7 +240,7 @@ class Clerk:
             data_class="memory",
             request=request,
             actor="" if keys is None else keys.actor_tag(),
-            namespaces=() if keys is None else tuple(keys.namespace_tag(locator) for locator in locators),
+            namespaces=() if keys is None else tuple([keys.namespace_tag(locator) for locator in locators]),
             links=grant.links,
             holder=grant.holder,
             count=len(lines) if count is None else count,

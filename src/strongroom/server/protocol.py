@@ -19,6 +19,7 @@ from strongroom import wire
 from strongroom.errors import HeadersTooLarge, InvalidRequest, RequestTooSlow, ServerUnavailable, StrongroomError
 from strongroom.server.options import Options
 
+_PACKED = len("transfer-encoding")
 _AT_ONCE = struct.pack("ii", 1, 0)
 
 
@@ -36,6 +37,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unread = 0
         """Bytes since the last of a body: trailers, or what stands between chunks."""
         self._writing: TimerHandle | None = None
+        self._packed: list[bytes] = []
+        """How the body is said to be packed."""
         self._answering: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -79,8 +82,11 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(self._too_large())
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # else it is a trailer, which whoever checked the head has not seen
-            super().on_header(name, value)
+        if not self._in_head:
+            return  # a trailer: whoever checked the head has not seen it
+        super().on_header(name, value)
+        if len(name) == _PACKED and name.lower() == b"transfer-encoding":
+            self._packed.append(value.lower())
 
     def on_headers_complete(self) -> None:
         self._came()
@@ -95,9 +101,9 @@ class GuardedProtocol(HttpToolsProtocol):
     def _is_plain(self) -> bool:
         """Whether the head can be read in one way only: one of two versions, a path, chunks only as themselves."""
         version = self.parser.get_http_version()
-        packed = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
+        packed, self._packed = self._packed, []
         return (
-            version in ("1.0", "1.1")
+            (version == "1.1" or version == "1.0")
             and (self.url.startswith(b"/") or self.url == b"*")
             and (not packed or (packed == [b"chunked"] and version == "1.1"))
         )

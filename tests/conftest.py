@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,6 +27,17 @@ class Clock:
 
     def move(self, seconds: float) -> None:
         self.millis += round(seconds * 1000)
+
+
+@pytest.fixture(autouse=True)
+def _loggers_as_before() -> Iterator[None]:
+    """A command that serves in this process sends its events to stderr; the next test must not inherit that."""
+    loggers = [logging.getLogger(name) for name in ("strongroom.server", "uvicorn", "mcp")]
+    before = [(logger, list(logger.handlers), logger.propagate, logger.level) for logger in loggers]
+    yield
+    for logger, handlers, propagate, level in before:
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
 
 
 @pytest.fixture

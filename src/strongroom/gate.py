@@ -108,7 +108,7 @@ class Gate:
             if held.actor is None:
                 raise CapMalformed(
                     "the cap covers a scope of actors and names none",
-                    hint="narrow it to one actor before use",
+                    hint="narrow it to one actor before use; an admin cap opens no memory",
                 )
             _check_op(held, ask)
             _check_class(held, ask)

@@ -328,7 +328,9 @@ def kind(text: str) -> Kind:
 def millis(moment: datetime) -> Millis:
     """Turn an aware datetime into milliseconds since 1970."""
     if not isinstance(moment, datetime) or moment.tzinfo is None:
-        raise InvalidRequest("a time must be a datetime with a time zone", hint="datetime.now(UTC)")
+        raise InvalidRequest(
+            "a time must be a datetime with a time zone", hint="add its zone: Z or +02:00; in Python, datetime.now(UTC)"
+        )
     value = round(moment.timestamp() * 1000)
     if not 0 <= value <= _LAST_TIME:
         raise InvalidRequest("a time must lie between 1970 and 9999")

@@ -28,7 +28,8 @@ TAUGHT = [page for page in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))] if t
 def run_block(block: Block, page: Path, names: dict[str, Any]) -> None:
     """Run one block with the names that the page has made so far. A session must print what it shows."""
     if block.language != "pycon":
-        exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
+        source = "\n" * (block.line - 1) + block.text
+        exec(compile(source, str(page), "exec", dont_inherit=True), names)  # as a reader runs it
         return
     session = doctest.DocTestParser().get_doctest(block.text, names, name(page), str(page), block.line - 1)
     assert session.examples, f"{name(page)}:{block.line} shows no session"

@@ -91,7 +91,8 @@ def _ask(namespace: str | None) -> Ask:
 
 def _one(grant: Grant) -> Namespace:
     if len(grant.namespaces) != 1:
-        raise InvalidRequest("the cap covers several namespaces: name one")
+        covered = ", ".join(sorted(grant.allowed)) or "none"
+        raise InvalidRequest("the cap covers several namespaces: name one", hint=f"it covers {covered}")
     return next(iter(grant.namespaces))
 
 

@@ -96,7 +96,10 @@ def _raw_size(new: NewLine) -> int:
 
 def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> _Draft:
     if new.namespace is None and len(grant.allowed) != 1:
-        raise InvalidRequest("the cap covers several namespaces: name the one to put into")
+        raise InvalidRequest(
+            "the cap covers several namespaces: name the one to put into",
+            hint=f"it covers {', '.join(sorted(grant.allowed)) or 'none'}",
+        )
     now = provenance.recorded
     namespace = next(iter(grant.allowed)) if new.namespace is None else model.namespace(new.namespace)
     if namespace not in grant.namespaces:

@@ -191,37 +191,44 @@ def reader_of(kind: type[wire.Call[Any]]) -> Reader:
         return _read_profile
     if kind is wire.WriteProfile:
         return _write_profile
-    decoder: msgspec.json.Decoder[wire.Call[Any]] = msgspec.json.Decoder(kind)
+    decode = _decoding(kind)
 
     def read(request: Request, body: bytes) -> wire.Call[Any]:
         if request.query:
             raise InvalidRequest("this route takes no query", hint="put the fields into the body")
-        found: wire.Call[Any] = _decoded(decoder, body or b"{}")
+        found: wire.Call[Any] = decode(body or b"{}")
         return found
 
     return read
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
-    try:
-        return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        where = _WHERE.search(str(error))
-        place = "" if where is None else f" at {where[1]}"
-        raise InvalidRequest(
-            f"the body is not what this route takes{place}", hint="/openapi.json describes it"
-        ) from None
+def _decoding(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
+    """A reader of bodies that says what it takes; nothing of what it was given is repeated."""
+    decoder = msgspec.json.Decoder(kind)
+    takes = f"its fields are {', '.join(kind.__struct_fields__)}" if kind.__struct_fields__ else "it has no fields"
+
+    def decode(body: bytes) -> Any:
+        try:
+            return decoder.decode(body)
+        except msgspec.ValidationError as error:
+            where = _WHERE.search(str(error))
+            place = "" if where is None else f" at {where[1]}"
+            raise InvalidRequest(f"the body is not what this route takes{place}", hint=takes) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise InvalidRequest("the body is not JSON", hint=takes) from None
+
+    return decode
 
 
 def _read_profile(request: Request, body: bytes) -> wire.ReadProfile:  # noqa: ARG001 - it has none
     return wire.ReadProfile(namespace=_namespace(request))
 
 
-_profile_text = msgspec.json.Decoder(ProfileText)
+_profile_text = _decoding(ProfileText)
 
 
 def _write_profile(request: Request, body: bytes) -> wire.WriteProfile:
-    written: ProfileText = _decoded(_profile_text, body)
+    written: ProfileText = _profile_text(body)
     return wire.WriteProfile(text=written.text, namespace=_namespace(request), version=_version(request))
 
 

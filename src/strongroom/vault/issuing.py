@@ -265,8 +265,9 @@ def _check_within(held: Cap, terms: wire.Mint) -> None:
             raise InvalidRequest(
                 "an admin cap mints caps for memory only", hint=f"ops: {', '.join(sorted(_MEMORY_OPS))}"
             )
-    target = terms.actor if terms.actor is not None else terms.actor_scope
-    if target is None or not _covers(held, target):
+    if (terms.actor is None) == (terms.actor_scope is None):
+        raise InvalidRequest("a cap names either one actor or one actor scope")
+    if not _covers(held, terms.actor or terms.actor_scope or ""):
         raise CapLimitExceeded("the cap does not cover this actor")
     if held.session is not None and terms.session != held.session:
         raise CapLimitExceeded("the cap is bound to another session")

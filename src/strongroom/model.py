@@ -197,7 +197,8 @@ class Erased(msgspec.Struct, frozen=True):
 class CapRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What the vault remembers of a cap that it minted. The token itself is not kept.
 
-    `parents` are the links of the cap with which this one was renewed or minted; revoking one of them revokes this.
+    `parents` are the links of the cap with which this one was renewed or minted, and of all before it; revoking one of
+    them revokes this.
     """
 
     link: LinkId

@@ -214,6 +214,11 @@ class Shelves:
             self.hits += 1
             return shelf
 
+    def is_busy(self, prefix: str) -> bool:
+        """Whether a change of this shelf would have to wait: it is loading, or somebody reads it just now."""
+        shelf = self._shelves.get(prefix)
+        return shelf is not None and (prefix in self._loading or shelf.lock.locked())
+
     def _begin(self, prefix: str, shelf: Shelf) -> Shelf:
         """Put an empty shelf in its place. What was loading there before finishes for those who hold it."""
         if prefix in self._shelves:

@@ -48,6 +48,8 @@ def first_fail(done: Done) -> dict[str, Any]:
     [
         ("memory.example.org", "address", "https://"),
         ("http://192.0.2.1:8765", "address", "--allow-cleartext"),
+        ("http://127.0.0.1:9/mcp", "address", "leave out /mcp"),
+        ("http://127.0.0.1:9/v1/memory/get", "address", "leave out /v1"),
         ("http://127.0.0.1:9", "connection", "strongroom serve"),
         ("unix:///nowhere/socket", "connection", "--socket PATH"),
     ],
@@ -186,7 +188,31 @@ def test_another_version_is_a_warning(cli: Cli, server: Server, monkeypatch: pyt
 def test_without_what_asks_a_server_only_that_fails(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "is_installed", lambda _: False)
     found = first_fail(cli("doctor", "--url", "http://127.0.0.1:9", "--json"))
-    assert (found["name"], found["hint"]) == ("client", 'pip install "strongroom[client]"')
+    assert (found["name"], found["hint"]) == ("client", extras.install("client"))
+
+
+@pytest.mark.requirement("cli-doctor-server")
+def test_a_path_that_the_server_does_not_know_is_blamed_on_the_address_and_never_on_the_cap(
+    cli: Cli, caps: Caps, server: Server
+) -> None:
+    cap = str(caps("agent.cap", minted()))
+    done = cli("doctor", "--url", f"{server.url}/memory", "--cap-file", cap, "--use-cap", "--json")
+    found = first_fail(done)
+    assert (found["name"], found["reason"]) == ("server", "unknown_route")
+    assert "address" in found["hint"]
+    assert states(done)["cap there"] == "skip"
+
+
+@pytest.mark.requirement("cli-doctor-server")
+def test_a_proxy_that_passes_on_only_what_needs_no_cap_is_blamed_on_the_address(
+    cli: Cli, caps: Caps, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servercheck, "_allowed", lambda _: SimpleNamespace(method="POST", path="/nowhere"))
+    cap = str(caps("agent.cap", minted()))
+    found = first_fail(cli("doctor", "--url", server.url, "--cap-file", cap, "--use-cap", "--json"))
+    assert (found["name"], found["reason"]) == ("cap there", "unknown_route")
+    assert "address" in found["hint"]
+    assert "owner" not in found["hint"]
 
 
 # The cap.

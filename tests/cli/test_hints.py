@@ -228,3 +228,31 @@ def test_a_cap_is_not_minted_for_a_file_that_cannot_be_written(cli: Cli, vault: 
     for out in (tmp_path / "missing" / "x.cap", tmp_path / "dangling.cap"):
         assert cli("cap", "mint", "--ops", "get", "--namespaces", "travel", "--out", str(out)).code == 2
     assert len(json.loads(cli("cap", "list", "--json").out)["caps"]) == before
+
+
+@pytest.mark.parametrize("option", ["--url", "--cap-file"])
+def test_an_option_of_a_verb_before_the_verb_is_to_be_said_after_it(cli: Cli, home: Path, option: str) -> None:
+    done = cli(option, "http://127.0.0.1:9", "get", "x", "--json")
+    assert (done.code, done.reason) == (2, "usage")
+    assert f"after the verb: `strongroom VERB {option}" in done.error["hint"]
+    assert "after the verb" not in cli("get", "x", "--nonsense", "--json").error["hint"]
+
+
+@pytest.mark.parametrize(("verb", "by_http"), [("mint", True), ("revoke", True), ("list", False)])
+def test_minting_at_a_server_is_told_to_go_by_http(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch, verb: str, by_http: bool
+) -> None:
+    monkeypatch.setenv("STRONGROOM_URL", "http://127.0.0.1:9")
+    words = {"mint": ["--ops", "get", "--namespaces", "work", "--ttl", "1h"], "revoke": ["--for", "local/alice"]}
+    done = cli("cap", verb, *words.get(verb, []), "--json")
+    assert (done.code, done.reason) == (2, "invalid_request")
+    assert (f"POST /v1/caps/{verb}" in done.error["hint"]) == by_http
+
+
+def test_a_revocation_says_how_many_caps_fell_with_the_named_one(cli: Cli, vault: None, caps: Caps) -> None:
+    mint = ("cap", "mint", "--ops", "get,renew", "--namespaces", "work", "--ttl", "1h", "--out")
+    for name in ("one.cap", "two.cap"):
+        assert cli(*mint, name).code == 0
+    assert cli("cap", "renew", "--cap-file", "one.cap", "--out", "next.cap").code == 0
+    assert "and 1 renewed or minted from it" in cli("cap", "revoke", "--cap-file", "one.cap").out
+    assert "renewed or minted" not in cli("cap", "revoke", "--cap-file", "two.cap").out

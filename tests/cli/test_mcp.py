@@ -134,6 +134,17 @@ def test_a_cap_near_its_end_is_renewed_when_the_client_starts_it(cli: Cli, caps:
 # As a process.
 
 
+@pytest.mark.requirement("cli-mcp")
+def test_a_cap_that_has_ended_is_told_at_the_start_and_the_client_is_served_all_the_same(
+    process: Cli, caps: Caps
+) -> None:
+    ended = process("mcp", "--cap-file", str(caps("a.cap", backdated(7200, 60))), stdin=json.dumps(HELLO) + "\n")
+    assert (ended.code, json.loads(ended.out)["id"]) == (0, 1)
+    assert "the cap ended 2 hours ago" in ended.err
+    good = process("mcp", "--cap-file", str(caps("b.cap", minted())), stdin=json.dumps(HELLO) + "\n")
+    assert (good.code, "the cap ended" in good.err) == (0, False)
+
+
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import socket
 import stat
@@ -19,6 +21,7 @@ import pytest
 
 from strongroom import Vault
 from strongroom.cli import extras
+from strongroom.errors import ServerUnavailable
 from strongroom.server import serving
 from strongroom.server.options import Options
 from strongroom.server.serving import Place
@@ -74,10 +77,11 @@ def test_half_of_what_tls_needs_and_files_that_are_none_are_refused(cli: Cli, va
     assert cli("serve", "--tls-cert", "cert.pem", "--json").reason == "invalid_request"
     assert cli("serve", "--tls-key", "key.pem", "--json").reason == "invalid_request"
     cert, _ = certificate(home)
-    for key in ("nowhere.pem", cert):
-        done = cli("serve", "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--json")
-        assert done.code == 2
-        assert json.loads(done.err.splitlines()[-1])["reason"] == "invalid_request"
+    for one, key in ((cert, "nowhere.pem"), ("nowhere.pem", cert), (cert, cert)):
+        done = cli("serve", "--listen", "127.0.0.1:0", "--tls-cert", one, "--tls-key", key, "--json")
+        told = json.loads(done.err.splitlines()[-1])
+        assert (done.code, told["reason"]) == (2, "invalid_request")
+        assert ("nowhere.pem" in told["message"]) == ("nowhere.pem" in (one, key))
 
 
 @pytest.mark.requirement("cli-serve")
@@ -98,6 +102,13 @@ def test_half_of_what_tls_needs_and_files_that_are_none_are_refused(cli: Cli, va
         ["--checkpoint-every", "often"],
         ["--stop-within", "9w"],
         ["--holder-rate", "-1"],
+        ["--host-name", "https://memory.example.org"],
+        ["--host-name", "memory.example.org:8765"],
+        ["--host-name", "127.0.0.1:8765"],
+        ["--host-name", "memory.example.org/"],
+        ["--host-name", "memory example"],
+        ["--host-name", "[::1]"],
+        ["--host-name", ""],
     ],
     ids=" ".join,
 )
@@ -125,6 +136,47 @@ def test_a_place_that_is_taken_is_unavailable(process: Cli, vault: None, home: P
     (short / "file").write_text("mine")
     assert process("serve", "--socket", str(short / "file")).code == 2
     assert (short / "file").read_text() == "mine"
+
+
+@pytest.mark.requirement("cli-serve")
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--socket", "nowhere/socket"], "make the directory nowhere"),
+        (["--socket", "file/socket"], "make the directory file"),
+        (["--socket", "x" * 200], "shorter"),
+        (["--listen", "192.0.2.7:0", "--plain-public"], "no such address"),
+    ],
+    ids=["no directory", "a file", "long", "no address"],
+)
+def test_where_nothing_can_listen_the_hint_says_why(
+    cli: Cli, vault: None, home: Path, words: list[str], hint: str
+) -> None:
+    (home / "file").touch()
+    told = json.loads(cli("serve", *words, "--json").err.splitlines()[0])
+    assert told["reason"] == "server_unavailable"
+    assert hint in told["hint"]
+
+
+@pytest.mark.requirement("cli-serve")
+@pytest.mark.parametrize("place", [Place(unix=Path("there/socket")), Place(port=80)], ids=["socket", "port"])
+def test_where_one_may_not_listen_the_hint_does_not_blame_another_server(
+    monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(serving, "_listen_unix", refuse)
+    monkeypatch.setattr(serving, "_listen_tcp", refuse)
+    with pytest.raises(ServerUnavailable) as refused:
+        serving.listen(place)
+    assert "another server" not in refused.value.hint
+
+
+@pytest.mark.requirement("cli-serve")
+@pytest.mark.parametrize(("option", "zero"), [("--checkpoint-every", "never"), ("--stop-within", "wait for nothing")])
+def test_what_no_time_means_is_said_for_each_option_as_it_is(cli: Cli, vault: None, option: str, zero: str) -> None:
+    assert zero in cli("serve", option, "soon", "--json").error["message"]
 
 
 # What is not installed.
@@ -163,7 +215,20 @@ def test_what_is_not_installed_is_named_with_how_to_get_it(
     caps("agent.cap", minted())
     done = without(module, words=[*words, "--json"])
     assert (done.code, done.reason) == (2, "invalid_request")
-    assert done.error["hint"] == f'pip install "strongroom[{extra}]"'
+    assert done.error["hint"] == extras.install(extra)
+    assert f'"strongroom[{extra}]"' in done.error["hint"]
+
+
+@pytest.mark.requirement("cli-extras", "cli-doctor-server")
+def test_without_httpx_doctor_names_what_to_install_and_skips_what_needs_it(home: Path) -> None:
+    done = without("httpx", words=["doctor", "--url", "http://127.0.0.1:9", "--json"])
+    assert (done.code, done.err) == (7, "")
+    states = {check["name"]: check["state"] for check in done.json["checks"]}
+    assert states.pop("cap") == "warn", "none was given"
+    assert states.pop("Python") == "ok"
+    assert states.pop("client") == "fail"
+    assert set(states.values()) == {"skip"}
+    assert extras.install("client") in done.out.replace('\\"', '"')
 
 
 @pytest.mark.requirement("cli-extras")
@@ -236,7 +301,10 @@ def test_a_server_for_everybody_that_has_no_name_says_so(
 ) -> None:
     public = ("serve", "--listen", "0.0.0.0:0", "--plain-public")
     assert "--host-name" in cli(*public).err
-    assert "warning" not in cli(*public, "--host-name", "memory.example.org").err
+    over_tls = cli("serve", "--listen", "0.0.0.0:0", "--tls-cert", "c.pem", "--tls-key", "k.pem").err
+    assert "421" in over_tls
+    for name in ("memory.example.org", "192.0.2.7", "2001:db8::7"):
+        assert "warning" not in cli(*public, "--host-name", name).err
     assert "warning" not in cli("serve").err
 
 
@@ -269,20 +337,35 @@ def test_a_signal_ends_it_well_and_what_was_put_is_there(cli: Cli, caps: Caps, h
 
 
 @pytest.mark.requirement("cli-serve")
-def test_people_are_told_where_and_what_to_do_in_one_line_and_the_rest_is_json(home: Path, vault: None) -> None:
+def test_without_a_terminal_stderr_holds_json_alone_which_says_where(home: Path, vault: None) -> None:
     command = [sys.executable, "-W", "error", "-m", "strongroom", "serve", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, env=environment(), stdout=-1, stderr=-1, text=True) as running:
         assert running.stderr is not None
-        lines = [running.stderr.readline(), running.stderr.readline()]
-        url = next(json.loads(line)["url"] for line in lines if line.startswith("{"))
-        assert httpx.get(f"{url}/readyz", trust_env=False).status_code == 200
+        first = json.loads(running.stderr.readline())
+        assert first["event"] == "listening"
+        assert httpx.get(f"{first['url']}/readyz", trust_env=False).status_code == 200
         running.send_signal(signal.SIGTERM)
         out, rest = running.communicate(timeout=PATIENCE)
     assert (running.returncode, out) == (0, "")
-    (said,) = [line for line in [*lines, *rest.splitlines()] if line.startswith("strongroom: ")]
+    assert [json.loads(line)["event"] for line in rest.splitlines()] == ["stopped"]
+
+
+@pytest.mark.requirement("cli-serve")
+def test_a_terminal_is_told_where_and_what_to_do_in_one_line(home: Path, vault: None) -> None:
+    command = [sys.executable, "-W", "error", "-m", "strongroom", "serve", "--listen", "127.0.0.1:0"]
+    ours, theirs = os.openpty()
+    with (
+        os.fdopen(ours) as terminal,
+        subprocess.Popen(command, env=environment(), stdout=-1, stderr=theirs, text=True) as running,
+    ):
+        os.close(theirs)
+        lines = [terminal.readline(), terminal.readline()]
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(PATIENCE) == 0
+    (url,) = [json.loads(line)["url"] for line in lines if line.startswith("{")]
+    (said,) = [line for line in lines if line.startswith("strongroom: ")]
     assert url in said
     assert "strongroom cap mint" in said
-    assert all(json.loads(line) for line in [*lines, *rest.splitlines()] if not line.startswith("strongroom: "))
 
 
 @pytest.mark.requirement("cli-serve")

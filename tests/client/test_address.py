@@ -96,6 +96,28 @@ def test_any_other_address_is_refused_and_not_repeated(url: object) -> None:
 
 
 @pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8765/mcp",
+        "https://example.org/mcp/",
+        "https://example.org/memory/mcp",
+        "https://example.org/v1",
+        "https://example.org/v1/memory/get",
+    ],
+)
+def test_the_address_of_a_route_is_refused_with_what_to_leave_out(url: str) -> None:
+    with pytest.raises(errors.InvalidRequest) as refused:
+        strongroom.connect(url, "cap")
+    assert "leave out /" in refused.value.hint
+
+
+def test_names_that_only_look_like_routes_are_taken() -> None:
+    for url in ("https://mcp.example.org", "https://example.org/mcp/memory", "https://example.org/v1x"):
+        assert Address.of(url).base == url
+    assert Address.of("unix:///run/mcp").socket == "/run/mcp"
+
+
+@pytest.mark.parametrize(
     "options",
     [
         {"timeout": 0},

@@ -22,25 +22,27 @@ DEEP = b'{"lines":[],"a":' + b"[" * 100_000
 
 @pytest.mark.requirement("client-answers")
 @pytest.mark.parametrize(
-    "body",
+    ("body", "reason"),
     [
-        b"",
-        b"<html>hello</html>",
-        b"null",
-        b"[]",
-        b"{",
-        b'{"lines": 5}',
-        b'{"lines": [{}]}',
-        b"\xff\xfe",
-        b'{"a":1}',
-        DEEP,
+        (b"", "server_unavailable"),
+        (b"<html>hello</html>", "server_unavailable"),
+        (b"{", "server_unavailable"),
+        (b"\xff\xfe", "server_unavailable"),
+        (DEEP, "server_unavailable"),
+        (b"null", "server_defect"),
+        (b"[]", "server_defect"),
+        (b'{"lines": 5}', "server_defect"),
+        (b'{"lines": [{}]}', "server_defect"),
+        (b'{"a":1}', "server_defect"),
     ],
 )
-def test_a_success_that_cannot_be_read_is_a_defect(body: bytes, start: Start, reach: Reach) -> None:
+def test_a_success_that_cannot_be_read_is_a_defect_unless_it_is_no_json_and_so_nobody_of_ours(
+    body: bytes, reason: str, start: Start, reach: Reach
+) -> None:
     peer = start(answer(200, body))
-    with pytest.raises(errors.ServerDefect):
+    with pytest.raises(errors.StrongroomError) as refused:
         reach(peer).get("x")
-    assert len(peer.seen) == 1
+    assert (refused.value.reason, len(peer.seen)) == (reason, 1)
 
 
 @pytest.mark.requirement("client-answers")
@@ -53,10 +55,15 @@ def test_receipts_of_other_lines_are_a_defect(start: Start, reach: Reach) -> Non
 
 @pytest.mark.requirement("client-answers")
 @pytest.mark.parametrize("status", [201, 204, 400, 401, 403, 404, 418, 500, 501])
-def test_an_answer_that_is_nobody_of_ours_is_a_defect(status: int, start: Start, reach: Reach) -> None:
+def test_an_answer_that_is_nobody_of_ours_is_server_unavailable_and_asks_about_the_url(
+    status: int, start: Start, reach: Reach
+) -> None:
     body = b"" if status == 204 else b"<html>who are you?</html>"
-    with pytest.raises(errors.ServerDefect):
-        reach(start(answer(status, body))).get("x")
+    peer = start(answer(status, body))
+    with pytest.raises(errors.ServerUnavailable) as refused:
+        reach(peer).get("x")
+    assert "URL" in refused.value.hint
+    assert len(peer.seen) == 1, "asking again would help nobody"
 
 
 def test_a_reason_that_this_version_does_not_know_is_a_defect(start: Start, reach: Reach) -> None:
@@ -70,7 +77,7 @@ def test_a_reason_that_this_version_does_not_know_is_a_defect(start: Start, reac
 def test_a_redirect_is_not_followed(status: int, start: Start, reach: Reach) -> None:
     elsewhere = start()
     peer = start(answer(status, b"", Location=elsewhere.url + "/v1/memory/get"))
-    with pytest.raises(errors.ServerDefect):
+    with pytest.raises(errors.ServerUnavailable):
         reach(peer).get("x")
     assert elsewhere.seen == []
 
@@ -106,7 +113,7 @@ def test_an_answer_larger_than_any_answer_is_not_read_to_its_end(
 ) -> None:
     monkeypatch.setattr(exchange, "ANSWER_BYTES", 1000)
     endless = always(Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b" " * 2000, wait=True))
-    with pytest.raises(errors.ServerDefect):
+    with pytest.raises(errors.ServerUnavailable):
         reach(start(endless)).get("x")
 
 
@@ -157,6 +164,25 @@ def test_a_cap_that_no_header_can_carry_is_refused_unsent_as_a_vault_refuses_it(
         memory.put(b"whatever comes with it")  # type: ignore[arg-type]
     assert refused.value.reason == ("cap_malformed" if bad else "cap_missing")
     assert peer.seen == []
+
+
+@pytest.mark.requirement("client-secrets")
+@pytest.mark.parametrize("name", ["agent.cap", "/run/agent.cap", "caps/agent", "agent", "~/agent.cap\n"])
+def test_the_name_of_a_caps_file_is_refused_unsent_with_what_to_pass_instead(name: str, start: Start) -> None:
+    peer = start()
+    with strongroom.connect(peer.url, name) as memory, pytest.raises(errors.CapMalformed) as refused:
+        memory.get("x")
+    assert "file" in refused.value.hint
+    assert peer.seen == []
+
+
+@pytest.mark.parametrize("around", ["{}\n", "{}\r\n", " {}\t"])
+def test_a_cap_as_its_file_holds_it_is_taken_and_sent_without_what_surrounds_it(
+    around: str, start: Start, reach: Reach
+) -> None:
+    peer = start()
+    assert reach(peer, around.format(reach.cap)).get("x") == []
+    assert [seen.token for seen in peer.seen] == [reach.cap]
 
 
 def test_a_memory_that_was_closed_is_server_unavailable(start: Start, reach: Reach) -> None:

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 import strongroom
 from strongroom import Memory, Token, Vault, errors
+from strongroom.client.connecting import how_to_install
 from tests.client.served import served
 from tests.conftest import Clock
 
@@ -45,7 +46,8 @@ def test_without_httpx_connecting_says_what_to_install() -> None:
         "try: strongroom.connect('http://127.0.0.1:1', 'cap')\n"
         "except strongroom.errors.InvalidRequest as error: print(error.reason, error.hint, error.__context__)"
     )
-    assert told.strip() == 'invalid_request pip install "strongroom[client]" None'
+    assert told.strip() == f"invalid_request {how_to_install('client')} None"
+    assert told.count("[client]") == 2, "from an index, and from a checkout"
 
 
 @pytest.mark.parametrize("unix", [True, False])

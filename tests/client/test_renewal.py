@@ -75,7 +75,7 @@ def test_caps_that_cannot_be_renewed_are_not_tried(
         assert _paths(peer.seen) == ["get"]
     peer = start()
     with pytest.raises(errors.CapMalformed):
-        reach(peer, "garbage").get("x")
+        reach(peer, "gar.ba.ge").get("x")
     assert _paths(peer.seen) == ["get"]
 
 

@@ -59,14 +59,16 @@ class ServerPatient:
 
     def ask(self, method: str, path: str, *, token: str = "", body: bytes | None = None) -> Answer:
         """One request and its answer, with a cap only if one is given here."""
-        import httpx
-
         if self.address is None:
-            raise Found("skip", "the address is not one")
+            raise Found("skip", "there is no address to ask")
+        import httpx  # only now: without it the address was not looked at
+
+        from strongroom.client.pacing import Allowance
+
         headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        timeout = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), _SECONDS)}
+        timeout = Allowance(_SECONDS).extension()
         request = httpx.Request(method, self.address.base + path, headers=headers, content=body, extensions=timeout)
         if self.address.socket is not None:
             _probe(self.address)
@@ -93,13 +95,13 @@ def _probe(address: Address) -> None:
 
 def _start(response: httpx.Response) -> bytes:
     """The body, or the start of one that no strongroom sends."""
-    found = b""
+    found = bytearray()
     for chunk in response.iter_raw():
         found += chunk
         if len(found) > _LIMIT:
             break
     response.close()
-    return found
+    return bytes(found)
 
 
 def _unreached(address: Address, error: httpx.TransportError) -> Found:
@@ -125,7 +127,7 @@ def _explained(address: Address, said: str) -> Found | None:
     return None
 
 
-_RUNNING = "is `strongroom serve` running there, and is the port right? Its first line on stderr names both"
+_RUNNING = "is `strongroom serve` running there, and is the port right? It says both when it starts"
 _CAUSES = (
     ("No such file", "there is no such socket", "start `strongroom serve --socket PATH`, or name the right path"),
     ("Permission denied", "you may not use this socket", "its owner can say --socket-mode 0660, with you in its group"),

@@ -85,7 +85,8 @@ def mint(
     """Sign a cap. It is on record before you see it.
 
     A cap of the class admin opens no memory: it mints and revokes caps through a server, for the actors and namespaces
-    that it covers, and reads the log. A cap that allows renew can be renewed by its holder until it is revoked.
+    that it covers, and reads the log. This command itself needs the keys: who has an admin cap instead mints by HTTP,
+    with POST /v1/caps/mint. A cap that allows renew can be renewed by its holder until it is revoked.
     """
     _check_free(out)
     token = run.vault().mint(
@@ -252,8 +253,16 @@ def revoke(run: Run, link: str | None, actor: str | None) -> None:
         run.vault().revoke_actor(actor)
         run.answer({"actor": actor, "link": None}, f"every cap of {actor} issued so far is revoked")
         return
+    before = _standing(run)
     revoked = run.vault().revoke(run.token() if link is None else _whole_link(run, link))
-    run.answer({"actor": None, "link": revoked}, f"revoked {revoked}")
+    more = len(before - _standing(run) - {revoked})
+    text = f"revoked {revoked}" + (f", and {more} renewed or minted from it" if more else "")
+    run.answer({"actor": None, "link": revoked}, text)
+
+
+def _standing(run: Run) -> set[str]:
+    """The caps on record that are not revoked."""
+    return {record.link for record in run.vault().caps() if not record.revoked}
 
 
 def _is_on_record(run: Run, actor: str) -> bool:

@@ -76,7 +76,7 @@ class Run:
         if self.server is not None:
             raise InvalidRequest(
                 "this needs the vault itself and its keys, and a server was named",
-                hint="run it where the vault is, without --url; --vault PATH outdoes STRONGROOM_URL",
+                hint=f"run it where the vault is, without --url; --vault PATH outdoes STRONGROOM_URL{_by_http()}",
             )
 
     def vault(self) -> Vault:
@@ -310,6 +310,12 @@ def _option(flag: str, name: str, **attributes: Any) -> Callable[[F], F]:
             setattr(run, name, value)
 
     return click.option(flag, name, expose_value=False, callback=keep, **attributes)
+
+
+def _by_http() -> str:
+    """What an admin cap does at a server and no verb does: the end of a hint."""
+    verb = click.get_current_context().command_path.partition(" cap ")[2]
+    return f"; with an admin cap, POST /v1/caps/{verb} does it by HTTP" if verb in ("mint", "revoke") else ""
 
 
 def _token(text: str) -> Token:

@@ -40,7 +40,11 @@ class Check(msgspec.Struct, frozen=True):
         "strongroom doctor --url https://memory.example.org --cap-file agent.cap --use-cap",
     ]
 )
-@click.option("--use-cap", is_flag=True, help="Show the cap to the server as well; that is on record there.")
+@click.option(
+    "--use-cap",
+    is_flag=True,
+    help="Show the cap to the server as well: that leaves an entry `deny invalid_request` in its log.",
+)
 @memory_options
 @pass_run
 def doctor(run: Run, use_cap: bool) -> None:

@@ -94,6 +94,8 @@ def _usage(error: click.ClickException) -> Told:
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"see `{error.ctx.command_path} --help`"
+        if isinstance(error, click.NoSuchOption) and error.ctx.parent is None:
+            hint = f"an option of a verb is said after the verb: `strongroom VERB {error.option_name} ...`"
     return Told("invalid", "usage", error.format_message(), hint)
 
 

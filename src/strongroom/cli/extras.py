@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from strongroom.client.connecting import how_to_install as install
 from strongroom.errors import InvalidRequest
+
+__all__ = ["MODULES", "USES", "install", "is_installed", "require"]
 
 MODULES = {
     "client": ("httpx",),
@@ -25,8 +28,3 @@ def require(extra: str) -> None:
     """Refuse to go on without an extra, and say how to get it."""
     if not is_installed(extra):
         raise InvalidRequest(f"{USES[extra]} needs parts that are not installed", hint=install(extra))
-
-
-def install(extra: str) -> str:
-    """How to get an extra."""
-    return f'pip install "strongroom[{extra}]"'

@@ -12,11 +12,11 @@ from collections.abc import Callable
 import click
 
 from strongroom.cap import Token
-from strongroom.cli import extras, remote
+from strongroom.cli import extras, output, ownercap, remote
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, memory_options, pass_run
 from strongroom.client.holding import HeldCap
-from strongroom.errors import CapMissing, StrongroomError
+from strongroom.errors import CapMissing, Denied, StrongroomError
 from strongroom.wire import Door
 
 _MINT = "strongroom cap mint --ops put,get,list,snapshot,renew --namespaces work,travel --ttl 30d --out agent.cap"
@@ -49,10 +49,21 @@ def mcp(run: Run, as_owner: bool) -> None:
     if run.given is not None and as_owner:
         raise click.UsageError("--as-owner means your own cap, and another was given")
     door, close = _door(run)
+    _warn(run)
     try:
         run_stdio(door)
     finally:
         close()
+
+
+def _warn(run: Run) -> None:
+    """A client shows what its server says when it starts; that a cap has ended would else only show at a call."""
+    try:
+        left = ownercap.read_unverified(run.token()).exp - time.time()
+    except Denied:
+        return  # its first use says what is wrong with it
+    if left <= 0:
+        run.note(f"warning: the cap ended {output.in_words(left)}, and every call will be refused: ask for another")
 
 
 def _check_stdin(run: Run) -> None:

@@ -152,18 +152,19 @@ def _kept(receipt: Receipt, way: Route | None) -> Kept:
 
 def _kept_line(kept: Kept) -> str:
     if kept.forgotten:
-        return f"not kept: {kept.id} was forgotten before"
+        return f"not kept: {output.one_line(kept.id)} was forgotten before"
     why = ""
     if kept.routed:
         why = f": rule `{output.shown(kept.rule)}`" if kept.rule else ": no rule fits, so the default"
     what = "was kept before in" if kept.duplicate else "kept in"
-    return f"{what} {output.bold(kept.namespace)}{why}  {output.faint(kept.id)}"
+    where, name = output.one_line(kept.namespace), output.one_line(kept.id)
+    return f"{what} {output.bold(where)}{why}  {output.faint(name)}"
 
 
 def _kept_in_short(kept: Sequence[Kept]) -> Iterator[str]:
     for namespace in sorted({one.namespace for one in kept}):
         count = sum(one.namespace == namespace and not (one.duplicate or one.forgotten) for one in kept)
-        yield f"{output.counted(count, 'line')} kept in {output.bold(namespace)}"
+        yield f"{output.counted(count, 'line')} kept in {output.bold(output.one_line(namespace))}"
     if count := sum(one.duplicate for one in kept):
         yield f"{output.counted(count, 'line')} there before"
     if count := sum(one.forgotten for one in kept):

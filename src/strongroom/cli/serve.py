@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,7 @@ import msgspec
 from strongroom.cli import extras
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, owner_options, pass_run
-from strongroom.cli.types import ADDRESS, INTERVAL, LISTEN, ORIGIN
+from strongroom.cli.types import ADDRESS, EVERY, HOST_NAME, LISTEN, ORIGIN, WITHIN
 
 if TYPE_CHECKING:
     from strongroom.server.options import Options
@@ -64,8 +65,8 @@ def _limit_options(command: F) -> F:
         click.option(
             "--mcp/--no-mcp", default=None, help="Serve MCP clients at /mcp; unless told, if its parts are installed."
         ),
-        click.option("--stop-within", type=INTERVAL, help="How long requests may take to finish at a stop: 30s."),
-        click.option("--checkpoint-every", type=INTERVAL, help="How often the log's head is signed and kept: 1h."),
+        click.option("--stop-within", type=WITHIN, help="How long requests may take to finish at a stop: 30s."),
+        click.option("--checkpoint-every", type=EVERY, help="How often the log's head is signed and kept: 1h."),
         click.option(
             "--connections",
             type=click.IntRange(1),
@@ -86,7 +87,11 @@ def _limit_options(command: F) -> F:
         ),
         click.option("--origin", "origins", type=ORIGIN, multiple=True, help="A web page that may call; repeatable."),
         click.option(
-            "--host-name", "names", metavar="NAME", multiple=True, help="A name it is reached by; repeatable."
+            "--host-name",
+            "names",
+            type=HOST_NAME,
+            multiple=True,
+            help="A name it is reached by, without scheme and port; repeatable.",
         ),
     ):
         command = option(command)
@@ -109,8 +114,8 @@ def serve(run: Run, /, **given: Any) -> None:
     """Serve the vault to whoever holds a cap: over HTTP, and to MCP clients at /mcp.
 
     The keys stay here: others get a cap (`strongroom cap mint --out FILE`) and say --url. It runs until SIGTERM or
-    Ctrl-C; requests in flight are finished first. Once it listens it says where; after that, stderr holds one JSON
-    object for each event.
+    Ctrl-C; requests in flight are finished first. stderr holds one JSON object for each event; the event `listening`
+    has the URL, which a terminal is also told in words.
     """
     extras.require("server")
     from strongroom.server import logs, serving
@@ -174,7 +179,7 @@ def _options(
     fields = {"checkpoint_every": "checkpoint_seconds", "stop_within": "stop_seconds"}
     given: dict[str, Any] = {fields.get(name, name): one for name, one in numbers.items() if one is not None}
     return Options(
-        hosts=LOOPBACK | {name.lower() for name in names},
+        hosts=LOOPBACK | frozenset(names),
         origins=frozenset(origins),
         mcp=there if mcp is None else mcp,
         log_requests=log_requests,
@@ -186,13 +191,21 @@ def _warn(run: Run, place: Place, options: Options) -> None:
     from strongroom.server.options import LOOPBACK
 
     if place.unix is None and place.address in _ANYWHERE and options.hosts <= LOOPBACK:
-        run.note("warning: it answers to no name but this machine's own: say --host-name NAME as others call it")
+        run.note(
+            "warning: it answers to no name but localhost, and a request by any other name or address gets 421: "
+            "say --host-name NAME as others call it"
+        )
 
 
 def _tell(run: Run, vault: str, url: str, *, mcp: bool) -> None:
-    """Once, when it listens: a document for programs on stdout, a line for people on stderr."""
+    """Once, when it listens: a document for programs on stdout, or a line for people at a terminal.
+
+    Where stderr is a file or a journal it holds nothing but the log, whose event `listening` has the URL.
+    """
     if run.json:
         run.answer(Serving(url, f"{url}/mcp" if mcp and not url.startswith("unix:") else None, vault, os.getpid()), "")
+        return
+    if not sys.stderr.isatty():
         return
     run.note(
         f"serving vault {vault} at {url}: mint a cap with `strongroom cap mint ... --out agent.cap`, "

@@ -19,11 +19,12 @@ from strongroom.cap.authority import effective
 from strongroom.cli import extras, output, ownercap, remote
 from strongroom.cli.asking import Answer, ServerPatient
 from strongroom.cli.checks import Found, python
-from strongroom.errors import BY_REASON, StrongroomError
+from strongroom.errors import BY_REASON, StrongroomError, UnknownRoute
 from strongroom.model import DataClass
 
 _SKEW = 60
 _SOON = 7 * 86_400
+_PATH = "look at the address: it ends where the server's own paths begin, such as /healthz"
 _TAKEN = frozenset(("invalid_request",))
 """What a server says to a body that is no call: it looks at the cap before."""
 
@@ -58,6 +59,8 @@ def _reached(patient: ServerPatient) -> str:
 def _is_one(patient: ServerPatient) -> str:
     health = patient.answered()
     refusal = health.refusal()
+    if refusal is not None and refusal.reason == UnknownRoute.reason:
+        raise Found("fail", "a strongroom answers, but not at this path", _PATH, refusal.reason)
     if refusal is not None and refusal.reason in BY_REASON:
         patient.is_strongroom = True
         raise Found("fail", f"it refuses to talk: {refusal.message}", refusal.hint, refusal.reason)
@@ -103,7 +106,7 @@ def _clock(patient: ServerPatient) -> str:
 def _ready(patient: ServerPatient) -> str:
     patient.answered()
     if not patient.is_strongroom:
-        raise Found("skip", "it is no strongroom")
+        raise Found("skip", "it is no strongroom, or not at this address")
     response = patient.ask("GET", "/readyz")
     refusal = response.refusal()
     if refusal is not None:
@@ -170,6 +173,8 @@ def _taken(patient: ServerPatient) -> str:
         return "the server takes the cap; that it was shown is on record there"
     reason = "" if refusal is None else refusal.reason
     message = f"HTTP {response.status}" if refusal is None else refusal.message
+    if reason == UnknownRoute.reason:
+        raise Found("fail", f"the server does not know the path of a call: {message}", _PATH, reason)
     raise Found("fail", f"the server refuses the cap: {message}", _ADVICE.get(reason, _ANOTHER), reason)
 
 

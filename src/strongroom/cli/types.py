@@ -66,16 +66,19 @@ def _seconds(value: str) -> int | None:
 
 
 class Interval(click.ParamType[int]):
-    """How often something is done or how long it may take, in seconds; 0 for never."""
+    """How often something is done or how long it may take, in seconds. `zero` says what 0 means."""
 
     name = "duration"
+
+    def __init__(self, zero: str) -> None:
+        self.zero = zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
         seconds = 0 if value == "0" else _seconds(value)
         if seconds is None or seconds > _UNITS["w"]:
-            self.fail(f"{value!r} is not a duration up to a week: say 30s, 15m, 2h, or 0 for never", param, ctx)
+            self.fail(f"{value!r} is not a duration up to a week: say 30s, 15m, 2h, or 0 {self.zero}", param, ctx)
         return seconds
 
 
@@ -117,6 +120,25 @@ class Origin(click.ParamType[str]):
         return str(value)
 
 
+class HostName(click.ParamType[str]):
+    """A name or an address that a server is reached by, as the Host header has it before its port."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not _is_address(value) and not re.fullmatch(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?", value):
+            self.fail(f"{value!r} is not a name such as memory.example.org, without scheme and port", param, ctx)
+        return str(value).lower()
+
+
+def _is_address(value: str) -> bool:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return False
+    return True
+
+
 class NamespaceName(click.ParamType[str]):
     """The name of one namespace; whether it is one is not for this to say."""
 
@@ -141,4 +163,5 @@ class Names(click.ParamType[tuple[str, ...]]):
 
 
 MOMENT, DAY, DURATION, NAMES, NAMESPACE = Moment(), Moment(noon=True), Duration(), Names(), NamespaceName()
-INTERVAL, LISTEN, ADDRESS, ORIGIN = Interval(), Listen(), Address(), Origin()
+EVERY, WITHIN = Interval("for never"), Interval("to wait for nothing")
+LISTEN, ADDRESS, ORIGIN, HOST_NAME = Listen(), Address(), Origin(), HostName()

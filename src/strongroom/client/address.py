@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import httpx
 
+from strongroom.client.pacing import PacedTransport
 from strongroom.errors import InvalidRequest
 
 _UNIX = "unix://"
@@ -65,7 +66,7 @@ class Address:
         context = (tls or _trusting(ca_file)) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
         def make() -> httpx.BaseTransport:
-            return httpx.HTTPTransport(verify=context, trust_env=False, limits=_LIMITS, uds=self.socket)
+            return PacedTransport(context, _LIMITS, self.socket)
 
         return make
 
@@ -81,7 +82,16 @@ def _parsed(url: str) -> httpx.URL:
     # Addresses are shown in errors and kept in settings: no place for a secret.
     if parsed.userinfo or parsed.query or parsed.fragment or "?" in url or "#" in url:
         raise InvalidRequest("a server's address has no user, no password, no query and no fragment", hint=_FORMS)
+    _check_path([part for part in parsed.path.split("/") if part])
     return parsed
+
+
+def _check_path(parts: list[str]) -> None:
+    """Refuse the address of one route: every call adds its own."""
+    if parts[-1:] == ["mcp"]:
+        raise InvalidRequest("this is not the address of a server", hint="leave out /mcp: that is for MCP clients")
+    if "v1" in parts:
+        raise InvalidRequest("this is not the address of a server", hint="leave out /v1 and what follows it")
 
 
 def _is_loopback(host: str) -> bool:

@@ -71,7 +71,12 @@ def connect(
             address, cap, transport, timeout=timeout, retries=retries, renew=renew, on_renew=on_renew, now=now
         )
         return Memory(door, close=door.close)
-    raise InvalidRequest("connecting to a server needs httpx", hint='pip install "strongroom[client]"')
+    raise InvalidRequest("connecting to a server needs httpx", hint=how_to_install("client"))
+
+
+def how_to_install(extra: str) -> str:
+    """How to get an optional part of Strongroom, from an index or from a checkout."""
+    return f'pip install "strongroom[{extra}]" (from a checkout: pip install ".[{extra}]")'
 
 
 def _check(timeout: float, retries: int) -> None:

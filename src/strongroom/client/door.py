@@ -16,13 +16,13 @@ from typing import Any, cast
 
 import msgspec
 
-from strongroom import cap, model, wire
+from strongroom import model, wire
 from strongroom.cap import Token
 from strongroom.client.address import Address, Transport
 from strongroom.client.exchange import Exchange, Failure
-from strongroom.client.holding import HeldCap
+from strongroom.client.holding import HeldCap, is_renewal
 from strongroom.client.packing import packed
-from strongroom.errors import Denied, ServerDefect, ServerUnavailable, VersionConflict
+from strongroom.errors import ServerDefect, ServerUnavailable, VersionConflict
 from strongroom.model import LineIds, Millis, NewLine, Profile
 from strongroom.wire import A, Call
 
@@ -85,6 +85,8 @@ class HttpDoor:
             return cast(A, self._put(ready))
         if isinstance(ready, wire.WriteProfile):
             return cast(A, self._write_profile(ready))
+        if isinstance(ready, wire.Renew):
+            return cast(A, self._renew_by_hand(ready))
         return _given(self._sent(ready)[0])
 
     def _put(self, call: wire.Put) -> wire.Receipts:
@@ -104,6 +106,13 @@ class HttpDoor:
         if line.id is not None:
             return line
         return msgspec.structs.replace(line, id=self._here().new_id(line.namespace, self._now()))
+
+    def _renew_by_hand(self, call: wire.Renew) -> wire.Issued:
+        token = self._held.token
+        answer = _given(self._sent(call)[0])
+        if not is_renewal(token, answer.cap):
+            raise ServerDefect("the server's new cap is no renewal of the one that was shown", hint="keep the old one")
+        return answer
 
     def _write_profile(self, call: wire.WriteProfile) -> Profile:
         sent = self._sent(call)
@@ -160,7 +169,7 @@ class HttpDoor:
         self._held.tried(self._seconds())
         timeout = min(self._timeout, _RENEWAL_TIMEOUT)
         outcome = self._once(wire.Renew(), os.urandom(12).hex(), timeout)
-        if isinstance(outcome, Failure) or not _is_cap(outcome.cap):
+        if isinstance(outcome, Failure) or not is_renewal(self._held.token, outcome.cap):
             return None
         held = HeldCap(outcome.cap)
         if held.is_due(self._seconds()):
@@ -210,11 +219,3 @@ def _wait(turn: int, asked: float | None) -> float | None:
     backoff: float = min(_LONGEST_WAIT, _FIRST_WAIT * 2**turn)
     chance = int.from_bytes(os.urandom(4), "big") / 2**32
     return (asked or 0.0) + backoff * (0.5 + chance / 2)
-
-
-def _is_cap(token: Any) -> bool:
-    try:
-        cap.parse(token)
-    except Denied:
-        return False
-    return True

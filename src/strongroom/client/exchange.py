@@ -18,6 +18,8 @@ import msgspec
 
 from strongroom import wire
 from strongroom.client.address import Address
+from strongroom.client.checking import is_sound
+from strongroom.client.pacing import Allowance
 from strongroom.errors import RateLimited, ServerDefect, ServerUnavailable, StrongroomError
 from strongroom.wire import A, Call, Refusal
 
@@ -27,6 +29,20 @@ ANSWER_BYTES = 64 * 1024 * 1024
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PASSING = frozenset({"server_unavailable", "audit_unavailable", "store_unavailable", "rate_limited"})
 _PASSING_STATUS = frozenset({429, 502, 503, 504})
+
+_WHICH = "is the URL that of a strongroom server?"
+_MORE = "`strongroom doctor --url ...` says more"
+_NO_TLS = "it does not speak TLS on this port: say http:// for loopback, or look at the port"
+_ADVICE = (
+    ("WRONG_VERSION_NUMBER", _NO_TLS),
+    ("RECORD_LAYER_FAILURE", _NO_TLS),
+    ("Hostname mismatch", "use the name that its certificate has"),
+    ("IP address mismatch", "use the name that its certificate has"),
+    ("certificate has expired", "its operator renews the certificate"),
+    ("certificate is not yet valid", "is this machine's clock right?"),
+    ("CERTIFICATE_VERIFY_FAILED", "for a private certificate, name its CA with ca_file"),
+)
+"""What OpenSSL says, and what to do; the first that fits."""
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -58,12 +74,12 @@ class Exchange:
     def once(
         self, transport: httpx.BaseTransport, call: Call[A], token: str, request_id: str, timeout: float
     ) -> A | Failure:
-        """Send a call once and read its answer, within about `timeout` seconds."""
-        deadline = self.clock() + timeout
+        """Send a call once and read its answer, within `timeout` seconds."""
+        allowance = Allowance(timeout, self.clock)
         try:
-            response = transport.handle_request(self._request(call, token, request_id, timeout))
+            response = transport.handle_request(self._request(call, token, request_id, allowance))
             try:
-                body = self._body(response, deadline)
+                body = self._body(response, allowance)
             finally:
                 response.close()
         except httpx.TransportError as error:
@@ -74,7 +90,7 @@ class Exchange:
             return self._answer(call, body)
         return self._refused(response, body)
 
-    def _request(self, call: Call[Any], token: str, request_id: str, timeout: float) -> httpx.Request:
+    def _request(self, call: Call[Any], token: str, request_id: str, allowance: Allowance) -> httpx.Request:
         params, conditions, content = _parts(call)
         return httpx.Request(
             call.method,
@@ -90,16 +106,16 @@ class Exchange:
                 **({} if content is None else {"Content-Type": "application/json"}),
                 **conditions,
             },
-            extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout)},
+            extensions=allowance.extension(),
         )
 
-    def _body(self, response: httpx.Response, deadline: float) -> bytes | Failure:
+    def _body(self, response: httpx.Response, allowance: Allowance) -> bytes | Failure:
         body = bytearray()
         for chunk in response.iter_raw():
             body += chunk
             if len(body) > ANSWER_BYTES:
-                return Failure(self._defect("answered with far more than was asked for"), unclear=True)
-            if self.clock() > deadline:
+                return Failure(self._no_strongroom("answered with far more than was asked for"), unclear=True)
+            if allowance.left() < 0:
                 raise httpx.ReadTimeout("")
         return bytes(body)
 
@@ -110,17 +126,20 @@ class Exchange:
             what = f"cannot be reached: {error}"
         elif isinstance(error, httpx.TimeoutException):
             what = "did not answer in time"
-        hint = "is it running, and is the address right?"
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            hint = "for a private certificate, name its CA with ca_file"
-        found = ServerUnavailable(f"the server at {self.address.shown} {what}", hint=hint)
+        found = ServerUnavailable(f"the server at {self.address.shown} {what}", hint=_advice(error))
         return Failure(found, unclear=not isinstance(error, _UNSENT), passing=True)
 
     def _answer(self, call: Call[A], body: bytes) -> A | Failure:
         try:
-            return _decoder(type(call))(body)  # type: ignore[no-any-return]
+            answer: A = _decoder(type(call))(body)
+            if is_sound(answer):
+                return answer
         except _UNREADABLE:
-            return Failure(self._defect("gave an answer that cannot be read"), unclear=True)
+            pass
+        if not _is_json(body):
+            return Failure(self._no_strongroom("answered no word of strongroom's"), unclear=True)
+        error = ServerDefect(f"the server at {self.address.shown} gave an answer that cannot be read", hint=_WHICH)
+        return Failure(error, unclear=True)
 
     def _refused(self, response: httpx.Response, body: bytes) -> Failure:
         status = response.status_code
@@ -143,12 +162,28 @@ class Exchange:
             )
             return Failure(error, unclear=True, passing=True, wait=wait)
         if 300 <= status < 400:
-            error_of = self._defect(f"points elsewhere (HTTP {status})", hint="give the address it leads to")
-            return Failure(error_of, unclear=False)
-        return Failure(self._defect(f"answered HTTP {status} and no word of strongroom's"), unclear=True)
+            error = self._no_strongroom(f"points elsewhere (HTTP {status})", hint="give the address it leads to")
+            return Failure(error, unclear=False)
+        return Failure(self._no_strongroom(f"answered HTTP {status} and no word of strongroom's"), unclear=True)
 
-    def _defect(self, what: str, hint: str = "is there a strongroom server at this address?") -> ServerDefect:
-        return ServerDefect(f"the server at {self.address.shown} {what}", hint=hint)
+    def _no_strongroom(self, what: str, hint: str = _WHICH) -> ServerUnavailable:
+        return ServerUnavailable(f"what is at {self.address.shown} {what}", hint=hint)
+
+
+def _advice(error: httpx.TransportError) -> str:
+    """What to do about a connection that failed."""
+    found = next((hint for part, hint in _ADVICE if part in str(error)), "is it running, and is the address right?")
+    if isinstance(error, httpx.ReadError | httpx.RemoteProtocolError):
+        found = "if it uses TLS, say https:// instead of http://"
+    return f"{found}; {_MORE}"
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        msgspec.json.decode(body)
+    except _UNREADABLE:
+        return False
+    return True
 
 
 def _parts(call: Call[Any]) -> tuple[dict[str, str] | None, dict[str, str], bytes | None]:

@@ -143,6 +143,11 @@ class FileKeys:
         with suppress(OSError):
             self.directory.rmdir()
 
+    def check(self) -> None:
+        """Raise unless both files can be read. A passphrase is not asked for, nor stretched: that takes long."""
+        for name in (_KEYRING, _ISSUER):
+            _read_secret(self.directory / name)
+
     def load(self) -> Keyring:
         return _decode_ring(self._unpack(_read_secret(self.directory / _KEYRING)), self.directory / _KEYRING)
 

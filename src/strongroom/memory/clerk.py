@@ -149,25 +149,38 @@ class Clerk:
         order = {name: place for place, name in enumerate(self.state.namespaces)}
         return sorted(namespaces, key=lambda name: (order.get(name, len(order)), name))
 
-    def shelves(self, grant: Grant, patience: float | None = None) -> Doing[list[Shelf]]:
+    def at_hand(self, grant: Grant) -> list[Shelf] | None:
+        """The shelves that a grant covers; None if reading or ranking them takes long, or fails."""
+        try:
+            places = shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
+        except (Tampered, Unavailable):
+            return None  # who loads them will meet it again, on record
+        found: list[Shelf] = []
+        lines = 0
+        for place in places:
+            shelf = self.state.shelves.loaded_at(place.prefix, place.birth)
+            if shelf is None:
+                return None
+            found.append(shelf)
+            lines += len(shelf.lines)
+        return found if lines <= _MANY else None
+
+    def loading(self, grant: Grant, caller: Caller, patience: float | None = None) -> Doing[None]:
+        """Read from disk what a grant covers. Then ask the gate again: the cap may have been revoked meanwhile."""
+
+        def load() -> Doing[None]:
+            yield LONG
+            self.shelves(grant, patience)
+
+        yield from self.recorded(grant, caller, load())
+
+    def shelves(self, grant: Grant, patience: float | None = None) -> list[Shelf]:
         """The loaded shelves that a grant covers; a namespace into which nothing was put has none.
 
         With `patience`, what is not loaded after so many seconds in all is used as far as it is.
         """
         places = shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
-        shelves: list[Shelf] = []
-        lines = 0
-        for place in places:
-            shelf = self.state.shelves.loaded_at(place.prefix, place.birth)
-            if shelf is not None:
-                shelves.append(shelf)
-                lines += len(shelf.lines)
-        if len(shelves) < len(places):
-            yield LONG
-            return self._load(grant, places, patience)
-        if lines > _MANY:
-            yield LONG
-        return shelves
+        return self._load(grant, places, patience)
 
     def _load(self, grant: Grant, places: Sequence[ShelfPlace], patience: float | None) -> list[Shelf]:
         end = None if patience is None else monotonic() + patience

@@ -28,6 +28,8 @@ def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Doing[Forgotten]:
     """Forget the lines that meet every condition given. At least one must be given."""
     ask = Ask.of(Op.FORGET, call.namespaces, session=call.session)
     yield LONG
+    grant = yield from clerk.admit(caller, ask)
+    yield from clerk.loading(grant, caller)
     for _ in range(_TRIES):
         grant = yield from clerk.admit(caller, ask)
         gone = yield from clerk.recorded(grant, caller, _forget(clerk, grant, caller, call))
@@ -52,7 +54,7 @@ def _forget(clerk: Clerk, grant: Grant, caller: Caller, call: wire.Forget) -> Do
 
 def _delete(clerk: Clerk, grant: Grant, caller: Caller, choice: Choice) -> Doing[list[LineId]]:
     state = clerk.state
-    shelves = yield from clerk.shelves(grant)
+    shelves = clerk.shelves(grant)
     lines = sorted(choice.among(shelves), key=lambda line: (line.id, line.namespace))
     effects: list[Effect] = []
     for line in lines:

@@ -72,7 +72,10 @@ def _write(clerk: Clerk, grant: Grant, caller: Caller, call: wire.WriteProfile) 
     current, stored = _read_profile(state, grant, name)
     if current.version != call.version:
         raise VersionConflict("the profile has changed", hint="read it again, then write")
-    keys, effects = keys_for(state, grant, {name})
+    try:
+        keys, effects = keys_for(state, grant, {name})
+    except Lost:
+        return None
     epoch, key = keys.newest(state.slots.namespace(grant.actor, name))
     place = Place(state.vault_id, grant.actor, name)
     body = seal.seal_text(clean, _PROFILE, place, epoch, key, state.random(24))

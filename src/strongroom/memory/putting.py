@@ -25,6 +25,10 @@ _MANY = 16
 """Lines whose sealing keeps a thread busy for a while."""
 
 
+_LARGE = 16 * 1024
+"""Bytes of text whose indexing does."""
+
+
 class _Draft(msgspec.Struct, frozen=True):
     """A line about to be written, and what of it the caller fixed."""
 
@@ -42,7 +46,7 @@ def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
         unnamed=any(line.namespace is None for line in lines),
         sessions=frozenset(model.plain(line.session) for line in lines if line.session is not None),
     )
-    if len(lines) > _MANY:
+    if len(lines) > _MANY or sum(map(_raw_size, lines)) > _LARGE:
         yield LONG
     for _ in range(_TRIES):
         grant = yield from clerk.admit(caller, ask)

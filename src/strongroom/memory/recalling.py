@@ -22,13 +22,21 @@ _CHARACTER = 4
 def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
     """The best lines for a query, or exactly the lines named by `ids`. One log entry names what is returned."""
     wanted = call.k if call.ids is None else max(len(call.ids), 1)
-    grant = yield from clerk.admit(caller, Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted))
-    return (yield from clerk.recorded(grant, caller, _get(clerk, grant, caller, call)))
+    ask = Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted)
+    grant = yield from clerk.admit(caller, ask)
+    shelves = clerk.at_hand(grant)
+    if shelves is None:
+        yield from clerk.loading(grant, caller, _patience(call))
+        grant = yield from clerk.admit(caller, ask)
+    return (yield from clerk.recorded(grant, caller, _get(clerk, grant, caller, call, shelves)))
 
 
-def _get(clerk: Clerk, grant: Grant, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
+def _get(
+    clerk: Clerk, grant: Grant, caller: Caller, call: wire.Get, shelves: list[Shelf] | None
+) -> Doing[wire.Recalled]:
     _check_patience(call.patience)
-    shelves = yield from clerk.shelves(grant, None if call.ids is not None else call.patience)
+    if shelves is None:
+        shelves = clerk.shelves(grant, None if _patience(call) is None else 0.0)
     found = _ranked(clerk, grant, shelves, call) if call.ids is None else _named(grant, shelves, call.ids)
     hits = _within_budget(found)
     yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller)
@@ -43,6 +51,12 @@ def _ranked(clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], call: wire.Get
     return [_hit(one.line, one.score) for one in clerk.state.shelves.rank(shelves, text, grant.k, moment)]
 
 
+def _patience(call: wire.Get) -> float | None:
+    """How long to wait for shelves: for lines named by their ids, until they are there."""
+    patience = None if call.ids is not None else call.patience
+    return patience if isinstance(patience, int | float) and 0 <= patience <= _DAY else None
+
+
 def _check_patience(patience: float | None) -> None:
     if patience is not None and (type(patience) not in (int, float) or not 0 <= patience <= _DAY):
         raise InvalidRequest("patience is a number of seconds from 0 to 86400")
@@ -50,7 +64,11 @@ def _check_patience(patience: float | None) -> None:
 
 def list_lines(clerk: Clerk, caller: Caller, call: wire.List) -> Doing[Listing]:
     """One page of what there is, without texts, in id order."""
-    grant = yield from clerk.admit(caller, Ask.of(Op.LIST, call.namespaces, session=call.session))
+    ask = Ask.of(Op.LIST, call.namespaces, session=call.session)
+    yield LONG
+    grant = yield from clerk.admit(caller, ask)
+    yield from clerk.loading(grant, caller)
+    grant = yield from clerk.admit(caller, ask)
     return (yield from clerk.recorded(grant, caller, _list(clerk, grant, caller, call)))
 
 
@@ -60,8 +78,7 @@ def _list(clerk: Clerk, grant: Grant, caller: Caller, call: wire.List) -> Doing[
         raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
     choice = Choice.of(session=call.session, kind=call.kind, since=call.since, until=call.until)
     start = _cursor(call.after)
-    yield LONG
-    lines = sorted(choice.among((yield from clerk.shelves(grant))), key=_place)
+    lines = sorted(choice.among(clerk.shelves(grant)), key=_place)
     lines = [line for line in lines if _place(line) > start][: limit + 1]
     page = lines[:limit]
     yield from clerk.commit(grant, count=len(page), caller=caller)

@@ -113,12 +113,17 @@ class State:
                 self._apply(thing)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Catch up once for several operations that this thread is to begin now, each of which was asked for before."""
-        self.catch_up()
+    def together(self) -> Iterator[bool]:
+        """Begin several operations on this thread now, each of which was asked for before.
+
+        Gives True if nothing is new, so that none of them need look again; else each has to, which may take long.
+        """
+        if self.store.version() > self._seen:
+            yield False
+            return
         self._caught_up_for = threading.get_ident()
         try:
-            yield
+            yield True
         finally:
             self._caught_up_for = 0
 
@@ -142,13 +147,21 @@ class State:
     def committed(self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line]) -> None:
         """Take in a commit of this process at once, if nothing came between; else the next `catch_up` finds it."""
         changed = [effect for effect in effects if not isinstance(effect, _UNSEEN)]
+        # Not waited for: this may be a server's event loop, and the next `catch_up` finds it as well.
+        if any(self.shelves.is_busy(prefix) for prefix in {_shelf_of(name) for name in written}):
+            return
+        if not self._guard.acquire(blocking=False):
+            return
         # It is durable: what cannot be read now must not make it look as if it had failed.
-        with self._guard, suppress(StrongroomError):
-            if self._seen == version - len(changed):
-                for effect in changed:
-                    body = None if isinstance(effect, Delete) else b""
-                    self._apply(Object(effect.name, 0, body), written.get(effect.name))
-                self._seen = version
+        try:
+            with suppress(StrongroomError):
+                if self._seen == version - len(changed):
+                    for effect in changed:
+                        body = None if isinstance(effect, Delete) else b""
+                        self._apply(Object(effect.name, 0, body), written.get(effect.name))
+                    self._seen = version
+        finally:
+            self._guard.release()
 
     def _apply(self, change: Object, line: Line | None = None) -> None:
         """Take in one change; `line` spares reading a line that this process has just written."""
@@ -400,6 +413,11 @@ class State:
             self._actors.pop(locator, None)
             found = self._read_keys(locator)
         return found is None or found.version != held.version
+
+
+def _shelf_of(name: str) -> str:
+    """The shelf of a line, by the line's name."""
+    return name.rpartition("lines/")[0]
 
 
 def line_id_of(name: str) -> LineId:

@@ -26,7 +26,7 @@ from strongroom.errors import (
     StrongroomError,
     UnknownRoute,
 )
-from strongroom.memory.doing import Doing
+from strongroom.memory.doing import LONG, Doing
 from strongroom.model import Profile
 from strongroom.server import logs, openapi
 from strongroom.server.lanes import Lanes
@@ -42,6 +42,10 @@ _JSON = (b"content-type", b"application/json")
 _KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _FAILED_COST = 10
 """A request whose cap is refused counts as this many for its address."""
+
+_READY_SECONDS = 1.0
+_LARGE = 64 * 1024
+"""A body that takes a while to read."""
 
 _ALWAYS_ANSWERED = ("healthz", "readyz")
 """Who watches over the server must not be shut out by what others send."""
@@ -83,6 +87,8 @@ class Application:
         self._stack = AsyncExitStack()
         self._mcp: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
         self._mcp_app = _mcp_app() if options.mcp else None
+        self._room = options.bodies_limit
+        self._ready: asyncio.Future[None] | None = None
         self._ready_until = 0.0
         self.routes: dict[str, dict[str, Route]] = self._table()
 
@@ -231,22 +237,36 @@ class Application:
         async def handle(request: Request) -> Answer:
             token, holder = self._cap(request)
             door = self._vault.door(token, source="http", request=request.id)
-            body = b""
-            if has_body:
-                body = await request.body(self.options, lambda: self._open_lanes().carry_out(door.checking()))
+            taken = 0
+
+            async def prove(size: int) -> None:
+                nonlocal taken
+                await self._open_lanes().carry_out(door.checking())
+                self._take_room(size)
+                taken = size
+
+            try:
+                body = await request.body(self.options, prove) if has_body else b""
                 if body:
                     request.check_json()
-            try:
                 answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body))
             except StrongroomError as error:
                 # A refusal is an entry in the log and must not be free; but nobody pays for a cap that is not theirs.
                 if error.links and wire.STATUS[error.reason] != _UNPROVEN:
                     self._holders.take(holder, monotonic())
                 raise
+            finally:
+                self._room += taken
             self._holders.take(holder, monotonic())
             return answer
 
         return handle
+
+    def _take_room(self, size: int) -> None:
+        """Keep room in RAM for a large body, or turn it away."""
+        if size > self._room:
+            raise ServerUnavailable("the server has as many large requests as it takes", hint="try again in a moment")
+        self._room -= size
 
     def _cap(self, request: Request) -> tuple[str, int]:
         """The token and its holder's bucket: that of the cap that everything was narrowed from."""
@@ -265,9 +285,19 @@ class Application:
         self._holders.take(holder, monotonic())
         state = request.scope.setdefault("state", {})
         state["strongroom.token"], state["strongroom.request"] = token, request.id
-        body = await request.body(self.options, _nothing)
-        assert self._mcp is not None  # noqa: S101 - the route is there only with it
-        await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
+        taken = 0
+
+        async def prove(size: int) -> None:
+            nonlocal taken
+            self._take_room(size)
+            taken = size
+
+        try:
+            body = await request.body(self.options, prove)
+            assert self._mcp is not None  # noqa: S101 - the route is there only with it
+            await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
+        finally:
+            self._room += taken
 
     # What needs no cap.
 
@@ -275,11 +305,18 @@ class Application:
         return Answer(200, b'{"status":"ok"}')
 
     async def _readyz(self, request: Request) -> Answer:  # noqa: ARG002 - a handler
-        now = monotonic()
-        if now >= self._ready_until:  # asked by anybody, so not too often
-            await self._open_lanes().run(self._vault.check_ready)
-            self._ready_until = now + 1
+        if self._ready is None or (self._ready.done() and monotonic() >= self._ready_until):
+            # Asked by anybody, so one look for all who ask, and not too often.
+            self._ready = self._open_lanes().run(self._vault.check_ready)
+            self._ready.add_done_callback(self._looked)
+        await asyncio.wait([self._ready])
+        self._ready.result()
         return Answer(200, b'{"status":"ready"}')
+
+    def _looked(self, look: asyncio.Future[None]) -> None:
+        self._ready_until = monotonic() + _READY_SECONDS
+        if not look.cancelled():
+            look.exception()  # whoever asked has heard of it
 
     async def _show_metrics(self, request: Request) -> Answer:
         if not request.is_local:
@@ -294,6 +331,8 @@ def _performing(
     door: VaultDoor, kind: type[wire.Call[Any]], read: Reader, request: Request, body: bytes
 ) -> Doing[Answer]:
     """One call from its bytes to its answer, in steps."""
+    if len(body) > _LARGE:
+        yield LONG
     try:
         call = read(request, body)
     except InvalidRequest as invalid:
@@ -330,10 +369,6 @@ def _slow_down(wait: float) -> RateLimited:
     error = RateLimited("too many requests", hint="wait, then try again")
     error.wait = max(1, round(wait + 0.5))
     return error
-
-
-async def _nothing() -> None:
-    """There is nothing to prove."""
 
 
 async def _send(send: Send, answer: Answer, request_id: str) -> None:

@@ -37,7 +37,7 @@ class Lanes:
     """The lanes of one server. `carry_out` and `run` belong to the event loop that made it."""
 
     def __init__(
-        self, store: Store, together: Callable[[], AbstractContextManager[None]], slow: int, waiting: int
+        self, store: Store, together: Callable[[], AbstractContextManager[bool]], slow: int, waiting: int
     ) -> None:
         self._store = store
         self._together = together
@@ -93,12 +93,18 @@ class Lanes:
     # On the event loop.
 
     def _begin(self) -> None:
-        """Begin with all that has arrived: one look at what other processes did serves them all."""
+        """Begin with all that has arrived: one look for what others did serves them all.
+
+        If there is something new, taking it in may take long, and they do so on the slow lane.
+        """
         arrived, self._arrived = self._arrived, []
         try:
-            with self._together():
+            with self._together() as nothing_new:
                 for job in arrived:
-                    self._advance(job, None)
+                    if nothing_new:
+                        self._advance(job, None)
+                    else:
+                        self._slow.put(job)
         except Exception as error:  # noqa: BLE001 - the store cannot be read: each of them hears of it
             for job in arrived:
                 self._finish(job, None, error)

@@ -17,6 +17,8 @@ class Options:
     """Origins of web pages that may call; a request without an Origin header comes from no page."""
     body_limit: int = 16 * 1024 * 1024
     """A batch of 4 MiB of texts fits, also where JSON writes each character of them as an escape."""
+    bodies_limit: int = 128 * 1024 * 1024
+    """All large bodies together that are held at once."""
     unproven_limit: int = 64 * 1024
     """What is read of a body before its cap is known to be valid."""
     header_limit: int = 32 * 1024

@@ -106,6 +106,8 @@ class GuardedProtocol(HttpToolsProtocol):
             (version == "1.1" or version == "1.0")
             and (self.url.startswith(b"/") or self.url == b"*")
             and (not packed or (packed == [b"chunked"] and version == "1.1"))
+            # The parser would stop at the head and drop the body; we speak nothing else.
+            and not self.parser.should_upgrade()
         )
 
     def _too_large(self) -> HeadersTooLarge:

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import lru_cache
 from ipaddress import ip_network
-from itertools import count
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -41,11 +40,6 @@ _ETAG = re.compile(rb'"([0-9a-f]{32})"')
 _WHERE = re.compile(r" - at `(\$[^`]{0,80})`")
 
 
-_PROCESS = secrets.token_hex(4)
-_NUMBERS = count(1)
-"""Together they name the requests that brought no id of their own."""
-
-
 class Disconnected(Exception):
     """The peer went away before its request was whole."""
 
@@ -68,7 +62,7 @@ class Request:
         if given is not None and _REQUEST_ID.fullmatch(given):
             self.id = given.decode()
         else:
-            self.id = f"{_PROCESS}-{next(_NUMBERS):x}"
+            self.id = secrets.token_hex(8)  # a number that counts would tell of other people's requests
 
     @property
     def is_local(self) -> bool:
@@ -106,8 +100,8 @@ class Request:
             raise CapMalformed("the Authorization header holds no bearer token", hint="send `Bearer <cap>`")
         return token
 
-    async def body(self, options: Options, prove: Callable[[], Awaitable[object]]) -> bytes:
-        """The whole body. `prove` is awaited before more than a little of it is taken in.
+    async def body(self, options: Options, prove: Callable[[int], Awaitable[object]]) -> bytes:
+        """The whole body. `prove` is awaited before more than a little of it is taken in, with how much it may be.
 
         How long it may take is the connection's business (`protocol`).
         """
@@ -116,34 +110,30 @@ class Request:
         if size > options.body_limit:
             raise _too_large(options)
         if size > options.unproven_limit:
-            await prove()
+            await prove(size)
         first = await self._receive()
         if first["type"] == "http.disconnect":
             raise Disconnected
         if not first.get("more_body"):
-            if len(first.get("body", b"")) > options.body_limit:
-                raise _too_large(options)
-            return bytes(first.get("body", b""))
+            return _whole(bytes(first.get("body", b"")), told, options)
         return await self._rest(bytearray(first["body"]), options, prove, proven=size > options.unproven_limit)
 
     async def _rest(
-        self, body: bytearray, options: Options, prove: Callable[[], Awaitable[object]], *, proven: bool
+        self, body: bytearray, options: Options, prove: Callable[[int], Awaitable[object]], *, proven: bool
     ) -> bytes:
         more = True
         while more:
             if len(body) > options.body_limit:
                 raise _too_large(options)
             if len(body) > options.unproven_limit and not proven:
-                await prove()
+                await prove(options.body_limit)  # it does not say how long it is
                 proven = True
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise Disconnected
             body += message.get("body", b"")
             more = bool(message.get("more_body"))
-        if len(body) > options.body_limit:
-            raise _too_large(options)
-        return bytes(body)
+        return _whole(bytes(body), self.headers.get(b"content-length"), options)
 
     def check_bodiless(self) -> None:
         """Refuse a body where none belongs: nobody would read it, and the next request would begin in it."""
@@ -171,6 +161,15 @@ def host_name(host: bytes) -> str:
     return "" if found is None else found[1] or found[2]
 
 
+def _whole(body: bytes, told: bytes | None, options: Options) -> bytes:
+    """The body, unless it is too large or not as long as its head says: then nobody knows what was meant."""
+    if len(body) > options.body_limit:
+        raise _too_large(options)
+    if told is not None and told != b"%d" % len(body):
+        raise InvalidRequest("the body is not as long as its head says")
+    return body
+
+
 def _too_large(options: Options) -> BodyTooLarge:
     return BodyTooLarge(f"a body is at most {options.body_limit} bytes", hint="send several")
 
@@ -196,6 +195,8 @@ def reader_of(kind: type[wire.Call[Any]]) -> Reader:
     def read(request: Request, body: bytes) -> wire.Call[Any]:
         if request.query:
             raise InvalidRequest("this route takes no query", hint="put the fields into the body")
+        if not body and kind is wire.Erase:
+            raise InvalidRequest("say what to erase", hint="send {} for all that the cap covers")
         found: wire.Call[Any] = decode(body or b"{}")
         return found
 

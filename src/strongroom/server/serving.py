@@ -7,6 +7,7 @@ in front of it does that. Stopping lets requests in flight finish; the vault is 
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import os
 import resource
@@ -197,6 +198,13 @@ def _config(vault: Vault, place: Place, options: Options) -> uvicorn.Config:
 
 
 def _tls(cert: Path, key: Path) -> ssl.SSLContext:
+    for path in (cert, key):
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise InvalidRequest(
+                f"the TLS file {path} cannot be read: {error.strerror}", hint="--tls-cert and --tls-key name PEM files"
+            ) from None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -213,8 +221,25 @@ def listen(place: Place) -> socket.socket:
     except OSError as error:
         where = place.unix or f"{place.address}:{place.port}"
         raise ServerUnavailable(
-            f"cannot listen on {where}: {error.strerror or error}", hint="is another server there already?"
+            f"cannot listen on {where}: {error.strerror or error}", hint=_listening_hint(place, error)
         ) from None
+
+
+def _listening_hint(place: Place, error: OSError) -> str:
+    """What to do where nothing could listen, by what the system said."""
+    if isinstance(error, socket.gaierror):
+        return "no machine has this name: give an address of this one in numbers"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine has no such address"
+    if place.unix is None:
+        return "ports below 1024 are for root" if error.errno == errno.EACCES else "is another server there already?"
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return f"make the directory {place.unix.parent} first"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"you may not write to {place.unix.parent}: name another place"
+    if error.errno in (None, errno.ENAMETOOLONG):  # Python's own words have no number
+        return "a socket's path is at most about 100 bytes long: name a shorter one"
+    return "is another server there already?"
 
 
 def _listen_tcp(place: Place) -> socket.socket:

@@ -7,7 +7,7 @@ and the new cap falls with it: revoking a cap revokes what was renewed or minted
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -32,6 +32,9 @@ from strongroom.store import Effect, Expect, Lost, PutNew
 
 TTL_LIMIT = 400 * 24 * 3600
 _TRIES = 8
+_GENERATIONS = 1000
+"""How many links a cap may come from: each new one depends on all of them."""
+
 _MEMORY_OPS = frozenset(Op) - {Op.MINT, Op.REVOKE, Op.AUDIT}
 
 
@@ -116,7 +119,7 @@ def _revoke_with(clerk: Clerk, office: Office, caller: Caller, call: wire.Revoke
 
 def _may_revoke(held: Cap, record: CapRecord) -> bool:
     """Admin caps are the owner's to revoke: one of them must not be able to shut out the others."""
-    return record.data_class != DataClass.ADMIN and _covers(held, record.actor)
+    return record.data_class != DataClass.ADMIN and _sees(held, record)
 
 
 def list_with(clerk: Clerk, caller: Caller, call: wire.ListCaps) -> Doing[wire.Caps]:  # noqa: ARG001 - no fields
@@ -127,7 +130,7 @@ def list_with(clerk: Clerk, caller: Caller, call: wire.ListCaps) -> Doing[wire.C
 
 
 def _list_with(clerk: Clerk, office: Office, caller: Caller) -> Doing[wire.Caps]:
-    found = tuple(record for record in records(clerk.state) if _covers(office.cap, record.actor))
+    found = tuple(record for record in records(clerk.state) if _sees(office.cap, record))
     yield from clerk.commit_office(office, caller=caller, count=len(found), detail="caps listed")
     return wire.Caps(found)
 
@@ -146,32 +149,14 @@ def _is_void(state: State, record: CapRecord) -> bool:
 
 
 def _line_of_descent(clerk: Clerk, link: LinkId) -> Iterator[LinkId]:
-    """A cap and all that came from it. What follows one is looked up only when that one has been revoked.
+    """A cap, and then all that came from it, which is looked up only when that one has been revoked.
 
-    From then on nothing new can come from it: issuing depends on its not being revoked.
+    From then on nothing new can come from it: issuing depends on none of a cap's ancestors being revoked.
     """
-    told: dict[LinkId, None] = {}
-    waiting = [link]
-    while waiting:
-        told.update(dict.fromkeys(waiting))
-        yield from waiting
-        clerk.state.catch_up()
-        waiting = _came_from(clerk.state, told)
-
-
-def _came_from(state: State, told: Collection[LinkId]) -> list[LinkId]:
-    """What came from these and is not among them, however far down; the registry is read once for all of it."""
-    children: dict[LinkId, list[LinkId]] = {}
-    for _, record in state.cap_records():
-        for parent in record.parents:
-            children.setdefault(parent, []).append(record.link)
-    found: dict[LinkId, None] = {}
-    waiting = list(told)
-    while waiting:
-        new = [child for child in children.get(waiting.pop(), ()) if child not in told and child not in found]
-        found.update(dict.fromkeys(new))
-        waiting += new
-    return list(found)
+    yield link
+    clerk.state.catch_up()
+    found = [record for _, record in clerk.state.cap_records() if link in record.parents]
+    yield from [record.link for record in sorted(found, key=lambda one: len(one.parents))]
 
 
 def _issue_with(
@@ -179,9 +164,10 @@ def _issue_with(
 ) -> Doing[wire.Issued | None]:
     """Sign and record; None if one of the links, or the actor's standing, has changed meanwhile."""
     held, state = office.cap, clerk.state
-    token, effect = _signed(clerk, terms, DataClass.MEMORY, parents=held.links, issued=issued)
+    ancestors = _ancestors(state, held)
+    token, effect = _signed(clerk, terms, DataClass.MEMORY, parents=ancestors, issued=issued)
     pinned = _pinned(token) | ({} if held.actor is None else {held.actor: held.issued})
-    effects: list[Effect] = [effect, *(Expect(REVOKED + link, 0) for link in held.links)]
+    effects: list[Effect] = [effect, *(Expect(REVOKED + link, 0) for link in ancestors)]
     link = _link(token)
     try:
         effects += _pins(state, pinned)
@@ -189,6 +175,18 @@ def _issue_with(
     except Lost:
         return None
     return wire.Issued(str.__str__(token), link, cap.parse(token).first.exp)
+
+
+def _ancestors(state: State, held: Cap) -> tuple[LinkId, ...]:
+    """Every link that a cap issued with this one comes from, however far back: it falls with each of them.
+
+    All of them, and not the nearest alone: else who renews quickly outruns who revokes one after the other.
+    """
+    stored = state.store.get(CAPS + held.links[0])
+    before = () if stored is None or stored.body is None else state.record(CAPS + held.links[0], CapRecord).parents
+    if len(before) >= _GENERATIONS:
+        raise InvalidRequest(f"this cap was renewed {_GENERATIONS} times", hint="ask its owner for a new one")
+    return (*before, *held.links)
 
 
 def _pinned(token: Token) -> dict[Actor, int]:
@@ -283,6 +281,11 @@ def _plain(terms: wire.Mint) -> wire.Mint:
     for name in ("ops", "namespaces"):
         fields[name] = tuple(map(model.plain, fields[name]))
     return wire.Mint(**fields)
+
+
+def _sees(held: Cap, record: CapRecord) -> bool:
+    """Whether a cap on record lies within what an admin cap covers, its actors and its namespaces."""
+    return _covers(held, record.actor) and set(record.namespaces) <= held.namespaces
 
 
 def _covers(held: Cap, actor: str) -> bool:

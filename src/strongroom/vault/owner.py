@@ -16,6 +16,7 @@ from strongroom import cap, model, wire
 from strongroom.audit.log import Witness
 from strongroom.cap import Token
 from strongroom.errors import ClockBehind, InvalidRequest, StrongroomError, UnknownNamespace
+from strongroom.keys import FileKeys
 from strongroom.memory import Clerk, Memory
 from strongroom.memory.pages import keep_pages
 from strongroom.memory.state import NAMESPACES, NamespaceRegistry
@@ -88,16 +89,18 @@ class Vault:
         """Where the vault is kept, for who commits on behalf of many."""
         return self._state.store
 
-    def together(self) -> AbstractContextManager[None]:
-        """Look once for what other processes have done, for several operations begun now by this thread alone."""
+    def together(self) -> AbstractContextManager[bool]:
+        """Look once whether anything is new, for several operations begun now by this thread alone; see `State`."""
         return self._state.together()
 
     def check_ready(self) -> None:
         """Raise unless store, keys and log answer: what a request would need, without making one."""
         state = self._state
         state.catch_up()
-        state.source.load()
-        state.source.issuer()
+        if isinstance(state.source, FileKeys):
+            state.source.check()
+        else:
+            state.source.load()
         head = state.store.head()
         state.mac.check(head)
         if head.time - self._clerk.now() > CLOCK_LEEWAY:

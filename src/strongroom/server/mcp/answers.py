@@ -1,12 +1,15 @@
 """What a model is given for an answer: a struct, and the same as text. All that others wrote is fenced or neutral.
 
 Some clients show a model the struct and some the text, so neither may be less safe than the other. Texts of lines are
-fenced in both; authors, sessions and sources, which whoever wrote a line chose, are neutral in both.
+fenced in both; authors, sessions and sources, which whoever wrote a line chose, are neutral in both. Ids, namespaces
+and cursors come from a vault, or from whoever answers in its place: what does not look like one is made neutral, too.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +18,9 @@ from strongroom.model import Forgotten, Hit, Kind, LineInfo, Listing, Provenance
 
 Answer = tuple[msgspec.Struct, str]
 """The struct and the text."""
+
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z.-]{0,63}")
+_L = TypeVar("_L", Hit, LineInfo)
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -85,7 +91,8 @@ class ShownProfiles(msgspec.Struct, frozen=True):
 
 
 def put_answer(receipts: wire.Receipts, mark: str) -> Answer:  # noqa: ARG001 - nothing in it that others wrote
-    receipt: Receipt = receipts.receipts[0]
+    found = receipts.receipts[0]
+    receipt: Receipt = msgspec.structs.replace(found, id=_name(found.id), namespace=_name(found.namespace))
     if receipt.forgotten:
         return receipt, f"Not remembered: line {receipt.id} was forgotten before, and stays so."
     was = "was remembered already" if receipt.duplicate else "is remembered"
@@ -93,7 +100,7 @@ def put_answer(receipts: wire.Receipts, mark: str) -> Answer:  # noqa: ARG001 - 
 
 
 def get_answer(recalled: wire.Recalled, mark: str) -> Answer:
-    hits = recalled.lines
+    hits = tuple(map(_named, recalled.lines))
     answer = RecalledLines(mark, fence.NOTICE, tuple(_recalled(hit, mark) for hit in hits))
     if not hits:
         return answer, "Nothing was found."
@@ -101,21 +108,26 @@ def get_answer(recalled: wire.Recalled, mark: str) -> Answer:
 
 
 def list_answer(listing: Listing, mark: str) -> Answer:
-    answer = ListedLines(tuple(map(_listed, listing.lines)), listing.next)
-    if not listing.lines:
+    lines = tuple(map(_named, listing.lines))
+    after = None if listing.next is None else _name(listing.next)
+    answer = ListedLines(tuple(map(_listed, lines)), after)
+    if not lines:
         return answer, "There are no such lines."
-    text = f"{fence.NOTICE}\n{fence.fenced_infos(listing.lines, mark)}"
-    return answer, text if listing.next is None else f"{text}\nThere are more: after={listing.next}"
+    text = f"{fence.NOTICE}\n{fence.fenced_infos(lines, mark)}"
+    return answer, text if after is None else f"{text}\nThere are more: after={after}"
 
 
 def forget_answer(forgotten: Forgotten, mark: str) -> Answer:  # noqa: ARG001 - nothing in it that others wrote
-    text = f"Forgotten: {', '.join(forgotten.ids) or 'no line'}."
-    return forgotten, f"{text} Not found: {', '.join(forgotten.missing)}." if forgotten.missing else text
+    ids, missing = tuple(map(_name, forgotten.ids)), tuple(map(_name, forgotten.missing))
+    answer = msgspec.structs.replace(forgotten, ids=ids, missing=missing)
+    text = f"Forgotten: {', '.join(ids) or 'no line'}."
+    return answer, f"{text} Not found: {', '.join(missing)}." if missing else text
 
 
 def snapshot_answer(snapshot: Snapshot, mark: str) -> Answer:
-    shown = tuple(ShownProfile(one.namespace, fence.fenced(one.text, mark)) for one in snapshot.profiles)
-    return ShownProfiles(mark, fence.PROFILE_NOTICE, shown, tuple(snapshot.left_out)), profile_text(snapshot, mark)
+    shown = tuple(ShownProfile(_name(one.namespace), fence.fenced(one.text, mark)) for one in snapshot.profiles)
+    left_out = tuple(map(_name, snapshot.left_out))
+    return ShownProfiles(mark, fence.PROFILE_NOTICE, shown, left_out), profile_text(snapshot, mark)
 
 
 def profile_text(snapshot: Snapshot, mark: str) -> str:
@@ -123,8 +135,21 @@ def profile_text(snapshot: Snapshot, mark: str) -> str:
     if not snapshot.profiles:
         text = "No profile was written yet."
     else:
-        text = f"{fence.PROFILE_NOTICE}\n{fence.fenced_profiles(snapshot.profiles, mark)}"
-    return f"{text}\nLeft out, for lack of room: {', '.join(snapshot.left_out)}" if snapshot.left_out else text
+        profiles = [msgspec.structs.replace(one, namespace=_name(one.namespace)) for one in snapshot.profiles]
+        text = f"{fence.PROFILE_NOTICE}\n{fence.fenced_profiles(profiles, mark)}"
+    left_out = ", ".join(map(_name, snapshot.left_out))
+    return f"{text}\nLeft out, for lack of room: {left_out}" if left_out else text
+
+
+def _named(line: _L) -> _L:
+    """A line whose names are names, or neutral."""
+    links = tuple(map(_name, line.provenance.links))
+    names = {"id": _name(line.id), "namespace": _name(line.namespace)}
+    return msgspec.structs.replace(line, **names, provenance=msgspec.structs.replace(line.provenance, links=links))
+
+
+def _name(text: str) -> str:
+    return text if _NAME.fullmatch(text) else fence.neutral_field(text)
 
 
 def _recalled(hit: Hit, mark: str) -> RecalledLine:

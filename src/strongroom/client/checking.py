@@ -1,0 +1,112 @@
+"""What an answer's names may be: ids, namespaces, links, cursors and times as a vault writes them, and nothing else.
+
+Callers show these as they are, on terminals and to models, so an answer that hides other words in them is refused
+whole. Texts, authors, sessions and sources are free: who shows those makes them harmless. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from strongroom import model, wire
+from strongroom.errors import InvalidRequest
+from strongroom.model import Forgotten, Hit, LineInfo, Listing, Profile, Receipt, Snapshot
+
+_VERSION = re.compile(r"[0-9A-Za-z._-]{0,128}")
+
+
+def is_sound(answer: object) -> bool:
+    """Whether every name in an answer is one."""
+    check = _CHECKS.get(type(answer))
+    try:
+        if check is not None:
+            check(answer)
+    except (InvalidRequest, OverflowError):
+        return False
+    return True
+
+
+def _receipts(answer: wire.Receipts) -> None:
+    _lines(answer.receipts)
+
+
+def _recalled(answer: wire.Recalled) -> None:
+    _lines(answer.lines)
+    _origins(answer.lines)
+
+
+def _listing(answer: Listing) -> None:
+    _lines(answer.lines)
+    _origins(answer.lines)
+    if answer.next is not None:
+        line, _, namespace = answer.next.partition(".")
+        model.line_id(line)
+        model.namespace(namespace)
+
+
+def _lines(lines: Iterable[Receipt | Hit | LineInfo]) -> None:
+    for line in lines:
+        model.line_id(line.id)
+        model.namespace(line.namespace)
+
+
+def _origins(lines: Iterable[Hit | LineInfo]) -> None:
+    for line in lines:
+        model.moment(line.provenance.recorded)
+        _each(model.link_id, line.provenance.links)
+
+
+def _forgotten(answer: Forgotten) -> None:
+    _each(model.line_id, answer.ids)
+    _each(model.line_id, answer.missing)
+
+
+def _snapshot(answer: Snapshot) -> None:
+    _each(_profile, answer.profiles)
+    _each(model.namespace, answer.left_out)
+
+
+def _profile(answer: Profile) -> None:
+    model.namespace(answer.namespace)
+    if not _VERSION.fullmatch(answer.version):
+        raise InvalidRequest("this is no version of a profile")
+
+
+def _issued(answer: wire.Issued) -> None:
+    model.link_id(answer.link)
+
+
+def _revoked(answer: wire.Revoked) -> None:
+    _each(model.link_id, answer.links)
+
+
+def _caps(answer: wire.Caps) -> None:
+    for record in answer.caps:
+        _each(model.link_id, (record.link, *record.parents))
+        _each(model.namespace, record.namespaces)
+
+
+def _status(answer: wire.Status) -> None:
+    _each(model.namespace, answer.namespaces)
+
+
+def _each(check: Callable[[Any], object], values: Iterable[Any]) -> None:
+    for value in values:
+        check(value)
+
+
+_CHECKS: dict[type[Any], Callable[[Any], None]] = {
+    wire.Receipts: _receipts,
+    wire.Recalled: _recalled,
+    Listing: _listing,
+    Forgotten: _forgotten,
+    Snapshot: _snapshot,
+    Profile: _profile,
+    wire.Issued: _issued,
+    wire.Revoked: _revoked,
+    wire.Caps: _caps,
+    wire.Status: _status,
+}
+"""The answers that hold names; the others hold counts, or what is checked with a key."""

@@ -293,6 +293,8 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "show",
         "the demo plays against a server over HTTP and MCP, and as root against another user's",
     ),
+    "gate-recheck": ("design", "a call that waited is refused if its cap was revoked meanwhile"),
+    "ram-bound": ("design", "the bound on opened lines counts what the index takes"),
     # Bad input.
     "bad-vault": ("bad-input", "a missing, foreign or newer vault is refused by name and left alone"),
     "bad-cap": (

@@ -15,7 +15,7 @@ from datetime import datetime
 from sys import getsizeof
 from typing import Any, NamedTuple, Protocol
 
-from strongroom.engines import Engine, Index, Keeping, KeptIndex, Ranked
+from strongroom.engines import Engine, Index, Keeping, KeptIndex, Measured, Ranked
 from strongroom.errors import StoreUnavailable
 from strongroom.model import Line, LineId, Provenance
 
@@ -51,14 +51,20 @@ class Shelf:
         self.source = source
         self.lock = threading.Lock()
         self.lines: dict[LineId, Line] = {}
-        self.bytes = 0
+        self._bytes = 0
         self.stopped = False
         self.index = index
+        self._measured = index if isinstance(index, Measured) else None
         self._loaded = False
         self._gone: set[LineId] = set()
         """Deleted while the shelf is loading: a batch that was read before may still hold them."""
         self._shared: dict[Any, Any] = {}
         self._origin: Provenance | None = None
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes in RAM. Texts of few words that are all different take far more than their size."""
+        return self._bytes if self._measured is None else max(self._bytes, self._measured.size())
 
     def load(self) -> None:
         """Fill the shelf. Changes that arrive meanwhile are applied at once: it may be in use already."""
@@ -107,13 +113,13 @@ class Shelf:
             self._add_batch(Batch(batch.lines))
             return
         self.lines.update((line.id, line) for line in batch.lines)
-        self.bytes += sum(map(_size, batch.lines))
+        self._bytes += sum(map(_size, batch.lines))
 
     def _add(self, line: Line) -> None:
         if line.id not in self.lines and line.id not in self._gone:
             line = self._sharing(line)
             self.lines[line.id] = line
-            self.bytes += _size(line)
+            self._bytes += _size(line)
             self.index.add(line)
 
     def _sharing(self, line: Line) -> Line:
@@ -144,7 +150,7 @@ class Shelf:
                 self._gone.add(name)
             line = self.lines.pop(name, None)
             if line is not None:
-                self.bytes -= _size(line)
+                self._bytes -= _size(line)
                 self.index.remove(line)
 
 

@@ -26,7 +26,7 @@ from strongroom.server import serving
 from strongroom.server.options import Options
 from strongroom.server.serving import Place
 from tests.cli.conftest import Cli, Done, environment, opened
-from tests.cli.serving import PATIENCE, certificate, serve
+from tests.cli.serving import PATIENCE, certificate, peer, serve
 
 Caps = Callable[..., Path]
 
@@ -436,3 +436,38 @@ def test_a_server_that_cannot_start_is_unavailable_and_not_denied(
     monkeypatch.setattr(serving._Server, "run", fail)
     told = cli("serve", "--json", "--listen", "127.0.0.1:0").err.splitlines()[-1]
     assert json.loads(told)["reason"] == "server_unavailable"
+
+
+# What a client is told that comes to the wrong door.
+
+
+def told_at(cli: Cli, cap: str, url: str, *more: str) -> str:
+    done = cli("get", "x", "--url", url, "--cap-file", cap, *more, "--json")
+    assert (done.code, done.reason) == (7, "server_unavailable")
+    return str(done.error["hint"])
+
+
+@pytest.mark.requirement("client-answers")
+def test_what_is_no_strongroom_is_unavailable_and_no_defect(cli: Cli, caps: Caps) -> None:
+    cap = str(caps("agent.cap", minted()))
+    for status in (200, 404):
+        with peer(status, b"<html>welcome</html>") as other:
+            assert "URL" in told_at(cli, cap, other.url)
+
+
+@pytest.mark.requirement("cli-serve")
+def test_tls_where_there_is_none_and_another_name_are_told_apart_with_where_to_look(
+    cli: Cli, caps: Caps, home: Path
+) -> None:
+    cap = str(caps("agent.cap", minted()))
+    cert, key = certificate(home, address=None)
+    with serve(home, "--tls-cert", cert, "--tls-key", key) as server:
+        other_name = told_at(cli, cap, server.url, "--ca-file", cert)
+        plain = told_at(cli, cap, server.url.replace("https", "http"))
+    with peer() as other:
+        no_tls = told_at(cli, cap, other.url.replace("http", "https"))
+    assert "name that its certificate has" in other_name
+    assert "--ca-file" not in other_name
+    assert "https://" in plain
+    assert "http://" in no_tls
+    assert all(hint.endswith("`strongroom doctor --url ...` says more") for hint in (other_name, plain, no_tls))

@@ -46,6 +46,9 @@ class Reply:
     hang_up: bool = False
     reset: bool = False
     wait: bool = False
+    pieces: tuple[bytes, ...] = ()
+    """Sent one by one after `data`, each when `turn` is released, or a little later by itself."""
+    turn: threading.Semaphore | None = None
 
 
 Step = Callable[[Seen], Reply]
@@ -115,6 +118,10 @@ class Peer:
                         step = self.steps.pop(0) if self.steps else self.then
                     reply = step(seen)
                     taken.sendall(reply.data)
+                    for piece in reply.pieces:
+                        if reply.turn is not None:
+                            reply.turn.acquire(timeout=0.05)
+                        taken.sendall(piece)
                     if reply.wait:
                         self._ended.wait(30)
                     if reply.reset:

@@ -49,6 +49,14 @@ class KeptIndex(Index, Protocol):
 
 
 @runtime_checkable
+class Measured(Protocol):
+    """An index that can tell what it takes. Optional; of others an average is assumed."""
+
+    def size(self) -> int:
+        """About how many bytes of RAM it takes. Asked at every change, so it must not count anew."""
+
+
+@runtime_checkable
 class Keeping(Protocol):
     """An engine whose work on a line can be kept, sealed, and used again by a later process. Optional.
 

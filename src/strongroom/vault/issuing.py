@@ -17,6 +17,7 @@ from strongroom.cap import Cap, Grantable, Token
 from strongroom.errors import (
     CapLimitExceeded,
     CapNamespaceDenied,
+    CapRevoked,
     InvalidRequest,
     KeyUnavailable,
     LineNotFound,
@@ -173,6 +174,9 @@ def _issue_with(
         effects += _pins(state, pinned)
         yield from clerk.commit_office(office, effects, caller=caller, count=1, detail=f"link {link}")
     except Lost:
+        state.catch_up()
+        if not state.standing.revoked.isdisjoint(ancestors):
+            raise CapRevoked("a cap that this one came from has been revoked") from None
         return None
     return wire.Issued(str.__str__(token), link, cap.parse(token).first.exp)
 

@@ -21,6 +21,9 @@ NOBODY = -1
 _NUMBER_BITS = 32 - TF_BITS
 _FIRST, _LAST = Millis(0), Millis(1 << 62)
 
+_WORD_BYTES = 200
+"""What one word takes that no other line holds: its text, its place in the table, its occurrence."""
+
 
 class LexicalIndex:
     """What is known of the lines of one shelf. A line's number is its place in `lines`."""
@@ -103,6 +106,9 @@ class LexicalIndex:
         self.calendar.remove(number, line.time, reading.days)
         self.lines[number] = None
         self._free_lines.append(number)
+
+    def size(self) -> int:
+        return _WORD_BYTES * len(self.postings)
 
     def occurrences(self, word: str) -> Sequence[int]:
         """The lines that hold a word, each as its number and the count in one integer (`keeping.TF_BITS`)."""

@@ -84,7 +84,7 @@ def _lie(seen: Seen) -> Reply:
     body: dict[str, Any] = msgspec.json.decode(seen.body)
     lies: dict[str, Any] = {
         "put": {"receipts": [{"id": line["id"], "namespace": EVIL} for line in body.get("lines", ())]},
-        "list": {"lines": [], "next": EVIL},
+        "list": {"lines": [INFO]},
         "forget": {"ids": [EVIL], "missing": [EVIL]},
         "snapshot": {"profiles": [], "left_out": [EVIL]},
     }
@@ -128,7 +128,7 @@ INFO = LineInfo(LineId(EVIL), Namespace(EVIL), datetime(2026, 1, 1, tzinfo=UTC),
 HIT = Hit(LineId(EVIL), Namespace(EVIL), "t", INFO.time, Kind.NOTE, EVIL, EVIL, 1.0, ORIGIN)
 
 
-@pytest.mark.requirement("mcp-fence")
+@pytest.mark.requirement("mcp-fenced")
 @pytest.mark.parametrize(
     "answer",
     [

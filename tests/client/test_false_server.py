@@ -283,6 +283,7 @@ ANSWERS: list[tuple[Ask, dict[str, Any]]] = [
     *((_list, {"lines": [{**INFO, name: EVIL}]}) for name in ("id", "namespace")),
     (_list, {"lines": [{**INFO, "provenance": {**ORIGIN, "links": [EVIL]}}]}),
     (_list, {"lines": [{**INFO, "provenance": {**ORIGIN, "recorded": 2**62}}]}),
+    (_list, {"lines": [], "next": f"{LINE}.work"}),
     *((_list, {"lines": [INFO], "next": after}) for after in (EVIL, "", LINE, f"{LINE}.{EVIL}", f"{EVIL}.work")),
     *((_forget, {"ids": [], "missing": [], name: [EVIL]}) for name in ("ids", "missing")),
     (_snapshot, {"profiles": [], "left_out": [EVIL]}),

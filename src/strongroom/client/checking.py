@@ -40,10 +40,9 @@ def _recalled(answer: wire.Recalled) -> None:
 def _listing(answer: Listing) -> None:
     _lines(answer.lines)
     _origins(answer.lines)
-    if answer.next is not None:
-        line, _, namespace = answer.next.partition(".")
-        model.line_id(line)
-        model.namespace(namespace)
+    # A cursor names the last line of its page: behind empty pages, a listing would never end.
+    if answer.next is not None and [answer.next] != [f"{line.id}.{line.namespace}" for line in answer.lines[-1:]]:
+        raise InvalidRequest("this is no cursor of the page")
 
 
 def _lines(lines: Iterable[Receipt | Hit | LineInfo]) -> None:

@@ -142,17 +142,25 @@ def _result(answer: msgspec.Struct, text: str) -> types.CallToolResult:
 
 
 def _refused(error: StrongroomError) -> types.CallToolResult:
-    advice = f" ({error.hint})" if error.hint else ""
+    told = _told(error)
+    advice = f" ({told.hint})" if told.hint else ""
     return types.CallToolResult(
-        content=[types.TextContent(text=fence.neutral(f"{error.reason}: {error.message}{advice}"))],
-        structured_content=msgspec.to_builtins(wire.Refusal.of(error)),
+        content=[types.TextContent(text=f"{told.reason}: {told.message}{advice}")],
+        structured_content=msgspec.to_builtins(told),
         is_error=True,
     )
 
 
+def _told(error: StrongroomError) -> wire.Refusal:
+    """An error as a model is told it: the words of a server behind this one may be anybody's."""
+    said = wire.Refusal.of(error)
+    return wire.Refusal(said.error, said.reason, fence.neutral(said.message), fence.neutral(said.hint))
+
+
 def _protocol_error(error: StrongroomError) -> MCPError:
     code = types.INVALID_PARAMS if isinstance(error, Denied | Invalid | NotFound) else types.INTERNAL_ERROR
-    return MCPError(code, error.message, data=msgspec.to_builtins(wire.Refusal.of(error)))
+    told = _told(error)
+    return MCPError(code, told.message, data=msgspec.to_builtins(told))
 
 
 def _defect(error: Exception, op: str) -> ServerDefect:

@@ -30,7 +30,7 @@ from strongroom.memory.doing import LONG, Doing
 from strongroom.model import Profile
 from strongroom.server import logs, openapi
 from strongroom.server.lanes import Lanes
-from strongroom.server.limits import Buckets
+from strongroom.server.limits import Buckets, Room
 from strongroom.server.metrics import CONTENT_TYPE, Metrics
 from strongroom.server.options import DEFAULT, Options
 from strongroom.server.reading import Disconnected, Reader, Receive, Request, Scope, Send, reader_of
@@ -68,10 +68,13 @@ Handler = Callable[[Request], Awaitable[Answer]]
 
 
 class Route(NamedTuple):
-    """Who answers, and under which name it is counted."""
+    """Who answers, and under which name it is counted. Without a handler it is passed on to MCP."""
 
     name: str
-    handler: Handler
+    handler: Handler | None
+
+
+_MCP_ROUTE = Route("mcp", None)
 
 
 class Application:
@@ -87,7 +90,7 @@ class Application:
         self._stack = AsyncExitStack()
         self._mcp: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
         self._mcp_app = _mcp_app() if options.mcp else None
-        self._room = options.bodies_limit
+        self._room = Room(options.bodies_limit)
         self._ready: asyncio.Future[None] | None = None
         self._ready_until = 0.0
         self.routes: dict[str, dict[str, Route]] = self._table()
@@ -163,7 +166,7 @@ class Application:
                 self._check_address(request, began)
             if request.method == "GET":
                 request.check_bodiless()
-            if name == "mcp":
+            if route.handler is None:
                 await self._pass_on(request, receive, send)
                 self._metrics.count(name, outcome, monotonic() - began)
                 return
@@ -196,7 +199,7 @@ class Application:
     def _find(self, request: Request) -> Route:
         request.check_head(self.options)
         if request.path == MCP and self._mcp is not None:
-            return Route("mcp", self._healthz)
+            return _MCP_ROUTE
         methods = self.routes.get(request.path)
         if methods is None:
             raise UnknownRoute("there is no such route", hint="/openapi.json lists them")
@@ -237,36 +240,26 @@ class Application:
         async def handle(request: Request) -> Answer:
             token, holder = self._cap(request)
             door = self._vault.door(token, source="http", request=request.id)
-            taken = 0
 
             async def prove(size: int) -> None:
-                nonlocal taken
                 await self._open_lanes().carry_out(door.checking())
-                self._take_room(size)
-                taken = size
+                take(size)
 
             try:
-                body = await request.body(self.options, prove) if has_body else b""
-                if body:
-                    request.check_json()
-                answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body))
+                with self._room.place() as take:
+                    body = await request.body(self.options, prove) if has_body else b""
+                    if body:
+                        request.check_json()
+                    answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body))
             except StrongroomError as error:
                 # A refusal is an entry in the log and must not be free; but nobody pays for a cap that is not theirs.
                 if error.links and wire.STATUS[error.reason] != _UNPROVEN:
                     self._holders.take(holder, monotonic())
                 raise
-            finally:
-                self._room += taken
             self._holders.take(holder, monotonic())
             return answer
 
         return handle
-
-    def _take_room(self, size: int) -> None:
-        """Keep room in RAM for a large body, or turn it away."""
-        if size > self._room:
-            raise ServerUnavailable("the server has as many large requests as it takes", hint="try again in a moment")
-        self._room -= size
 
     def _cap(self, request: Request) -> tuple[str, int]:
         """The token and its holder's bucket: that of the cap that everything was narrowed from."""
@@ -285,19 +278,14 @@ class Application:
         self._holders.take(holder, monotonic())
         state = request.scope.setdefault("state", {})
         state["strongroom.token"], state["strongroom.request"] = token, request.id
-        taken = 0
 
         async def prove(size: int) -> None:
-            nonlocal taken
-            self._take_room(size)
-            taken = size
+            take(size)
 
-        try:
+        with self._room.place() as take:
             body = await request.body(self.options, prove)
             assert self._mcp is not None  # noqa: S101 - the route is there only with it
             await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
-        finally:
-            self._room += taken
 
     # What needs no cap.
 

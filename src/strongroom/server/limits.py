@@ -1,13 +1,19 @@
-"""How much one caller may ask: a bucket for each key, kept as the moment at which it would be full again."""
+"""How much one caller may ask, and how much all of them may send at once. For use on one thread.
+
+A bucket is kept as the moment at which it would be full again.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+
+from strongroom.errors import ServerUnavailable
 
 
 class Buckets:
-    """Many buckets of one size, for use on one thread. The least recently used are dropped when there are too many."""
+    """Many buckets of one size. The least recently used are dropped when there are too many."""
 
     def __init__(self, rate: float, burst_seconds: float, held: int = 10_000) -> None:
         self._each = 1 / rate if rate > 0 else 0.0
@@ -27,3 +33,27 @@ class Buckets:
         self._full_at.move_to_end(key)
         if len(self._full_at) > self._held:
             self._full_at.popitem(last=False)
+
+
+class Room:
+    """Bytes of RAM for large bodies, shared by all requests."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    @contextmanager
+    def place(self) -> Iterator[Callable[[int], None]]:
+        """A function that takes room for one request, or turns it away; it is given back when the context ends."""
+        taken = 0
+
+        def take(size: int) -> None:
+            nonlocal taken
+            if size > self._left:
+                raise ServerUnavailable("the server has as many large requests as it takes", hint="try again later")
+            self._left -= size
+            taken += size
+
+        try:
+            yield take
+        finally:
+            self._left += taken

@@ -102,9 +102,8 @@ class Gate:
 
     def admit(self, token: str, ask: Ask, now: int) -> Grant:
         """Decide on one request at `now` (seconds). Raises Denied, or Invalid for what no cap could allow."""
-        held = self._verify(token, now)
+        held = self.check(token, now)
         try:
-            self._check_standing(held, now)
             if held.actor is None:
                 raise CapMalformed(
                     "the cap covers a scope of actors and names none",
@@ -131,9 +130,8 @@ class Gate:
 
     def appoint(self, token: str, ask: Ask, now: int) -> Office:
         """Decide on a request to the vault itself. A cap for a scope of actors will do: no memory is opened."""
-        held = self._verify(token, now)
+        held = self.check(token, now)
         try:
-            self._check_standing(held, now)
             _check_op(held, ask)
             _check_class(held, ask)
         except StrongroomError as error:
@@ -144,14 +142,11 @@ class Gate:
         """Make sure that a cap is valid now; what it may do is decided when it asks."""
         held = self._verify(token, now)
         try:
-            self._check_standing(held, now)
+            held.check_time(now)
+            self._standing.check(held)
         except StrongroomError as error:
             raise _attributed(error, held) from None
         return held
-
-    def _check_standing(self, held: Cap, now: int) -> None:
-        held.check_time(now)
-        self._standing.check(held)
 
     def _verify(self, token: str, now: int) -> Cap:
         if not isinstance(token, str) or len(token := str.__str__(token)) > cap.MAX_BYTES:

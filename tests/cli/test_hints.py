@@ -14,6 +14,7 @@ import strongroom
 from strongroom import settings, wire
 from strongroom.cli.reading import OPS
 from strongroom.memory.clerk import SHOWN
+from strongroom.memory.doing import done
 from tests.cli.conftest import Cli, opened
 
 Caps = Callable[..., Path]
@@ -191,7 +192,7 @@ def test_every_operation_of_a_cap_and_a_cap_merely_shown_can_be_asked_for(cli: C
         token = held.mint(actor="local/owner", ops=["get"], namespaces=["travel"])
         held.revoke(token)
         with pytest.raises(strongroom.errors.CapRevoked):
-            held.door(token, request="r1").check()
+            done(held.door(token, request="r1").checking(), held.store)
     (entry,) = cli("audit", "show", "--op", "show", "--json").json["entries"]
     assert (entry["op"], entry["decision"], entry["reason"]) == ("show", "deny", "cap_revoked")
     assert (entry["request"], entry["actor"]) == ("r1", "")

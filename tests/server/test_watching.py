@@ -105,8 +105,11 @@ def test_figures_are_for_this_machine_only(start: StartThread, cap: Token) -> No
 
 @pytest.mark.requirement("server-metrics")
 def test_a_peer_cannot_say_that_it_is_this_machine(start: StartThread) -> None:
-    """Without a trusted proxy the header counts for nothing, in either direction."""
-    assert start().ask("GET", "/metrics", headers={"X-Forwarded-For": "192.0.2.1"}).status == 200
+    """A proxy adds the address that it saw behind whatever the peer has written, and that one counts."""
+    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)))
+    for said in ("127.0.0.1, ", "::1, ", "localhost, ", "127.0.0.1, 127.0.0.1, ", ", "):
+        answer = running.ask("GET", "/metrics", headers={"X-Forwarded-For": said + "192.0.2.1"})
+        assert answer.outcome == (404, "unknown_route")
 
 
 @pytest.mark.requirement("server-metrics")

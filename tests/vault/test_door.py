@@ -13,6 +13,7 @@ import pytest
 import strongroom
 from strongroom import NewLine, Token, Vault, wire
 from strongroom.errors import AuditUnavailable, BodyTooLarge, InvalidRequest
+from strongroom.memory.doing import done
 from strongroom.model import DataClass, Op
 from strongroom.store import Commit
 from strongroom.vault.door import _DOINGS
@@ -209,8 +210,8 @@ def test_a_scope_that_opens_no_memory_is_told_so_whatever_came_with_it(
 def test_a_sound_cap_of_any_class_or_scope_is_told_by_its_first_link(vault: Vault, clock: Clock) -> None:
     for token in (renewable(vault), renewable(vault, actor_scope=SCOPE), admin(vault), renewable(vault, ops=[])):
         size = vault.audit.size()
-        assert vault.door(token).check() == link(token)
-        assert vault.door(strongroom.attenuate(token, now=clock)).check() == link(token)
+        assert done(vault.door(token).checking(), vault.store) == link(token)
+        assert done(vault.door(strongroom.attenuate(token, now=clock)).checking(), vault.store) == link(token)
         assert vault.audit.size() == size, "nothing was asked, so nothing was decided"
 
 
@@ -219,7 +220,7 @@ def test_a_sound_cap_of_any_class_or_scope_is_told_by_its_first_link(vault: Vaul
 def test_a_wrong_cap_that_is_merely_shown_is_refused_on_record(vault: Vault, clock: Clock, wrong: str) -> None:
     token = _worse(vault, clock, wire.Get, wrong)
     size = vault.audit.size()
-    assert refusal(vault.door(token, request=REQUEST).check).reason == WRONGS[wrong]
+    assert refusal(lambda: done(vault.door(token, request=REQUEST).checking(), vault.store)).reason == WRONGS[wrong]
     entry = only_entry(vault, size)
     assert (entry.op, entry.decision, entry.reason) == ("show", "deny", WRONGS[wrong])
     assert (entry.data_class, entry.request, entry.links, entry.namespaces) == ("", REQUEST, links(token), ())
@@ -230,7 +231,7 @@ def test_a_wrong_cap_that_is_merely_shown_is_refused_on_record(vault: Vault, clo
 @pytest.mark.parametrize("token", ["", "garbage", "x" * 9000, "é", "a.b.c~d"])
 def test_garbage_that_is_merely_shown_is_counted(vault: Vault, token: str) -> None:
     size = vault.audit.size()
-    refusal(vault.door(token).check)
+    refusal(lambda: done(vault.door(token).checking(), vault.store))
     assert (vault.audit.size(), vault._clerk.garbage) == (size, 1)
 
 

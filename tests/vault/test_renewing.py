@@ -13,6 +13,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Token, Vault, cap, wire
 from strongroom.errors import BY_REASON
+from strongroom.vault import issuing
 from tests.conftest import Clock
 from tests.vault.tools import (
     ALICE,
@@ -308,3 +309,12 @@ def test_an_answer_says_the_links_id_and_end_and_its_repr_hides_the_cap(vault: V
 
 def test_every_reason_of_the_table_is_one() -> None:
     assert {reason for reason, _ in BAD.values()} <= set(BY_REASON)
+
+
+@pytest.mark.requirement("renew-denied")
+def test_a_cap_that_comes_from_too_many_is_renewed_no_more(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each renewal depends on all before it, so there is an end to them."""
+    monkeypatch.setattr(issuing, "_GENERATIONS", 2)
+    newest = renewed(vault, renewed(vault, renewable(vault)))
+    assert refusal(lambda: renewed(vault, newest)).reason == "invalid_request"
+    assert standing(vault, newest) == ""

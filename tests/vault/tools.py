@@ -87,7 +87,7 @@ def claims(token: str) -> Grantable:
 def standing(vault: Vault, token: str) -> str:
     """The reason for which the vault refuses a cap now, "" if it is alive."""
     try:
-        vault.door(token).check()
+        done(vault.door(token).checking(), vault.store)
     except StrongroomError as error:
         return error.reason
     return ""

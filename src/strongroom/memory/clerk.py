@@ -18,7 +18,7 @@ from strongroom.audit.entry import Decision, Entry, Mark, marks
 from strongroom.audit.verify import VAULT
 from strongroom.cap import Cap
 from strongroom.errors import StrongroomError, Tampered, Unavailable
-from strongroom.gate import Ask, Grant, Office
+from strongroom.gate import Ask, Gate, Grant, Office
 from strongroom.keys import ActorKeys
 from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.pages import ShelfPlace, shelf_at, shelf_places
@@ -68,33 +68,25 @@ class Clerk:
         """Tokens refused before any signature was valid; they are counted, not logged."""
 
     def admit(self, caller: Caller, ask: Ask) -> Doing[Grant]:
-        """Ask the gate, having caught up with every revocation; record a refusal before passing it on."""
-        self.state.catch_up()
-        now = self.now()
-        try:
-            return self.state.gate.admit(caller.token, ask, now // 1000)
-        except StrongroomError as error:
-            yield from self._refused(error, ask, now, caller)
-            raise
+        """Ask the gate about a request to a memory; see `_decided`."""
+        return self._decided(caller, ask, lambda gate, now: gate.admit(caller.token, ask, now))
 
     def appoint(self, caller: Caller, ask: Ask) -> Doing[Office]:
-        """Ask the gate about the vault's own affairs; the same in all else."""
-        self.state.catch_up()
-        now = self.now()
-        try:
-            return self.state.gate.appoint(caller.token, ask, now // 1000)
-        except StrongroomError as error:
-            yield from self._refused(error, ask, now, caller)
-            raise
+        """Ask the gate about the vault's own affairs."""
+        return self._decided(caller, ask, lambda gate, now: gate.appoint(caller.token, ask, now))
 
     def check(self, caller: Caller) -> Doing[Cap]:
-        """Make sure that a cap is valid, before anything is done for who shows it. A refusal is on record."""
+        """Make sure that a cap is valid, before anything is done for who shows it."""
+        return self._decided(caller, None, lambda gate, now: gate.check(caller.token, now))
+
+    def _decided(self, caller: Caller, ask: Ask | None, decide: Callable[[Gate, int], T]) -> Doing[T]:
+        """What the gate decides, having caught up with every revocation. A refusal is on record before it is told."""
         self.state.catch_up()
         now = self.now()
         try:
-            return self.state.gate.check(caller.token, now // 1000)
+            return decide(self.state.gate, now // 1000)
         except StrongroomError as error:
-            yield from self._refused(error, None, now, caller)
+            yield from self._refused(error, ask, now, caller)
             raise
 
     def _refused(self, error: StrongroomError, ask: Ask | None, now: Millis, caller: Caller) -> Doing[None]:

@@ -33,10 +33,6 @@ class VaultDoor:
     def call(self, call: Call[A]) -> A:
         return done(self.doing(call), self._clerk.state.store)
 
-    def check(self) -> str:
-        """Make sure that the cap is valid, and return its first link; a refusal is on record."""
-        return done(self.checking(), self._clerk.state.store)
-
     def refuse(self, kind: type[Call[Any]], error: Invalid) -> StrongroomError:
         """What to raise for a call that could not even be read; see `refusing`."""
         return done(self.refusing(kind, error), self._clerk.state.store)
@@ -47,6 +43,7 @@ class VaultDoor:
         return cast("Doing[A]", _DOINGS[type(call)](self._clerk, self._caller, call))
 
     def checking(self) -> Doing[str]:
+        """Make sure that the cap is valid, and give its first link; a refusal is on record."""
         return (yield from self._clerk.check(self._caller)).links[0]
 
     def refusing(self, kind: type[Call[Any]], error: Invalid) -> Doing[StrongroomError]:

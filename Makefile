@@ -1,4 +1,4 @@
-# Every target sets up all that it needs: a virtual environment in .venv, and for one check a second one with Hermes.
+# Every target sets up all that it needs: a virtual environment in .venv, and a second one with Hermes in .venv-hermes.
 # PYTHON picks the interpreter (3.11 to 3.13); everything else is installed at the versions in constraints.txt.
 
 PYTHON ?= python3
@@ -11,10 +11,10 @@ WORKERS ?= 2
 .DEFAULT_GOAL := test
 .PHONY: test test-long check bench demo vectors format clean
 
-test: $(READY)  ## run the tests
+test: $(READY) $(HERMES)/.ready  ## run the tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not long"
 
-test-long: $(READY)  ## run the tests with the large counts
+test-long: $(READY) $(HERMES)/.ready  ## run the tests with the large counts
 	$(BIN)/python -m pytest -q -m long
 
 check: $(READY) $(HERMES)/.ready  ## style, types, import rules, and that the core lives next to Hermes
@@ -41,7 +41,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 $(READY): pyproject.toml constraints.txt scripts/setup.sh
-	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) -e ".[dev,server,mcp]"
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) -e ".[dev,host,server,mcp]"
 
 # Hermes pins its own versions, so the core must live with those: no constraints here.
 $(HERMES)/.ready: pyproject.toml scripts/setup.sh

@@ -22,6 +22,7 @@ StrongroomError
 │   ├── UnknownNamespace        unknown_namespace   (only to the owner)
 │   ├── VaultExists             vault_exists        (only at create)
 │   ├── VaultFormat             vault_format        (only at open)
+│   ├── ProviderRefused         provider_refused    (only from a host of providers)
 │   ├── UnknownRoute            unknown_route       (only from a server, as are the next six)
 │   ├── MethodRefused           method_refused
 │   ├── MediaTypeRefused        media_type_refused
@@ -31,7 +32,8 @@ StrongroomError
 │   └── HeadersTooLarge         headers_too_large
 ├── NotFound          it is not there
 │   ├── LineNotFound            not_found
-│   └── VaultMissing            vault_missing       (only at open)
+│   ├── VaultMissing            vault_missing       (only at open)
+│   └── ProviderMissing         provider_missing    (only from a host of providers)
 ├── Conflict          read again, then decide
 │   ├── LineConflict            line_conflict
 │   └── VersionConflict         version_conflict
@@ -41,6 +43,8 @@ StrongroomError
 │   ├── StoreUnavailable        store_unavailable
 │   ├── KeyUnavailable          key_unavailable
 │   ├── ClockBehind             clock_behind
+│   ├── ProviderUnavailable     provider_unavailable (only from a host of providers: it says why)
+│   ├── JournalUnavailable      journal_unavailable (only from a host of providers)
 │   ├── RateLimited             rate_limited        (only from a server)
 │   └── ServerUnavailable       server_unavailable  (it stops, is full, or cannot be reached)
 └── ServerDefect      report it                 server_defect
@@ -164,6 +168,10 @@ class VaultFormat(Invalid):
     reason = "vault_format"
 
 
+class ProviderRefused(Invalid):
+    reason = "provider_refused"
+
+
 class UnknownRoute(Invalid):
     reason = "unknown_route"
 
@@ -204,6 +212,10 @@ class LineNotFound(NotFound):
 
 class VaultMissing(NotFound):
     reason = "vault_missing"
+
+
+class ProviderMissing(NotFound):
+    reason = "provider_missing"
 
 
 class Conflict(StrongroomError):
@@ -247,6 +259,14 @@ class KeyUnavailable(Unavailable):
 
 class ClockBehind(Unavailable):
     reason = "clock_behind"
+
+
+class ProviderUnavailable(Unavailable):
+    reason = "provider_unavailable"
+
+
+class JournalUnavailable(Unavailable):
+    reason = "journal_unavailable"
 
 
 class RateLimited(Unavailable):

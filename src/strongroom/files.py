@@ -1,7 +1,9 @@
-"""Directories that are for the owner alone. What is kept in them is for others to say."""
+"""Directories and files that are for the owner alone. What is kept in them is for others to say."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from itertools import takewhile
 from pathlib import Path
 
@@ -14,3 +16,29 @@ def make_directory(directory: Path) -> None:
     missing = list(takewhile(lambda above: not above.exists(), directory.parents))
     for one in (*reversed(missing), directory):
         one.mkdir(mode=0o700, exist_ok=True)
+
+
+def write_file(path: Path, data: bytes, *, new: bool) -> None:
+    """Write a file of mode 0600 whole and durably, or leave what was there. With `new`, never replace one."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=draft(path.name))
+    try:
+        with os.fdopen(handle, "wb") as file:  # mkstemp makes it 0600
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            os.link(temporary, path)
+        else:
+            os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def draft(name: str) -> str:
+    """How the drafts of a file are called until they take its place."""
+    return f".{name}-"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from strongroom.archive.format import ARCHIVE_LIMIT, Archive, pack, unpack
 from strongroom.errors import BodyTooLarge, InvalidRequest, LineNotFound, StoreUnavailable
-from strongroom.keys.sources import write_file
+from strongroom.files import write_file
 from strongroom.vault.locked import is_locked, lock, unlock
 
 _AGE_LIMIT = 2 * ARCHIVE_LIMIT  # an armored age file is a third longer than what is in it

@@ -18,8 +18,7 @@ from strongroom import tlog
 from strongroom.audit.entry import Entry, decode_entry
 from strongroom.cobblestone import context
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
-from strongroom.files import make_directory
-from strongroom.keys.sources import write_file
+from strongroom.files import make_directory, write_file
 from strongroom.store import Commit, Effect, Head, Pending, Store
 
 _SUBTREE = tlog.TILE_WIDTH

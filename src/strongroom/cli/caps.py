@@ -22,7 +22,7 @@ from strongroom.cli.capview import Shown, end_in_words, registered, registered_r
 from strongroom.cli.context import Run, cap_options, memory_options, owner_options, pass_run, refuse_server
 from strongroom.cli.types import DURATION, NAMES
 from strongroom.errors import CapMissing, InvalidRequest
-from strongroom.keys.sources import write_file
+from strongroom.files import write_file
 from strongroom.model import DataClass
 
 cap = Group("cap", help="Mint, narrow, renew, show, revoke and list caps: who may do what, where, and until when.")

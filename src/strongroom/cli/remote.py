@@ -12,7 +12,7 @@ import strongroom
 from strongroom.cap import Token
 from strongroom.cli.context import Run
 from strongroom.errors import StrongroomError
-from strongroom.keys.sources import write_file
+from strongroom.files import write_file
 from strongroom.memory import Memory
 from strongroom.wire import A, Call, Door
 

@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from strongroom import cobblestone
 from strongroom.errors import KeyUnavailable, Tampered
-from strongroom.files import make_directory
+from strongroom.files import draft, make_directory, write_file
 
 _KEYRING = "root.keyring"
 _ISSUER = "issuer.key"
@@ -134,8 +133,8 @@ class FileKeys:
                     f"{self.directory / name} is there already",
                     hint="name another key directory; none is overwritten",
                 )
-        _write_secret(self.directory / _KEYRING, self._pack(_encode_ring(Keyring.of(os.urandom(32)))), new=True)
-        _write_secret(self.directory / _ISSUER, self._pack(_b64(os.urandom(32)).encode()), new=True)
+        write_secret(self.directory / _KEYRING, self._pack(_encode_ring(Keyring.of(os.urandom(32)))), new=True)
+        write_secret(self.directory / _ISSUER, self._pack(_b64(os.urandom(32)).encode()), new=True)
 
     def discard(self) -> None:
         for name in (_KEYRING, _ISSUER):
@@ -146,19 +145,19 @@ class FileKeys:
     def check(self) -> None:
         """Raise unless both files can be read. A passphrase is not asked for, nor stretched: that takes long."""
         for name in (_KEYRING, _ISSUER):
-            _read_secret(self.directory / name)
+            read_secret(self.directory / name)
 
     def load(self) -> Keyring:
-        return _decode_ring(self._unpack(_read_secret(self.directory / _KEYRING)), self.directory / _KEYRING)
+        return _decode_ring(self._unpack(read_secret(self.directory / _KEYRING)), self.directory / _KEYRING)
 
     def replace(self, ring: Keyring) -> None:
-        _write_secret(self.directory / _KEYRING, self._pack(_encode_ring(ring)), new=False)
+        write_secret(self.directory / _KEYRING, self._pack(_encode_ring(ring)), new=False)
 
     def issuer(self) -> bytes:
-        return _unb64_key(self._unpack(_read_secret(self.directory / _ISSUER)).decode("ascii", "replace"), "issuer key")
+        return _unb64_key(self._unpack(read_secret(self.directory / _ISSUER)).decode("ascii", "replace"), "issuer key")
 
     def replace_issuer(self, seed: bytes) -> None:
-        _write_secret(self.directory / _ISSUER, self._pack(_b64(seed).encode()), new=False)
+        write_secret(self.directory / _ISSUER, self._pack(_b64(seed).encode()), new=False)
 
     @contextmanager
     def rotating(self) -> Iterator[None]:
@@ -176,8 +175,8 @@ class FileKeys:
     def _remove_drafts(self) -> None:
         """Remove what a process killed while it wrote a key file has left: it may hold a key that is to be gone."""
         for name in (_KEYRING, _ISSUER):
-            for draft in self.directory.glob(_draft(name) + "*"):
-                draft.unlink(missing_ok=True)
+            for left in self.directory.glob(draft(name) + "*"):
+                left.unlink(missing_ok=True)
 
     def _pack(self, data: bytes) -> bytes:
         return data + b"\n"
@@ -288,40 +287,14 @@ def default_directory(vault_id: str) -> Path:
     return Path(base) / vault_id
 
 
-def write_file(path: Path, data: bytes, *, new: bool) -> None:
-    """Write a file of mode 0600 whole and durably, or leave what was there. With `new`, never replace one."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_draft(path.name))
-    try:
-        with os.fdopen(handle, "wb") as file:  # mkstemp makes it 0600
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if new:
-            os.link(temporary, path)
-        else:
-            os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
-def _draft(name: str) -> str:
-    """How the drafts of a file are called until they take its place."""
-    return f".{name}-"
-
-
-def _write_secret(path: Path, data: bytes, *, new: bool) -> None:
+def write_secret(path: Path, data: bytes, *, new: bool) -> None:
     try:
         write_file(path, data, new=new)
     except OSError as error:
         raise _unwritable(path, error) from None
 
 
-def _read_secret(path: Path) -> bytes:
+def read_secret(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())

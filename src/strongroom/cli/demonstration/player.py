@@ -16,7 +16,7 @@ import msgspec
 
 from strongroom import cap, settings
 from strongroom.errors import KeyUnavailable, StrongroomError
-from strongroom.keys.sources import write_file
+from strongroom.files import write_file
 from strongroom.model import BATCH_LIMIT, NewLine
 from strongroom.vault.owner import Vault
 

@@ -22,7 +22,7 @@ import msgspec
 import strongroom
 from strongroom import cap, wire
 from strongroom.errors import StrongroomError
-from strongroom.keys.sources import write_file
+from strongroom.files import write_file
 from strongroom.memory import Memory
 
 _SEED = 32

@@ -1,0 +1,46 @@
+"""Calling providers of any age: a method is given what it accepts, and nothing it would choke on.
+
+The interface has grown: `sync_turn` got `messages`, `on_memory_write` got `metadata`, other methods keyword arguments.
+A provider written before that has the older signature. Inspection decides, never a failed call: a TypeError from
+inside a provider must not make it be called twice.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import lru_cache
+from inspect import Parameter
+from typing import Any
+
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def fitted(
+    method: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that `method` accepts: keywords that it does not know are left out.
+
+    Keywords that it knows under no name, but has places for beyond `args`, are given by position, in their order.
+    """
+    named, places, any_keyword = _shape(getattr(method, "__func__", method))
+    if any_keyword:
+        return args, keywords
+    known = {name: value for name, value in keywords.items() if name in named}
+    if known or inspect.ismethod(method) is False:
+        return args, known
+    spare = max(0, places - 1 - len(args))  # one place is for self
+    return args + tuple(keywords.values())[:spare], {}
+
+
+@lru_cache(maxsize=512)
+def _shape(function: Callable[..., Any]) -> tuple[frozenset[str], int, bool]:
+    """The names it takes by keyword, how many it takes by position, and whether it takes any keyword."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return frozenset(), 0, True  # made in C: nothing is known, so it gets what the interface says
+    named = frozenset(one.name for one in parameters if one.kind in _NAMED)
+    places = sum(one.kind in _PLACED for one in parameters)
+    return named, places, any(one.kind is Parameter.VAR_KEYWORD for one in parameters)

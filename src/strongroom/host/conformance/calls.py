@@ -1,0 +1,163 @@
+"""Checks of calls as such: their order, their threads, their arguments, and what a failed start leaves behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from strongroom.host.conformance.agent import Agent
+from strongroom.host.conformance.stage import ALICE, BOB, LOCKER, Stage, numbered
+from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
+
+_ROUNDS = 5
+
+
+def order(stage: Stage) -> str:
+    """Every hook, in the order that is documented."""
+    agent = stage.started()
+    _text(agent, "system_prompt_block")
+    for number in range(3):
+        agent.turn(numbered(number).said)
+    agent.write("add", "Tea rather than coffee")
+    agent.call("on_delegation", "look something up", "it was found", child_session_id="child-1")
+    _text(agent, "on_pre_compress", list(agent.messages))
+    _text(agent, "system_prompt_block")
+    agent.call("on_session_end", list(agent.messages))
+    agent.call("on_session_switch", agent.session.id, parent_session_id=agent.session.id, reason="compression")
+    agent.turn(numbered(3).said)
+    agent.stop()
+    return "each hook was called and none raised"
+
+
+def concurrent_prefetch(stage: Stage) -> str:
+    """`prefetch` while an earlier turn is still being kept."""
+    agent = stage.started()
+    for number in range(_ROUNDS):
+        line = numbered(number)
+        together(lambda line=line: agent.keep(line.said), lambda line=line: agent.prefetch(line.question))
+    agent.stop()
+    return "neither hook raised"
+
+
+def any_thread(stage: Stage) -> str:
+    """Each hook on a thread of its own, one after the other."""
+    agent = stage.agent()
+    if not agent.call("is_available"):
+        raise NotApplicable("the provider says that it is not available: it may need to be set up")
+    steps: list[Callable[[], Any]] = [
+        agent.start,
+        lambda: agent.call("system_prompt_block"),
+        lambda: agent.call("on_turn_start", 1, LOCKER.said),
+        lambda: agent.recall(LOCKER.question),
+        lambda: agent.keep(LOCKER.said),
+        lambda: agent.call("queue_prefetch", LOCKER.said, session_id=agent.session.id),
+        lambda: agent.write("add", LOCKER.said),
+        lambda: agent.recall(LOCKER.question),
+        lambda: agent.call("on_session_end", list(agent.messages)),
+        lambda: agent.call("shutdown"),
+    ]
+    for step in steps:
+        together(step)
+    return f"{len(steps)} steps on {len(steps)} threads, and none raised"
+
+
+def newer_arguments(stage: Stage) -> str:
+    """Keywords that a later runtime might give."""
+    agent = stage.agent()
+    method = agent.provider.initialize
+    try:
+        method(ALICE.id, **ALICE.told(agent.home), something_newer="x")
+    except TypeError:
+        raise Failed("initialize does not take a keyword that it does not know") from None
+    agent.stop()
+    return "initialize takes what it does not know"
+
+
+def failed_start(stage: Stage) -> str:
+    """`initialize` in a home that cannot be used, then another agent in a good one."""
+    broken = stage.agent(BOB)
+    if not _fails_to_start(broken, stage):
+        raise NotApplicable("initialize did not fail where its home cannot be used")
+    broken.call("get_tool_schemas")
+    broken.call("shutdown")
+    agent = stage.started()
+    agent.turn(LOCKER.said)
+    stage.tell(agent, LOCKER)
+    if not agent.keeps(LOCKER):
+        raise Failed("after a start that failed, another agent remembers nothing")
+    return "another agent started and remembered"
+
+
+def _fails_to_start(agent: Agent, stage: Stage) -> bool:
+    """Give it a file where its home should be, by argument and by environment."""
+    blocked = stage.room.place / "no-home"
+    blocked.write_text("a file")
+    before = os.environ["HERMES_HOME"]
+    os.environ["HERMES_HOME"] = str(blocked)
+    try:
+        agent.call("initialize", BOB.id, **BOB.told(str(blocked)))
+    except Failed:
+        return True
+    finally:
+        os.environ["HERMES_HOME"] = before
+    return False
+
+
+def together(*steps: Callable[[], Any]) -> list[Any]:
+    """Do these at once, each on a new thread; the first error of any is raised here."""
+    gate = threading.Barrier(len(steps))
+
+    def ready(step: Callable[[], Any]) -> Any:
+        gate.wait(10)
+        return step()
+
+    with ThreadPoolExecutor(len(steps)) as pool:
+        return [future.result() for future in [pool.submit(ready, step) for step in steps]]
+
+
+def _text(agent: Agent, hook: str, *args: Any) -> None:
+    found = agent.call(hook, *args)
+    if not isinstance(found, str | None):
+        raise Failed(f"{hook} returned {type(found).__name__} and not text")
+
+
+CHECKS = (
+    Check(
+        "order",
+        "All hooks work in the documented order",
+        "Builds an agent as Hermes does, has a conversation of four turns with a compression in it, and ends it.",
+        "A hook that counts on another order fails in the middle of a chat, where nobody sees why.",
+        order,
+    ),
+    Check(
+        "concurrent-prefetch",
+        "prefetch works while a turn is being kept",
+        f"Calls prefetch and sync_turn at the same moment, {_ROUNDS} times.",
+        "Turns are kept off the turn's thread, so the next question may come before the last turn is kept.",
+        concurrent_prefetch,
+    ),
+    Check(
+        "any-thread",
+        "Hooks may be called from any thread",
+        "Calls each hook on a new thread, one after the other.",
+        "Runtimes start, ask, keep and end on different threads; a database handle bound to one of them fails.",
+        any_thread,
+    ),
+    Check(
+        "newer-arguments",
+        "initialize takes keywords that it does not know",
+        "Starts a provider with one more keyword than there is today.",
+        "Runtimes give more in each version; a provider that refuses it is silently without memory.",
+        newer_arguments,
+    ),
+    Check(
+        "failed-start",
+        "A start that failed does not harm the next agent",
+        "Starts one agent in a home that is a file, and then another in a good one.",
+        "One chat with a bad configuration must not take memory away from all others in the process.",
+        failed_start,
+    ),
+)

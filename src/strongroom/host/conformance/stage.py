@@ -1,0 +1,171 @@
+"""Where a check takes place: a private home, people who speak, and the files that a provider left.
+
+Everything that a check says is fixed, so that two runs ask the same. Told lines and questions are made so that plain
+word search finds them: each word of a question stands in the line, and the answer does not stand in the question.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from strongroom.host.conformance import driving
+from strongroom.host.conformance.agent import Agent, Line, awaited
+from strongroom.host.conformance.subject import Factory, Subject, factory_of
+from strongroom.host.conformance.verdict import Failed, NotApplicable
+from strongroom.host.provider import MemoryProvider
+from strongroom.host.session import AgentSession
+
+NOTHING_CAME_BACK = "nothing that was told came back"
+NO_TURNS = "it keeps no turns: nothing that sync_turn told came back"
+
+LOCKER = Line("My locker in Quillmere has the code vermilionotter", "locker in Quillmere", "vermilionotter")
+BICYCLE = Line("The bicycle from Tarnholm is painted cobaltheron", "bicycle from Tarnholm", "cobaltheron")
+_TURN = Line("The soup from Ostwick needs a spoon of saffronlynx", "soup from Ostwick", "saffronlynx")
+_WRITE = Line("The kite over Brenfell was sewn by umbermarten", "kite over Brenfell", "umbermarten")
+_GRACE = 1.0
+"""Seconds more for turns to come back where memory writes already did."""
+
+
+def numbered(number: int) -> Line:
+    """One of many different lines."""
+    place = f"Hall{'abcdefghijklmnopqrstuvwxyz'[number % 26]}wick"
+    return Line(f"The piano of {place} was tuned by badger{number:03}", f"piano of {place}", f"badger{number:03}")
+
+
+def person(name: str) -> AgentSession:
+    """An agent for somebody who writes from a chat of their own."""
+    return AgentSession(
+        id=f"20260522_101500_{name}",
+        platform="telegram",
+        agent_identity="default",
+        agent_workspace="main",
+        user_id=f"user-{name}",
+        user_name=name,
+        chat_id=f"chat-{name}",
+        chat_name=name,
+        chat_type="dm",
+        gateway_session_key=f"agent:main:telegram:dm:chat-{name}",
+    )
+
+
+def later(session: AgentSession, name: str = "later") -> AgentSession:
+    """The same person in the same chat, in a session of another id."""
+    return replace(session, id=f"20260523_090000_{name}")
+
+
+ALICE, BOB = person("alice"), person("bob")
+
+
+class Stage:
+    """What a check gets to work with."""
+
+    def __init__(self, subject: Subject, room: driving.Room) -> None:
+        self.subject = subject
+        self.room = room
+
+    @property
+    def home(self) -> Path:
+        return self.room.home
+
+    @cached_property
+    def factory(self) -> Factory:
+        return factory_of(self.subject, self.home)
+
+    def made(self) -> MemoryProvider:
+        """A new object of the provider."""
+        try:
+            return self.factory()
+        except Exception as error:
+            raise Failed(f"no object could be made: {type(error).__name__}") from error
+
+    def agent(self, session: AgentSession = ALICE) -> Agent:
+        """An agent that was not started yet."""
+        return Agent(self.made(), session, str(self.home), self.subject.patience)
+
+    def started(self, session: AgentSession = ALICE) -> Agent:
+        """An agent whose provider is ready; the check does not apply where the provider is not set up."""
+        agent = self.agent(session)
+        if not agent.call("is_available"):
+            raise NotApplicable("the provider says that it is not available: it may need to be set up")
+        return agent.start()
+
+    # Telling
+
+    @cached_property
+    def way(self) -> str:
+        """The hook by which this provider can be told something that comes back."""
+        agent = self.started(later(ALICE, "probe"))
+        tell(agent, _TURN, "sync_turn")
+        tell(agent, _WRITE, "on_memory_write")
+        begun = time.monotonic()
+
+        def seen() -> str:
+            if _TURN.answer in agent.recall(_TURN.question):
+                return "sync_turn"
+            patient = time.monotonic() < begun + min(_GRACE, self.subject.patience)
+            return "" if patient or _WRITE.answer not in agent.recall(_WRITE.question) else "on_memory_write"
+
+        found = ""
+
+        def settled() -> bool:
+            nonlocal found
+            found = seen()
+            return bool(found)
+
+        if not awaited(settled, self.subject.patience):
+            raise NotApplicable(NOTHING_CAME_BACK)
+        agent.stop()
+        return found
+
+    def needs_turns(self) -> None:
+        """The check does not apply to a provider that keeps no turns."""
+        try:
+            way = self.way
+        except NotApplicable:
+            raise NotApplicable(NO_TURNS) from None
+        if way != "sync_turn":
+            raise NotApplicable(NO_TURNS)
+
+    def tell(self, agent: Agent, line: Line) -> None:
+        """Tell a line in the way that this provider keeps."""
+        tell(agent, line, self.way)
+
+    def expect(self, line: Line, session: AgentSession, after: str) -> None:
+        """Fail unless a fresh agent of that person recalls the line."""
+        if not self.started(later(session, "asking")).keeps(line):
+            raise Failed(f"a line that was told before came not back after {after}")
+
+    def play(self, scene: str, **given: Any) -> driving.Ended:
+        """Run a function of the kit in another process, in the same home, and wait for it."""
+        return driving.played(scene, self.subject, self.room, given)
+
+    # Files
+
+    def holding(self, text: str, agent: Agent | None = None) -> int:
+        """How many files of the provider hold this text in clear."""
+        wanted = text.encode()
+        return sum(wanted in content for content in self.contents(agent).values())
+
+    def contents(self, agent: Agent | None = None) -> dict[str, bytes]:
+        """Every file that the provider may have written, and what is in it."""
+        return dict(self._files(agent))
+
+    def _files(self, agent: Agent | None) -> Iterator[tuple[str, bytes]]:
+        named = (agent.call("backup_paths") if agent else None) or []
+        for top in (self.room.person, *(Path(one).expanduser() for one in named)):
+            for path in sorted((top, *top.rglob("*"))):
+                if path.is_file() and not path.is_relative_to(self.home / "plugins"):
+                    yield str(path), path.read_bytes()
+
+
+def tell(agent: Agent, line: Line, way: str) -> None:
+    """Tell a line in the given way."""
+    if way == "sync_turn":
+        agent.keep(line.said)
+    else:
+        agent.write("add", line.said)

@@ -1,0 +1,97 @@
+"""A provider behind a guard: the one place where its faults stop.
+
+Whatever a provider raises, returns or fails to return, the guard writes it to the log under the provider's name and
+gives the answer that means "nothing". The log names the kind of error and where it was raised; its message may hold
+what people said, so that is shown at level DEBUG only.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any
+
+from strongroom.host.calling import fitted
+from strongroom.host.names import at_home
+from strongroom.host.provider import MemoryProvider
+from strongroom.host.workers import Workers
+
+log = logging.getLogger("strongroom.host")
+
+
+class Guarded:
+    """One provider of one agent. `ask` waits for an answer on another thread, `tell` runs on this one."""
+
+    def __init__(self, provider: MemoryProvider, name: str, workers: Workers, home: Path) -> None:
+        self.provider = provider
+        self.name = name
+        self._workers = workers
+        self._home = home
+        self._late: Future[Any] | None = None
+
+    def ask(self, hook: str, seconds: float, *args: Any, otherwise: Any = None, **keywords: Any) -> Any:
+        """What the hook answers within its time, else `otherwise`. A provider that is still late is not asked."""
+        if self._late is not None and not self._late.done():
+            log.debug("memory provider %s is still late; %s is skipped", self.name, hook)
+            return otherwise
+        future = self._workers.call(lambda: self._call(hook, args, keywords))
+        wait((future,), seconds)
+        if not future.done():
+            if not future.cancel():
+                self._late = future
+            log.warning("memory provider %s: %s took more than %g s; going on without it", self.name, hook, seconds)
+            return otherwise
+        error = None if future.cancelled() else future.exception()
+        if error is not None:
+            self._failed(hook, error)
+            return otherwise
+        return future.result()
+
+    def tell(self, hook: str, *args: Any, **keywords: Any) -> bool:
+        """Run a hook here and now; whether it returned."""
+        try:
+            self._call(hook, args, keywords)
+        except BaseException as error:  # noqa: BLE001 - a provider's fault ends here, whatever it is
+            self._failed(hook, error)
+            return False
+        return True
+
+    def look(self, hook: str, otherwise: Any) -> Any:
+        """What a cheap hook answers, here and now."""
+        try:
+            return self._call(hook, (), {})
+        except BaseException as error:  # noqa: BLE001 - a provider's fault ends here, whatever it is
+            self._failed(hook, error)
+            return otherwise
+
+    def text(self, hook: str, seconds: float, *args: Any, **keywords: Any) -> str:
+        """As `ask`, for a hook that answers with text."""
+        answer = self.ask(hook, seconds, *args, otherwise="", **keywords)
+        if isinstance(answer, str):
+            return answer
+        if answer is not None:
+            log.warning("memory provider %s: %s gave a %s, not text", self.name, hook, type(answer).__name__)
+        return ""
+
+    def _call(self, hook: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        method: Callable[..., Any] | None = getattr(self.provider, hook, None)
+        if method is None:
+            return getattr(MemoryProvider, hook)(self.provider, *args, **keywords)
+        places, named = fitted(method, args, keywords)
+        with at_home(self._home):
+            return method(*places, **named)
+
+    def _failed(self, hook: str, error: BaseException) -> None:
+        place = traceback.extract_tb(error.__traceback__)[-1:]
+        where = f" at {Path(place[0].filename).name}:{place[0].lineno}" if place else ""
+        log.warning("memory provider %s: %s raised %s%s", self.name, hook, type(error).__name__, where)
+        log.debug("memory provider %s: %s raised", self.name, hook, exc_info=error)
+
+
+def name_of(provider: MemoryProvider) -> str:
+    """What a provider calls itself, or what its class is called where it does not say."""
+    name = getattr(provider, "name", None)
+    return name if isinstance(name, str) and name.strip() else type(provider).__name__

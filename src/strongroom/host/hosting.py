@@ -1,0 +1,155 @@
+"""The host: what one process needs to run memory providers for any number of agents.
+
+It holds what agents share (threads, the journal, the way to make a provider) and makes the manager of each agent. At
+the first one it hands over the turns that an earlier process left in the journal.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Collection
+from concurrent.futures import wait
+from pathlib import Path
+
+from ulid import ULID
+
+from strongroom import cobblestone
+from strongroom.errors import InvalidRequest, StrongroomError
+from strongroom.files import make_directory
+from strongroom.host import discovery, journal, places, recovering
+from strongroom.host.contexts import DEFAULT_REACH, AgentContext, Reach
+from strongroom.host.guarding import Guarded, log, name_of
+from strongroom.host.journal import Journal
+from strongroom.host.limits import Limits
+from strongroom.host.manager import MemoryManager, Shared
+from strongroom.host.provider import MemoryProvider
+from strongroom.host.recovering import Recovered
+from strongroom.host.session import AgentSession
+from strongroom.host.workers import Workers
+from strongroom.keys.sources import default_directory
+
+Factory = Callable[[], MemoryProvider]
+
+
+class Host:
+    """Runs providers for the agents of one process. Every method may be called from any thread.
+
+    `provider` is the name of one to look for, or what makes a new object of it; without one, agents have the built-in
+    memory alone. The journal's key is kept in `keys`, outside of `home`, which others may back up. `reserved_tools`
+    are the names of the runtime's own tools: no provider can take them.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        provider: str | Factory | None = None,
+        *,
+        limits: Limits | None = None,
+        keys: Path | None = None,
+        reserved_tools: Collection[str] = (),
+    ) -> None:
+        limits = limits or Limits()
+        make_directory(home)
+        self._make = discovery.load(provider, home) if isinstance(provider, str) else provider
+        self._journals = places.journals(home)
+        random = os.urandom(cobblestone.KEY_SIZE)
+        self._key = journal.open_key(keys or default_directory("host"), self._journals, random)
+        book = Journal(self._journals, self._key, str(ULID()), limits.journal_bytes)
+        asking = Workers("memory-asking", limits.asking_threads)
+        keeping = Workers("memory-keeping", limits.keeping_threads)
+        self._shared = Shared(home, limits, book, asking, keeping, frozenset(reserved_tools))
+        self._guard = threading.Lock()
+        self._recovering = threading.Lock()
+        self._begun = False
+        self._closed = False
+        self._managers: weakref.WeakSet[MemoryManager] = weakref.WeakSet()
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def threads(self) -> int:
+        """How many threads there are now."""
+        return self._shared.asking.threads + self._shared.keeping.threads
+
+    def manager(self, session: AgentSession, *, reach: Reach | None = None) -> MemoryManager:
+        """The memory of a new agent, ready for its first turn. Hold it until you have called its `end`.
+
+        A provider that is not available, or cannot begin, is left out: the agent has its built-in memory, and the log
+        and `warning_callback` say so.
+        """
+        reach = DEFAULT_REACH[session.context] if reach is None else reach
+        if reach is Reach.FULL and session.context is not AgentContext.PRIMARY:
+            raise InvalidRequest(
+                f"an agent for {session.context} may not write to a provider", hint="give it Reach.RECALL, or less"
+            )
+        self._begin()
+        manager = self._assembled(session, reach)
+        manager.initialize()
+        with self._guard:
+            self._managers.add(manager)
+        return manager
+
+    def recover(self) -> Recovered:
+        """Hand over the turns that earlier processes left.
+
+        The first `manager` does this by itself, and waits for it as long as for the end of a session.
+        """
+        with self._recovering:
+            return recovering.recover(self._journals, self._key, self._provider)
+
+    def close(self) -> None:
+        """End every agent that is left and let go of all. Idempotent."""
+        with self._guard:
+            self._closed = True
+            managers = list(self._managers)
+        for manager in managers:
+            manager.end()
+        self._shared.journal.close()
+        self._shared.asking.close()
+        self._shared.keeping.close()
+
+    def _begin(self) -> None:
+        with self._guard:
+            if self._closed:
+                raise InvalidRequest("the host is closed", hint="make another one")
+            first, self._begun = not self._begun, True
+        if first and self._make is not None:
+            done = self._shared.keeping.call(self._recover_quietly)
+            wait((done,), self._shared.limits.drain)
+
+    def _recover_quietly(self) -> None:
+        try:
+            self.recover()
+        except StrongroomError as error:
+            log.error("turns left in the journal were not handed over: %s", error.message)
+
+    def _assembled(self, session: AgentSession, reach: Reach) -> MemoryManager:
+        manager = MemoryManager(self._shared, session, reach)
+        provider = self._provider() if reach in (Reach.FULL, Reach.RECALL) else None
+        if provider is not None:
+            manager.add(provider.provider)
+        return manager
+
+    def _provider(self) -> Guarded | None:
+        """A new object of the provider, if it can be had."""
+        if self._make is None:
+            return None
+        try:
+            provider = self._make()
+        except StrongroomError as error:
+            log.warning("the memory provider cannot be had: %s", error.message)
+            return None
+        except Exception as error:  # noqa: BLE001 - a provider's fault ends here, whatever it is
+            log.warning("the memory provider cannot be made: %s", type(error).__name__)
+            return None
+        guarded = Guarded(provider, name_of(provider), self._shared.asking, self._shared.home)
+        if guarded.look("is_available", False):
+            return guarded
+        log.warning("memory provider %s is not available", guarded.name)
+        return None

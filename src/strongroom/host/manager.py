@@ -1,0 +1,363 @@
+"""The memory of one agent: the built-in memory first, and at most one external provider beside it.
+
+What a runtime holds and calls at each event of a conversation; the methods are named after the hooks of a provider
+that they lead to. Hooks that have an answer are asked for it, with a time limit, on threads that all agents share.
+What a provider is only told goes onto the agent's lane: in the order it happened, off the turn's thread. A turn is in
+the journal before `sync_turn` returns. Not responsible for which provider it is, nor for keeping anything itself.
+
+A manager is for one conversation and its thread of turns: call its methods one at a time, from any thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strongroom import fence
+from strongroom.errors import JournalUnavailable, ProviderRefused
+from strongroom.host import fencing, places, tools
+from strongroom.host.builtin import BuiltinMemory, Write
+from strongroom.host.contexts import Reach
+from strongroom.host.guarding import Guarded, log, name_of
+from strongroom.host.journal import Journal, Turn
+from strongroom.host.limits import Limits
+from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
+from strongroom.host.session import AgentSession
+from strongroom.host.workers import Lane, Workers
+
+BUILTIN = "builtin"
+_TURN_BYTES = 1024 * 1024
+_FAILED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all managers of a host share."""
+
+    home: Path
+    limits: Limits
+    journal: Journal
+    asking: Workers
+    keeping: Workers
+    reserved: Collection[str] = ()
+    """Names of the runtime's own tools, which no provider may take."""
+
+
+class MemoryManager:
+    """One agent's memory. Made by `Host.manager`, or by hand: `add` the provider, then `initialize`."""
+
+    def __init__(self, shared: Shared, session: AgentSession, reach: Reach) -> None:
+        self.session = session
+        self.reach = reach
+        self.builtin = None if reach is Reach.NONE else self._made_builtin(shared.home)
+        self._shared = shared
+        self._limits = shared.limits
+        self._lane = Lane(shared.keeping)
+        self._session_id = session.id
+        self._begun = False
+        self._ended = False
+        self._turn = 0
+        self._seen = 0
+        self._behind = False
+        self._external: Guarded | None = None
+        self._inner: list[Guarded] = [] if self.builtin is None else [self._guarded(self.builtin)]
+        self._schemas: list[Schema] = []
+        self._routes: dict[str, Guarded] = {}
+
+    # Who is there
+
+    @property
+    def external(self) -> MemoryProvider | None:
+        """The external provider, if there is one and it could begin."""
+        return None if self._external is None else self._external.provider
+
+    @property
+    def providers(self) -> tuple[MemoryProvider, ...]:
+        """Those that take part, the built-in memory first."""
+        return tuple(one.provider for one in self._all)
+
+    def add(self, provider: MemoryProvider) -> None:
+        """Take an external provider. There can be one, before the session begins, and none where `reach` has none."""
+        name = name_of(provider)
+        if name == BUILTIN:
+            raise ProviderRefused(
+                f"{BUILTIN} is the name of the built-in memory", hint="give the provider another name"
+            )
+        if self._external is not None:
+            raise ProviderRefused(
+                f"{name} is refused: {self._external.name} is the external provider of this agent",
+                hint="one at a time: name the one you want in the runtime's settings",
+            )
+        if self._begun or self.reach not in (Reach.FULL, Reach.RECALL):
+            when = "the session has begun" if self._begun else f"an agent of reach {self.reach.value} has none"
+            raise ProviderRefused(f"{name} is refused: {when}")
+        self._external = self._guarded(provider)
+
+    def remove(self, name: str) -> None:
+        """Let the external provider go before the session begins. The built-in memory stays."""
+        if name == BUILTIN:
+            raise ProviderRefused("the built-in memory cannot be removed", hint="Reach.NONE is an agent without memory")
+        if self._external is None or self._external.name != name or self._begun:
+            raise ProviderRefused(f"there is no external provider {name} to remove")
+        self._external = None
+
+    # The session
+
+    def initialize(self) -> None:
+        """Begin: gather the tools, then let each provider make ready. One that cannot is left out."""
+        self._schemas, self._routes = tools.gathered(self._offering, self._shared.reserved)
+        self._begun = True
+        told = self.session.told(str(self._shared.home))
+        for one in list(self._all):
+            if one.ask("initialize", self._limits.initialize, self.session.id, otherwise=_FAILED, **told) is _FAILED:
+                self._lose(one)
+
+    def system_prompt_block(self) -> str:
+        """What all providers say in the system prompt."""
+        said = (self._block(one).strip() for one in self._all)
+        return "\n\n".join(block for block in said if block)
+
+    def get_tool_schemas(self) -> list[Schema]:
+        """The tools of all providers."""
+        return list(self._schemas)
+
+    def handle_tool_call(self, tool_name: str, args: dict[str, Any], **about: Any) -> str:
+        """Carry out a tool; the answer is JSON, also where something went wrong."""
+        provider = self._routes.get(tool_name)
+        if provider is None:
+            return tools.refused(f"there is no tool {tool_name}")
+        answer = provider.ask("handle_tool_call", self._limits.handle_tool_call, tool_name, args, **about)
+        if isinstance(answer, str):
+            return answer
+        return tools.refused(f"{tool_name} did not work; the runtime's log says why")
+
+    # A turn
+
+    def on_turn_start(self, message: str, **about: Any) -> None:
+        """A turn begins with what the user said."""
+        self._turn += 1
+        if self._external is not None:
+            self._external.ask("on_turn_start", self._limits.on_turn_start, self._turn, message, **about)
+
+    def prefetch(self, query: str) -> str:
+        """What is remembered about a question, fenced, for this turn; or nothing."""
+        if self._external is None or not query.strip():
+            return ""
+        text = self._external.text("prefetch", self._limits.prefetch, query, session_id=self._session_id)
+        return fencing.shown(text, self._limits.recalled, os.urandom(fence.MARK_BYTES))
+
+    def sync_turn(self, user: str, assistant: str, messages: Sequence[Message] | None = None) -> None:
+        """Have a complete turn kept. When this returns it is on disk, and a crash cannot lose it.
+
+        Where the journal cannot be written, the provider is told all the same, and the log and the user's notice say
+        so: then a crash in the next moments can lose the turn.
+        """
+        fresh, self._seen = _fresh(messages, self._seen)
+        if not self._keeps:
+            return
+        user, assistant = fencing.without_recalled(user), fencing.without_recalled(assistant)
+        if not user or not assistant:
+            return  # a turn that was interrupted, or that was made of recalled text alone
+        number = self._journalled(user, assistant, fresh)
+        if self._behind or len(self._lane) >= self._limits.waiting_turns:
+            self._fall_behind(number)
+            return
+        snapshot = None if messages is None else list(messages)
+        self._lane.submit(partial(self._hand_over, number, self._session_id, user, assistant, snapshot))
+
+    def on_pre_compress(self, messages: Sequence[Message]) -> str:
+        """What the providers want to keep of messages that are about to be summarised."""
+        said = (one.text("on_pre_compress", self._limits.on_pre_compress, list(messages)) for one in self._telling)
+        return fencing.within("\n\n".join(block.strip() for block in said if block.strip()), self._limits.compressed)
+
+    # Other events
+
+    def on_delegation(self, task: str, result: str, *, child_session_id: str = "", **about: Any) -> None:
+        """A subagent came back with a result."""
+        self._tell("on_delegation", task, result, child_session_id=child_session_id, **about)
+
+    def on_session_switch(
+        self,
+        new_session_id: str,
+        *,
+        parent_session_id: str = "",
+        reset: bool = False,
+        rewound: bool = False,
+        reason: str = "",
+    ) -> None:
+        """The agent goes on under another session id, or takes turns back."""
+        self._session_id = new_session_id
+        self._seen = 0 if reset else self._seen
+        extra = {"rewound": True} if rewound else {}
+        about = {"parent_session_id": parent_session_id, "reset": reset, "reason": reason, **extra}
+        self._tell("on_session_switch", new_session_id, **about)
+
+    def on_session_end(self, messages: Sequence[Message]) -> None:
+        """The conversation is over, or its messages are dropped. The providers hear of it after its turns."""
+        self._tell("on_session_end", list(messages))
+
+    def cache_busting_signature(self) -> Signature:
+        """What the external provider says its settings are; see `AgentCache`."""
+        if self._external is None:
+            return {}
+        kind = type(self._external.provider)
+        given = None
+        for hook in _signature_hooks(kind):
+            given = self._external.look(hook, None)
+        return given if isinstance(given, dict) else {}
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until the provider has been told everything; False if that took longer."""
+        return self._lane.drained(seconds)
+
+    def end(self, messages: Sequence[Message] = ()) -> None:
+        """End the session and let the providers go, within the limits. What was not taken stays in the journal."""
+        if self._ended:
+            return
+        self._ended = True
+        self._tell("on_session_end", list(messages))
+        if not self._lane.drained(self._limits.drain):
+            log.warning("memory provider %s did not take everything in time", self._names)
+        self._lane.close()
+        for one in reversed(list(self._all)):
+            one.ask("shutdown", self._limits.shutdown)
+
+    # Within
+
+    @property
+    def _all(self) -> list[Guarded]:
+        return self._inner if self._external is None else [*self._inner, self._external]
+
+    @property
+    def _keeps(self) -> bool:
+        return self._external is not None and self.reach is Reach.FULL and not self._ended
+
+    @property
+    def _telling(self) -> list[Guarded]:
+        return self._all if self._keeps else self._inner
+
+    @property
+    def _offering(self) -> list[Guarded]:
+        """Whose tools are offered: a tool may write, so a provider that is only asked offers none."""
+        return self._all if self.reach is Reach.FULL else self._inner
+
+    @property
+    def _names(self) -> str:
+        return " and ".join(one.name for one in self._all)
+
+    def _made_builtin(self, home: Path) -> BuiltinMemory:
+        return BuiltinMemory(
+            places.builtin(home, self.session),
+            status=self.session.status_callback,
+            on_write=self._written,
+            writable=self.reach is not Reach.RECALL,
+        )
+
+    def _guarded(self, provider: MemoryProvider) -> Guarded:
+        return Guarded(provider, name_of(provider), self._shared.asking, self._shared.home)
+
+    def _lose(self, provider: Guarded) -> None:
+        self._routes = {name: one for name, one in self._routes.items() if one is not provider}
+        self._schemas = [schema for schema in self._schemas if schema["name"] in self._routes]
+        if provider is self._external:
+            provider.ask("shutdown", self._limits.shutdown)
+            self._external = None
+            self._warn(f"memory provider {provider.name} could not begin; this session goes on without it")
+
+    def _block(self, provider: Guarded) -> str:
+        said = provider.text("system_prompt_block", self._limits.system_prompt_block)
+        return fencing.within(said, self._limits.prompt_block)
+
+    def _tell(self, hook: str, *args: Any, **keywords: Any) -> None:
+        if self._external is not None and self.reach is Reach.FULL:
+            self._lane.submit(partial(self._external.tell, hook, *args, **keywords))
+
+    def _written(self, write: Write) -> None:
+        """The built-in memory has committed a change: the external provider hears of it."""
+        about = {
+            "write_origin": "assistant_tool",
+            "execution_context": str(self.session.context),
+            "session_id": self._session_id,
+            "parent_session_id": self.session.parent_session_id,
+            "platform": self.session.platform,
+            "tool_name": "memory",
+        }
+        metadata = {**about, **({"old_text": write.old_text} if write.old_text else {})}
+        self._tell("on_memory_write", write.action, write.target, write.content, metadata=metadata)
+
+    def _journalled(self, user: str, assistant: str, fresh: list[Any] | None) -> int:
+        """The number of the turn in the journal, or 0 where it is not in it."""
+        assert self._external is not None  # noqa: S101 - `_keeps` was asked
+        known = self.session.told(str(self._shared.home))
+        told = {name: value for name, value in known.items() if isinstance(value, str)}  # callbacks do not last
+        told = {name: _writable(value) for name, value in told.items()}
+        ids = _writable(self.session.id), _writable(self._session_id)
+        turn = Turn(self._external.name, ids[0], told, _writable(user), _writable(assistant), ids[1], _plain(fresh))
+        try:
+            return self._shared.journal.append(turn)
+        except JournalUnavailable as error:
+            log.error("a turn is not in the journal: %s", error.message)
+            self._warn("memory: the last turn is not on disk yet; see the runtime's log")
+            return 0
+
+    def _hand_over(
+        self, number: int, session_id: str, user: str, assistant: str, messages: list[Message] | None
+    ) -> None:
+        if self._external is None:
+            return
+        extra = {} if messages is None else {"messages": messages}
+        if self._external.tell("sync_turn", user, assistant, session_id=session_id, **extra) and number:
+            self._shared.journal.taken(number)
+        self._external.tell("queue_prefetch", user, session_id=session_id)
+
+    def _fall_behind(self, number: int) -> None:
+        if not self._behind:
+            log.warning("memory provider %s is far behind; turns wait in the journal for the next start", self._names)
+        self._behind = True
+        if not number:
+            log.error("memory provider %s: a turn is lost, neither it nor the journal takes any", self._names)
+
+    def _warn(self, notice: str) -> None:
+        if self.session.warning_callback is not None:
+            try:
+                self.session.warning_callback(notice)
+            except Exception as error:  # noqa: BLE001 - the runtime's own fault must not break the turn
+                log.warning("the warning callback raised %s", type(error).__name__)
+
+
+def _fresh(messages: Sequence[Message] | None, seen: int) -> tuple[list[Any] | None, int]:
+    """The messages of this turn: those that were not there at the last one; all if the history was cut."""
+    if messages is None:
+        return None, seen
+    start = seen if len(messages) > seen else 0
+    return list(messages[start:]), len(messages)
+
+
+def _plain(messages: list[Any] | None) -> list[Any] | None:
+    """The messages if they can be written down and are not too long; a turn is kept without them otherwise."""
+    if messages is None:
+        return None
+    try:
+        data = msgspec.msgpack.encode(messages)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return msgspec.msgpack.decode(data) if len(data) <= _TURN_BYTES else None
+
+
+def _writable(text: str) -> str:
+    """The text as it can be written down: half a surrogate pair, which no encoding knows, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _signature_hooks(kind: type) -> list[str]:
+    """Which of the two names to ask: the one that the provider has made its own."""
+    for name in ("cache_busting_signature", "identity_signature"):
+        if getattr(kind, name, None) not in (None, getattr(MemoryProvider, name)):
+            return [name]
+    return []

@@ -1,0 +1,202 @@
+"""What can be said of a plugin without running any of it: how it begins, its `plugin.yaml`, and what it lacks.
+
+The manifest explains, it never refuses: a plugin may do without a package that it names, or take its key from a file of
+its own. Reading it needs PyYAML (`pip install strongroom[host]`); without that, and for a file that makes no sense,
+`problem` says so and the plugin loads all the same. The commands of `external_dependencies` are looked for, never run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+FILE = "plugin.yaml"
+MOST_BYTES = 64 * 1024
+_MOST_SHOWN = 300
+_LOOKED_AT = 8_192
+_WORDS = ("MemoryProvider", "register_memory_provider")
+_WITHOUT_YAML = "PyYAML is not installed (pip install strongroom[host])"
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A program that is not a Python package."""
+
+    name: str
+    check: str = ""
+    install: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `plugin.yaml` says. All of it may be empty."""
+
+    name: str = ""
+    version: str = ""
+    description: str = ""
+    pip_dependencies: tuple[str, ...] = ()
+    external_dependencies: tuple[External, ...] = ()
+    requires_env: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+    problem: str = ""
+    """Why the file, or a part of it, was not read."""
+
+
+def names_a_provider(directory: Path) -> bool:
+    """Whether a directory is a plugin for memory, by Hermes' rule: how its `__init__.py` begins."""
+    try:
+        with (directory / "__init__.py").open(encoding="utf-8", errors="replace") as file:
+            opening = file.read(_LOOKED_AT)
+    except OSError:
+        return False
+    return any(word in opening for word in _WORDS)
+
+
+def why_no_plugin(directory: Path) -> str:
+    """What that rule found wrong."""
+    if not (directory / "__init__.py").is_file():
+        return "there is no __init__.py"
+    return f"the first {_LOOKED_AT} characters of __init__.py name neither {' nor '.join(_WORDS)}"
+
+
+class NotRead(ValueError):
+    """A YAML file cannot be used. The message says why."""
+
+
+def read_yaml(path: Path) -> Any:
+    """What a small YAML file says, with plain types only."""
+    try:
+        yaml = import_module("yaml")
+    except ModuleNotFoundError:
+        raise NotRead(_WITHOUT_YAML) from None
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise NotRead(f"it is larger than {MOST_BYTES // 1024} KiB")
+        return yaml.safe_load(data.decode("utf-8-sig"))
+    except OSError as error:
+        raise NotRead(error.strerror or type(error).__name__) from None
+    except UnicodeDecodeError:
+        raise NotRead("it is not UTF-8") from None
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        raise error if isinstance(error, NotRead) else NotRead(f"it is not YAML{_position(error)}") from None
+
+
+def read(directory: Path) -> Manifest:
+    """The manifest of a plugin; an empty one where there is none."""
+    path = directory / FILE
+    if not path.is_file():
+        return Manifest()
+    try:
+        said = read_yaml(path)
+    except NotRead as error:
+        return Manifest(problem=f"{FILE} was not read: {error}")
+    return parsed(said)
+
+
+def parsed(said: object) -> Manifest:
+    """A manifest from what the YAML holds. A field of the wrong type is left empty, and named in `problem`."""
+    if said is None:
+        return Manifest()
+    if not isinstance(said, Mapping):
+        return Manifest(problem=f"{FILE} was not read: it holds no fields")
+    wrong: list[str] = []
+
+    def take(field: str, by: Callable[[Any], Any], otherwise: Any) -> Any:
+        try:
+            return otherwise if said.get(field) is None else by(said[field])
+        except (TypeError, ValueError):
+            wrong.append(field)
+            return otherwise
+
+    fields = {
+        "name": take("name", _text, ""),
+        "version": take("version", _version, ""),
+        "description": take("description", _text, ""),
+        "pip_dependencies": take("pip_dependencies", _texts, ()),
+        "external_dependencies": take("external_dependencies", _externals, ()),
+        "requires_env": take("requires_env", _names, ()),
+        "hooks": take("hooks", _texts, ()),
+    }
+    problem = f"{FILE}: wrong type of {', '.join(wrong)}" if wrong else ""
+    return Manifest(**fields, problem=problem)
+
+
+def needs(manifest: Manifest, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What the manifest names and is not there, as short sentences."""
+    packages = [f"the package {name} is not installed" for name in missing_packages(manifest)]
+    programs = [f"the program {one.name} is not found" for one in manifest.external_dependencies if not _is_there(one)]
+    unset = [f"{name} is not set" for name in manifest.requires_env if not environment.get(name)]
+    return packages + programs + unset
+
+
+def missing_packages(manifest: Manifest) -> list[str]:
+    """Which of the named pip packages are not installed. Versions are not compared."""
+    return [requirement for requirement in manifest.pip_dependencies if not _is_installed(requirement)]
+
+
+def _is_installed(requirement: str) -> bool:
+    name = re.match(r"[A-Za-z0-9._-]*", requirement.strip())
+    try:
+        metadata.distribution(name.group() if name else "")
+    except (metadata.PackageNotFoundError, ValueError):
+        return False
+    return True
+
+
+def _is_there(one: External) -> bool:
+    try:
+        words = shlex.split(one.check)
+    except ValueError:
+        words = []
+    return shutil.which(words[0] if words else one.name) is not None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return " ".join(value.split())[:_MOST_SHOWN]
+
+
+def _version(value: object) -> str:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else _text(value)
+
+
+def _list(value: object) -> Iterable[object]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(_text(one) for one in _list(value))
+
+
+def _names(value: object) -> tuple[str, ...]:
+    """Names of variables, each alone or as the `name` of a mapping."""
+    return tuple(_text(one.get("name") if isinstance(one, Mapping) else one) for one in _list(value))
+
+
+def _externals(value: object) -> tuple[External, ...]:
+    def one(given: object) -> External:
+        if not isinstance(given, Mapping):
+            raise TypeError
+        return External(_text(given["name"]), _text(given.get("check", "")), _text(given.get("install", "")))
+
+    try:
+        return tuple(one(given) for given in _list(value))
+    except KeyError:
+        raise TypeError from None
+
+
+def _position(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f" (line {mark.line + 1})" if mark else ""

@@ -1,0 +1,72 @@
+"""Handing over what an earlier process left in the journal: to a provider made ready as it was then.
+
+One agent's turns go to one new object, in their order; it is shut down afterwards. A turn that is refused stays where
+it is, and so do the turns after it, until a host starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strongroom.host import journal
+from strongroom.host.guarding import Guarded, log
+from strongroom.host.journal import Remains, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What came of the turns that were left behind."""
+
+    handed_over: int = 0
+    left: int = 0
+    """Turns that stay in the journal: their provider is another one, is not available, or refused them."""
+    damaged: int = 0
+    """Journals of which a part cannot be read; that part is set aside under the name `*.damaged`."""
+
+
+def recover(journals: Path, key: bytes, provider: Callable[[], Guarded | None]) -> Recovered:
+    """Hand over what every host that is gone has left in `journals`."""
+    done = left = damaged = 0
+    with journal.left_behind(journals, key) as found:
+        for remains in found:
+            if remains.damage is not None:
+                log.error("the journal %s is damaged: %s", remains.path.name, remains.damage.message)
+                damaged += 1
+            done += sum(_hand_over(remains, numbers, provider()) for numbers in _agents(remains))
+            left += len(remains.turns)
+    return Recovered(done, left, damaged)
+
+
+def _agents(remains: Remains) -> Iterator[list[int]]:
+    """The numbers of each agent's turns."""
+    agents: dict[bytes, list[int]] = {}
+    for number, turn in remains.turns.items():
+        agents.setdefault(msgspec.msgpack.encode((turn.provider, turn.session, turn.told)), []).append(number)
+    yield from agents.values()
+
+
+def _hand_over(remains: Remains, numbers: list[int], provider: Guarded | None) -> int:
+    """Give one agent's turns to a provider; how many it took."""
+    first = remains.turns[numbers[0]]
+    if provider is None or provider.name != first.provider:
+        log.warning("%d turns for memory provider %s wait in the journal", len(numbers), first.provider)
+        return 0
+    done = 0
+    if provider.tell("initialize", first.session, **first.told):
+        for number in numbers:
+            if not _kept(provider, remains.turns[number]):
+                break
+            remains.taken(number)
+            done += 1
+    provider.tell("shutdown")
+    return done
+
+
+def _kept(provider: Guarded, turn: Turn) -> bool:
+    extra: dict[str, Any] = {} if turn.messages is None else {"messages": turn.messages}
+    return provider.tell("sync_turn", turn.user, turn.assistant, session_id=turn.current, **extra)

@@ -1,0 +1,429 @@
+"""Setting a provider up: ask for the fields of its schema, keep secrets in `<home>/.env`, hand over the rest.
+
+How questions are put is for a `Prompter` to say; this module says which, and checks the schema and the answers.
+
+- A provider with `post_setup` does all of it by itself.
+- A field with a variable of the environment goes to `.env`; a secret goes nowhere else, and one that names no variable
+  gets `<PROVIDER>_<KEY>`. All others go to `save_config`. An empty answer keeps a secret that is set.
+- `.env` is replaced whole or not at all, with mode 0600 even if it was open to others before. Lines, comments and order
+  stay; of a variable that stood there twice, one line remains. A `.env` that is a link, or another user's, is refused:
+  the secrets would end up elsewhere. Only values that its readers all read alike are written.
+- `.env` comes first, for it can be put back: if `save_config` fails, it is as before, save for its mode.
+- No secret is in a `repr`, a log or an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from strongroom.errors import InvalidRequest, ProviderRefused, ProviderUnavailable
+from strongroom.files import make_directory, write_file
+from strongroom.host.names import at_home
+
+_TRIES = 3
+_MOST_FIELDS = 100
+_MOST_ENV_BYTES = 1 << 20
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# What decides which programs and libraries run, or where a home is: no provider's setting.
+_NEVER = re.compile(
+    r"(LD|DYLD|PYTHON|NODE|GIT)_?[A-Z_]*|PATH|HOME|SHELL|BROWSER|EDITOR|VISUAL|PAGER|HERMES_(HOME|PROFILE|CONFIG|ENV)"
+)
+_CREDENTIALS = ("_API_KEY", "_TOKEN", "_SECRET", "_KEY")
+
+_LINE = re.compile(
+    r"[^\S\r\n]*(?P<export>export[^\S\r\n]+)?(?P<key>[^=#\s'\"]+)[^\S\r\n]*=[^\S\r\n]*"
+    r"(?:'(?P<single>(?:\\'|[^'])*)'|\"(?P<double>(?:\\\"|[^\"])*)\"|(?P<plain>(?!['\"])[^\r\n]*?))"
+    r"(?P<comment>[^\S\r\n]+#[^\r\n]*)?[^\S\r\n]*(?P<end>\r\n|\n|\r|\Z)"
+)
+_REST = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
+
+
+class Prompter(Protocol):
+    """Puts questions to a person."""
+
+    def ask(self, text: str, default: str) -> str:
+        """A line of text; `default` for an empty one."""
+        ...
+
+    def secret(self, text: str) -> str:
+        """A line that is not shown while it is typed."""
+        ...
+
+    def choose(self, text: str, choices: Sequence[str], default: str) -> str:
+        """One of `choices`. `default` is one of them, or empty."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One question of a schema that was found to be sound."""
+
+    key: str
+    description: str
+    secret: bool = False
+    required: bool = False
+    default: Any = None
+    choices: tuple[Any, ...] = ()
+    url: str = ""
+    env_var: str = ""
+    when: Mapping[str, Any] = field(default_factory=dict)
+    default_from: tuple[str, Mapping[Any, Any]] = ("", {})
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a person said: values for the provider, and variables for `.env`, which may be secret."""
+
+    values: dict[str, Any]
+    variables: dict[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What set-up did."""
+
+    by_provider: bool = False
+    """The provider did it all by itself."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    variables: tuple[str, ...] = ()
+    """The names that were written to `.env`."""
+    tightened: bool = False
+    """`.env` was open to others, and is not any more."""
+
+
+def set_up(
+    provider: Any,
+    home: Path,
+    prompter: Prompter,
+    *,
+    config: dict[str, Any] | None = None,
+    current: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Outcome:
+    """Walk through a provider's schema and keep the answers. `current` holds values from before, as defaults."""
+    with at_home(home):
+        if callable(getattr(provider, "post_setup", None)):
+            whole = {"memory": {}} if config is None else config
+            _run(provider, "post_setup", (), lambda: provider.post_setup(str(home), whole))
+            return Outcome(by_provider=True)
+        fields = schema_of(provider)
+        known = {name for name in (*environment, *read_env(home)) if name}
+        return keep(provider, home, answers_to(fields, prompter, current or {}, known))
+
+
+# The schema
+
+
+def schema_of(provider: Any) -> list[Field]:
+    """The fields of a provider's schema. One that cannot be asked as it stands is refused, with all that is wrong."""
+    asked = getattr(provider, "get_config_schema", None)
+    said = _run(provider, "get_config_schema", (), asked) if callable(asked) else []
+    if not isinstance(said, Sequence) or isinstance(said, str | bytes) or len(said) > _MOST_FIELDS:
+        raise ProviderRefused(f"the schema is not a list of at most {_MOST_FIELDS} fields")
+    name = str(getattr(provider, "name", "") or type(provider).__name__)
+    fields = [_field(one, place, name) for place, one in enumerate(said, 1)]
+    keys = {one.key for one in fields}
+    wrong = [f"{one.key}: {reason}" for one in fields for reason in _wrong(one, keys)]
+    if wrong:
+        raise ProviderRefused(f"the schema of {name} cannot be asked: {'; '.join(wrong)}")
+    return fields
+
+
+def _field(said: Any, place: int, provider: str) -> Field:
+    if not isinstance(said, Mapping) or not isinstance(said.get("key"), str) or not said["key"].strip():
+        raise ProviderRefused(f"field {place} of the schema has no key")
+    key, choices, when, other = said["key"], said.get("choices"), said.get("when"), said.get("default_from")
+    wrong = [
+        name
+        for name, value, kind in (
+            ("choices", choices, list | tuple),
+            ("when", when, Mapping),
+            ("default_from", other, Mapping),
+        )
+        if value is not None and not isinstance(value, kind)
+    ]
+    if isinstance(other, Mapping) and not isinstance(other.get("map", {}), Mapping):
+        wrong.append("default_from")
+    if wrong:
+        raise ProviderRefused(f"field {key} of the schema has {wrong[0]} of the wrong type")
+    secret = bool(said.get("secret"))
+    made = re.sub(r"[^A-Za-z0-9]+", "_", f"{provider}_{key}").strip("_").upper() if secret else ""
+    return Field(
+        key=key,
+        description=str(said.get("description") or key),
+        secret=secret,
+        required=bool(said.get("required")),
+        default=None if secret else said.get("default"),
+        choices=() if secret else tuple(choices or ()),
+        url=str(said.get("url") or ""),
+        env_var=str(said.get("env_var") or made),
+        when=when or {},
+        default_from=(str(other.get("field", "")), other.get("map", {})) if other and not secret else ("", {}),
+    )
+
+
+def _wrong(one: Field, keys: set[str]) -> list[str]:
+    """What is wrong with a field, beside its types."""
+    names = [one.default_from[0]] if one.default_from[0] else []
+    unknown = [name for name in (*one.when, *names) if name not in keys]
+    reasons = [f"it depends on {name}, which is no field" for name in unknown]
+    if one.env_var and not _VARIABLE.fullmatch(one.env_var):
+        reasons.append("its variable has a name that cannot be one")
+    elif _NEVER.fullmatch(one.env_var):
+        reasons.append(f"{one.env_var} is not for a provider to set")
+    if one.choices and one.default not in (None, "", *one.choices):
+        reasons.append("its default is not among the choices")
+    if one.choices and any(value not in one.choices for value in one.default_from[1].values()):
+        reasons.append("a default for another field's value is not among the choices")
+    if len({str(choice) for choice in one.choices}) != len(one.choices):
+        reasons.append("two of its choices read the same")
+    return reasons
+
+
+# The questions
+
+
+def answers_to(fields: Sequence[Field], prompter: Prompter, current: Mapping[str, Any], known: set[str]) -> Answers:
+    """Ask for each field that applies. `known` are the variables that are set: an empty answer keeps those."""
+    answers = Answers({}, {})
+    for one in fields:
+        asked = one.key in answers.values or (one.secret and one.env_var in answers.variables)
+        if not asked and all(_same(answers.values.get(key), value) for key, value in one.when.items()):
+            _ask(one, prompter, current, known, answers)
+    return answers
+
+
+def _ask(one: Field, prompter: Prompter, current: Mapping[str, Any], known: set[str], answers: Answers) -> None:
+    said = ""
+    for _ in range(_TRIES):
+        try:
+            value = _answer(one, prompter, _default(one, current, answers.values), known, said)
+            _check_variable(one, value)
+        except InvalidRequest as error:
+            said, problem = f" ({error.message})", error
+            continue
+        if value in (None, ""):
+            return
+        if not one.secret:
+            answers.values[one.key] = value
+        if one.env_var:
+            answers.variables[one.env_var] = value if isinstance(value, str) else _shown(value)
+        return
+    raise problem
+
+
+def _answer(one: Field, prompter: Prompter, default: Any, known: set[str], said: str) -> Any:
+    text = one.description + (f" ({one.url})" if one.url else "")
+    if one.secret:
+        kept = one.env_var in known
+        typed = prompter.secret(text + (" (is set; empty keeps it)" if kept else "") + said).strip()
+        missing = not typed and not kept
+    elif one.choices:
+        named = {_shown(choice): choice for choice in one.choices}
+        chosen = prompter.choose(text + said, list(named), _shown(default))
+        if chosen not in named:
+            raise InvalidRequest(f"{one.key} must be one of {', '.join(named)}")
+        return named[chosen]
+    else:
+        typed = prompter.ask(text + said, _shown(default)).strip()
+        missing = not typed
+    if missing and one.required:
+        raise InvalidRequest(f"{one.key} is required")
+    return typed if one.secret else _typed(one.key, typed, default)
+
+
+def _default(one: Field, current: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+    """What was there before, else what another field's value implies, else the field's own."""
+    other, by_value = one.default_from
+    implied = {_shown(value): default for value, default in by_value.items()}
+    default = implied.get(_shown(values.get(other)), one.default) if other else one.default
+    before = current.get(one.key)
+    if before in (None, "") or (one.choices and before not in one.choices):
+        return default
+    return before
+
+
+def _typed(key: str, text: str, default: Any) -> Any:
+    """The answer in the type of the default, where that is a number or yes and no."""
+    if text == _shown(default):
+        return default
+    if isinstance(default, bool):
+        meant = {"true": True, "yes": True, "y": True, "1": True, "false": False, "no": False, "n": False, "0": False}
+        if text.lower() not in meant:
+            raise InvalidRequest(f"{key} must be true or false")
+        return meant[text.lower()]
+    if isinstance(default, int | float) and text:
+        for kind in (int, float):
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+        raise InvalidRequest(f"{key} must be a number")
+    return text
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _same(answer: Any, wanted: Any) -> bool:
+    return answer == wanted or (answer is not None and _shown(answer) == _shown(wanted))
+
+
+# Keeping the answers
+
+
+def keep(provider: Any, home: Path, answers: Answers) -> Outcome:
+    """Write the variables to `.env` and give the values to the provider: both, or neither as far as it is ours."""
+    before = _read(home / ".env")
+    tightened = bool(answers.variables) and _is_open(home / ".env")
+    if answers.variables:
+        _write(home, rewritten(before or "", answers.variables))
+    try:
+        save = getattr(provider, "save_config", None)
+        if answers.values and callable(save):
+            secrets = tuple(answers.variables.values())
+            _run(provider, "save_config", secrets, lambda: save(dict(answers.values), str(home)))
+    except ProviderUnavailable as error:
+        raise _taken_back(home, before, bool(answers.variables), error) from None
+    return Outcome(values=answers.values, variables=tuple(answers.variables), tightened=tightened)
+
+
+def _taken_back(home: Path, before: str | None, written: bool, error: ProviderUnavailable) -> ProviderUnavailable:
+    """Put `.env` back, and say what is left."""
+    left = "nothing was written to .env; what the provider wrote of its own before it failed is not known here"
+    try:
+        if written and before is None:
+            (home / ".env").unlink(missing_ok=True)
+        elif written and before is not None:
+            _write(home, before)
+    except (OSError, ProviderUnavailable):
+        left = "the variables are in .env all the same, for it could not be put back"
+    return ProviderUnavailable(error.message, hint=left)
+
+
+def _run(provider: Any, doing: str, secrets: Sequence[str], call: Callable[[], Any]) -> Any:
+    """Run a provider's part of set-up. What it raises is named, without what was typed in secret."""
+    try:
+        return call()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a provider's fault is said, not passed on
+        said = " ".join(str(error).split())[:300]
+        for secret in sorted(filter(None, secrets), key=len, reverse=True):
+            said = said.replace(secret, "<redacted>")
+        name = getattr(provider, "name", type(provider).__name__)
+        raise ProviderUnavailable(f"{doing} of {name} failed: {type(error).__name__}: {said}") from None
+
+
+# The file .env
+
+
+def read_env(home: Path) -> dict[str, str]:
+    """The variables in `<home>/.env`, as the usual readers see them; the last of a name counts."""
+    found = {}
+    for match in filter(None, _lines(_read(home / ".env") or "")):
+        found[match["key"]] = _value(match)
+    return found
+
+
+def rewritten(text: str, variables: Mapping[str, str]) -> str:
+    """The text of a `.env` with variables set in it. What is not about them stays as it is."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    left, parts, position = dict(variables), [], 0
+    for match in _lines(text):
+        line = match.group() if match else _REST.match(text, position).group()  # type: ignore[union-attr]
+        position += len(line)
+        if match is None or match["key"] not in variables:
+            parts.append(line)
+        elif match["key"] in left:
+            comment = f"{match['comment'].strip()}{end}" if match["comment"] else ""
+            parts.append(f"{comment}{match['export'] or ''}{match['key']}={_quoted(left.pop(match['key']))}{end}")
+    if left and parts and not parts[-1].endswith(("\n", "\r")):
+        parts.append(end)
+    return "".join([*parts, *(f"{name}={_quoted(value)}{end}" for name, value in left.items())])
+
+
+def _lines(text: str) -> list[re.Match[str] | None]:
+    """The lines of a `.env` that set a variable, with None for each that does not. A quoted value may have several."""
+    found, position = [], 0
+    while position < len(text):
+        match = _LINE.match(text, position)
+        found.append(match)
+        position = (match or _REST.match(text, position)).end()  # type: ignore[union-attr]
+    return found
+
+
+def _value(match: re.Match[str]) -> str:
+    if match["single"] is not None:
+        return re.sub(r"\\([\\'])", r"\1", match["single"])
+    if match["double"] is not None:
+        return re.sub(r"\\([\\'\"])", r"\1", match["double"])
+    return match["plain"] or ""
+
+
+def _quoted(value: str) -> str:
+    """A value so that the readers of `.env` all read the same: bare, else in ' if it can be, else in double quotes."""
+    if re.fullmatch(r"[A-Za-z0-9_./:@%+,=-]*", value):
+        return value
+    if "'" not in value and "\\" not in value:
+        return f"'{value}'"
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _check_variable(one: Field, value: Any) -> None:
+    """Refuse what a `.env` cannot hold so that each reader gets the same back."""
+    text = _shown(value)
+    if not one.env_var or not text:
+        return
+    if not all(char.isprintable() for char in text):
+        raise InvalidRequest(f"{one.key} must be one line without control characters")
+    if re.search(r"\$\{[^}]*\}", text):
+        raise InvalidRequest(f"{one.key} must not hold ${{...}}: readers of .env replace that")
+    if not text.isascii() and one.env_var.endswith(_CREDENTIALS):
+        raise InvalidRequest(f"{one.key} must be plain ASCII, as it is sent in a header")
+
+
+def _read(path: Path) -> str | None:
+    """The text of `.env`, or None. Raises if it is not a file of our own that can be kept as it is."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        why = "it is a link" if path.is_symlink() else error.strerror
+        raise _refused(path, why or "", "put a file of your own there") from None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            raise _refused(path, "it is not a file of yours", "put a file of your own there")
+        data = file.read(_MOST_ENV_BYTES + 1)
+    if len(data) > _MOST_ENV_BYTES:
+        raise _refused(path, "it is too large", "")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _refused(path, "it is not UTF-8", "store it as UTF-8") from None
+
+
+def _is_open(path: Path) -> bool:
+    return path.exists() and bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+
+
+def _write(home: Path, text: str) -> None:
+    try:
+        make_directory(home)
+        write_file(home / ".env", text.encode(), new=False)
+    except OSError as error:
+        raise _refused(home / ".env", error.strerror or "", "nothing was saved") from None
+
+
+def _refused(path: Path, why: str, hint: str) -> ProviderUnavailable:
+    return ProviderUnavailable(f"{path} cannot be used for settings: {why}", hint=hint)

@@ -1,0 +1,56 @@
+"""Fingerprints of settings: equal settings have equal ones, and no setting can be read from one.
+
+Settings hold secrets, such as a model's API key. So the hash is keyed: who finds fingerprints, in a log or a core file
+without the key, can neither read them nor try guesses. The key must be random and never leave the process; it comes in
+as an argument. What is not JSON has no fingerprint, because nothing else has one spelling only.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+from collections.abc import Mapping
+from typing import NewType
+
+from strongroom.errors import InvalidRequest
+
+Fingerprint = NewType("Fingerprint", bytes)
+
+DEEPEST = 32
+"""How deep settings may be nested. A value that holds itself is deeper."""
+
+
+def fingerprint(settings: object, key: bytes) -> Fingerprint:
+    """The keyed hash of settings made of mappings, lists, texts, numbers, booleans and None."""
+    plain = _plain(settings, "settings", DEEPEST)
+    try:
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # a whole number of thousands of digits
+        raise _refusal("settings", "holds a number that is too long") from None
+    return Fingerprint(hmac.digest(key, text.encode(), "sha256"))
+
+
+def _plain(value: object, where: str, deeper: int) -> object:
+    """The value with nothing in it that JSON would change: a key 1 and a key "1" must not become the same."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, Mapping | list | tuple) and not deeper:
+        raise _refusal(where, "is nested too deep")
+    if isinstance(value, Mapping):
+        return {_name(key, where): _plain(one, f"{where}.{key}", deeper - 1) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one, f"{where}[{index}]", deeper - 1) for index, one in enumerate(value)]
+    raise _refusal(where, f"is a {type(value).__name__}, which JSON does not have")
+
+
+def _name(key: object, where: str) -> str:
+    if isinstance(key, str):
+        return key
+    raise _refusal(where, f"has a key that is a {type(key).__name__}; keys are texts")
+
+
+def _refusal(where: str, what: str) -> InvalidRequest:
+    return InvalidRequest(f"{where} {what}", hint="give texts, numbers, booleans, None, lists and mappings of them")

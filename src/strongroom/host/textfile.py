@@ -1,0 +1,166 @@
+"""A small text file that processes, threads and people edit: read whole, replaced whole, never half.
+
+A change holds a lock file beside the text (the name that Hermes uses, so that both keep out of each other's way), reads
+what is there now, writes a draft of mode 0600, and renames it over the text; draft and directory are on disk before it
+counts. Whoever is killed in between leaves the old text or the new one. People take no lock: a text that somebody else
+saved in the meantime is not overwritten. A symbolic link stays one. What the text says is for others.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from strongroom.errors import InvalidRequest, StoreUnavailable, VersionConflict
+from strongroom.files import make_directory
+
+MOST_BYTES = 1 << 20
+_POLL_SECONDS = 0.002
+_UNTOUCHED = "nothing was changed"
+
+Stamp = tuple[int, int, int] | None
+"""Which version of a file was read; None for none."""
+
+
+class TextFile:
+    """One file, for one change at a time. Thread-safe, and safe between processes."""
+
+    def __init__(self, path: Path, *, patience: float = 5.0) -> None:
+        """`patience` is how many seconds a change waits for others."""
+        self.path = path
+        self._patience = patience
+
+    def read(self) -> str:
+        """The text; empty if there is no file."""
+        return self._read(self._target())[0]
+
+    def change(self, edit: Callable[[str], str]) -> None:
+        """Replace the text by what `edit` makes of it. An error, of `edit` too, leaves the file as it was.
+
+        Returns when the new text is on disk. The same text is not written again.
+        """
+        try:
+            make_directory(self.path.parent)
+        except OSError as error:
+            raise _unavailable("make", self.path.parent, error) from None
+        target = self._target()
+        with self._locked(target):
+            before, seen = self._read(target)
+            after = edit(before)
+            if after != before:
+                self._replace(target, after.encode(), seen)
+
+    def _target(self) -> Path:
+        try:
+            return self.path.resolve()
+        except (OSError, RuntimeError):  # Python before 3.13 raises RuntimeError for links in a circle
+            raise StoreUnavailable(f"{self.path} is a link in a circle", hint="remove it") from None
+
+    def _read(self, target: Path) -> tuple[str, Stamp]:
+        try:
+            # Not blocking: a pipe of that name would be waited for without end.
+            with open(target, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+                status = os.fstat(file.fileno())
+                _check_kind(target, status)
+                return file.read(MOST_BYTES).decode(), _stamp(status)
+        except FileNotFoundError:
+            return "", None
+        except OSError as error:
+            raise _unavailable("read", target, error) from None
+        except UnicodeDecodeError:
+            raise StoreUnavailable(f"{target} is not UTF-8", hint="save it as UTF-8; it is left as it is") from None
+
+    @contextmanager
+    def _locked(self, target: Path) -> Iterator[None]:
+        path = target.with_name(target.name + ".lock")
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unavailable("open", path, error) from None
+        try:
+            self._take(lock, path)
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile holds the same lock
+            os.close(lock)
+
+    def _take(self, lock: int, path: Path) -> None:
+        """By polling: a blocking lock has no time limit."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise StoreUnavailable(
+                        f"{path} has been held by another process for too long", hint="look for a stopped process"
+                    ) from None
+                time.sleep(_POLL_SECONDS)
+
+    def _replace(self, target: Path, data: bytes, seen: Stamp) -> None:
+        draft = target.with_name(f".{target.name}.draft")
+        try:
+            _write_draft(draft, data)
+            if _stamp_now(target) != seen:
+                raise VersionConflict(f"{target} was saved by somebody else just now", hint="read it again")
+            os.replace(draft, target)
+        except OSError as error:
+            raise _unavailable("write", target, error, _UNTOUCHED) from None
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+        _settle(target)
+
+
+def _check_kind(target: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise StoreUnavailable(f"{target} is not a file", hint="move it away")
+    if status.st_size > MOST_BYTES:
+        raise InvalidRequest(f"{target} is larger than {MOST_BYTES} bytes", hint="shorten it; it is left as it is")
+
+
+def _write_draft(draft: Path, data: bytes) -> None:
+    draft.unlink(missing_ok=True)  # of a process that was killed: the lock is ours
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(draft, flags, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _settle(target: Path) -> None:
+    """Bring the rename to disk."""
+    try:
+        directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that has no such thing
+            hint = "the change is in the file, and may be gone after a crash"
+            raise _unavailable("write", target.parent, error, hint) from None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _stamp_now(target: Path) -> Stamp:
+    try:
+        return _stamp(target.stat())
+    except FileNotFoundError:
+        return None
+
+
+def _unavailable(verb: str, path: Path, error: OSError, hint: str = "") -> StoreUnavailable:
+    return StoreUnavailable(
+        f"cannot {verb} {path}: {error.strerror or type(error).__name__}",
+        hint=hint or "look at permissions and free space",
+    )

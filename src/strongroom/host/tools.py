@@ -1,0 +1,69 @@
+"""The tools of all providers as one list: checked, without doubles, each with the one who carries it out.
+
+A single malformed tool makes some model APIs refuse the whole request, so what is not sound is left out, and the log
+says which and why. The runtime's own tools come first, then the built-in memory's, then the external provider's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from strongroom.host.guarding import Guarded, log
+from strongroom.host.provider import Schema
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+
+def gathered(providers: Sequence[Guarded], reserved: Collection[str]) -> tuple[list[Schema], dict[str, Guarded]]:
+    """Every sound tool, and who carries out which. An earlier provider's name is not given twice."""
+    schemas: list[Schema] = []
+    routes: dict[str, Guarded] = {}
+    for provider in providers:
+        for given in _given(provider):
+            schema = sound(given)
+            if isinstance(schema, str):
+                log.warning("memory provider %s: a tool is left out: %s", provider.name, schema)
+            elif schema["name"] in reserved or schema["name"] in routes:
+                log.warning("memory provider %s: tool %s is left out: taken", provider.name, schema["name"])
+            else:
+                schemas.append(schema)
+                routes[schema["name"]] = provider
+    return schemas, routes
+
+
+def sound(given: object) -> Schema | str:
+    """The tool in its bare form, or what is wrong with it. One that is wrapped as model APIs do it is unwrapped."""
+    if isinstance(given, Mapping) and given.get("type") == "function" and isinstance(given.get("function"), Mapping):
+        given = given["function"]
+    if not isinstance(given, Mapping):
+        return f"a {type(given).__name__} is no schema"
+    name, description = given.get("name"), given.get("description", "")
+    parameters = given.get("parameters", _NOTHING)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        return "its name is not of 1 to 64 letters, digits, _ and -"
+    if not isinstance(description, str):
+        return f"the description of {name} is not text"
+    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
+        return f"the parameters of {name} are no JSON schema of an object"
+    try:
+        return dict(json.loads(json.dumps({**given, "description": description, "parameters": dict(parameters)})))
+    except (TypeError, ValueError, RecursionError):
+        return f"{name} cannot be written as JSON"
+
+
+def _given(provider: Guarded) -> list[object]:
+    given = provider.look("get_tool_schemas", [])
+    if isinstance(given, list | tuple):
+        return list(given)
+    if given is not None:
+        log.warning("memory provider %s: get_tool_schemas gave a %s", provider.name, type(given).__name__)
+    return []
+
+
+def refused(message: str) -> str:
+    """A tool's answer that says what went wrong, in the form that models know."""
+    return json.dumps({"error": message}, ensure_ascii=False)

@@ -1,0 +1,140 @@
+"""Threads that many agents share, and lanes: work that keeps its order on them.
+
+The number of threads is bounded by the host, not by the number of chats. They are daemons: a provider that hangs can
+hold one of them, and can never hold up the end of the process. (The executor of the standard library joins its threads
+at exit, so it would wait for a hung provider for ever.)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from typing import TypeVar
+
+T = TypeVar("T")
+Task = Callable[[], object]
+
+_IDLE_SECONDS = 30.0
+
+
+class Workers:
+    """At most `most` daemon threads, made when they are needed. An idle one leaves after a while."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name = name
+        self._most = most
+        self._guard = threading.Condition()
+        self._waiting: deque[Task] = deque()
+        self._idle = 0
+        self._made = 0
+        self._closed = False
+        self.threads = 0
+
+    def submit(self, task: Task) -> None:
+        """Have a task run as soon as a thread is free. It must not raise. After `close` it is dropped."""
+        with self._guard:
+            if self._closed:
+                return
+            self._waiting.append(task)
+            if self._idle < len(self._waiting) and self.threads < self._most:
+                self._start()
+            else:
+                self._guard.notify()
+
+    def call(self, function: Callable[[], T]) -> Future[T]:
+        """Run a function with the caller's context variables. Cancelling works until a thread has taken it."""
+        context = copy_context()
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(context.run(function))
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the future
+                future.set_exception(error)
+
+        self.submit(run)
+        return future
+
+    def close(self) -> None:
+        """Let idle threads go and drop what waits. A thread in the middle of a task ends after it."""
+        with self._guard:
+            self._closed = True
+            self._waiting.clear()
+            self._guard.notify_all()
+
+    def _start(self) -> None:
+        self.threads += 1
+        self._made += 1
+        threading.Thread(target=self._work, name=f"{self._name}-{self._made}", daemon=True).start()
+
+    def _work(self) -> None:
+        while (task := self._next()) is not None:
+            task()
+
+    def _next(self) -> Task | None:
+        with self._guard:
+            while not self._waiting:
+                self._idle += 1
+                called = not self._closed and self._guard.wait(_IDLE_SECONDS)
+                self._idle -= 1
+                if not called and not self._waiting:
+                    self.threads -= 1
+                    return None
+            return self._waiting.popleft()
+
+
+class Lane:
+    """Tasks that run one after the other, in the order they were given, on whichever thread is free."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._changed = threading.Condition()
+        self._waiting: deque[Task] = deque()
+        self._busy = False
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._waiting) + self._busy
+
+    def submit(self, task: Task) -> bool:
+        """Add a task, with the caller's context variables; False once the lane is closed."""
+        context = copy_context()
+        with self._changed:
+            if self._closed:
+                return False
+            self._waiting.append(lambda: context.run(task))
+            if not self._busy:
+                self._busy = True
+                self._workers.submit(self._step)
+        return True
+
+    def drained(self, seconds: float) -> bool:
+        """Wait until nothing is left to do, or not that long."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._busy, seconds)
+
+    def close(self) -> int:
+        """Take no more tasks and drop those that have not begun; how many there were."""
+        with self._changed:
+            self._closed = True
+            dropped = len(self._waiting)
+            self._waiting.clear()
+            return dropped
+
+    def _step(self) -> None:
+        # One task at a time, then back to the end of the queue: a chat with much to do does not hold up the others.
+        with self._changed:
+            task = self._waiting.popleft() if self._waiting else None
+        if task is not None:
+            task()
+        with self._changed:
+            self._busy = bool(self._waiting)
+            if self._busy:
+                self._workers.submit(self._step)
+            else:
+                self._changed.notify_all()

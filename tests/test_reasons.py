@@ -36,6 +36,11 @@ EDGE_ONLY = {
     # What a server, or who cannot reach it, says of itself.
     "server_unavailable",
     "server_defect",
+    # What the host of providers says; tests/host has a case for each.
+    "provider_refused",
+    "provider_missing",
+    "provider_unavailable",
+    "journal_unavailable",
 }
 NOT_LOGGED = {
     # Refused before link 0's signature is known to be valid.
@@ -233,7 +238,7 @@ def test_every_reason_has_a_case() -> None:
 
 
 @pytest.mark.requirement("reasons")
-def test_the_reasons_of_servers_are_raised_by_nothing_below_them() -> None:
+def test_the_reasons_of_servers_and_hosts_are_raised_by_nothing_below_them() -> None:
     assert not EDGE_ONLY & set(CASES)
     classes = {errors.BY_REASON[reason].__name__ for reason in EDGE_ONLY}
     sources = Path(strongroom.__file__).parent

@@ -9,7 +9,6 @@ import base64
 import hashlib
 import json
 import logging
-import os
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
@@ -32,10 +31,10 @@ class _Complaints(logging.Handler):
         self.said.append(record.getMessage())
 
 
-def main(model_url: str, session_id: str, *messages: str) -> None:
+def main(model_url: str, home: str, session_id: str, *messages: str) -> None:
     watch, complaints = Watch(), _Complaints()
     logging.getLogger("strongroom.host").addHandler(complaints)
-    host = Host(Path(os.environ["HERMES_HOME"]), "holographic", keys=Path(scratch(), "keys"))
+    host = Host(Path(home), "holographic", keys=Path(scratch(), "keys"))
     talk = Runtime(host.manager(AgentSession(id=session_id)), model_url)
     provider: Any = talk.memory.external
     replies = [talk.turn(message) for message in messages]

@@ -43,7 +43,6 @@ class Home:
             "PYTHONDONTWRITEBYTECODE": "1",
             "LANG": "C.UTF-8",
             "NO_PROXY": "*",
-            "HERMES_ACCEPT_HOOKS": "1",
         }
         return {**own, **more}
 

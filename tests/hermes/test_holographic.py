@@ -60,7 +60,15 @@ def talk(tmp_path_factory: pytest.TempPathFactory) -> Talk:
 
 def _session(home: homes.Home, model: ModelServer, *arguments: str) -> Session:
     before = len(model.requests)
-    printed = homes.run(home, "tests.hermes.drive_holographic", model.url, *arguments)
+    # The environment names another home: the host's own argument must decide.
+    printed = homes.run(
+        home,
+        "tests.hermes.drive_holographic",
+        model.url,
+        str(home.hermes),
+        *arguments,
+        environment={"HERMES_HOME": str(home.root / "decoy")},
+    )
     return Session(json.loads(printed.splitlines()[-1]), model.requests[before:])
 
 

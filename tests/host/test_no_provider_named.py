@@ -1,4 +1,4 @@
-"""The host knows no provider by name: adding one touches nothing here. The scanner itself is tested on planted files."""
+"""The host knows no provider by name: adding one touches nothing here. The scanner itself is tested too."""
 
 from __future__ import annotations
 

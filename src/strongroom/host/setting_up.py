@@ -5,9 +5,7 @@ How questions are put is for a `Prompter` to say; this module says which, and ch
 - A provider with `post_setup` does all of it by itself.
 - A field with a variable of the environment goes to `.env`; a secret goes nowhere else, and one that names no variable
   gets `<PROVIDER>_<KEY>`. All others go to `save_config`. An empty answer keeps a secret that is set.
-- `.env` is replaced whole or not at all, with mode 0600 even if it was open to others before. Lines, comments and order
-  stay; of a variable that stood there twice, one line remains. A `.env` that is a link, or another user's, is refused:
-  the secrets would end up elsewhere. Only values that its readers all read alike are written.
+- Only values that all readers of `.env` read alike are accepted for it (`strongroom.host.envfile`).
 - `.env` comes first, for it can be put back: if `save_config` fails, it is as before, save for its mode.
 - No secret is in a `repr`, a log or an error.
 """
@@ -16,32 +14,25 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from strongroom.errors import InvalidRequest, ProviderRefused, ProviderUnavailable
-from strongroom.files import make_directory, write_file
+from strongroom.host import envfile
 from strongroom.host.names import at_home
+from strongroom.host.plugins import described
 
 _TRIES = 3
 _MOST_FIELDS = 100
-_MOST_ENV_BYTES = 1 << 20
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What decides which programs and libraries run, or where a home is: no provider's setting.
 _NEVER = re.compile(
-    r"(LD|DYLD|PYTHON|NODE|GIT)_?[A-Z_]*|PATH|HOME|SHELL|BROWSER|EDITOR|VISUAL|PAGER|HERMES_(HOME|PROFILE|CONFIG|ENV)"
+    r"(LD|DYLD)_[A-Z_]+|PYTHON[A-Z]+|NODE_(OPTIONS|PATH)|GIT_(SSH|SSH_COMMAND|EXEC_PATH|SHELL)"
+    r"|PATH|HOME|SHELL|BROWSER|EDITOR|VISUAL|PAGER|HERMES_(HOME|PROFILE|CONFIG|ENV)"
 )
 _CREDENTIALS = ("_API_KEY", "_TOKEN", "_SECRET", "_KEY")
-
-_LINE = re.compile(
-    r"[^\S\r\n]*(?P<export>export[^\S\r\n]+)?(?P<key>[^=#\s'\"]+)[^\S\r\n]*=[^\S\r\n]*"
-    r"(?:'(?P<single>(?:\\'|[^'])*)'|\"(?P<double>(?:\\\"|[^\"])*)\"|(?P<plain>(?!['\"])[^\r\n]*?))"
-    r"(?P<comment>[^\S\r\n]+#[^\r\n]*)?[^\S\r\n]*(?P<end>\r\n|\n|\r|\Z)"
-)
-_REST = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 
 
 class Prompter(Protocol):
@@ -113,8 +104,10 @@ def set_up(
             _run(provider, "post_setup", (), lambda: provider.post_setup(str(home), whole))
             return Outcome(by_provider=True)
         fields = schema_of(provider)
-        known = {name for name in (*environment, *read_env(home)) if name}
-        return keep(provider, home, answers_to(fields, prompter, current or {}, known))
+        kept = envfile.read(home)
+        known = {name for name, value in {**environment, **kept}.items() if value}
+        before = {one.key: kept[one.env_var] for one in fields if not one.secret and one.env_var in kept}
+        return keep(provider, home, answers_to(fields, prompter, {**before, **(current or {})}, known))
 
 
 # The schema
@@ -129,7 +122,10 @@ def schema_of(provider: Any) -> list[Field]:
     name = str(getattr(provider, "name", "") or type(provider).__name__)
     fields = [_field(one, place, name) for place, one in enumerate(said, 1)]
     keys = {one.key for one in fields}
+    owners = {one.env_var: one.key for one in fields}
     wrong = [f"{one.key}: {reason}" for one in fields for reason in _wrong(one, keys)]
+    shared = [one for one in fields if one.env_var and owners[one.env_var] != one.key]
+    wrong += [f"{one.key}: {one.env_var} is {owners[one.env_var]}'s as well" for one in shared]
     if wrong:
         raise ProviderRefused(f"the schema of {name} cannot be asked: {'; '.join(wrong)}")
     return fields
@@ -153,7 +149,7 @@ def _field(said: Any, place: int, provider: str) -> Field:
     if wrong:
         raise ProviderRefused(f"field {key} of the schema has {wrong[0]} of the wrong type")
     secret = bool(said.get("secret"))
-    made = re.sub(r"[^A-Za-z0-9]+", "_", f"{provider}_{key}").strip("_").upper() if secret else ""
+    made = re.sub(r"[^A-Z0-9]+|^(?=[0-9])", "_", f"{provider}_{key}".upper()) if secret else ""
     return Field(
         key=key,
         description=str(said.get("description") or key),
@@ -278,15 +274,26 @@ def _same(answer: Any, wanted: Any) -> bool:
     return answer == wanted or (answer is not None and _shown(answer) == _shown(wanted))
 
 
+def _check_variable(one: Field, value: Any) -> None:
+    """Refuse what a `.env` cannot hold so that each reader gets the same back."""
+    text = _shown(value) if one.env_var else ""
+    if not all(char.isprintable() for char in text):
+        raise InvalidRequest(f"{one.key} must be one line without control characters")
+    if re.search(r"\$\{[^}]*\}", text):
+        raise InvalidRequest(f"{one.key} must not hold ${{...}}: readers of .env replace that")
+    if not text.isascii() and one.env_var.endswith(_CREDENTIALS):
+        raise InvalidRequest(f"{one.key} must be plain ASCII, as it is sent in a header")
+
+
 # Keeping the answers
 
 
 def keep(provider: Any, home: Path, answers: Answers) -> Outcome:
     """Write the variables to `.env` and give the values to the provider: both, or neither as far as it is ours."""
-    before = _read(home / ".env")
-    tightened = bool(answers.variables) and _is_open(home / ".env")
+    before = envfile.text(home)
+    tightened = bool(answers.variables) and envfile.is_open(home)
     if answers.variables:
-        _write(home, rewritten(before or "", answers.variables))
+        envfile.write(home, envfile.rewritten(before or "", answers.variables))
     try:
         save = getattr(provider, "save_config", None)
         if answers.values and callable(save):
@@ -301,11 +308,9 @@ def _taken_back(home: Path, before: str | None, written: bool, error: ProviderUn
     """Put `.env` back, and say what is left."""
     left = "nothing was written to .env; what the provider wrote of its own before it failed is not known here"
     try:
-        if written and before is None:
-            (home / ".env").unlink(missing_ok=True)
-        elif written and before is not None:
-            _write(home, before)
-    except (OSError, ProviderUnavailable):
+        if written:
+            envfile.write(home, before)
+    except ProviderUnavailable:
         left = "the variables are in .env all the same, for it could not be put back"
     return ProviderUnavailable(error.message, hint=left)
 
@@ -315,115 +320,5 @@ def _run(provider: Any, doing: str, secrets: Sequence[str], call: Callable[[], A
     try:
         return call()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a provider's fault is said, not passed on
-        said = " ".join(str(error).split())[:300]
-        for secret in sorted(filter(None, secrets), key=len, reverse=True):
-            said = said.replace(secret, "<redacted>")
         name = getattr(provider, "name", type(provider).__name__)
-        raise ProviderUnavailable(f"{doing} of {name} failed: {type(error).__name__}: {said}") from None
-
-
-# The file .env
-
-
-def read_env(home: Path) -> dict[str, str]:
-    """The variables in `<home>/.env`, as the usual readers see them; the last of a name counts."""
-    found = {}
-    for match in filter(None, _lines(_read(home / ".env") or "")):
-        found[match["key"]] = _value(match)
-    return found
-
-
-def rewritten(text: str, variables: Mapping[str, str]) -> str:
-    """The text of a `.env` with variables set in it. What is not about them stays as it is."""
-    end = "\r\n" if "\r\n" in text else "\n"
-    left, parts, position = dict(variables), [], 0
-    for match in _lines(text):
-        line = match.group() if match else _REST.match(text, position).group()  # type: ignore[union-attr]
-        position += len(line)
-        if match is None or match["key"] not in variables:
-            parts.append(line)
-        elif match["key"] in left:
-            comment = f"{match['comment'].strip()}{end}" if match["comment"] else ""
-            parts.append(f"{comment}{match['export'] or ''}{match['key']}={_quoted(left.pop(match['key']))}{end}")
-    if left and parts and not parts[-1].endswith(("\n", "\r")):
-        parts.append(end)
-    return "".join([*parts, *(f"{name}={_quoted(value)}{end}" for name, value in left.items())])
-
-
-def _lines(text: str) -> list[re.Match[str] | None]:
-    """The lines of a `.env` that set a variable, with None for each that does not. A quoted value may have several."""
-    found, position = [], 0
-    while position < len(text):
-        match = _LINE.match(text, position)
-        found.append(match)
-        position = (match or _REST.match(text, position)).end()  # type: ignore[union-attr]
-    return found
-
-
-def _value(match: re.Match[str]) -> str:
-    if match["single"] is not None:
-        return re.sub(r"\\([\\'])", r"\1", match["single"])
-    if match["double"] is not None:
-        return re.sub(r"\\([\\'\"])", r"\1", match["double"])
-    return match["plain"] or ""
-
-
-def _quoted(value: str) -> str:
-    """A value so that the readers of `.env` all read the same: bare, else in ' if it can be, else in double quotes."""
-    if re.fullmatch(r"[A-Za-z0-9_./:@%+,=-]*", value):
-        return value
-    if "'" not in value and "\\" not in value:
-        return f"'{value}'"
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def _check_variable(one: Field, value: Any) -> None:
-    """Refuse what a `.env` cannot hold so that each reader gets the same back."""
-    text = _shown(value)
-    if not one.env_var or not text:
-        return
-    if not all(char.isprintable() for char in text):
-        raise InvalidRequest(f"{one.key} must be one line without control characters")
-    if re.search(r"\$\{[^}]*\}", text):
-        raise InvalidRequest(f"{one.key} must not hold ${{...}}: readers of .env replace that")
-    if not text.isascii() and one.env_var.endswith(_CREDENTIALS):
-        raise InvalidRequest(f"{one.key} must be plain ASCII, as it is sent in a header")
-
-
-def _read(path: Path) -> str | None:
-    """The text of `.env`, or None. Raises if it is not a file of our own that can be kept as it is."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        why = "it is a link" if path.is_symlink() else error.strerror
-        raise _refused(path, why or "", "put a file of your own there") from None
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-            raise _refused(path, "it is not a file of yours", "put a file of your own there")
-        data = file.read(_MOST_ENV_BYTES + 1)
-    if len(data) > _MOST_ENV_BYTES:
-        raise _refused(path, "it is too large", "")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise _refused(path, "it is not UTF-8", "store it as UTF-8") from None
-
-
-def _is_open(path: Path) -> bool:
-    return path.exists() and bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
-
-
-def _write(home: Path, text: str) -> None:
-    try:
-        make_directory(home)
-        write_file(home / ".env", text.encode(), new=False)
-    except OSError as error:
-        raise _refused(home / ".env", error.strerror or "", "nothing was saved") from None
-
-
-def _refused(path: Path, why: str, hint: str) -> ProviderUnavailable:
-    return ProviderUnavailable(f"{path} cannot be used for settings: {why}", hint=hint)
+        raise ProviderUnavailable(f"{doing} of {name} failed: {described(error, secrets)}") from None

@@ -33,7 +33,8 @@ TICK = 50_000_000
 
 T = TypeVar("T")
 _Status = tuple[int, int, int, int, int]
-_BROKEN = (StrongroomError, ValueError, LookupError, TypeError)
+_MISSING: _Status = (0, 0, 0, 0, 0)
+_BROKEN = (StrongroomError, ValueError, LookupError, TypeError, RecursionError)
 """What a parser raises about a text. Anything else is a defect of the parser and is passed on."""
 
 
@@ -64,41 +65,44 @@ class Watched(Generic[T]):
 
     def _look(self) -> None:
         try:
-            status = _status(os.stat(self.path))
-            if status != self._status:
-                self._read()
+            if _status(os.stat(self.path)) != self._status:
+                self._status = None  # until all went well: a defect of the parser must show at each look
+                self._status = self._read()
         except (FileNotFoundError, NotADirectoryError):
             if self._status != _MISSING:
-                self._status = _MISSING
+                self._status = None
                 self._take(b"")
+                self._status = _MISSING
         except OSError as error:
             self._status, self._digest = None, b""
             self._set_aside(f"it cannot be read: {error.strerror}")
 
-    def _read(self) -> None:
+    def _read(self) -> _Status | None:
         # Without blocking: a pipe in the file's place must not hold the caller up.
         handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
+        try:
             found = os.fstat(handle)  # before reading: a change during it differs from this
-            data = file.read(LIMIT + 1) if stat.S_ISREG(found.st_mode) else None
+            data = _content(handle) if stat.S_ISREG(found.st_mode) else None
+        finally:
+            os.close(handle)
         is_settled = abs(self._now() - found.st_ctime_ns) > TICK
-        self._status = _status(found) if is_settled else None
         if data is None or len(data) > LIMIT:
             self._digest = b""
             self._set_aside(f"it is not a file of at most {LIMIT} bytes")
         else:
             self._take(data)
+        return _status(found) if is_settled else None
 
     def _take(self, data: bytes) -> None:
         digest = sha256(data).digest()
         if digest == self._digest:
             return
-        self._digest = digest
         try:
             self._good = (self._parse(data.decode("utf-8-sig")),)
             self.broken = ""
         except _BROKEN as error:
             self._set_aside(_why(error))
+        self._digest = digest
 
     def _set_aside(self, why: str) -> None:
         if why != self.broken:
@@ -106,7 +110,9 @@ class Watched(Generic[T]):
         self.broken = why
 
 
-_MISSING: _Status = (0, 0, 0, 0, 0)
+def _content(handle: int) -> bytes:
+    with open(handle, "rb", closefd=False) as file:
+        return file.read(LIMIT + 1)
 
 
 def _status(found: os.stat_result) -> _Status:

@@ -14,13 +14,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from strongroom.errors import InvalidRequest, ProviderMissing
+from strongroom.host import discovery, names
 from strongroom.host.provider import MemoryProvider
 
 Factory = Callable[[], MemoryProvider]
@@ -85,12 +85,12 @@ def furnish(subject: Subject, home: Path) -> None:
 def factory_of(subject: Subject, home: Path) -> Factory:
     """What makes a new provider of the subject, in this process."""
     if ":" in subject.said and not is_path(subject.said):
+        names.supply()
         module, _, attribute = subject.said.partition(":")
         found: Factory = attrgetter(attribute)(import_module(module))
         return found
-    from strongroom.host import discovery
-
-    return partial(discovery.load, subject.name, home)
+    copied = home / "plugins" / subject.name
+    return discovery.load_path(copied, home) if copied.is_dir() else discovery.load(subject.name, home)
 
 
 def _install(source: Path, home: Path) -> None:

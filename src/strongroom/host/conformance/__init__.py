@@ -1,0 +1,18 @@
+"""A conformance kit for memory providers: drives any of them through what runtimes do to providers, and says how it did.
+
+    from strongroom.host.conformance import check
+    print(check("./my-provider").text())
+
+The same from a shell: `strongroom provider check ./my-provider`, and as tests:
+`pytest -p strongroom.host.conformance.plugin --provider ./my-provider`. Each check runs in a process of its own, with a
+private home and a time limit. It says pass, fail, or not applicable, always with a reason.
+"""
+
+from __future__ import annotations
+
+from strongroom.host.conformance.report import Report
+from strongroom.host.conformance.running import CHECKS, check
+from strongroom.host.conformance.subject import Subject
+from strongroom.host.conformance.verdict import Check, Outcome, Result
+
+__all__ = ["CHECKS", "Check", "Outcome", "Report", "Result", "Subject", "check"]

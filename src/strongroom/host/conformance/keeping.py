@@ -1,0 +1,201 @@
+"""Checks of what is kept and what is not: after a kill, when told twice, when asked to forget, without a shutdown."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+from pathlib import Path
+
+from strongroom.host.conformance.agent import REPLY, awaited
+from strongroom.host.conformance.driving import Ended
+from strongroom.host.conformance.hosted import hosting
+from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later, numbered, tell
+from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
+
+_HERE = "strongroom.host.conformance.keeping"
+_FEW, _MANY = 5, 20
+_DESCRIPTORS = Path("/dev/fd")
+
+
+def killed(stage: Stage) -> str:
+    """A process that is killed as soon as `sync_turn` has returned, and another that asks."""
+    _need_turns(stage)
+    _expect_kill(stage.play(f"{_HERE}:keep_and_die"))
+    if not stage.play(f"{_HERE}:recalls").answer:
+        raise Failed("a turn was lost although sync_turn had returned")
+    return "the turn was there in the next process"
+
+
+def killed_with_host(stage: Stage) -> str:
+    """A process that is killed as soon as the host has taken the turn, one that recovers, and one that asks."""
+    _need_turns(stage)
+    _expect_kill(stage.play(f"{_HERE}:hand_over_and_die"))
+    stage.play(f"{_HERE}:recover")
+    if not stage.play(f"{_HERE}:recalls").answer:
+        raise Failed("a turn that the host gave again from its journal was not kept")
+    return "the turn was kept, by the provider or from the host's journal"
+
+
+def same_turn_twice(stage: Stage) -> str:
+    """A turn that comes a second time, to another object, as after a crash."""
+    stage.needs_turns()
+    stage.started().keep(LOCKER.said)
+    if not stage.started(later(ALICE, "first")).keeps(LOCKER):
+        raise Failed("a line that was told did not come back")
+    before = stage.started(later(ALICE, "second")).prefetch(LOCKER.question).count(LOCKER.answer)
+    again = stage.started()
+    again.keep(LOCKER.said)
+    again.keep(BICYCLE.said)
+    stage.expect(BICYCLE, ALICE, "a turn that came twice")
+    after = stage.started(later(ALICE, "third")).prefetch(LOCKER.question).count(LOCKER.answer)
+    if after > before:
+        raise Failed("a turn that came twice comes back twice")
+    return "a turn that came twice came back once"
+
+
+def forgotten(stage: Stage) -> str:
+    """A memory write, then its removal."""
+    return _gone(stage, "remove", "")
+
+
+def replaced(stage: Stage) -> str:
+    """A memory write, then another in its place."""
+    return _gone(stage, "replace", BICYCLE.said)
+
+
+def _gone(stage: Stage, action: str, new: str) -> str:
+    agent = stage.started()
+    agent.write("add", LOCKER.said)
+    if not agent.keeps(LOCKER):
+        raise NotApplicable("it does not mirror what is written to the built-in memory")
+    agent.write(action, new, old=LOCKER.said)
+
+    def gone() -> bool:
+        return LOCKER.answer not in stage.started(later(ALICE, "asking")).recall(LOCKER.question)
+
+    if not awaited(gone, stage.subject.patience):
+        raise Failed(f"what the user had the built-in memory {action} is still recalled")
+    agent.stop()
+    files = stage.holding(LOCKER.answer, agent)
+    if files:
+        raise Failed(f"it is not recalled any more, and is still in the clear in {files} of its files")
+    return "it is neither recalled nor in a file"
+
+
+def no_shutdown(stage: Stage) -> str:
+    """Agents that are dropped without an end, as gateways do."""
+    for number in range(_FEW):
+        _dropped(stage, number)
+    before = _held()
+    for number in range(_FEW, _FEW + _MANY):
+        _dropped(stage, number)
+    threads, files = (now - then for now, then in zip(_held(), before, strict=True))
+    grown = [f"{count} {what}" for count, what in ((threads, "threads"), (files, "open files")) if count >= _MANY // 2]
+    if grown:
+        raise Failed(f"{_MANY} agents that were dropped without shutdown left {' and '.join(grown)} behind")
+    return f"{_MANY} agents that were dropped without shutdown left nothing behind"
+
+
+def _dropped(stage: Stage, number: int) -> None:
+    agent = stage.started(later(ALICE, f"dropped{number}"))
+    agent.turn(numbered(number).said)
+
+
+def _held() -> tuple[int, int]:
+    gc.collect()
+    return threading.active_count(), len(list(_DESCRIPTORS.iterdir()))
+
+
+# Scenes: each runs in a process of its own.
+
+
+def keeps_turns(stage: Stage) -> bool:
+    """Whether a turn comes back at all, in the same process."""
+    stage.needs_turns()
+    return True
+
+
+def keep_and_die(stage: Stage) -> None:
+    """Keep a turn and be killed in the moment in which `sync_turn` returns."""
+    agent = stage.started()
+    tell(agent, LOCKER, "sync_turn")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hand_over_and_die(stage: Stage) -> None:
+    """Hand a turn to the host and be killed in the moment in which it returns."""
+    with hosting(stage) as host:
+        memory = host.manager(ALICE)
+        memory.sync_turn(LOCKER.said, REPLY)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def recover(stage: Stage) -> int:
+    """Start a host as after a crash, and let it hand over what was left."""
+    with hosting(stage) as host:
+        return host.recover().handed_over
+
+
+def recalls(stage: Stage) -> bool:
+    """Whether a fresh process recalls the line."""
+    return stage.started(later(ALICE)).keeps(LOCKER)
+
+
+def _need_turns(stage: Stage) -> None:
+    answer = stage.play(f"{_HERE}:keeps_turns").answer
+    if answer is not True:
+        raise (NotApplicable if answer["outcome"] == "not applicable" else Failed)(answer["reason"])
+
+
+def _expect_kill(ended: Ended) -> None:
+    if ended.code != -signal.SIGKILL:
+        why = ended.answer["reason"] if isinstance(ended.answer, dict) else f"its process {ended.how}"
+        raise Failed(f"the turn could not be told: {why}")
+
+
+CHECKS = (
+    Check(
+        "killed",
+        "A turn is durable when sync_turn returns",
+        "Kills the process (SIGKILL) in the moment in which sync_turn returned; a fresh process asks for the line.",
+        "Processes are killed. In a runtime without a journal, what was not on disk is lost.",
+        killed,
+    ),
+    Check(
+        "killed-with-host",
+        "A turn is kept when the host's journal gives it again",
+        "Kills the process when the host has taken the turn; another recovers, and a third asks for the line.",
+        "The host's journal makes up for slow providers, if they keep a turn that comes without its beginning.",
+        killed_with_host,
+    ),
+    Check(
+        "same-turn-twice",
+        "A turn that comes twice is kept once",
+        "Gives the same turn of the same session to two objects, one after the other.",
+        "After a crash nobody knows whether a turn was kept, so it comes again.",
+        same_turn_twice,
+    ),
+    Check(
+        "forgotten",
+        "What is removed from the built-in memory is gone",
+        "Writes a line to the built-in memory and removes it; looks for it in recalls and in all files.",
+        "Who has something removed means it. A provider that mirrors additions only keeps it and shows it again.",
+        forgotten,
+    ),
+    Check(
+        "replaced",
+        "What is replaced in the built-in memory is gone",
+        "Writes a line to the built-in memory and replaces it; looks for the old one in recalls and in all files.",
+        "A corrected fact that comes back beside its correction is worse than none.",
+        replaced,
+    ),
+    Check(
+        "no-shutdown",
+        "Agents that are dropped without shutdown leave nothing behind",
+        f"Drops {_MANY} agents after a turn each, and counts threads and open files.",
+        "Gateways drop agents without a word. What each leaves behind adds up until the process stops working.",
+        no_shutdown,
+    ),
+)

@@ -1,0 +1,81 @@
+"""What the kit found, as text for a terminal, as Markdown for docs, and as JSON. No times and no paths in any of them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from strongroom.host.conformance.verdict import Outcome, Result
+
+_SHORT = {Outcome.PASS: "pass", Outcome.FAIL: "FAIL", Outcome.NOT_APPLICABLE: "n/a"}
+_WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a provider did in each check."""
+
+    subject: str
+    results: tuple[Result, ...]
+
+    @property
+    def failed(self) -> tuple[Result, ...]:
+        return tuple(one for one in self.results if one.outcome is Outcome.FAIL)
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(one.outcome is outcome for one in self.results)
+
+    @property
+    def summary(self) -> str:
+        """How many checks ended how."""
+        counts = [
+            f"{self.count(outcome)} {'failed' if outcome is Outcome.FAIL else _PLURAL[outcome]}" for outcome in _ORDER
+        ]
+        return f"{len(self.results)} checks of {self.subject}: {', '.join(counts)}"
+
+    def text(self) -> str:
+        """A table for a terminal: each check, what it asks, and why it ended so."""
+        return "\n".join([*self._rows(), "", self.summary])
+
+    def markdown(self) -> str:
+        """A table for a page, and what each check does and why below it."""
+        rows = [
+            f"| `{one.check.id}` | {_SHORT[one.outcome]} | {_cell(one.check.title)} | {_cell(one.reason)} |"
+            for one in self.results
+        ]
+        head = ["| check | outcome | what holds if it passes | what was seen |", "|---|---|---|---|"]
+        return "\n".join([f"{self.summary}.", "", *head, *rows, ""])
+
+    def document(self) -> dict[str, Any]:
+        """The same for programs."""
+        counts = {outcome.value.replace(" ", "_"): self.count(outcome) for outcome in Outcome}
+        checks = [
+            {
+                "id": one.check.id,
+                "title": one.check.title,
+                "outcome": one.outcome.value.replace(" ", "_"),
+                "reason": one.reason,
+                "does": one.check.does,
+                "why": one.check.why,
+            }
+            for one in self.results
+        ]
+        return {"provider": self.subject, "ok": not self.failed, "counts": counts, "checks": checks}
+
+    def _rows(self) -> Iterator[str]:
+        wide = max((len(one.check.id) for one in self.results), default=0)
+        for one in self.results:
+            yield f"{_SHORT[one.outcome]:4}  {one.check.id:{wide}}  {one.check.title}"
+            if one.reason and one.outcome is not Outcome.PASS:
+                margin = " " * (wide + 8)
+                yield from textwrap.wrap(one.reason, _WIDTH, initial_indent=margin, subsequent_indent=margin)
+
+
+_ORDER = (Outcome.PASS, Outcome.FAIL, Outcome.NOT_APPLICABLE)
+_PLURAL = {Outcome.PASS: "passed", Outcome.FAIL: "failed", Outcome.NOT_APPLICABLE: "not applicable"}
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

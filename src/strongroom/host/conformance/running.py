@@ -1,0 +1,80 @@
+"""Running the checks, one after the other, each in a process and a home of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection
+from contextlib import nullcontext
+from pathlib import Path
+
+from strongroom.errors import InvalidRequest
+from strongroom.host.conformance import (
+    calls,
+    driving,
+    keeping,
+    offline,
+    people,
+    sessions,
+    signatures,
+    texts,
+    timing,
+    tools,
+)
+from strongroom.host.conformance.report import Report
+from strongroom.host.conformance.stage import Stage
+from strongroom.host.conformance.subject import Factory, Subject, subject_of
+from strongroom.host.conformance.verdict import Check, Outcome, Result
+
+_MODULES = (calls, offline, tools, people, texts, sessions, keeping, timing, signatures)
+CHECKS: dict[str, Check] = {one.id: one for module in _MODULES for one in module.CHECKS}
+"""Every check by its id, in the order in which they run."""
+
+_PERFORM = "strongroom.host.conformance.running:perform"
+
+
+def check(
+    subject: str | Path | Factory | Subject,
+    *,
+    only: Collection[str] = (),
+    progress: Callable[[Result], None] | None = None,
+    keep: Path | None = None,
+) -> Report:
+    """Check a provider by name, path or factory.
+
+    `only` names the checks to run, `progress` hears of each as it ends. With `keep`, the homes and what was printed in
+    them are left in that directory, one for each check: tracebacks are there.
+    """
+    known = subject_of(subject)
+    results = []
+    for one in chosen(only):
+        results.append(performed(known, one, keep))
+        if progress is not None:
+            progress(results[-1])
+    return Report(known.name, tuple(results))
+
+
+def chosen(only: Collection[str] = ()) -> list[Check]:
+    """The checks of these ids, or all."""
+    unknown = sorted(set(only) - set(CHECKS))
+    if unknown:
+        raise InvalidRequest(f"there is no check {unknown[0]}", hint=f"there are {', '.join(CHECKS)}")
+    return [one for one in CHECKS.values() if not only or one.id in only]
+
+
+def performed(subject: Subject, one: Check, keep: Path | None = None) -> Result:
+    """Run one check and say how it ended."""
+    with (
+        nullcontext(keep)
+        if keep
+        else tempfile.TemporaryDirectory(prefix="strongroom-conformance-", ignore_cleanup_errors=True) as place
+    ):
+        room = driving.prepared(subject, Path(place).resolve() / one.id)
+        ended = driving.played(_PERFORM, subject, room, {"name": one.id}, one.seconds)
+    if not isinstance(ended.answer, dict):
+        return Result(one, Outcome.FAIL, f"the check's process {ended.how}")
+    return Result(one, Outcome(ended.answer["outcome"]), ended.answer["reason"])
+
+
+def perform(stage: Stage, name: str) -> dict[str, str]:
+    """The scene of a whole check, in its own process."""
+    return {"outcome": Outcome.PASS, "reason": CHECKS[name].run(stage)}

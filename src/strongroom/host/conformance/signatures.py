@@ -1,0 +1,119 @@
+"""Checks of the signature that tells a gateway whether a cached agent is out of date."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from strongroom.host.conformance.agent import Agent
+from strongroom.host.conformance.stage import ALICE, BOB, Stage
+from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
+from strongroom.host.conformance.watching import FILES, Watch
+
+_NONE = "it has no signature"
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_HOOKS = ("cache_busting_signature", "identity_signature")
+_REFRESHED = "sk-conformance-refreshed-71c0"
+_FIRST = "sk-conformance-first-3b9e"
+
+
+def stable(stage: Stage) -> str:
+    """Two calls and two objects, and the form of what they return."""
+    agent, other = stage.started(), stage.started(BOB)
+    first = _signature(agent)
+    if first != _signature(agent):
+        raise Failed("two calls return different signatures")
+    if first != _signature(other):
+        raise Failed("two objects return different signatures under the same settings")
+    prefix = f"{agent.provider.name}."
+    if not all(isinstance(key, str) and key.startswith(prefix) for key in first):
+        raise Failed("a key does not begin with the provider's name and a point")
+    if any(isinstance(value, Mapping) for value in first.values()):
+        raise Failed("it is not flat: a value is a mapping")
+    try:
+        json.dumps(first, allow_nan=False)
+    except (TypeError, ValueError):
+        raise Failed("a value cannot be written as JSON") from None
+    return f"the same for two calls and two objects, flat and JSON: {len(first)} keys"
+
+
+def secret(stage: Stage) -> str:
+    """Known secrets in the environment, and others in their place."""
+    _set_up(stage, stage.agent(), _FIRST)
+    agent = stage.started()
+    before = _signature(agent)
+    given = {_FIRST, _REFRESHED, *(stage.subject.environment[name] for name in _given_secrets(stage))}
+    _set_up(stage, agent, _REFRESHED)
+    after, anew = _signature(agent), _signature(stage.started())
+    said = json.dumps([before, after, anew], default=repr)
+    if any(value in said for value in given if len(value) >= 4):
+        raise Failed("it holds a secret")
+    if before != after or before != anew:
+        raise Failed("it changes when a secret is refreshed")
+    return "it holds no secret and does not change with one"
+
+
+def quiet(stage: Stage) -> str:
+    """A second call, with an eye on the files that are opened."""
+    agent = stage.started()
+    _signature(agent)
+    watch = Watch(FILES)
+    with watch.looking():
+        _signature(agent)
+    if watch.seen:
+        raise Failed(f"the second call opened {len(watch.seen)} files although nothing had changed")
+    return "the second call opened no file"
+
+
+def _signature(agent: Agent) -> dict[str, Any]:
+    """What the hook returns under either of its names."""
+    for hook in _HOOKS:
+        found = agent.call(hook)
+        if found is not None and not isinstance(found, Mapping):
+            raise Failed(f"{hook} returned {type(found).__name__}")
+        if found:
+            return dict(found)
+    raise NotApplicable(_NONE)
+
+
+def _set_up(stage: Stage, agent: Agent, value: str) -> None:
+    """Give every secret that the provider asks for, or is likely to look for, a known value."""
+    name = re.sub(r"\W", "_", agent.provider.name).upper()
+    fields = agent.call("get_config_schema") or []
+    asked = [str(one["env_var"]) for one in fields if isinstance(one, Mapping) and one.get("env_var")]
+    secrets = {*asked, f"{name}_API_KEY", f"{name}_TOKEN", *_given_secrets(stage)}
+    secrets = {one for one in secrets if one in _given_secrets(stage) or _SECRET_NAME.search(one)}
+    os.environ.update(dict.fromkeys(secrets, value))
+    (stage.home / ".env").write_text("".join(f"{one}={value}\n" for one in sorted(secrets)))
+
+
+def _given_secrets(stage: Stage) -> list[str]:
+    return [name for name in stage.subject.environment if _SECRET_NAME.search(name)]
+
+
+CHECKS = (
+    Check(
+        "signature-stable",
+        "The signature is the same for two calls and two objects",
+        "Compares signatures of two calls and of two objects for two users, and looks at their form.",
+        "Each change ends a cached agent and builds another: one that changes by itself does so at every message.",
+        stable,
+    ),
+    Check(
+        "signature-secret",
+        "The signature holds no secret and does not change with one",
+        "Gives secrets known values, looks for them in the signature, and replaces them.",
+        "Signatures are compared and logged. A refreshed token is no new configuration.",
+        secret,
+    ),
+    Check(
+        "signature-quiet",
+        "The signature's second call opens no file",
+        "Counts the files that are opened in the second call.",
+        "It is asked for at each message. Looking at a file's status is enough to know whether it changed.",
+        quiet,
+    ),
+)

@@ -1,0 +1,126 @@
+"""The file `.env` of a home: variables, one to a line, that whoever starts a provider puts into its environment.
+
+- It is replaced whole or not at all, and is 0600 afterwards even if others could read it before. Lines, comments and
+  order stay; of a variable that stood there twice, one line remains. A comment behind a value moves above its line.
+- One that is a link, no plain file, or another user's is refused: secrets would end up elsewhere.
+- Values are quoted so that python-dotenv and Hermes' own reader, which differ, get the same back. What cannot be quoted
+  so (line ends, `${NAME}`) is for the caller to refuse.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from strongroom.errors import ProviderUnavailable
+from strongroom.files import make_directory, write_file
+
+_MOST_BYTES = 1 << 20
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_LINE = re.compile(
+    r"[^\S\r\n]*(?P<export>export[^\S\r\n]+)?(?P<key>[^=#\s'\"]+)[^\S\r\n]*=[^\S\r\n]*"
+    r"(?:'(?P<single>(?:\\'|[^'])*)'|\"(?P<double>(?:\\\"|[^\"])*)\"|(?P<plain>(?!['\"])[^\r\n]*?))"
+    r"(?P<comment>[^\S\r\n]+#[^\r\n]*)?[^\S\r\n]*(?P<end>\r\n|\n|\r|\Z)"
+)
+_REST = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
+
+
+def read(home: Path) -> dict[str, str]:
+    """The variables in `<home>/.env`, as the usual readers see them; the last of a name counts."""
+    found = {}
+    for match in filter(None, _lines(text(home) or "")):
+        found[match["key"]] = _value(match)
+    return found
+
+
+def rewritten(before: str, variables: Mapping[str, str]) -> str:
+    """The text of a `.env` with variables set in it. What is not about them stays as it is."""
+    end = "\r\n" if "\r\n" in before else "\n"
+    left, parts, position = dict(variables), [], 0
+    for match in _lines(before):
+        line = match.group() if match else _REST.match(before, position).group()  # type: ignore[union-attr]
+        position += len(line)
+        if match is None or match["key"] not in variables:
+            parts.append(line)
+        elif match["key"] in left:
+            comment = f"{match['comment'].strip()}{end}" if match["comment"] else ""
+            parts.append(f"{comment}{match['export'] or ''}{match['key']}={_quoted(left.pop(match['key']))}{end}")
+    if left and parts and not parts[-1].endswith(("\n", "\r")):
+        parts.append(end)
+    return "".join([*parts, *(f"{name}={_quoted(value)}{end}" for name, value in left.items())])
+
+
+def _lines(text: str) -> list[re.Match[str] | None]:
+    """The lines of a `.env` that set a variable, with None for each that does not. A quoted value may have several."""
+    found, position = [], 0
+    while position < len(text):
+        match = _LINE.match(text, position)
+        found.append(match)
+        position = (match or _REST.match(text, position)).end()  # type: ignore[union-attr]
+    return found
+
+
+def _value(match: re.Match[str]) -> str:
+    if match["single"] is not None:
+        return re.sub(r"\\([\\'])", r"\1", match["single"])
+    if match["double"] is not None:
+        return re.sub(r"\\([\\'\"abfnrtv])", lambda one: _ESCAPES.get(one[1], one[1]), match["double"])
+    return match["plain"] or ""
+
+
+def _quoted(value: str) -> str:
+    """A value so that the readers of `.env` all read the same: bare, else in ' if it can be, else in double quotes."""
+    if re.fullmatch(r"[A-Za-z0-9_./:@%+,=-]*", value):
+        return value
+    if "'" not in value and "\\" not in value:
+        return f"'{value}'"
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def text(home: Path) -> str | None:
+    """The text of the file, or None. Raises if it is not a file of our own that can be kept as it is."""
+    path = home / ".env"
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _refused(path, "it is a link" if path.is_symlink() else error.strerror or "") from None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            raise _refused(path, "it is not a file of yours")
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise _refused(path, "it is larger than 1 MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _refused(path, "it is not UTF-8") from None
+
+
+def is_open(home: Path) -> bool:
+    """Whether others than its owner may read or write the file."""
+    path = home / ".env"
+    return path.exists() and bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+
+
+def write(home: Path, content: str | None) -> None:
+    """Make the file hold `content`, or be gone for None."""
+    path = home / ".env"
+    try:
+        if content is None:
+            path.unlink(missing_ok=True)
+            return
+        make_directory(home)
+        write_file(path, content.encode(), new=False)
+    except OSError as error:
+        raise _refused(path, error.strerror or "") from None
+
+
+def _refused(path: Path, why: str) -> ProviderUnavailable:
+    return ProviderUnavailable(f"{path} cannot be used for settings: {why}", hint="nothing was written to it")

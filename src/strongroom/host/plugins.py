@@ -1,0 +1,288 @@
+"""One plugin: its code is imported, and providers are made with it, one for each agent.
+
+- What is wrong with a plugin is said: `ProviderUnavailable` carries the reason, with the line of the plugin's own code
+  that the error came through. Unlike in Hermes, a `register` that raises is such a reason, and not passed over for a
+  class that might do.
+- One agent, one object. A plugin that hands out the same object again is asked for another, or refused.
+- A directory becomes a module under a name made from its path, so that plugins of one name in two homes share nothing.
+  Those bundled with Hermes import themselves by their own name and keep it. A module is loaded once for a process; one
+  that failed is loaded anew when it is asked for again.
+- The manifest explains a failure. It is never the reason of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib import import_module, metadata
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar, cast
+from weakref import WeakValueDictionary
+
+from strongroom.errors import ProviderUnavailable
+from strongroom.host import manifest as manifests
+from strongroom.host import names
+from strongroom.host.manifest import Manifest
+from strongroom.host.provider import MemoryProvider
+
+_NEEDED = ("name", "is_available", "initialize", "get_tool_schemas")
+_PACKAGE = "_strongroom_plugins"
+_MOST_SAID = 300
+
+_importing = threading.RLock()
+_handing_out = threading.Lock()
+_handed_out: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_kept: dict[type, Any] = {}
+
+T = TypeVar("T")
+
+
+class Where(StrEnum):
+    BUNDLED = "bundled"
+    PLUGINS = "plugins"
+    PACKAGE = "package"
+    PATH = "path"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A provider that could be loaded. Nothing of it has run."""
+
+    name: str
+    where: Where
+    path: Path | None = None
+    description: str = ""
+    taken_by: Where | None = None
+    """The source that has the same name and comes first. This one is not loaded by its name."""
+    manifest: Manifest = field(default_factory=Manifest)
+    entry: metadata.EntryPoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Factory:
+    """Makes one provider for each agent: `factory()`. Raises ProviderUnavailable if the plugin does not give one."""
+
+    found: Found
+    home: Path
+    _make: Callable[[], Any]
+
+    def __call__(self) -> MemoryProvider:
+        with names.at_home(self.home):
+            made = self._checked(self._run("making it", self._make))
+            return cast(MemoryProvider, made if _is_first(made) else self._another(type(made)))
+
+    def sample(self) -> MemoryProvider:
+        """An object to look at, for listing and set-up; not for an agent."""
+        with names.at_home(self.home):
+            return cast(MemoryProvider, self._checked(self._run("making it", self._make)))
+
+    def why_not(self, provider: object) -> str:
+        """Why a provider that says it is not available is not: in its own words, or by what its manifest asks for."""
+        with names.at_home(self.home):
+            said = getattr(provider, "unavailable_reason", None)
+            said = self._run("unavailable_reason", said) if callable(said) else said
+        own = [in_one_line(said)] if isinstance(said, str) and said.strip() else []
+        reasons = own + manifests.needs(self.found.manifest)
+        return "; ".join(reasons) or "it says that it is not set up, and not why"
+
+    def is_available(self, provider: MemoryProvider) -> bool:
+        with names.at_home(self.home):
+            return bool(self._run("is_available", provider.is_available))
+
+    def _run(self, doing: str, call: Callable[[], T]) -> T:
+        return _isolated(self.found, doing, call)
+
+    def _checked(self, made: Any) -> Any:
+        missing = [name for name in _NEEDED if not self._run(name, lambda name=name: hasattr(made, name))]  # type: ignore[misc]
+        if missing:
+            raise unavailable(self.found, f"what it gives is no provider: {', '.join(missing)} missing")
+        return made
+
+    def _another(self, cls: type) -> Any:
+        """A second object where the plugin has only one. A class that takes arguments may have been given some."""
+        if _arguments(cls) == 0:
+            made = self._run("making it", cls)
+            if _is_first(made):
+                return made
+        raise unavailable(self.found, "it has one object for all agents, but each needs its own")
+
+
+def loaded(one: Found, home: Path) -> Factory:
+    """The factory of what was found. Imports the plugin."""
+    names.supply()
+    with names.at_home(home):
+        source = _isolated(one, "importing it", lambda: _source(one))
+        return Factory(one, home, _maker(one, source))
+
+
+def _source(one: Found) -> Any:
+    """What the plugin is made with: its module, or the object that an entry point names."""
+    if one.entry:
+        return one.entry.load()
+    if one.where is Where.BUNDLED:
+        return import_module(f"plugins.memory.{one.name}")
+    with _importing:
+        return _module(cast(Path, one.path))
+
+
+def _module(directory: Path) -> ModuleType:
+    """The module of a plugin's directory. What is beside it can be imported from it, by relative imports."""
+    path = directory.resolve()
+    digest = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    name = f"{_PACKAGE}.{re.sub(r'[^A-Za-z0-9_]', '_', path.name)}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if _PACKAGE not in sys.modules:
+        sys.modules[_PACKAGE] = ModuleType(_PACKAGE)
+        sys.modules[_PACKAGE].__path__ = []
+    spec = spec_from_file_location(name, path / "__init__.py", submodule_search_locations=[str(path)])
+    if spec is None or spec.loader is None:
+        raise ImportError("there is no __init__.py")
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        for left in [key for key in sys.modules if key == name or key.startswith(f"{name}.")]:
+            del sys.modules[left]
+        raise
+    return module
+
+
+class _Registry:
+    """What `register(ctx)` is given. Everything but a provider is accepted and left alone."""
+
+    def __init__(self) -> None:
+        self.provider: Any = None
+
+    def register_memory_provider(self, provider: Any, *_: object, **__: object) -> None:
+        self.provider = provider
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if not name.startswith("register_"):
+            raise AttributeError(name)
+        return lambda *_, **__: None
+
+
+def _maker(one: Found, source: Any) -> Callable[[], Any]:
+    """How to make a provider from a module with `register` or a class, a class, a `register`, or a factory."""
+    if isinstance(source, ModuleType):
+        register, classes = getattr(source, "register", None), list(_classes(source))
+        if callable(register):
+            return lambda: _registered(one, register, classes)
+        if not classes:
+            raise unavailable(one, "it has no register(ctx) and no class that is a MemoryProvider")
+        return lambda: _first(one, classes)
+    if not callable(source):
+        raise unavailable(one, f"its entry point names no function, class or module, but a {type(source).__name__}")
+    if isinstance(source, type) or (source.__name__ != "register" and _arguments(source, needed=True) == 0):
+        return cast(Callable[[], Any], source)
+    return lambda: _registered(one, source, [])
+
+
+def _registered(one: Found, register: Callable[[Any], Any], classes: list[type]) -> Any:
+    registry = _Registry()
+    register(registry)
+    if registry.provider is not None:
+        return registry.provider
+    if not classes:
+        raise unavailable(one, "its register(ctx) did not register a memory provider")
+    return _first(one, classes)
+
+
+def _first(one: Found, classes: Iterable[type]) -> Any:
+    """An object of the first class that can be made without arguments; what the last one raised if there is none."""
+    *others, last = classes
+    for cls in others:
+        with suppress(ProviderUnavailable):
+            return _isolated(one, "making it", cls)
+    return last()
+
+
+def _classes(module: ModuleType) -> Iterator[type]:
+    """The provider classes of a module, in Hermes' order: its own, else those that it imported."""
+    bases = (MemoryProvider, getattr(sys.modules.get("agent.memory_provider"), "MemoryProvider", MemoryProvider))
+    values = [getattr(module, name, None) for name in dir(module)]
+    classes = [one for one in values if isinstance(one, type) and issubclass(one, bases) and one not in bases]
+    whole = [one for one in classes if not inspect.isabstract(one)]
+    own = [one for one in whole if f"{one.__module__}.".startswith(f"{module.__name__}.")]
+    yield from own or whole
+
+
+def _arguments(call: Callable[..., Any], *, needed: bool = False) -> int:
+    """How many arguments it takes, or must be given; -1 if that cannot be known."""
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        return -1
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return sum(not needed or (one.default is one.empty and one.kind not in variadic) for one in parameters)
+
+
+def _is_first(provider: object) -> bool:
+    """Whether this object was never given to an agent before; from now on it was."""
+    with _handing_out:
+        before = _handed_out.get(id(provider)) or _kept.get(type(provider))
+        try:
+            _handed_out[id(provider)] = provider
+        except TypeError:  # a class with slots and no __weakref__: its first object stays, to be known again
+            _kept.setdefault(type(provider), provider)
+        return before is not provider
+
+
+# Saying why
+
+
+def _isolated(one: Found, doing: str, call: Callable[[], T]) -> T:
+    """Run a plugin's code. Whatever it raises becomes the reason why it is not available."""
+    try:
+        return call()
+    except ProviderUnavailable:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault must not be the runtime's
+        reason = f"{doing} failed: {described(error)}{_place(error, one.path)}"
+        missing = manifests.missing_packages(one.manifest)
+        hint = f"pip install {' '.join(missing)}" if missing and isinstance(error, ImportError) else ""
+        raise unavailable(one, reason, hint) from None
+
+
+def unavailable(one: Found, reason: str, hint: str = "") -> ProviderUnavailable:
+    where = one.path or (one.entry.value if one.entry else "")
+    return ProviderUnavailable(f"the provider {one.name} is not available: {reason}", hint=hint or f"see {where}")
+
+
+def described(error: BaseException, hidden: Sequence[str] = ()) -> str:
+    """An error's type and message, without what is to be hidden, as it stands or as a `repr` would show it."""
+    try:
+        said = str(error)
+        for secret in sorted(filter(None, hidden), key=len, reverse=True):
+            said = said.replace(secret, "<redacted>").replace(repr(secret)[1:-1], "<redacted>")
+        said = in_one_line(said)
+    except Exception:  # noqa: BLE001 - even this is a plugin's code
+        said = ""
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _place(error: BaseException, directory: Path | None) -> str:
+    """The last line of the plugin that the error went through; without a directory, the last line at all."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({error.filename}, line {error.lineno})"
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [one for one in frames if directory is None or Path(one.filename).is_relative_to(directory.resolve())]
+    own = [one for one in inside if not one.filename.startswith("<frozen") and one.filename != __file__]
+    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+
+
+def in_one_line(text: str) -> str:
+    """One line, without characters that steer a terminal."""
+    plain = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(plain.split())[:_MOST_SAID]

@@ -1,0 +1,171 @@
+"""Agents, providers and clocks for the tests of the cache. The providers are unknown to it: they are made here."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from strongroom.errors import StrongroomError
+from strongroom.host.cache import AgentCache, Runtime, User
+
+ANA = User("ana")
+RUNTIME: Runtime = {"model": {"name": "large", "max_tokens": 512}, "api_key": "sk-marked-secret", "tools": ["memory"]}
+IDENTITY: dict[str, Any] = {
+    "peer_name": "ana",
+    "ai_peer": "helper",
+    "pin_user_peer": False,
+    "user_peer_aliases": {"7": "ana"},
+    "runtime_peer_prefix": "",
+}
+WAIT = 20.0
+"""Seconds after which a test that hangs fails. Nothing passes by waiting."""
+
+
+class Filed:
+    """A provider of this test alone: settings in a JSON file, read again when the file's status has changed."""
+
+    name = "filed"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.asked = 0
+        self.reads = 0
+        self._seen: tuple[int, int, int] | None = None
+        self._settings: dict[str, Any] = {}
+        self.frozen = self._current()
+
+    def cache_busting_signature(self) -> dict[str, Any]:
+        self.asked += 1
+        return {f"filed.{key}": self._current()[key] for key in IDENTITY}
+
+    def _current(self) -> dict[str, Any]:
+        status = self.path.stat()
+        seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if seen != self._seen:
+            self._seen, self.reads = seen, self.reads + 1
+            self._settings = json.loads(self.path.read_text())
+        return self._settings
+
+
+class Says:
+    """A provider whose answers are given: a value, or an error to raise. The last one stays."""
+
+    name = "says"
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+
+    def cache_busting_signature(self) -> Any:
+        self.asked += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@dataclass
+class Memory:
+    external: Any = None
+
+    def cache_busting_signature(self) -> Mapping[str, Any] | None:
+        answer: Mapping[str, Any] | None = {} if self.external is None else self.external.cache_busting_signature()
+        return answer
+
+
+@dataclass(eq=False)
+class Chat:
+    """An agent. It is falsy, as a runtime's may be."""
+
+    key: str
+    runtime: Runtime
+    user: User
+    memory: Memory
+    on_end: Callable[[], None]
+    ends: int = 0
+
+    def __len__(self) -> int:
+        return 0
+
+    def end(self) -> None:
+        self.ends += 1
+        self.on_end()
+
+
+@dataclass
+class Runtimes:
+    """A runtime that builds chats and remembers all of them."""
+
+    provider: Callable[[], Any] = lambda: None
+    on_build: Callable[[str], None] = lambda _: None
+    on_end: Callable[[str], None] = lambda _: None
+    built: list[Chat] = field(default_factory=list)
+
+    def build(self, key: str, runtime: Runtime, user: User) -> Chat:
+        self.on_build(key)
+        chat = Chat(key, runtime, user, Memory(self.provider()), lambda: self.on_end(key))
+        self.built.append(chat)
+        return chat
+
+    @property
+    def ends(self) -> list[int]:
+        return [chat.ends for chat in self.built]
+
+
+@dataclass
+class Turned:
+    """A clock that stands until it is turned."""
+
+    seconds: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Arrivals(threading.Condition):
+    """The lock of the turns, which tells the test that somebody has begun to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = threading.Semaphore(0)
+
+    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+        if not predicate():
+            self.waiting.release()
+        return super().wait_for(predicate, WAIT if timeout is None else timeout)
+
+
+def edit(path: Path, values: Mapping[str, Any]) -> None:
+    """As an editor saves: a new file takes the place of the old one."""
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(values))
+    beside.replace(path)
+
+
+def message(
+    cache: AgentCache[Chat], key: str = "chat", runtime: Runtime = RUNTIME, user: User = ANA, then: Any = None
+) -> Chat:
+    with cache.agent(key, runtime=runtime, user=user) as agent:
+        if then is not None:
+            then()
+        return agent
+
+
+def watched(cache: AgentCache[Chat]) -> threading.Semaphore:
+    cache._turns.changed = arrivals = Arrivals()
+    return arrivals.waiting
+
+
+def reason_of(future: Future[Any]) -> str:
+    error = future.exception(WAIT)
+    assert isinstance(error, StrongroomError)
+    return error.reason
+
+
+def passed(event: threading.Event | threading.Semaphore) -> None:
+    assert event.wait(WAIT) if isinstance(event, threading.Event) else event.acquire(timeout=WAIT)

@@ -20,7 +20,6 @@ _OWN_BOOKKEEPING = (
 )
 
 DIFFERENCES = (
-    Row("x", "y", "z", "w"),
     Row(
         "calls at build",
         "__init__, is_available, get_tool_schemas, get_tool_schemas, initialize, get_tool_schemas",

@@ -12,6 +12,8 @@ from typing import Any
 
 from strongroom.errors import StrongroomError
 from strongroom.host.cache import AgentCache, Runtime, User
+from strongroom.host.identity import KEYS, Identity
+from strongroom.host.watching import Watched
 
 ANA = User("ana")
 RUNTIME: Runtime = {"model": {"name": "large", "max_tokens": 512}, "api_key": "sk-marked-secret", "tools": ["memory"]}
@@ -27,29 +29,23 @@ WAIT = 20.0
 
 
 class Filed:
-    """A provider of this test alone: settings in a JSON file, read again when the file's status has changed."""
+    """A provider of these tests alone: who is who stands in a JSON file, next to other things."""
 
     name = "filed"
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self.asked = 0
-        self.reads = 0
-        self._seen: tuple[int, int, int] | None = None
-        self._settings: dict[str, Any] = {}
-        self.frozen = self._current()
+        self.parsed = 0
+        self._watched = Watched(path, self._parse)
+        self.frozen = self._watched.value
 
     def cache_busting_signature(self) -> dict[str, Any]:
         self.asked += 1
-        return {f"filed.{key}": self._current()[key] for key in IDENTITY}
+        return self._watched.value.signature(self.name)
 
-    def _current(self) -> dict[str, Any]:
-        status = self.path.stat()
-        seen = (status.st_mtime_ns, status.st_size, status.st_ino)
-        if seen != self._seen:
-            self._seen, self.reads = seen, self.reads + 1
-            self._settings = json.loads(self.path.read_text())
-        return self._settings
+    def _parse(self, text: str) -> Identity:
+        self.parsed += 1
+        return Identity.parse({key: value for key, value in json.loads(text).items() if key in KEYS})
 
 
 class Says:
@@ -125,6 +121,19 @@ class Turned:
 
     def __call__(self) -> float:
         return self.seconds
+
+
+class Held:
+    """Holds up whoever comes for one key until it is let go."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def __call__(self, key: str) -> None:
+        if key == self.key:
+            self.begun.set()
+            passed(self.go)
 
 
 class Arrivals(threading.Condition):

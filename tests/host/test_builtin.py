@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,13 +132,9 @@ def test_a_change_that_cannot_be_written_tells_nobody(
 def test_a_memory_for_reading_refuses_changes_and_offers_no_tool(place: Path) -> None:
     heard, path = Heard(), by_hand(place, "likes tea")
     memory = heard.memory(place, writable=False)
-    for change in (
-        lambda: memory.add("memory", "new"),
-        lambda: memory.replace("memory", "tea", "new"),
-        lambda: memory.remove("memory", "tea"),
-    ):
+    for change in (Change(Action.ADD, "new"), Change(Action.REPLACE, "new", "tea"), Change(Action.REMOVE, "", "tea")):
         with pytest.raises(InvalidRequest):
-            change()
+            memory.change("memory", [change])
     assert memory.get_tool_schemas() == []
     assert call(memory, target="memory", action="add", content="new")["success"] is False
     assert path.read_text() == "likes tea"
@@ -393,13 +389,13 @@ def test_a_listener_that_fails_undoes_nothing_and_stops_nobody_else(
 def test_a_listener_may_change_memory_itself(place: Path) -> None:
     def mirror(write: Write) -> None:
         if write.target == "memory":
-            memory.add("memory", "noted")
-            memory.add("user", write.content)
+            mirrored.add("memory", "noted")
+            mirrored.add("user", write.content)
 
-    memory = BuiltinMemory(place, on_write=mirror, patience=0)
-    memory.add("memory", "likes tea")
-    assert memory.read("user").entries == ("noted", "likes tea")
-    assert memory.read("memory").entries == ("likes tea", "noted")
+    mirrored = BuiltinMemory(place, on_write=mirror, patience=0)
+    mirrored.add("memory", "likes tea")
+    assert mirrored.read("user").entries == ("noted", "likes tea")
+    assert mirrored.read("memory").entries == ("likes tea", "noted")
 
 
 # Made

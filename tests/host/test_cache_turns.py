@@ -10,7 +10,7 @@ import pytest
 
 from strongroom.errors import InvalidRequest
 from strongroom.host.cache import AgentCache, User
-from tests.host.chats import ANA, RUNTIME, WAIT, Chat, Runtimes, Turned, message, passed, reason_of, watched
+from tests.host.chats import ANA, RUNTIME, WAIT, Held, Runtimes, Turned, message, passed, reason_of, watched
 
 
 @pytest.fixture
@@ -24,11 +24,12 @@ def test_two_threads_that_would_wait_for_each_other_are_refused_not_hung(pool: T
     waiting = watched(cache)
     has_b = threading.Event()
 
-    def b_then_a() -> Chat:
-        return message(cache, "b", then=lambda: (has_b.set(), message(cache, "a")))
+    def ask_for_a() -> None:
+        has_b.set()
+        message(cache, "a")
 
     with cache.agent("a", runtime=RUNTIME, user=ANA):
-        other = pool.submit(b_then_a)
+        other = pool.submit(message, cache, "b", then=ask_for_a)
         passed(has_b)
         passed(waiting)
         with pytest.raises(InvalidRequest):
@@ -63,23 +64,23 @@ def test_a_second_message_of_a_chat_waits_its_turn_in_the_order_of_arrival(pool:
 
 
 def test_a_slow_build_holds_up_no_other_chat(pool: ThreadPoolExecutor) -> None:
-    begun, go = threading.Event(), threading.Event()
-    runtimes = Runtimes(on_build=lambda key: (begun.set(), passed(go)) if key == "slow" else None)  # type: ignore[func-returns-value]
+    slow_one = Held("slow")
+    runtimes = Runtimes(on_build=slow_one)
     cache = AgentCache(runtimes.build, capacity=1)
     slow = pool.submit(message, cache, "slow")
-    passed(begun)
+    passed(slow_one.begun)
     assert message(cache, "b") is message(cache, "b")
     cache.discard("b")
     cache.sweep()
     assert not slow.done()
-    go.set()
+    slow_one.go.set()
     assert slow.result(WAIT).key == "slow"
 
 
 @pytest.mark.parametrize("cause", ["sweep", "discard", "rebuild", "capacity"])
 def test_a_slow_end_holds_up_no_other_chat_and_its_own_until_it_is_over(pool: ThreadPoolExecutor, cause: str) -> None:
-    begun, go, clock = threading.Event(), threading.Event(), Turned()
-    runtimes = Runtimes(on_end=lambda key: (begun.set(), passed(go)) if key == "slow" else None)  # type: ignore[func-returns-value]
+    slow_one, clock = Held("slow"), Turned()
+    runtimes = Runtimes(on_end=slow_one)
     cache = AgentCache(runtimes.build, capacity=2, idle=60, clock=clock)
     waiting = watched(cache)
     old = message(cache, "slow")
@@ -91,25 +92,25 @@ def test_a_slow_end_holds_up_no_other_chat_and_its_own_until_it_is_over(pool: Th
         "capacity": lambda: (message(cache, "x"), message(cache, "y")),
     }
     ending = pool.submit(causes[cause])
-    passed(begun)
+    passed(slow_one.begun)
     assert message(cache, "b") is message(cache, "b")
     again = pool.submit(message, cache, "slow")
     passed(waiting)
     assert [chat for chat in runtimes.built if chat.key == "slow"] == [old]
-    go.set()
+    slow_one.go.set()
     ending.result(WAIT)
     assert again.result(WAIT) is not old
     assert old.ends == 1
 
 
 def test_the_chat_whose_message_causes_an_end_has_given_its_own_agent_back_before(pool: ThreadPoolExecutor) -> None:
-    begun, go = threading.Event(), threading.Event()
-    runtimes = Runtimes(on_end=lambda key: (begun.set(), passed(go)) if key == "slow" else None)  # type: ignore[func-returns-value]
+    slow_one = Held("slow")
+    runtimes = Runtimes(on_end=slow_one)
     cache = AgentCache(runtimes.build, capacity=1)
     message(cache, "slow")
     first = pool.submit(message, cache, "b")
-    passed(begun)
+    passed(slow_one.begun)
     assert message(cache, "b") is runtimes.built[1]
     assert not first.done()
-    go.set()
+    slow_one.go.set()
     assert first.result(WAIT) is runtimes.built[1]

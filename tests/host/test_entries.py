@@ -184,6 +184,8 @@ def test_a_file_over_the_limit_can_be_made_smaller() -> None:
     assert size_of(entries_of(smaller)) > LIMIT
     with pytest.raises(InvalidRequest):
         edited(smaller, [remove("6 x"), add("x" * 52)], LIMIT)
+    with pytest.raises(InvalidRequest):  # smaller again, but no entry of ours is larger than the limit
+        edited(text, [*(remove(f"{number} x") for number in range(6)), add("y" * (LIMIT + 1))], LIMIT)
 
 
 def test_the_limit_counts_characters_not_bytes() -> None:

@@ -159,10 +159,10 @@ def test_what_is_not_a_file_is_not_waited_for_and_leaves_nothing_open(path: Path
     assert watched.value == {"peer": "eri"}
     path.unlink()
     make(path)
-    opened = len(os.listdir("/proc/self/fd"))
+    opened = len(os.listdir("/dev/fd"))
     assert [watched.value for _ in range(3)] == [{"peer": "eri"}] * 3
     assert watched.broken
-    assert len(os.listdir("/proc/self/fd")) == opened
+    assert len(os.listdir("/dev/fd")) == opened
 
 
 def test_a_file_that_is_too_large_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,14 +71,14 @@ def examined(one: str | Found, home: Path) -> Examination:
     """Load a provider and ask it whether it is available. Raises only if there is none of that name."""
     if isinstance(one, Found) and one.taken_by:
         return Examination(one, False, f"the name is taken by one from {one.taken_by}")
-    known = one if isinstance(one, Found) else Found(one, Where.PATH)
+    listed = one if isinstance(one, Found) else next((each for each in found(home) if each.name == one), None)
     try:
-        factory = loaded(one, home) if isinstance(one, Found) else load(one, home)
+        factory = loaded(listed, home) if listed else load(str(one), home)
         provider = factory.sample()
         available = factory.is_available(provider)
         return Examination(factory.found, available, "" if available else factory.why_not(provider))
     except ProviderUnavailable as error:
-        return Examination(known, False, error.message)
+        return Examination(listed or Found(str(one), Where.PATH), False, error.message)
 
 
 # Where they are

@@ -53,13 +53,13 @@ def rewritten(before: str, variables: Mapping[str, str]) -> str:
     return "".join([*parts, *(f"{name}={_quoted(value)}{end}" for name, value in left.items())])
 
 
-def _lines(text: str) -> list[re.Match[str] | None]:
+def _lines(content: str) -> list[re.Match[str] | None]:
     """The lines of a `.env` that set a variable, with None for each that does not. A quoted value may have several."""
     found, position = [], 0
-    while position < len(text):
-        match = _LINE.match(text, position)
+    while position < len(content):
+        match = _LINE.match(content, position)
         found.append(match)
-        position = (match or _REST.match(text, position)).end()  # type: ignore[union-attr]
+        position = (match or _REST.match(content, position)).end()  # type: ignore[union-attr]
     return found
 
 

@@ -31,6 +31,7 @@ class Guarded:
         self._workers = workers
         self._home = home
         self._late: Future[Any] | None = None
+        self._known: set[tuple[str, str]] = set()
 
     def ask(self, hook: str, seconds: float, *args: Any, otherwise: Any = None, **keywords: Any) -> Any:
         """What the hook answers within its time, else `otherwise`. A provider that is still late is not asked."""
@@ -87,7 +88,11 @@ class Guarded:
     def _failed(self, hook: str, error: BaseException) -> None:
         place = traceback.extract_tb(error.__traceback__)[-1:]
         where = f" at {Path(place[0].filename).name}:{place[0].lineno}" if place else ""
-        log.warning("memory provider %s: %s raised %s%s", self.name, hook, type(error).__name__, where)
+        kind = type(error).__name__
+        # A hook that fails at each message must not fill the log: a warning once, after that for who looks closely.
+        level = logging.DEBUG if (hook, kind) in self._known else logging.WARNING
+        self._known.add((hook, kind))
+        log.log(level, "memory provider %s: %s raised %s%s", self.name, hook, kind, where)
         log.debug("memory provider %s: %s raised", self.name, hook, exc_info=error)
 
 

@@ -11,7 +11,7 @@ A manager is for one conversation and its thread of turns: call its methods one 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -193,7 +193,10 @@ class MemoryManager:
     ) -> None:
         """The agent goes on under another session id, or takes turns back."""
         self._session_id = new_session_id
-        self._seen = 0 if reset else self._seen
+        if reset:
+            self._seen = self._turn = 0
+        if self.builtin is not None:
+            self.builtin.on_session_switch(new_session_id, rewound=rewound)
         extra = {"rewound": True} if rewound else {}
         about = {"parent_session_id": parent_session_id, "reset": reset, "reason": reason, **extra}
         self._tell("on_session_switch", new_session_id, **about)
@@ -202,15 +205,13 @@ class MemoryManager:
         """The conversation is over, or its messages are dropped. The providers hear of it after its turns."""
         self._tell("on_session_end", list(messages))
 
-    def cache_busting_signature(self) -> Signature:
-        """What the external provider says its settings are; see `AgentCache`."""
-        if self._external is None:
-            return {}
-        kind = type(self._external.provider)
-        given = None
-        for hook in _signature_hooks(kind):
-            given = self._external.look(hook, None)
-        return given if isinstance(given, dict) else {}
+    def cache_busting_signature(self) -> Signature | None:
+        """What the external provider says its settings are; None where nobody says anything. See `AgentCache`."""
+        hook = None if self._external is None else _signature_hook(type(self._external.provider))
+        if self._external is None or hook is None:
+            return None
+        given = self._external.look(hook, None)
+        return given if isinstance(given, Mapping) else None
 
     def flush(self, seconds: float) -> bool:
         """Wait until the provider has been told everything; False if that took longer."""
@@ -282,13 +283,14 @@ class MemoryManager:
         """The built-in memory has committed a change: the external provider hears of it."""
         about = {
             "write_origin": "assistant_tool",
-            "execution_context": str(self.session.context),
+            "execution_context": "foreground",
             "session_id": self._session_id,
             "parent_session_id": self.session.parent_session_id,
             "platform": self.session.platform,
             "tool_name": "memory",
+            "old_text": write.old_text,
         }
-        metadata = {**about, **({"old_text": write.old_text} if write.old_text else {})}
+        metadata = {name: value for name, value in about.items() if value}
         self._tell("on_memory_write", write.action, write.target, write.content, metadata=metadata)
 
     def _journalled(self, user: str, assistant: str, fresh: list[Any] | None) -> int:
@@ -355,9 +357,9 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _signature_hooks(kind: type) -> list[str]:
+def _signature_hook(kind: type) -> str | None:
     """Which of the two names to ask: the one that the provider has made its own."""
     for name in ("cache_busting_signature", "identity_signature"):
         if getattr(kind, name, None) not in (None, getattr(MemoryProvider, name)):
-            return [name]
-    return []
+            return name
+    return None

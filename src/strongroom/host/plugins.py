@@ -88,9 +88,14 @@ class Factory:
 
     def why_not(self, provider: object) -> str:
         """Why a provider that says it is not available is not: in its own words, or by what its manifest asks for."""
-        with names.at_home(self.home):
+
+        def own_words() -> object:
             said = getattr(provider, "unavailable_reason", None)
-            said = self._run("unavailable_reason", said) if callable(said) else said
+            return said() if callable(said) else said
+
+        said = None
+        with names.at_home(self.home), suppress(ProviderUnavailable):
+            said = self._run("unavailable_reason", own_words)
         own = [in_one_line(said)] if isinstance(said, str) and said.strip() else []
         reasons = own + manifests.needs(self.found.manifest)
         return "; ".join(reasons) or "it says that it is not set up, and not why"
@@ -103,7 +108,7 @@ class Factory:
         return _isolated(self.found, doing, call)
 
     def _checked(self, made: Any) -> Any:
-        missing = [name for name in _NEEDED if not self._run(name, lambda name=name: hasattr(made, name))]  # type: ignore[misc]
+        missing = self._run("looking at it", lambda: [name for name in _NEEDED if not hasattr(made, name)])
         if missing:
             raise unavailable(self.found, f"what it gives is no provider: {', '.join(missing)} missing")
         return made

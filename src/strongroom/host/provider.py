@@ -29,7 +29,7 @@ Signature = Mapping[str, Any]
 
 
 class MemoryProvider(ABC):
-    """What an agent remembers with. Only the abstract methods must be there; the others do nothing unless overridden."""
+    """What an agent remembers with. Only the abstract methods must be there; the others do nothing by themselves."""
 
     @property
     @abstractmethod

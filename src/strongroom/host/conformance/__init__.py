@@ -1,4 +1,4 @@
-"""A conformance kit for memory providers: drives any of them through what runtimes do to providers, and says how it did.
+"""A conformance kit: drives any memory provider through what runtimes do to providers, and says how it did.
 
     from strongroom.host.conformance import check
     print(check("./my-provider").text())

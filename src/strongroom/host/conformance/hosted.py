@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 from strongroom.host.conformance.stage import Stage
 from strongroom.host.hosting import Host
+from strongroom.host.provider import MemoryProvider
+
+
+class Stuck:
+    """A provider whose `sync_turn` never returns: what it is told stays with the host."""
+
+    def __init__(self, provider: MemoryProvider) -> None:
+        self._provider = provider
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    def sync_turn(self, *_: Any, **__: Any) -> None:
+        threading.Event().wait()
 
 
 @contextmanager
-def hosting(stage: Stage) -> Iterator[Host]:
+def hosting(stage: Stage, *, stuck: bool = False) -> Iterator[Host]:
     """A host in the check's home, with its keys elsewhere."""
-    with Host(stage.home, stage.factory, keys=stage.room.place / "keys") as host:
+    make = (lambda: cast(MemoryProvider, Stuck(stage.made()))) if stuck else stage.made
+    with Host(stage.home, make, keys=stage.room.place / "keys") as host:
         yield host

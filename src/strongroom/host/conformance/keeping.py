@@ -125,8 +125,8 @@ def keep_and_die(stage: Stage) -> None:
 
 
 def hand_over_and_die(stage: Stage) -> None:
-    """Hand a turn to the host and be killed in the moment in which it returns."""
-    with hosting(stage) as host:
+    """Hand a turn to the host and be killed in the moment in which it returns, before the provider has taken it."""
+    with hosting(stage, stuck=True) as host:
         memory = host.manager(ALICE)
         memory.sync_turn(LOCKER.said, REPLY)
         os.kill(os.getpid(), signal.SIGKILL)

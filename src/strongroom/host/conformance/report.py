@@ -1,4 +1,4 @@
-"""What the kit found, as text for a terminal, as Markdown for docs, and as JSON. No times and no paths in any of them."""
+"""What the kit found, as text for a terminal, as Markdown for docs, and as JSON. There are no times and paths in it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from strongroom.host.conformance.verdict import Outcome, Result
 
 _SHORT = {Outcome.PASS: "pass", Outcome.FAIL: "FAIL", Outcome.NOT_APPLICABLE: "n/a"}
+_COUNTED = {Outcome.PASS: "passed", Outcome.FAIL: "failed", Outcome.NOT_APPLICABLE: "not applicable"}
 _WIDTH = 120
 
 
@@ -30,9 +31,7 @@ class Report:
     @property
     def summary(self) -> str:
         """How many checks ended how."""
-        counts = [
-            f"{self.count(outcome)} {'failed' if outcome is Outcome.FAIL else _PLURAL[outcome]}" for outcome in _ORDER
-        ]
+        counts = [f"{self.count(outcome)} {words}" for outcome, words in _COUNTED.items()]
         return f"{len(self.results)} checks of {self.subject}: {', '.join(counts)}"
 
     def text(self) -> str:
@@ -71,10 +70,6 @@ class Report:
             if one.reason and one.outcome is not Outcome.PASS:
                 margin = " " * (wide + 8)
                 yield from textwrap.wrap(one.reason, _WIDTH, initial_indent=margin, subsequent_indent=margin)
-
-
-_ORDER = (Outcome.PASS, Outcome.FAIL, Outcome.NOT_APPLICABLE)
-_PLURAL = {Outcome.PASS: "passed", Outcome.FAIL: "failed", Outcome.NOT_APPLICABLE: "not applicable"}
 
 
 def _cell(text: str) -> str:

@@ -174,7 +174,7 @@ CHECKS = (
     Check(
         "no-orphans",
         "Agents that nobody speaks to leave no record",
-        "Has the host build agents for compressions, reviews, tasks and clocks, and a chat without a turn; compares files.",
+        "Has the host build agents for compressions, reviews and tasks, and a chat without a turn; compares files.",
         "Each would be a session that nobody writes to or ends, and the list of chats fills with them.",
         no_orphans,
     ),

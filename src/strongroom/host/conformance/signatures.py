@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strongroom.host.conformance.agent import Agent
-from strongroom.host.conformance.stage import ALICE, BOB, Stage
+from strongroom.host.conformance.stage import BOB, Stage
 from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
 from strongroom.host.conformance.watching import FILES, Watch
 

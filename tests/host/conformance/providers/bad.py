@@ -1,0 +1,482 @@
+"""For every check a provider that is good but for the one thing which that check is about."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
+from tests.host.conformance.providers.good import SEARCH, Good
+
+# Calls
+
+
+class OnePromptOnly(Good):
+    blocks = 0
+
+    def system_prompt_block(self) -> str:
+        self.blocks += 1
+        if self.blocks > 1:
+            raise RuntimeError("the prompt was built already")
+        return "Memory is on."
+
+
+class NumbersForText(Good):
+    def system_prompt_block(self) -> Any:
+        return 7
+
+
+class OneAtATime(Good):
+    """Raises if it is asked while it keeps; waits a moment for that to happen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keeping, self.asked = threading.Event(), threading.Event()
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        self.keeping.set()
+        self.asked.wait(2)
+        self.keeping.clear()
+
+    def prefetch(self, query: str, *, session_id: str = "") -> str:
+        self.keeping.wait(2)
+        self.asked.set()
+        raise RuntimeError("busy")
+
+
+class BoundToAThread(Good):
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        super().initialize(session_id, **kwargs)
+        self.connection = sqlite3.connect(self.home / "bound.db")
+
+    def prefetch(self, query: str, *, session_id: str = "") -> str:
+        self.connection.execute("SELECT 1")
+        return super().prefetch(query)
+
+
+class KnownArgumentsOnly(Good):
+    def initialize(  # type: ignore[override]
+        self,
+        session_id: str,
+        *,
+        hermes_home: str,
+        platform: str,
+        agent_context: str = "",
+        agent_identity: str = "",
+        agent_workspace: str = "",
+        user_id: str = "",
+        user_name: str = "",
+        chat_id: str = "",
+        chat_name: str = "",
+        chat_type: str = "",
+        gateway_session_key: str = "",
+    ) -> None:
+        super().initialize(session_id, hermes_home=hermes_home, user_id=user_id)
+
+
+class OnceBroken(Good):
+    broken: ClassVar[bool] = False
+
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        if OnceBroken.broken:
+            raise RuntimeError("it failed before")
+        try:
+            super().initialize(session_id, **kwargs)
+        except OSError:
+            OnceBroken.broken = True
+            raise
+
+
+class CallsHome(Good):
+    def is_available(self) -> bool:
+        try:
+            socket.create_connection(("192.0.2.1", 9), timeout=0.1).close()
+        except OSError:
+            return False
+        return True
+
+
+class LooksUpNames(Good):
+    def cache_busting_signature(self) -> Signature | None:
+        socket.getaddrinfo("memory.invalid", 443)
+        return None
+
+
+# Tools
+
+
+class LateTools(Good):
+    def get_tool_schemas(self) -> list[Schema]:
+        return [SEARCH] if self.session_id else []
+
+
+class SameToolTwice(Good):
+    def get_tool_schemas(self) -> list[Schema]:
+        return [SEARCH, SEARCH]
+
+
+class TakesTheMemoryTool(Good):
+    def get_tool_schemas(self) -> list[Schema]:
+        return [{**SEARCH, "name": "memory"}]
+
+
+class ShapelessTool(Good):
+    def get_tool_schemas(self) -> list[Schema]:
+        return [{"name": "shapeless", "description": "x", "parameters": {"type": "array"}}]
+
+
+class AnswersInWords(Good):
+    def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:
+        return "nothing found"
+
+
+class RaisesForArguments(Good):
+    def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:
+        return json.dumps(args["query"] if tool_name == "good_search" else {"error": "unknown"})
+
+
+# People
+
+
+class OneForAll(Good):
+    def scope_of(self, told: Mapping[str, Any]) -> str:
+        return "everybody"
+
+
+class TellsInThePrompt(Good):
+    """Recalls for the right person, and shows everybody's last line in the system prompt."""
+
+    last: ClassVar[str] = ""
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        super().sync_turn(user_content, assistant_content)
+        TellsInThePrompt.last = user_content
+
+    def system_prompt_block(self) -> str:
+        return TellsInThePrompt.last
+
+
+class LastOneWins(Good):
+    """Keeps for whoever was initialised last."""
+
+    current: ClassVar[str] = ""
+
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        super().initialize(session_id, **kwargs)
+        LastOneWins.current = self.scope
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        other = Good()
+        other.home, other.scope = self.home, LastOneWins.current
+        other.sync_turn(user_content, assistant_content, **kwargs)
+
+
+class DropsSigns(Good):
+    def scope_of(self, told: Mapping[str, Any]) -> str:
+        key = told.get("user_id") or told.get("gateway_session_key", "")
+        return re.sub("[^A-Za-z0-9]+", "-", key).strip("-") or "default"
+
+
+# Texts
+
+
+class FencesItself(Good):
+    def prefetch(self, query: str, *, session_id: str = "") -> str:
+        return f"<memory-context>\n{super().prefetch(query)}\n</memory-context>"
+
+
+class PromptsWhatWasSaid(Good):
+    def system_prompt_block(self) -> str:
+        return "\n".join(line["said"] for line in self.lines())
+
+
+class KeepsWhatWasSent(Good):
+    def sync_turn(
+        self,
+        user_content: str,
+        assistant_content: str,
+        *,
+        session_id: str = "",
+        messages: Sequence[Message] | None = None,
+    ) -> None:
+        sent = [str(one.get("api_content", "")) for one in messages or ()]
+        self.append({"said": user_content, "sent": sent})
+
+
+class RecallsWhatWasSent(Good):
+    """Keeps nothing of it in a file, and has it in RAM."""
+
+    sent: ClassVar[list[str]] = []
+
+    def on_session_end(self, messages: Sequence[Message]) -> None:
+        RecallsWhatWasSent.sent += [str(one.get("api_content", "")) for one in messages]
+
+    def prefetch(self, query: str, *, session_id: str = "") -> str:
+        return "\n".join([super().prefetch(query), *self.sent])
+
+
+class WholeWords(Good):
+    def fits(self, words: list[str], text: str) -> bool:
+        return set(words) <= set(re.findall(r"\w+", text))
+
+
+class RawText(Good):
+    def append(self, line: dict[str, Any]) -> None:
+        line["said"].encode()
+        super().append(line)
+
+
+class StopsAfterEmpty(Good):
+    """Raises nothing, and keeps nothing more after an empty text."""
+
+    stopped: ClassVar[bool] = False
+
+    def append(self, line: dict[str, Any]) -> None:
+        StopsAfterEmpty.stopped = self.stopped or not line["said"]
+        if not self.stopped:
+            super().append(line)
+
+
+# Sessions
+
+
+class EndsTooEarly(Good):
+    """Its store is gone when the session ends, also under a turn that is being kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keeping, self.ended = threading.Event(), threading.Event()
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        self.keeping.set()
+        if self.ended.wait(0.3):
+            raise RuntimeError("the store is closed")
+        super().sync_turn(user_content, assistant_content, **kwargs)
+
+    def on_session_end(self, messages: Sequence[Message]) -> None:
+        self.keeping.wait(2)
+        self.ended.set()
+
+
+class KeepsAllAtEachEnd(Good):
+    ends = itertools.count()
+
+    def on_session_end(self, messages: Sequence[Message]) -> None:
+        for one in messages:
+            self.append({"said": one["content"], "end": next(self.ends)})
+
+
+class DeafAfterTheEnd(Good):
+    ended = False
+
+    def on_session_end(self, messages: Sequence[Message]) -> None:
+        self.ended = True
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        if not self.ended:
+            super().sync_turn(user_content, assistant_content, **kwargs)
+
+
+class ResetsEverything(Good):
+    def on_session_switch(self, new_session_id: str, *, reset: bool = False, **kwargs: Any) -> None:
+        if reset:
+            self.path.unlink(missing_ok=True)
+
+
+class RefusesTheSameId(Good):
+    def on_session_switch(self, new_session_id: str, **kwargs: Any) -> None:
+        if new_session_id == self.session_id:
+            raise ValueError("that is this session")
+        self.session_id = new_session_id
+
+
+class RecordsEachStart(Good):
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        super().initialize(session_id, **kwargs)
+        with (self.home / "good" / "sessions.txt").open("a") as file:
+            file.write(f"{session_id}\n")
+
+
+class FileForEachStart(Good):
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        super().initialize(session_id, **kwargs)
+        (self.home / "good" / f"{abs(hash(session_id))}.session").touch()
+
+
+# Keeping
+
+
+class FlushesAtShutdown(Good):
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[tuple[str, str]] = []
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        self.waiting.append((user_content, assistant_content))
+
+    def prefetch(self, query: str, *, session_id: str = "") -> str:
+        return "\n".join([super().prefetch(query), *(said for said, _ in self.waiting)])
+
+    def flush(self) -> None:
+        for said, reply in self.waiting:
+            super().sync_turn(said, reply)
+        self.waiting.clear()
+
+    def shutdown(self) -> None:
+        self.flush()
+
+
+class FlushesAtTheEnd(FlushesAtShutdown):
+    def on_session_end(self, messages: Sequence[Message]) -> None:
+        self.flush()
+
+    def shutdown(self) -> None:
+        self.waiting.clear()
+
+
+class KeepsDoubles(Good):
+    turns = itertools.count()
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        self.append({"said": user_content, "turn": next(self.turns)})
+
+
+class NeverRemoves(Good):
+    def on_memory_write(
+        self, action: str, target: str, content: str, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        if content:
+            self.append({"target": target, "said": content})
+
+
+class HidesWhatIsRemoved(Good):
+    """Recalls it no more, and has it in its file."""
+
+    def rewrite(self, stays: Any) -> None:
+        with (self.home / "good" / "hidden.jsonl").open("a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in self.lines() if not stays(line))
+        super().rewrite(stays)
+
+
+class ThreadForEach(Good):
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        super().initialize(session_id, **kwargs)
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+class FileForEach(Good):
+    opened: ClassVar[list[Any]] = []
+
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        super().initialize(session_id, **kwargs)
+        self.opened.append((self.home / "good" / "lock").open("a"))
+
+
+class SlowToBegin(Good):
+    def on_turn_start(self, turn_number: int, message: str, **kwargs: Any) -> None:
+        time.sleep(1.2)
+
+
+# Signatures
+
+
+class NewEachTime(Good):
+    calls = itertools.count()
+
+    def cache_busting_signature(self) -> Signature | None:
+        return {"good.calls": next(self.calls)}
+
+
+class NewForEach(Good):
+    def cache_busting_signature(self) -> Signature | None:
+        return {"good.scope": self.scope}
+
+
+class NestedSignature(Good):
+    def cache_busting_signature(self) -> Signature | None:
+        return {"good.aliases": {"a": "b"}}
+
+
+class SignatureWithoutPrefix(Good):
+    def cache_busting_signature(self) -> Signature | None:
+        return {"colour": "blue"}
+
+
+class SignatureNotJson(Good):
+    def cache_busting_signature(self) -> Signature | None:
+        return {"good.home": Path("x")}
+
+
+class ShowsTheToken(Good):
+    def identity_signature(self) -> Signature | None:
+        return self.cache_busting_signature()
+
+    def cache_busting_signature(self) -> Signature | None:
+        return {"good.token": os.environ.get("GOOD_TOKEN", "")}
+
+
+class FollowsTheToken(Good):
+    def cache_busting_signature(self) -> Signature | None:
+        return {"good.account": len(os.environ.get("GOOD_TOKEN", ""))}
+
+
+class ReadsEachTime(Good):
+    def cache_busting_signature(self) -> Signature | None:
+        with open(os.devnull) as file:
+            return {"good.settings": len(file.read())}
+
+
+# Of no use to most checks
+
+
+class KeepsNothing(MemoryProvider):
+    """Does nothing, and nothing wrong."""
+
+    @property
+    def name(self) -> str:
+        return "nothing"
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_tool_schemas(self) -> list[Schema]:
+        return []
+
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        pass
+
+
+class WritesOnly(NeverRemoves):
+    """Keeps no turns, and mirrors what is added to the built-in memory."""
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        pass
+
+
+class NotSetUp(Good):
+    def is_available(self) -> bool:
+        return bool(os.environ.get("GOOD_TOKEN")) and (self.home / "settings" / "good.json").exists()
+
+
+class NeverReturns(Good):
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        threading.Event().wait()
+
+
+class Dies(Good):
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        os._exit(3)
+
+
+class RaisesEverything(Good):
+    def __init__(self) -> None:
+        raise SystemExit("a secret in a message")

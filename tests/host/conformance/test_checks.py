@@ -1,0 +1,130 @@
+"""Each check fails for a provider that is wrong in that one thing, passes for a good one, and says where it is silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from strongroom.host.conformance import CHECKS, Outcome, Result, Subject
+from strongroom.host.conformance.running import performed
+from tests.host.conformance.providers import bad
+from tests.host.conformance.providers.good import Good
+from tests.host.conformance.providers.old import Old
+
+WRONG: dict[str, list[type]] = {
+    "order": [bad.OnePromptOnly, bad.NumbersForText],
+    "concurrent-prefetch": [bad.OneAtATime],
+    "any-thread": [bad.BoundToAThread],
+    "newer-arguments": [bad.KnownArgumentsOnly],
+    "failed-start": [bad.OnceBroken],
+    "no-network": [bad.CallsHome, bad.LooksUpNames],
+    "tools-before-start": [bad.LateTools],
+    "tool-schemas": [bad.SameToolTwice, bad.TakesTheMemoryTool, bad.ShapelessTool],
+    "tool-answers": [bad.AnswersInWords, bad.RaisesForArguments],
+    "two-users": [bad.OneForAll, bad.TellsInThePrompt],
+    "ten-at-once": [bad.LastOneWins],
+    "alike-keys": [bad.DropsSigns],
+    "own-marks": [bad.FencesItself],
+    "forged-marks": [bad.PromptsWhatWasSaid],
+    "api-content": [bad.KeepsWhatWasSent, bad.RecallsWhatWasSent],
+    "other-scripts": [bad.WholeWords],
+    "hostile-text": [bad.RawText, bad.StopsAfterEmpty],
+    "end-while-keeping": [bad.EndsTooEarly],
+    "several-ends": [bad.KeepsAllAtEachEnd, bad.DeafAfterTheEnd],
+    "compression": [bad.DeafAfterTheEnd],
+    "new-conversation": [bad.ResetsEverything],
+    "rewound": [bad.RefusesTheSameId],
+    "no-orphans": [bad.RecordsEachStart, bad.FileForEachStart],
+    "killed": [bad.FlushesAtShutdown],
+    "killed-with-host": [bad.FlushesAtTheEnd],
+    "same-turn-twice": [bad.KeepsDoubles],
+    "forgotten": [bad.NeverRemoves, bad.HidesWhatIsRemoved],
+    "replaced": [bad.NeverRemoves, bad.HidesWhatIsRemoved],
+    "no-shutdown": [bad.ThreadForEach, bad.FileForEach],
+    "in-time": [bad.SlowToBegin],
+    "signature-stable": [
+        bad.NewEachTime,
+        bad.NewForEach,
+        bad.NestedSignature,
+        bad.SignatureWithoutPrefix,
+        bad.SignatureNotJson,
+    ],
+    "signature-secret": [bad.ShowsTheToken, bad.FollowsTheToken],
+    "signature-quiet": [bad.ReadsEachTime],
+}
+"""For each check, the providers that must fail it."""
+
+SILENT = {
+    "failed-start": "initialize did not fail where its home cannot be used",
+    "tools-before-start": "it has no tools",
+    "tool-schemas": "it has no tools",
+    "tool-answers": "it has no tools",
+    "killed": "it keeps no turns: nothing that sync_turn told came back",
+    "killed-with-host": "it keeps no turns: nothing that sync_turn told came back",
+    "same-turn-twice": "it keeps no turns: nothing that sync_turn told came back",
+    "forgotten": "it does not mirror what is written to the built-in memory",
+    "replaced": "it does not mirror what is written to the built-in memory",
+    "signature-stable": "it has no signature",
+    "signature-secret": "it has no signature",
+    "signature-quiet": "it has no signature",
+}
+"""What a check says of a provider that does nothing, where it is not that nothing came back."""
+ABOUT_CALLS = {"order", "concurrent-prefetch", "any-thread", "newer-arguments", "no-network", "no-orphans"}
+ABOUT_CALLS |= {"no-shutdown", "in-time"}
+"""Checks that a provider which does nothing passes: they are about calls, not about memory."""
+
+
+def run(check: str, provider: type, patience: float = 0.6) -> Result:
+    said = f"{provider.__module__}:{provider.__qualname__}"
+    return performed(Subject(said, patience=patience), CHECKS[check])
+
+
+@pytest.mark.requirement("conformance-every-check-can-fail")
+def test_every_check_has_a_provider_that_fails_it() -> None:
+    assert set(WRONG) == set(CHECKS)
+    assert all(WRONG.values())
+
+
+@pytest.mark.requirement("conformance-every-check-can-fail")
+@pytest.mark.parametrize(("check", "provider"), [(check, one) for check, many in WRONG.items() for one in many])
+def test_a_provider_that_is_wrong_in_one_thing_fails_that_check(check: str, provider: type) -> None:
+    result = run(check, provider)
+    assert result.outcome is Outcome.FAIL, result.reason
+    assert result.reason
+    assert "could not go on" not in result.reason
+
+
+@pytest.mark.requirement("conformance-every-check-can-fail")
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_good_provider_passes_every_check(check: str) -> None:
+    result = run(check, Good, patience=10)
+    assert (result.outcome, bool(result.reason)) == (Outcome.PASS, True), result.reason
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_of_a_provider_that_does_nothing_a_check_says_so_or_passes_for_its_calls(check: str) -> None:
+    result = run(check, bad.KeepsNothing, patience=0.1)
+    if check in ABOUT_CALLS:
+        assert result.outcome is Outcome.PASS, result.reason
+    else:
+        reasons = {"nothing that was told came back", SILENT.get(check)}
+        assert (result.outcome, result.reason in reasons) == (Outcome.NOT_APPLICABLE, True), result.reason
+
+
+@pytest.mark.parametrize("check", ["order", "any-thread", "two-users", "hostile-text", "killed", "compression"])
+def test_a_provider_with_the_first_interfaces_signatures_passes(check: str) -> None:
+    assert run(check, Old, patience=10).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("check", ["two-users", "ten-at-once", "other-scripts", "new-conversation"])
+def test_a_provider_that_keeps_only_memory_writes_is_told_by_those(check: str) -> None:
+    result = run(check, bad.WritesOnly, patience=10)
+    assert result.outcome is Outcome.PASS, result.reason
+
+
+def test_a_provider_that_keeps_only_memory_writes_is_not_asked_for_turns() -> None:
+    result = run("killed", bad.WritesOnly)
+    assert (result.outcome, result.reason) == (Outcome.NOT_APPLICABLE, SILENT["killed"])
+
+
+def test_a_provider_that_loses_only_what_is_not_flushed_is_saved_by_the_hosts_journal() -> None:
+    assert run("killed-with-host", bad.FlushesAtShutdown).outcome is Outcome.PASS

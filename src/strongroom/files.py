@@ -32,11 +32,16 @@ def write_file(path: Path, data: bytes, *, new: bool) -> None:
             os.replace(temporary, path)
     finally:
         Path(temporary).unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Have the names in a directory on disk."""
+    handle = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(handle)
     finally:
-        os.close(directory)
+        os.close(handle)
 
 
 def draft(name: str) -> str:

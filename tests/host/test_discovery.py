@@ -116,7 +116,7 @@ def test_a_name_that_is_nowhere_is_missing_and_the_others_are_named(home: Path) 
     assert "notes" in caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["", "_notes", ".notes", "plugins"])
+@pytest.mark.parametrize("name", ["", "_notes", ".notes", ".."])
 def test_hidden_and_empty_names_are_missing(home: Path, name: str) -> None:
     _plugin(home, name=name or "unused")
     with pytest.raises(ProviderMissing):
@@ -271,6 +271,7 @@ def test_a_home_without_plugins_has_none(home: Path) -> None:
         ("packed:Notes", CLASS),
         ("packed:make", CLASS + "def make(config=None):\n    return Notes()\n"),
         ("packed:enter", CLASS + "def enter(ctx):\n    ctx.register_memory_provider(Notes())\n"),
+        ("packed:partly", CLASS + "from functools import partial\npartly = partial(lambda config: Notes(), 1)\n"),
         ("packed", WHOLE),
         ("packed", CLASS),
     ],
@@ -407,6 +408,17 @@ def test_a_plugin_whose_one_object_was_set_up_by_hand_is_refused_a_second_time(h
     assert first.name == "notes"
 
 
+def test_an_object_that_counts_as_false_is_known_again(home: Path) -> None:
+    text = CLASS.replace(
+        "def __init__(self):", "def __len__(self):\n        return 0\n    def __init__(self, config=None):"
+    )
+    _plugin(home, text + SINGLE)
+    factory = discovery.load("notes", home)
+    assert factory().name == "notes"
+    with pytest.raises(ProviderUnavailable):
+        factory()
+
+
 def test_looking_at_a_provider_uses_up_no_object(home: Path) -> None:
     _plugin(home, CLASS.replace("(self):\n        self.home", "(self, config=None):\n        self.home") + SINGLE)
     assert discovery.examined("notes", home).available
@@ -427,7 +439,7 @@ def test_a_path_without_a_plugin_says_why(home: Path, tmp_path: Path) -> None:
         discovery.load_path(tmp_path / "gone", home)
     with pytest.raises(ProviderUnavailable) as caught:
         discovery.load_path(_write(tmp_path / "bare", {"other.py": ""}), home)
-    assert "no __init__.py" in str(caught.value)
+    assert "there is no __init__.py" in str(caught.value)
 
 
 # Whether it is available

@@ -171,6 +171,7 @@ def test_a_name_behind_the_prefix_that_the_owner_wrote_for_somebody_else_is_not_
 def test_a_user_whose_second_id_alone_is_known_is_neither_the_owner_nor_who_has_it_as_first_id() -> None:
     identity = Identity("eri")
     assert len({identity.peer(), identity.peer("7"), identity.peer("", "7")}) == 3
+    assert len({identity.peer(), identity.peer("U7"), identity.peer("", "U7")}) == 3
 
 
 def test_prefix_and_id_never_read_as_another_prefix_and_id() -> None:

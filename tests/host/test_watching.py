@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -152,6 +153,22 @@ def test_a_file_that_cannot_be_opened_keeps_the_last_good_value_and_is_tried_aga
     assert len(caplog.records) == 1
 
 
+def test_a_file_that_can_be_opened_again_unchanged_is_in_use_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_text('{"peer": "eri"}')
+    watched = settled(path)
+    assert watched.value == {"peer": "eri"}
+
+    def refuse(*args: Any, **kwargs: Any) -> int:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "stat", refuse)
+        assert watched.value == {"peer": "eri"}
+        assert watched.broken
+    assert watched.value == {"peer": "eri"}
+    assert watched.broken == ""
+
+
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["directory", "pipe"])
 def test_what_is_not_a_file_is_not_waited_for_and_leaves_nothing_open(path: Path, make: Callable[[Path], None]) -> None:
     path.write_text('{"peer": "eri"}')
@@ -163,6 +180,9 @@ def test_what_is_not_a_file_is_not_waited_for_and_leaves_nothing_open(path: Path
     assert [watched.value for _ in range(3)] == [{"peer": "eri"}] * 3
     assert watched.broken
     assert len(os.listdir("/dev/fd")) == opened
+    path.rename(path.with_suffix(".away"))
+    path.write_text('{"peer": "eri"}')
+    assert (watched.value, watched.broken) == ({"peer": "eri"}, "")
 
 
 def test_a_file_that_is_too_large_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,17 +238,21 @@ def test_an_edit_is_seen_at_the_next_look_with_one_reading(
     assert reads.count == 2
 
 
-def test_a_replacement_of_equal_size_and_time_is_seen_by_its_inode(path: Path, reads: Reads) -> None:
+@pytest.mark.parametrize("changed", ["st_mtime_ns", "st_ctime_ns", "st_size", "st_ino", "st_dev"])
+def test_a_change_of_any_part_of_the_status_is_enough(
+    path: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
     path.write_text('{"peer": "eri"}')
-    before = path.stat()
     watched = settled(path)
+    found = os.stat(path)
+    parts = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
     assert watched.value == {"peer": "eri"}
-    draft = path.with_suffix(".draft")
-    draft.write_text('{"peer": "ana"}')
-    os.utime(draft, ns=(before.st_atime_ns, before.st_mtime_ns))
-    os.replace(draft, path)
-    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    assert watched.value == {"peer": "ana"}
+    path.write_text('{"peer": "ana"}')
+    monkeypatch.setattr(os, "fstat", lambda handle: SimpleNamespace(**parts))
+    monkeypatch.setattr(os, "stat", lambda *args, **kwargs: SimpleNamespace(**parts))
+    assert watched.value == {"peer": "eri"}  # of equal status, as far as one can see
+    parts[changed] += 1
+    assert [watched.value, watched.value] == [{"peer": "ana"}] * 2
     assert reads.count == 2
 
 
@@ -251,6 +275,22 @@ def test_a_file_that_goes_and_comes_back_is_seen_both_times(path: Path, reads: R
     seen += [watched.value, watched.value]
     assert seen == [{"peer": "eri"}, {}, {}, {"peer": "eri"}, {"peer": "eri"}]
     assert reads.count == 2
+
+
+def test_a_file_that_comes_back_with_the_status_it_had_is_read_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_text('{"peer": "eri"}')
+    watched = settled(path)
+    assert watched.value == {"peer": "eri"}
+
+    def missing(*args: Any, **kwargs: Any) -> os.stat_result:
+        raise FileNotFoundError
+
+    with monkeypatch.context() as away:
+        away.setattr(os, "stat", missing)
+        assert watched.value == {}
+    assert watched.value == {"peer": "eri"}
 
 
 def test_an_edit_that_leaves_the_status_as_it_was_is_seen_while_the_file_is_young(

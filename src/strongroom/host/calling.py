@@ -22,16 +22,16 @@ def fitted(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that `method` accepts: keywords that it does not know are left out.
 
-    Keywords that it knows under no name, but has places for beyond `args`, are given by position, in their order.
+    `metadata` alone is given by position where a method has a place for it under another name: some have.
     """
     named, places, any_keyword = _shape(getattr(method, "__func__", method))
     if any_keyword:
         return args, keywords
     known = {name: value for name, value in keywords.items() if name in named}
-    if known or inspect.ismethod(method) is False:
-        return args, known
-    spare = max(0, places - 1 - len(args))  # one place is for self
-    return args + tuple(keywords.values())[:spare], {}
+    spare = places - inspect.ismethod(method) - len(args)
+    if spare > 0 and "metadata" in keywords and "metadata" not in named:
+        return (*args, keywords["metadata"]), known
+    return args, known
 
 
 @lru_cache(maxsize=512)

@@ -97,11 +97,11 @@ def _in_plugins(home: Path) -> Iterator[Found]:
 
 def _below(directory: Path, where: Where) -> Iterator[Found]:
     try:
-        children = sorted(directory.iterdir())
+        children = sorted(child for child in directory.iterdir() if child.is_dir())
     except OSError:
         return
     for child in children:
-        if child.is_dir() and not child.name.startswith(("_", ".")) and manifests.names_a_provider(child):
+        if not child.name.startswith(("_", ".")) and manifests.names_a_provider(child):
             yield _in_directory(child, where)
 
 

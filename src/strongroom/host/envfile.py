@@ -3,8 +3,8 @@
 - It is replaced whole or not at all, and is 0600 afterwards even if others could read it before. Lines, comments and
   order stay; of a variable that stood there twice, one line remains. A comment behind a value moves above its line.
 - One that is a link, no plain file, or another user's is refused: secrets would end up elsewhere.
-- Values are quoted so that python-dotenv and Hermes' own reader, which differ, get the same back. What cannot be quoted
-  so (line ends, `${NAME}`) is for the caller to refuse.
+- Values are quoted so that python-dotenv and Hermes' own reader, which differ, get the same back. `unfit` says which
+  values cannot be written so; they are for the caller to refuse.
 """
 
 from __future__ import annotations
@@ -71,14 +71,35 @@ def _value(match: re.Match[str]) -> str:
     return match["plain"] or ""
 
 
+def unfit(value: str) -> str:
+    """Why a value cannot be in the file so that each reader gets it back; empty if it can."""
+    if not all(char.isprintable() for char in value):
+        return "must be one line without control characters"
+    if re.search(r"\$\{[^}]*\}", value):
+        return "must not hold ${...}: readers of .env replace that"
+    if value.endswith("\\") and not _is_fit_bare(value):
+        return "must not end in a backslash"
+    return ""
+
+
 def _quoted(value: str) -> str:
-    """A value so that the readers of `.env` all read the same: bare, else in ' if it can be, else in double quotes."""
+    """A value as all readers take it: bare if harmless, in single quotes, or in double ones with escapes.
+
+    python-dotenv takes a backslash before the closing quote for an escape even if it is itself escaped, so a value that
+    ends in one stays bare.
+    """
     if re.fullmatch(r"[A-Za-z0-9_./:@%+,=-]*", value):
         return value
     if "'" not in value and "\\" not in value:
         return f"'{value}'"
+    if value.endswith("\\"):
+        return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _is_fit_bare(value: str) -> bool:
+    return value[0] not in "'\"" and not value[0].isspace() and not re.search(r"\s#", value)
 
 
 def text(home: Path) -> str | None:
@@ -90,11 +111,13 @@ def text(home: Path) -> str | None:
         return None
     except OSError as error:
         raise _refused(path, "it is a link" if path.is_symlink() else error.strerror or "") from None
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             raise _refused(path, "it is not a file of yours")
-        data = file.read(_MOST_BYTES + 1)
+        data = os.read(handle, _MOST_BYTES + 1)
+    finally:
+        os.close(handle)
     if len(data) > _MOST_BYTES:
         raise _refused(path, "it is larger than 1 MiB")
     try:

@@ -21,11 +21,17 @@ from strongroom.host.workers import Workers
 
 log = logging.getLogger("strongroom.host")
 
+FAULTS = (Exception, SystemExit)
+"""What a provider may raise on a caller's thread. An interrupt there is the user's, and goes on."""
+
 
 class Guarded:
-    """One provider of one agent. `ask` waits for an answer on another thread, `tell` runs on this one."""
+    """One provider of one agent. `ask` waits for an answer on another thread, `tell` runs on this one.
 
-    def __init__(self, provider: MemoryProvider, name: str, workers: Workers, home: Path) -> None:
+    Without workers everything runs on this thread: for what is our own and does not hang.
+    """
+
+    def __init__(self, provider: MemoryProvider, name: str, workers: Workers | None, home: Path) -> None:
         self.provider = provider
         self.name = name
         self._workers = workers
@@ -35,17 +41,28 @@ class Guarded:
 
     def ask(self, hook: str, seconds: float, *args: Any, otherwise: Any = None, **keywords: Any) -> Any:
         """What the hook answers within its time, else `otherwise`. A provider that is still late is not asked."""
-        if self._late is not None and not self._late.done():
-            log.debug("memory provider %s is still late; %s is skipped", self.name, hook)
+        if self._workers is None:
+            return self.look(hook, otherwise, *args, **keywords)
+        future = self.begin(hook, *args, **keywords)
+        if future is None:
             return otherwise
-        future = self._workers.call(lambda: self._call(hook, args, keywords))
         wait((future,), seconds)
-        if not future.done():
-            if not future.cancel():
-                self._late = future
+        return self._answer(hook, future, seconds, otherwise)
+
+    def begin(self, hook: str, *args: Any, **keywords: Any) -> Future[Any] | None:
+        """Start a hook on another thread; None while the provider is late."""
+        if self._workers is None or (self._late is not None and not self._late.done()):
+            log.debug("memory provider %s is still late; %s is skipped", self.name, hook)
+            return None
+        return self._workers.call(lambda: self._call(hook, args, keywords))
+
+    def _answer(self, hook: str, future: Future[Any], seconds: float, otherwise: Any) -> Any:
+        if not future.done() and not future.cancel():
+            self._late = future
+        if not future.done() or future.cancelled():
             log.warning("memory provider %s: %s took more than %g s; going on without it", self.name, hook, seconds)
             return otherwise
-        error = None if future.cancelled() else future.exception()
+        error = future.exception()
         if error is not None:
             self._failed(hook, error)
             return otherwise
@@ -60,13 +77,21 @@ class Guarded:
             return False
         return True
 
-    def look(self, hook: str, otherwise: Any) -> Any:
+    def look(self, hook: str, otherwise: Any, *args: Any, **keywords: Any) -> Any:
         """What a cheap hook answers, here and now."""
         try:
-            return self._call(hook, (), {})
-        except BaseException as error:  # noqa: BLE001 - a provider's fault ends here, whatever it is
+            return self._call(hook, args, keywords)
+        except FAULTS as error:
             self._failed(hook, error)
             return otherwise
+
+    def available(self) -> bool:
+        """Whether the provider says that it could work."""
+        try:
+            return bool(self._call("is_available", (), {}))
+        except FAULTS as error:
+            self._failed("is_available", error)
+            return False
 
     def text(self, hook: str, seconds: float, *args: Any, **keywords: Any) -> str:
         """As `ask`, for a hook that answers with text."""
@@ -98,5 +123,8 @@ class Guarded:
 
 def name_of(provider: MemoryProvider) -> str:
     """What a provider calls itself, or what its class is called where it does not say."""
-    name = getattr(provider, "name", None)
+    try:
+        name = provider.name
+    except FAULTS:
+        name = ""
     return name if isinstance(name, str) and name.strip() else type(provider).__name__

@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Collection
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from pathlib import Path
 
 from ulid import ULID
@@ -20,10 +20,10 @@ from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.files import make_directory
 from strongroom.host import discovery, journal, places, recovering
 from strongroom.host.contexts import DEFAULT_REACH, AgentContext, Reach
-from strongroom.host.guarding import Guarded, log, name_of
+from strongroom.host.guarding import FAULTS, Guarded, log, name_of
 from strongroom.host.journal import Journal
 from strongroom.host.limits import Limits
-from strongroom.host.manager import MemoryManager, Shared
+from strongroom.host.manager import MemoryManager, Shared, end_together
 from strongroom.host.provider import MemoryProvider
 from strongroom.host.recovering import Recovered
 from strongroom.host.session import AgentSession
@@ -62,7 +62,7 @@ class Host:
         self._shared = Shared(home, limits, book, asking, keeping, frozenset(reserved_tools))
         self._guard = threading.Lock()
         self._recovering = threading.Lock()
-        self._begun = False
+        self._recovered: Future[None] | None = None
         self._closed = False
         self._managers: weakref.WeakSet[MemoryManager] = weakref.WeakSet()
 
@@ -108,8 +108,7 @@ class Host:
         with self._guard:
             self._closed = True
             managers = list(self._managers)
-        for manager in managers:
-            manager.end()
+        end_together(managers, self._shared.limits)
         self._shared.journal.close()
         self._shared.asking.close()
         self._shared.keeping.close()
@@ -118,16 +117,17 @@ class Host:
         with self._guard:
             if self._closed:
                 raise InvalidRequest("the host is closed", hint="make another one")
-            first, self._begun = not self._begun, True
-        if first and self._make is not None:
-            done = self._shared.keeping.call(self._recover_quietly)
-            wait((done,), self._shared.limits.drain)
+            if self._recovered is None and self._make is not None:
+                self._recovered = self._shared.keeping.call(self._recover_quietly)
+            recovered = self._recovered
+        if recovered is not None:
+            wait((recovered,), self._shared.limits.drain)
 
     def _recover_quietly(self) -> None:
         try:
             self.recover()
-        except StrongroomError as error:
-            log.error("turns left in the journal were not handed over: %s", error.message)
+        except Exception as error:  # noqa: BLE001 - what is left behind must not keep anybody from beginning
+            log.error("turns left in the journal were not handed over: %s", type(error).__name__, exc_info=error)
 
     def _assembled(self, session: AgentSession, reach: Reach) -> MemoryManager:
         manager = MemoryManager(self._shared, session, reach)
@@ -145,11 +145,11 @@ class Host:
         except StrongroomError as error:
             log.warning("the memory provider cannot be had: %s", error.message)
             return None
-        except Exception as error:  # noqa: BLE001 - a provider's fault ends here, whatever it is
+        except FAULTS as error:
             log.warning("the memory provider cannot be made: %s", type(error).__name__)
             return None
         guarded = Guarded(provider, name_of(provider), self._shared.asking, self._shared.home)
-        if guarded.look("is_available", False):
+        if guarded.available():
             return guarded
         log.warning("memory provider %s is not available", guarded.name)
         return None

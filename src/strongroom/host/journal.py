@@ -13,6 +13,7 @@ mark that is lost means once more, not never. Not responsible for what a turn me
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import threading
 import zlib
@@ -26,8 +27,10 @@ import msgspec
 
 from strongroom import cobblestone
 from strongroom.errors import JournalUnavailable, KeyUnavailable, Tampered
-from strongroom.files import make_directory, write_file
+from strongroom.files import make_directory, sync_directory, write_file
 from strongroom.keys.sources import read_secret
+
+log = logging.getLogger("strongroom.host")
 
 _FORMAT = "strongroom/journal/v1"
 _PLACE = Struct(">IQ")
@@ -76,6 +79,7 @@ class Journal:
         self._most = most
         self._path = directory / (run + _SUFFIX)
         self._file = _locked_new(self._path)
+        self._torn = False
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._number = 0
@@ -105,7 +109,8 @@ class Journal:
                 return
             with suppress(JournalUnavailable):  # the turn will be handed over once more, that is all
                 self._write(Taken(number))
-                if self._size > max(_SHRINK_BYTES, 4 * sum(length for _, length in self._places.values())):
+            with suppress(JournalUnavailable):
+                if self._size > max(_SHRINK_BYTES, 4 * self._needed()):
                     self._shrink()
 
     def close(self) -> None:
@@ -124,14 +129,14 @@ class Journal:
         self._number += 1
         frame = _frame(self._key, self._run, self._number, record)
         if self._size + len(frame) > self._most:
-            raise JournalUnavailable(
-                "the journal is full", hint="the provider takes no turns; see the log for what it answers"
-            )
+            self._make_room(len(frame))
         try:
-            _write_whole(self._file, frame)
-        except OSError as error:
-            with suppress(OSError):  # half a frame would hide those after it
+            if self._torn:  # half a frame would hide those after it
                 os.ftruncate(self._file, self._size)
+            self._torn = True
+            _write_whole(self._file, frame)
+            self._torn = False
+        except OSError as error:
             raise JournalUnavailable(f"cannot write the journal {self._path}: {error.strerror}") from None
         if isinstance(record, Turn):
             self._places[self._number] = (self._size, len(frame))
@@ -147,23 +152,32 @@ class Journal:
             raise JournalUnavailable(f"cannot write the journal {self._path}: {error.strerror}") from None
         self._synced = upto
 
+    def _needed(self) -> int:
+        return sum(length for _, length in self._places.values())
+
+    def _make_room(self, length: int) -> None:
+        if self._needed() + length > self._most:
+            raise JournalUnavailable(
+                "the journal is full", hint="the provider takes no turns; see the log for what it answers"
+            )
+        self._shrink()
+
     def _shrink(self) -> None:
         """Keep only the frames that are still needed, in a new file that takes the place of this one."""
-        draft = self._path.with_suffix(_DRAFT)
-        draft.unlink(missing_ok=True)
-        file = _locked_new(draft)
         places: dict[int, tuple[int, int]] = {}
         size = 0
+        file = _locked_draft(self._path)
         try:
             for number, (place, length) in self._places.items():
                 _write_whole(file, os.pread(self._file, length, place))
                 places[number] = (size, length)
                 size += length
-            os.fdatasync(file)
+            os.fsync(file)
             with self._syncing:
-                draft.rename(self._path)
+                _named(self._path)
                 os.close(self._file)
                 self._file, self._places, self._size, self._synced = file, places, size, self._written
+                self._torn = False
         except OSError as error:
             os.close(file)
             raise JournalUnavailable(f"cannot shrink the journal {self._path}: {error.strerror}") from None
@@ -255,20 +269,23 @@ def _frame(key: bytes, run: str, number: int, record: Record) -> bytes:
 def _frames(file: int, key: bytes, run: str) -> Iterator[tuple[int, Record, int]]:
     """Number, record and end of each whole frame. Bytes that a crash cut short end it; damage raises Tampered."""
     data = memoryview(_read_whole(file))
-    place = 0
+    place = last = 0
     while place + _HEAD <= len(data) and any(data[place:]):  # a crash of the machine can leave zeros
         length, number = _PLACE.unpack_from(data, place)
-        if zlib.crc32(data[place : place + _PLACE.size]) != _CHECK.unpack_from(data, place + _PLACE.size)[0]:
+        if (
+            number <= last
+            or zlib.crc32(data[place : place + _PLACE.size]) != _CHECK.unpack_from(data, place + _PLACE.size)[0]
+        ):
             raise Tampered("a frame is damaged")
         end = place + _HEAD + length
         if end > len(data):
             return
         try:
             record = _decode(cobblestone.unseal(key, bytes(data[place + _HEAD : end]), _context(run, number)))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             raise Tampered("a record has another form") from None
         yield number, record, end
-        place = end
+        place, last = end, number
 
 
 def _context(run: str, number: int) -> bytes:
@@ -276,13 +293,35 @@ def _context(run: str, number: int) -> bytes:
 
 
 def _locked_new(path: Path) -> int:
+    """A new file, locked before it has its name: one without a lock would be taken for left behind."""
     try:
         make_directory(path.parent)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalUnavailable(f"cannot make {path.parent}: {error.strerror}") from None
+    file = _locked_draft(path)
+    try:
+        _named(path)
+    except OSError as error:
+        os.close(file)
+        raise JournalUnavailable(f"cannot make the journal {path}: {error.strerror}") from None
+    return file
+
+
+def _locked_draft(path: Path) -> int:
+    draft = path.with_suffix(_DRAFT)
+    try:
+        draft.unlink(missing_ok=True)
+        file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return file
     except OSError as error:
         raise JournalUnavailable(f"cannot make the journal {path}: {error.strerror}") from None
+
+
+def _named(path: Path) -> None:
+    """Give the draft its name, durably."""
+    path.with_suffix(_DRAFT).rename(path)
+    sync_directory(path.parent)
 
 
 def _locked_old(path: Path) -> int | None:
@@ -292,7 +331,8 @@ def _locked_old(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise JournalUnavailable(f"cannot read the journal {path}: {error.strerror}") from None
+        log.error("the journal %s cannot be read: %s", path.name, error.strerror)  # those beside it can
+        return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.stat(path).st_ino == os.fstat(file).st_ino:

@@ -11,7 +11,10 @@ A manager is for one conversation and its thread of turns: call its methods one 
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -61,7 +64,9 @@ class MemoryManager:
         self._lane = Lane(shared.keeping)
         self._session_id = session.id
         self._begun = False
+        self._ending = threading.Lock()
         self._ended = False
+        self._last_words: list[Message] = []
         self._turn = 0
         self._seen = 0
         self._behind = False
@@ -159,17 +164,18 @@ class MemoryManager:
         so: then a crash in the next moments can lose the turn.
         """
         fresh, self._seen = _fresh(messages, self._seen)
-        if not self._keeps:
+        external = self._external
+        if external is None or not self._keeps:
             return
         user, assistant = fencing.without_recalled(user), fencing.without_recalled(assistant)
         if not user or not assistant:
             return  # a turn that was interrupted, or that was made of recalled text alone
-        number = self._journalled(user, assistant, fresh)
+        number = self._journalled(external.name, user, assistant, fresh)
         if self._behind or len(self._lane) >= self._limits.waiting_turns:
             self._fall_behind(number)
             return
         snapshot = None if messages is None else list(messages)
-        self._lane.submit(partial(self._hand_over, number, self._session_id, user, assistant, snapshot))
+        self._lane.submit(partial(self._hand_over, external, number, self._session_id, user, assistant, snapshot))
 
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
         """What the providers want to keep of messages that are about to be summarised."""
@@ -218,16 +224,32 @@ class MemoryManager:
         return self._lane.drained(seconds)
 
     def end(self, messages: Sequence[Message] = ()) -> None:
-        """End the session and let the providers go, within the limits. What was not taken stays in the journal."""
-        if self._ended:
-            return
-        self._ended = True
-        self._tell("on_session_end", list(messages))
-        if not self._lane.drained(self._limits.drain):
+        """End the session and let the provider go, within the limits. What was not taken stays in the journal.
+
+        After this, nothing is asked or told. Idempotent.
+        """
+        self._last_words = list(messages)
+        end_together([self], self._limits)
+
+    def _say_goodbye(self) -> bool:
+        """Tell the provider that this is the end; False if somebody has done so."""
+        with self._ending:
+            if self._ended:
+                return False
+            self._tell("on_session_end", self._last_words)
+            self._ended = True
+        return True
+
+    def _drain(self, seconds: float) -> None:
+        if not self._lane.drained(seconds):
             log.warning("memory provider %s did not take everything in time", self._names)
         self._lane.close()
-        for one in reversed(list(self._all)):
-            one.ask("shutdown", self._limits.shutdown)
+
+    def _shut_down(self) -> Future[Any] | None:
+        """Start the shutdown; nothing is called after it."""
+        external, self._external = self._external, None
+        self._routes = {name: one for name, one in self._routes.items() if one is not external}
+        return None if external is None else external.begin("shutdown")
 
     # Within
 
@@ -261,7 +283,9 @@ class MemoryManager:
         )
 
     def _guarded(self, provider: MemoryProvider) -> Guarded:
-        return Guarded(provider, name_of(provider), self._shared.asking, self._shared.home)
+        # The built-in memory is our own: it needs no thread, and must work while providers hold all of them.
+        workers = None if provider is self.builtin else self._shared.asking
+        return Guarded(provider, name_of(provider), workers, self._shared.home)
 
     def _lose(self, provider: Guarded) -> None:
         self._routes = {name: one for name, one in self._routes.items() if one is not provider}
@@ -276,7 +300,7 @@ class MemoryManager:
         return fencing.within(said, self._limits.prompt_block)
 
     def _tell(self, hook: str, *args: Any, **keywords: Any) -> None:
-        if self._external is not None and self.reach is Reach.FULL:
+        if self._external is not None and self._keeps:
             self._lane.submit(partial(self._external.tell, hook, *args, **keywords))
 
     def _written(self, write: Write) -> None:
@@ -293,14 +317,13 @@ class MemoryManager:
         metadata = {name: value for name, value in about.items() if value}
         self._tell("on_memory_write", write.action, write.target, write.content, metadata=metadata)
 
-    def _journalled(self, user: str, assistant: str, fresh: list[Any] | None) -> int:
+    def _journalled(self, provider: str, user: str, assistant: str, fresh: list[Any] | None) -> int:
         """The number of the turn in the journal, or 0 where it is not in it."""
-        assert self._external is not None  # noqa: S101 - `_keeps` was asked
         known = self.session.told(str(self._shared.home))
         told = {name: value for name, value in known.items() if isinstance(value, str)}  # callbacks do not last
         told = {name: _writable(value) for name, value in told.items()}
         ids = _writable(self.session.id), _writable(self._session_id)
-        turn = Turn(self._external.name, ids[0], told, _writable(user), _writable(assistant), ids[1], _plain(fresh))
+        turn = Turn(provider, ids[0], told, _writable(user), _writable(assistant), ids[1], _plain(fresh))
         try:
             return self._shared.journal.append(turn)
         except JournalUnavailable as error:
@@ -309,14 +332,18 @@ class MemoryManager:
             return 0
 
     def _hand_over(
-        self, number: int, session_id: str, user: str, assistant: str, messages: list[Message] | None
+        self,
+        provider: Guarded,
+        number: int,
+        session_id: str,
+        user: str,
+        assistant: str,
+        messages: list[Message] | None,
     ) -> None:
-        if self._external is None:
-            return
         extra = {} if messages is None else {"messages": messages}
-        if self._external.tell("sync_turn", user, assistant, session_id=session_id, **extra) and number:
+        if provider.tell("sync_turn", user, assistant, session_id=session_id, **extra) and number:
             self._shared.journal.taken(number)
-        self._external.tell("queue_prefetch", user, session_id=session_id)
+        provider.tell("queue_prefetch", user, session_id=session_id)
 
     def _fall_behind(self, number: int) -> None:
         if not self._behind:
@@ -333,6 +360,18 @@ class MemoryManager:
                 log.warning("the warning callback raised %s", type(error).__name__)
 
 
+def end_together(managers: Sequence[MemoryManager], limits: Limits) -> None:
+    """End several agents within the time for one: each is told first, then all of them have it."""
+    ending = [one for one in managers if one._say_goodbye()]
+    deadline = time.monotonic() + limits.drain
+    for one in ending:
+        one._drain(max(0.0, deadline - time.monotonic()))
+    shutting = [future for one in ending if (future := one._shut_down()) is not None]
+    late = len(wait(shutting, limits.shutdown).not_done)
+    if late:
+        log.warning("%d memory providers did not shut down in time", late)
+
+
 def _fresh(messages: Sequence[Message] | None, seen: int) -> tuple[list[Any] | None, int]:
     """The messages of this turn: those that were not there at the last one; all if the history was cut."""
     if messages is None:
@@ -347,7 +386,7 @@ def _plain(messages: list[Any] | None) -> list[Any] | None:
         return None
     try:
         data = msgspec.msgpack.encode(messages)
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return None
     return msgspec.msgpack.decode(data) if len(data) <= _TURN_BYTES else None
 

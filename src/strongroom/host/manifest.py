@@ -61,8 +61,8 @@ def names_a_provider(directory: Path) -> bool:
 
 def why_no_plugin(directory: Path) -> str:
     """What that rule found wrong."""
-    if not (directory / "__init__.py").is_file():
-        return "there is no __init__.py"
+    if not os.access(directory / "__init__.py", os.R_OK):
+        return "there is no __init__.py that can be read"
     return f"the first {_LOOKED_AT} characters of __init__.py name neither {' nor '.join(_WORDS)}"
 
 

@@ -174,7 +174,8 @@ def elsewhere(name: str) -> ModuleSpec | None:
     if parent and (above is None or above.submodule_search_locations is None):
         return None
     path = above.submodule_search_locations if above else None
-    specs = (finder.find_spec(name, path) for finder in sys.meta_path if finder is not _SUPPLIER)
+    finders = [one for one in sys.meta_path if one is not _SUPPLIER and hasattr(one, "find_spec")]
+    specs = (one.find_spec(name, path) for one in finders)
     try:
         return next((spec for spec in specs if spec), None)
     except KeyError:  # a directory without __init__.py, below a package that was not imported: nothing to import from

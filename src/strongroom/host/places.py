@@ -23,9 +23,9 @@ def builtin(home: Path, session: AgentSession) -> Path:
     People who talk to the same gateway must not read each other's notes in the system prompt.
     """
     shared = session.chat_type not in _PRIVATE_CHATS
-    whose = (session.gateway_session_key or session.chat_id) if shared else (session.user_id_alt or session.user_id)
-    whose = whose or session.gateway_session_key
-    if not whose:
+    chat = session.gateway_session_key or session.chat_id
+    whose = chat if shared else (session.user_id_alt or session.user_id or chat)
+    if not whose and not shared:
         return home / _BUILTIN
     kind = "chat" if shared else "person"
     key = cobblestone.context(session.agent_identity, session.platform, kind, whose)

@@ -127,7 +127,7 @@ def loaded(one: Found, home: Path) -> Factory:
     names.supply()
     with names.at_home(home):
         source = _isolated(one, "importing it", lambda: _source(one))
-        return Factory(one, home, _maker(one, source))
+        return Factory(one, home, _isolated(one, "looking at it", lambda: _maker(one, source)))
 
 
 def _source(one: Found) -> Any:
@@ -189,7 +189,8 @@ def _maker(one: Found, source: Any) -> Callable[[], Any]:
         return lambda: _first(one, classes)
     if not callable(source):
         raise unavailable(one, f"its entry point names no function, class or module, but a {type(source).__name__}")
-    if isinstance(source, type) or (source.__name__ != "register" and _arguments(source, needed=True) == 0):
+    registers = getattr(source, "__name__", "") == "register" or _arguments(source, needed=True) != 0
+    if isinstance(source, type) or not registers:
         return cast(Callable[[], Any], source)
     return lambda: _registered(one, source, [])
 
@@ -236,12 +237,12 @@ def _arguments(call: Callable[..., Any], *, needed: bool = False) -> int:
 def _is_first(provider: object) -> bool:
     """Whether this object was never given to an agent before; from now on it was."""
     with _handing_out:
-        before = _handed_out.get(id(provider)) or _kept.get(type(provider))
+        was = _handed_out.get(id(provider)) is provider or _kept.get(type(provider)) is provider
         try:
             _handed_out[id(provider)] = provider
         except TypeError:  # a class with slots and no __weakref__: its first object stays, to be known again
             _kept.setdefault(type(provider), provider)
-        return before is not provider
+        return not was
 
 
 # Saying why

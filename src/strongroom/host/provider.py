@@ -8,8 +8,8 @@ class's own. Older signatures keep working, because a method is given only what 
 Rules that hold for every method below:
 
 - An error is written to the log with the provider's name. It never breaks a turn, nor another provider.
-- A method is called from any thread, with the context variables of who caused the call. Calls for one agent never
-  overlap, save for `prefetch`: it may run while an earlier turn is still being kept.
+- A method is called from any thread, with the context variables of who caused the call. What a provider is told comes
+  one at a time, in the order it happened; what it is asked (`prefetch`, a tool) may come while it is still being told.
 - A method that is late is left behind: the turn goes on without it, and the provider is not asked again until it
   has returned. How long each may take is in `strongroom.host.limits`.
 - One object serves one agent. Several of them, for several people, live in one process.

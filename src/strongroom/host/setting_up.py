@@ -15,7 +15,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -104,7 +106,7 @@ def set_up(
             _run(provider, "post_setup", (), lambda: provider.post_setup(str(home), whole))
             return Outcome(by_provider=True)
         fields = schema_of(provider)
-        kept = envfile.read(home)
+        kept = envfile.read(home) if any(one.env_var for one in fields) else {}
         known = {name for name, value in {**environment, **kept}.items() if value}
         before = {one.key: kept[one.env_var] for one in fields if not one.secret and one.env_var in kept}
         return keep(provider, home, answers_to(fields, prompter, {**before, **(current or {})}, known))
@@ -135,19 +137,14 @@ def _field(said: Any, place: int, provider: str) -> Field:
     if not isinstance(said, Mapping) or not isinstance(said.get("key"), str) or not said["key"].strip():
         raise ProviderRefused(f"field {place} of the schema has no key")
     key, choices, when, other = said["key"], said.get("choices"), said.get("when"), said.get("default_from")
-    wrong = [
-        name
-        for name, value, kind in (
-            ("choices", choices, list | tuple),
-            ("when", when, Mapping),
-            ("default_from", other, Mapping),
-        )
-        if value is not None and not isinstance(value, kind)
-    ]
-    if isinstance(other, Mapping) and not isinstance(other.get("map", {}), Mapping):
-        wrong.append("default_from")
-    if wrong:
-        raise ProviderRefused(f"field {key} of the schema has {wrong[0]} of the wrong type")
+    for name, value, kind in (
+        ("choices", choices, list | tuple),
+        ("when", when, Mapping),
+        ("default_from", other, Mapping),
+        ("default_from", other.get("map") if isinstance(other, Mapping) else None, Mapping),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise ProviderRefused(f"field {key} of the schema has {name} of the wrong type")
     secret = bool(said.get("secret"))
     made = re.sub(r"[^A-Z0-9]+|^(?=[0-9])", "_", f"{provider}_{key}".upper()) if secret else ""
     return Field(
@@ -160,7 +157,7 @@ def _field(said: Any, place: int, provider: str) -> Field:
         url=str(said.get("url") or ""),
         env_var=str(said.get("env_var") or made),
         when=when or {},
-        default_from=(str(other.get("field", "")), other.get("map", {})) if other and not secret else ("", {}),
+        default_from=(str(other.get("field", "")), other.get("map") or {}) if other and not secret else ("", {}),
     )
 
 
@@ -173,11 +170,12 @@ def _wrong(one: Field, keys: set[str]) -> list[str]:
         reasons.append("its variable has a name that cannot be one")
     elif _NEVER.fullmatch(one.env_var):
         reasons.append(f"{one.env_var} is not for a provider to set")
-    if one.choices and one.default not in (None, "", *one.choices):
+    choices = {_shown(choice) for choice in one.choices}
+    if one.choices and _shown(one.default) not in {"", *choices}:
         reasons.append("its default is not among the choices")
-    if one.choices and any(value not in one.choices for value in one.default_from[1].values()):
+    if one.choices and not {_shown(value) for value in one.default_from[1].values()} <= choices:
         reasons.append("a default for another field's value is not among the choices")
-    if len({str(choice) for choice in one.choices}) != len(one.choices):
+    if len(choices) != len(one.choices):
         reasons.append("two of its choices read the same")
     return reasons
 
@@ -239,10 +237,13 @@ def _default(one: Field, current: Mapping[str, Any], values: Mapping[str, Any]) 
     other, by_value = one.default_from
     implied = {_shown(value): default for value, default in by_value.items()}
     default = implied.get(_shown(values.get(other)), one.default) if other else one.default
-    before = current.get(one.key)
-    if before in (None, "") or (one.choices and before not in one.choices):
+    before = _shown(current.get(one.key))
+    if not before or (one.choices and before not in map(_shown, one.choices)):
         return default
-    return before
+    try:
+        return _typed(one.key, before, default)
+    except InvalidRequest:
+        return default
 
 
 def _typed(key: str, text: str, default: Any) -> Any:
@@ -255,13 +256,17 @@ def _typed(key: str, text: str, default: Any) -> Any:
             raise InvalidRequest(f"{key} must be true or false")
         return meant[text.lower()]
     if isinstance(default, int | float) and text:
-        for kind in (int, float):
-            try:
-                return kind(text)
-            except ValueError:
-                continue
-        raise InvalidRequest(f"{key} must be a number")
+        return _number(key, text)
     return text
+
+
+def _number(key: str, text: str) -> int | float:
+    for kind in (int, float):
+        with suppress(ValueError):
+            number: int | float = kind(text)
+            if isfinite(number):
+                return number
+    raise InvalidRequest(f"{key} must be a number")
 
 
 def _shown(value: Any) -> str:
@@ -277,10 +282,8 @@ def _same(answer: Any, wanted: Any) -> bool:
 def _check_variable(one: Field, value: Any) -> None:
     """Refuse what a `.env` cannot hold so that each reader gets the same back."""
     text = _shown(value) if one.env_var else ""
-    if not all(char.isprintable() for char in text):
-        raise InvalidRequest(f"{one.key} must be one line without control characters")
-    if re.search(r"\$\{[^}]*\}", text):
-        raise InvalidRequest(f"{one.key} must not hold ${{...}}: readers of .env replace that")
+    if unfit := envfile.unfit(text):
+        raise InvalidRequest(f"{one.key} {unfit}")
     if not text.isascii() and one.env_var.endswith(_CREDENTIALS):
         raise InvalidRequest(f"{one.key} must be plain ASCII, as it is sent in a header")
 
@@ -290,7 +293,7 @@ def _check_variable(one: Field, value: Any) -> None:
 
 def keep(provider: Any, home: Path, answers: Answers) -> Outcome:
     """Write the variables to `.env` and give the values to the provider: both, or neither as far as it is ours."""
-    before = envfile.text(home)
+    before = envfile.text(home) if answers.variables else None
     tightened = bool(answers.variables) and envfile.is_open(home)
     if answers.variables:
         envfile.write(home, envfile.rewritten(before or "", answers.variables))

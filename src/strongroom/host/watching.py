@@ -66,11 +66,9 @@ class Watched(Generic[T]):
     def _look(self) -> None:
         try:
             if _status(os.stat(self.path)) != self._status:
-                self._status = None  # until all went well: a defect of the parser must show at each look
                 self._status = self._read()
         except (FileNotFoundError, NotADirectoryError):
             if self._status != _MISSING:
-                self._status = None
                 self._take(b"")
                 self._status = _MISSING
         except OSError as error:

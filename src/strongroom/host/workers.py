@@ -7,12 +7,15 @@ at exit, so it would wait for a hung provider for ever.)
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Any, TypeVar
+
+log = logging.getLogger("strongroom.host")
 
 T = TypeVar("T")
 Task = Callable[[], object]
@@ -27,22 +30,23 @@ class Workers:
         self._name = name
         self._most = most
         self._guard = threading.Condition()
-        self._waiting: deque[Task] = deque()
+        self._waiting: deque[tuple[Task, Future[Any] | None]] = deque()
         self._idle = 0
         self._made = 0
         self._closed = False
         self.threads = 0
 
-    def submit(self, task: Task) -> None:
-        """Have a task run as soon as a thread is free. It must not raise. After `close` it is dropped."""
+    def submit(self, task: Task, future: Future[Any] | None = None) -> bool:
+        """Have a task run as soon as a thread is free. It must not raise. False after `close`: it is dropped."""
         with self._guard:
             if self._closed:
-                return
-            self._waiting.append(task)
+                return False
+            self._waiting.append((task, future))
             if self._idle < len(self._waiting) and self.threads < self._most:
                 self._start()
             else:
                 self._guard.notify()
+        return True
 
     def call(self, function: Callable[[], T]) -> Future[T]:
         """Run a function with the caller's context variables. Cancelling works until a thread has taken it."""
@@ -57,15 +61,20 @@ class Workers:
             except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the future
                 future.set_exception(error)
 
-        self.submit(run)
+        if not self.submit(run, future):
+            future.cancel()
         return future
 
     def close(self) -> None:
-        """Let idle threads go and drop what waits. A thread in the middle of a task ends after it."""
+        """Let idle threads go and drop what waits; calls are cancelled. A thread at work ends after its task."""
         with self._guard:
             self._closed = True
+            waiting = list(self._waiting)
             self._waiting.clear()
             self._guard.notify_all()
+        for _, future in waiting:
+            if future is not None:
+                future.cancel()
 
     def _start(self) -> None:
         self.threads += 1
@@ -74,7 +83,10 @@ class Workers:
 
     def _work(self) -> None:
         while (task := self._next()) is not None:
-            task()
+            try:
+                task()
+            except BaseException as error:  # one task's defect must not cost the others their thread
+                log.error("a task of %s raised %s", self._name, type(error).__name__, exc_info=error)
 
     def _next(self) -> Task | None:
         with self._guard:
@@ -85,7 +97,7 @@ class Workers:
                 if not called and not self._waiting:
                     self.threads -= 1
                     return None
-            return self._waiting.popleft()
+            return self._waiting.popleft()[0]
 
 
 class Lane:
@@ -130,11 +142,11 @@ class Lane:
         # One task at a time, then back to the end of the queue: a chat with much to do does not hold up the others.
         with self._changed:
             task = self._waiting.popleft() if self._waiting else None
-        if task is not None:
-            task()
-        with self._changed:
-            self._busy = bool(self._waiting)
-            if self._busy:
-                self._workers.submit(self._step)
-            else:
-                self._changed.notify_all()
+        try:
+            if task is not None:
+                task()
+        finally:
+            with self._changed:
+                self._busy = bool(self._waiting) and self._workers.submit(self._step)
+                if not self._busy:
+                    self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Each check fails for a provider that is wrong in that one thing, passes for a good one, and says where it is silent."""
+"""Each check fails for a provider that is wrong in one thing, passes for a good one, and says where it is silent."""
 
 from __future__ import annotations
 

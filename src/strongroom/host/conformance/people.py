@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from strongroom.host.conformance.agent import Agent
 from strongroom.host.conformance.calls import together
@@ -17,6 +18,7 @@ _DIFFERENT = ("webui:user-42", "webui:user-99")
 
 def two_users(stage: Stage) -> str:
     """What Alice says, and what Bob gets to read. Both have the same session id, as two API users can."""
+    stage.needs_memory()
     alice, bob = stage.started(replace(ALICE, id="api-1")), stage.started(replace(BOB, id="api-1"))
     _tell_and_wait(stage, alice)
     shown = {
@@ -32,16 +34,16 @@ def two_users(stage: Stage) -> str:
 
 def ten_at_once(stage: Stage) -> str:
     """Ten agents of ten people, each on a thread of its own."""
-    way = stage.way
+    stage.needs_memory()
     people = [stage.started(person(f"person{number}")) for number in range(_MANY)]
 
     def speak(number: int) -> bool:
         people[number].turn(numbered(number).said)
-        if way != "sync_turn":
+        if stage.way != "sync_turn":
             stage.tell(people[number], numbered(number))
         return people[number].keeps(numbered(number))
 
-    kept = together(*(lambda number=number: speak(number) for number in range(_MANY)))
+    kept = together(*(partial(speak, number) for number in range(_MANY)))
     together(*(agent.stop for agent in people))
     if not all(kept):
         raise Failed(f"of {_MANY} agents at once, {kept.count(False)} did not recall their own line")
@@ -50,6 +52,7 @@ def ten_at_once(stage: Stage) -> str:
 
 def alike_keys(stage: Stage) -> str:
     """Chats that are known by their keys alone, with keys that many programs would make the same name of."""
+    stage.needs_memory()
     if _is_shared(stage, *_DIFFERENT):
         raise NotApplicable("chats without a user share one memory, whatever their keys")
     mixed = [pair for pair in _ALIKE if _is_shared(stage, *pair)]

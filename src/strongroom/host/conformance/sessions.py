@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from strongroom.host.conformance.agent import Agent
 from strongroom.host.conformance.calls import together
 from strongroom.host.conformance.hosted import hosting
@@ -17,15 +19,12 @@ _PASSING = ("-wal", "-shm", "-journal", ".lock", ".log")
 
 def end_while_keeping(stage: Stage) -> str:
     """The last turn is still being kept when the session ends."""
-    way = stage.way
+    stage.learn()
     for number in range(_ROUNDS):
         agent = stage.started(later(ALICE, f"round{number}"))
         agent.turn("Good morning")
-        together(
-            lambda agent=agent: stage.tell(agent, LOCKER) if way == "sync_turn" else agent.keep(LOCKER.said),
-            lambda agent=agent: agent.call("on_session_end", list(agent.messages)),
-        )
-        if way != "sync_turn":
+        together(partial(agent.keep, LOCKER.said), partial(agent.call, "on_session_end", list(agent.messages)))
+        if stage.way == "on_memory_write":
             stage.tell(agent, LOCKER)
         agent.call("shutdown")
     stage.expect(LOCKER, ALICE, "an end that came while it was being kept")
@@ -34,6 +33,7 @@ def end_while_keeping(stage: Stage) -> str:
 
 def several_ends(stage: Stage) -> str:
     """`on_session_end` twice with the same messages, then before the last turn, then again."""
+    stage.needs_memory()
     agent = stage.started()
     stage.tell(agent, LOCKER)
     before = _times(stage, "once")
@@ -57,6 +57,7 @@ def _times(stage: Stage, name: str) -> int:
 
 def compression(stage: Stage) -> str:
     """A history is summarised, under the same id and under a new one."""
+    stage.learn()
     agent = stage.started()
     agent.turn("Good morning")
     stage.tell(agent, LOCKER)
@@ -78,6 +79,7 @@ def _compress(agent: Agent, new_id: str) -> None:
 
 def new_conversation(stage: Stage) -> str:
     """`/new`, then back to the old one, then a branch of it."""
+    stage.learn()
     agent = stage.started()
     stage.tell(agent, LOCKER)
     agent.call("on_session_end", list(agent.messages))
@@ -95,6 +97,7 @@ def new_conversation(stage: Stage) -> str:
 
 def rewound(stage: Stage) -> str:
     """`/undo`: the same id, with turns taken back."""
+    stage.learn()
     agent = stage.started()
     agent.turn("Good morning")
     agent.messages.clear()

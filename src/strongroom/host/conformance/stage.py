@@ -98,47 +98,51 @@ class Stage:
 
     @cached_property
     def way(self) -> str:
-        """The hook by which this provider can be told something that comes back."""
+        """The hook by which this provider can be told something that comes back; empty if there is none.
+
+        Found out before a check does anything that may break the provider (`learn`): afterwards, one that forgets
+        because of it would pass for one that never keeps anything.
+        """
         agent = self.started(later(ALICE, "probe"))
         tell(agent, _TURN, "sync_turn")
         tell(agent, _WRITE, "on_memory_write")
         begun = time.monotonic()
-
-        def seen() -> str:
-            if _TURN.answer in agent.recall(_TURN.question):
-                return "sync_turn"
-            patient = time.monotonic() < begun + min(_GRACE, self.subject.patience)
-            return "" if patient or _WRITE.answer not in agent.recall(_WRITE.question) else "on_memory_write"
-
-        found = ""
+        seen: list[str] = []
 
         def settled() -> bool:
-            nonlocal found
-            found = seen()
-            return bool(found)
+            if _TURN.answer in agent.recall(_TURN.question):
+                seen.append("sync_turn")
+            elif time.monotonic() >= begun + min(_GRACE, self.subject.patience):
+                seen.extend(["on_memory_write"] if _WRITE.answer in agent.recall(_WRITE.question) else [])
+            return bool(seen)
 
-        if not awaited(settled, self.subject.patience):
-            raise NotApplicable(NOTHING_CAME_BACK)
+        awaited(settled, self.subject.patience)
         agent.stop()
-        return found
+        return seen[0] if seen else ""
+
+    def learn(self) -> None:
+        """Find out now how this provider is told something."""
+        _ = self.way
+
+    def needs_memory(self) -> None:
+        """The check does not apply to a provider that can be told nothing."""
+        if not self.way:
+            raise NotApplicable(NOTHING_CAME_BACK)
 
     def needs_turns(self) -> None:
         """The check does not apply to a provider that keeps no turns."""
-        try:
-            way = self.way
-        except NotApplicable:
-            raise NotApplicable(NO_TURNS) from None
-        if way != "sync_turn":
+        if self.way != "sync_turn":
             raise NotApplicable(NO_TURNS)
 
     def tell(self, agent: Agent, line: Line) -> None:
         """Tell a line in the way that this provider keeps."""
-        tell(agent, line, self.way)
+        tell(agent, line, self.way or "sync_turn")
 
     def expect(self, line: Line, session: AgentSession, after: str) -> None:
         """Fail unless a fresh agent of that person recalls the line."""
+        self.needs_memory()
         if not self.started(later(session, "asking")).keeps(line):
-            raise Failed(f"a line that was told before came not back after {after}")
+            raise Failed(f"a line that was told did not come back after {after}")
 
     def play(self, scene: str, **given: Any) -> driving.Ended:
         """Run a function of the kit in another process, in the same home, and wait for it."""

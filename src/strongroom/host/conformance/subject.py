@@ -12,7 +12,7 @@ Plugins by path, and those of a given home, are copied into the check's own home
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from operator import attrgetter
@@ -61,6 +61,19 @@ def subject_of(said: str | Path | Factory | Subject, **more: Any) -> Subject:
     if not said or said.startswith("."):
         raise InvalidRequest("name a provider, a path, or a factory as module:attribute")
     return Subject(said, **more)
+
+
+def with_environment(said: str, pairs: Iterable[str], **more: Any) -> Subject:
+    """A subject from what was typed: `NAME=VALUE` for each variable of its environment."""
+    environment = dict(_pair(one) for one in pairs)
+    return subject_of(said, environment=environment, **more)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise InvalidRequest("a variable is given as NAME=VALUE")
+    return name, value
 
 
 def is_path(said: str) -> bool:

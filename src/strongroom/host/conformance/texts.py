@@ -39,6 +39,7 @@ _HOSTILE = {
 
 def own_marks(stage: Stage) -> str:
     """What the provider itself returns for a harmless line."""
+    stage.needs_memory()
     agent = stage.started()
     stage.tell(agent, LOCKER)
     asking = stage.started(later(ALICE))
@@ -58,6 +59,7 @@ def own_marks(stage: Stage) -> str:
 
 def forged_marks(stage: Stage) -> str:
     """A line with marks in it, told directly, and what a model would get to read through the host."""
+    stage.needs_memory()
     agent = stage.started()
     stage.tell(agent, _FORGED)
     with hosting(stage) as host:
@@ -104,6 +106,7 @@ def api_content(stage: Stage) -> str:
 
 def other_scripts(stage: Stage) -> str:
     """A line of each script, and a word from the middle of it."""
+    stage.needs_memory()
     agent = stage.started()
     missing = []
     for script, line in _SCRIPTS.items():
@@ -117,6 +120,7 @@ def other_scripts(stage: Stage) -> str:
 
 def hostile_text(stage: Stage) -> str:
     """Texts that break programs, in every hook that keeps or asks, and then an ordinary line."""
+    stage.learn()
     agent = stage.started()
     for what, text in _HOSTILE.items():
         _try(what, agent.keep, text, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from strongroom.host.conformance.stage import ALICE, BICYCLE, Stage, numbered
@@ -27,7 +28,7 @@ def in_time(stage: Stage) -> str:
     told = ALICE.told(agent.home)
     timed("initialize", limits.initialize, lambda: agent.call("initialize", ALICE.id, **told))
     for number in range(_LINES):
-        timed("sync_turn", limits.drain, lambda number=number: agent.keep(numbered(number).said))
+        timed("sync_turn", limits.drain, partial(agent.keep, numbered(number).said))
     timed("system_prompt_block", limits.system_prompt_block, lambda: agent.call("system_prompt_block"))
     timed("on_turn_start", limits.on_turn_start, lambda: agent.call("on_turn_start", 1, BICYCLE.said))
     timed("prefetch", limits.prefetch, lambda: agent.prefetch(BICYCLE.question))

@@ -1,0 +1,81 @@
+"""The kit as tests of pytest: one item for each check of one provider.
+
+    pytest -p strongroom.host.conformance.plugin --provider NAME|PATH
+
+A check that does not apply is skipped, with the reason. Named files and directories are collected beside the checks;
+without any, the checks are all there is. A `conftest.py` can load it too:
+`pytest_plugins = ["strongroom.host.conformance.plugin"]`. Only this module needs pytest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from strongroom.errors import StrongroomError
+from strongroom.host.conformance.running import chosen, performed
+from strongroom.host.conformance.subject import Subject, with_environment
+from strongroom.host.conformance.verdict import Check, Outcome
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options that name what is checked."""
+    group = parser.getgroup("provider", "conformance of memory providers")
+    group.addoption("--provider", metavar="NAME|PATH", help="the memory provider to check")
+    group.addoption("--provider-home", metavar="DIR", default="", help="the home whose plugin of that name is meant")
+    group.addoption(
+        "--provider-env", metavar="NAME=VALUE", action="append", default=[], help="an environment variable for it"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:  # noqa: ARG001 - pytest's names
+    """Leave other tests alone unless they were named."""
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    return True if config.getoption("--provider") and not named else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k and -m choose among the items
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Add an item for each check."""
+    said = config.getoption("--provider")
+    if not said:
+        return
+    try:
+        subject = with_environment(said, config.getoption("--provider-env"), home=config.getoption("--provider-home"))
+    except StrongroomError as error:
+        raise pytest.UsageError(error.message) from None
+    items.extend(CheckItem.from_parent(session, name=one.id, check=one, subject=subject) for one in chosen())
+
+
+class Failure(Exception):
+    """A check that failed; the text is its reason."""
+
+
+class CheckItem(pytest.Item):
+    """One check of one provider."""
+
+    def __init__(self, *, check: Check, subject: Subject, **known: object) -> None:
+        super().__init__(**known)  # type: ignore[arg-type]
+        self.check = check
+        self.subject = subject
+
+    def runtest(self) -> None:
+        result = performed(self.subject, self.check)
+        if result.outcome is Outcome.NOT_APPLICABLE:
+            pytest.skip(f"not applicable: {result.reason}")
+        if result.outcome is Outcome.FAIL:
+            raise Failure(result.reason)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:  # noqa: ARG002
+        return "\n".join(self._said(excinfo.value))
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, f"{self.subject.name}: {self.check.id}"
+
+    def _said(self, error: BaseException) -> Iterator[str]:
+        yield f"{self.check.title}: it does not hold."
+        yield f"Seen: {error}"
+        yield f"Done: {self.check.does}"
+        yield f"Why: {self.check.why}"

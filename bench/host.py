@@ -250,9 +250,9 @@ def prefetch(run: Run) -> Iterator[Row]:
 
 
 def chats(run: Run) -> Iterator[Row]:
-    turns = run.pick(50, 10)
+    turns = run.pick(25, 10)
     taken: dict[str, list[dict[str, float]]] = {"ours": [], "bare": []}
-    for number in range(run.pick(5, 1)):
+    for number in range(run.pick(3, 1)):
         for side, figures in taken.items():
             scratch = run.scratch / f"{side}-{number}"
             scratch.mkdir()
@@ -263,10 +263,9 @@ def chats(run: Run) -> Iterator[Row]:
     yield Row("host.chats", what, "turns/s", count / ours["wall"], count / bare["wall"], beside)
     yield Row("host.chats", what, "us cpu", ours["cpu"] / count * 1e6, bare["cpu"] / count * 1e6, beside)
     yield Row("host.chats", "threads of the host", "threads", ours["threads"], _CHATS, "one for each chat")
-    each = [one["grown"] / _CHATS / 1e3 for one in (ours, bare)]
-    yield Row("host.chats", "resident, for each chat", "kB", *each, "the providers and their lists alone")
-    again = ours["again"] / _CHATS / 1e3
-    yield Row("host.chats", "the same, after as many ended", "kB", again, each[0], "the first chats")
+    resident, alone, again = (size / _CHATS / 1e3 for size in (ours["grown"], bare["grown"], ours["again"]))
+    yield Row("host.chats", "resident, for each chat", "kB", resident, alone, "the providers and their lists alone")
+    yield Row("host.chats", f"the same, after {2 * _CHATS} others ended", "kB", again, resident, "the first chats")
 
 
 def _child(side: str, turns: int, scratch: Path) -> dict[str, float]:
@@ -298,6 +297,7 @@ def _through_the_host(turns: int, scratch: Path) -> dict[str, float]:
         _driven(2, [partial(_turn, host.manager(_session(_CHATS)))])
         before = _resident()
         figures = _wave(host, turns, before)
+        _wave(host, turns, before)
         again = _wave(host, turns, before)["grown"]
         return figures | {"again": again, "threads": host.threads}
 

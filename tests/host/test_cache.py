@@ -307,6 +307,13 @@ def test_no_runtime_setting_stays_in_the_cache() -> None:
     assert _reachable(cache, set(), "marked") != []  # the search does find what the agent itself holds
 
 
+def test_two_caches_have_other_fingerprints_for_the_same_settings() -> None:
+    caches = [AgentCache(Runtimes().build) for _ in range(2)]
+    for cache in caches:
+        message(cache)
+    assert len({cache._kept["chat"].made_for for cache in caches}) == 2
+
+
 def _reachable(start: object, without: set[int], text: str) -> list[str]:
     """Texts with `text` in them that can be reached from an object through its own data, not through modules."""
     seen, todo, found = set(without), [start], []

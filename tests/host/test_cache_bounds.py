@@ -107,6 +107,19 @@ def test_an_agent_that_is_discarded_while_it_is_built_serves_one_message() -> No
     assert message(cache) is message(cache)
 
 
+def test_a_discard_during_a_build_that_fails_is_over_with_it() -> None:
+    def fail(key: str) -> None:
+        cache.discard(key)
+        raise OSError
+
+    runtimes = Runtimes(on_build=fail)
+    cache = AgentCache(runtimes.build)
+    with pytest.raises(OSError):
+        message(cache)
+    runtimes.on_build = lambda _: None
+    assert message(cache) is message(cache)
+
+
 @pytest.mark.requirement("cache-ends-sessions")
 def test_close_ends_every_agent_once_and_may_be_called_again() -> None:
     runtimes = Runtimes()
@@ -130,6 +143,17 @@ def test_close_waits_for_an_agent_in_use_which_its_lease_then_ends(pool: ThreadP
         passed(waiting)
         assert (agent.ends, closing.done()) == (0, False)
     assert closing.result(WAIT) is True
+    assert runtimes.ends == [1]
+
+
+def test_an_agent_that_is_given_back_after_close_is_ended_before_its_turn_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runtimes = Runtimes()
+    cache = AgentCache(runtimes.build)
+    with cache.agent("chat", runtime=RUNTIME, user=ANA):
+        cache.close(wait=0)
+        monkeypatch.setattr(cache, "sweep", lambda: None)  # else that would make up for it, a moment too late
     assert runtimes.ends == [1]
 
 

@@ -427,6 +427,29 @@ def test_a_shrink_that_fails_is_tried_again_and_costs_no_turn(place: Path, monke
     assert left(place) == ["waiting"]
 
 
+@pytest.mark.requirement("host-sync-durable")
+def test_a_directory_that_does_not_sync_costs_no_turn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = opened(place)
+    journal.append(turn("waiting"))
+    real = os.fsync
+
+    def fail(file: int) -> None:
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(errno.EIO, "no")
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    for _ in range(15):
+        with suppress(JournalUnavailable):
+            journal.taken(journal.append(turn("x" * 100_000)))
+    journal.append(turn("acknowledged"))
+    monkeypatch.undo()
+    assert left(place) == []
+    crash(journal)
+    users = left(place)
+    assert [users[0], users[-1]] == ["waiting", "acknowledged"]
+
+
 @pytest.mark.requirement("host-faults-isolated")
 def test_a_mark_never_raises(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = opened(place)
@@ -470,11 +493,9 @@ def test_a_full_disk_refuses_a_turn_and_hides_no_later_one(
 ) -> None:
     journal = opened(place)
     journal.append(turn("before"))
-    size = file_of(place).stat().st_size
     room_for = _writes(monkeypatch, room)
     with pytest.raises(JournalUnavailable):
         journal.append(turn("refused"))
-    assert file_of(place).stat().st_size == size
     room_for(1 << 20)
     journal.append(turn("after"))
     crash(journal)

@@ -84,8 +84,14 @@ def test_a_call_after_close_is_cancelled_at_once() -> None:
 
 
 def test_calls_that_wait_are_cancelled_by_close() -> None:
-    workers, release = Workers("closing", 1), threading.Event()
-    holding = workers.call(lambda: release.wait(PATIENCE))
+    workers, release, started = Workers("closing", 1), threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        started.set()
+        return release.wait(PATIENCE)
+
+    holding = workers.call(hold)
+    assert started.wait(PATIENCE)
     waiting = workers.call(lambda: 1)
     workers.close()
     assert waiting.done()

@@ -8,7 +8,7 @@ inside a provider must not make it be called twice.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from inspect import Parameter
 from typing import Any
@@ -24,17 +24,17 @@ def fitted(
 
     `metadata` alone is given by position where a method has a place for it under another name: some have.
     """
-    named, places, any_keyword = _shape(getattr(method, "__func__", method))
+    function = getattr(method, "__func__", method)
+    named, places, any_keyword = (_known_shape if isinstance(function, Hashable) else _shape)(function)
     if any_keyword:
         return args, keywords
     known = {name: value for name, value in keywords.items() if name in named}
     spare = places - inspect.ismethod(method) - len(args)
-    if spare > 0 and "metadata" in keywords and "metadata" not in named:
-        return (*args, keywords["metadata"]), known
+    if spare > 0 and not known and "metadata" in keywords:
+        return (*args, keywords["metadata"]), {}
     return args, known
 
 
-@lru_cache(maxsize=512)
 def _shape(function: Callable[..., Any]) -> tuple[frozenset[str], int, bool]:
     """The names it takes by keyword, how many it takes by position, and whether it takes any keyword."""
     try:
@@ -44,3 +44,6 @@ def _shape(function: Callable[..., Any]) -> tuple[frozenset[str], int, bool]:
     named = frozenset(one.name for one in parameters if one.kind in _NAMED)
     places = sum(one.kind in _PLACED for one in parameters)
     return named, places, any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
+
+
+_known_shape = lru_cache(maxsize=512)(_shape)

@@ -38,6 +38,7 @@ _CHECK = Struct(">I")
 _HEAD = _PLACE.size + _CHECK.size
 _SUFFIX = ".journal"
 _DRAFT = ".draft"
+_DAMAGED = ".damaged"
 _KEY = "journal.key"
 _SHRINK_BYTES = 1024 * 1024
 
@@ -137,7 +138,9 @@ class Journal:
             _write_whole(self._file, frame)
             self._torn = False
         except OSError as error:
-            raise JournalUnavailable(f"cannot write the journal {self._path}: {error.strerror}") from None
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise self._unwritable(error) from None
         if isinstance(record, Turn):
             self._places[self._number] = (self._size, len(frame))
         self._size += len(frame)
@@ -149,7 +152,7 @@ class Journal:
         try:
             os.fdatasync(self._file)
         except OSError as error:
-            raise JournalUnavailable(f"cannot write the journal {self._path}: {error.strerror}") from None
+            raise self._unwritable(error) from None
         self._synced = upto
 
     def _needed(self) -> int:
@@ -164,23 +167,34 @@ class Journal:
 
     def _shrink(self) -> None:
         """Keep only the frames that are still needed, in a new file that takes the place of this one."""
-        places: dict[int, tuple[int, int]] = {}
-        size = 0
         file = _locked_draft(self._path)
         try:
-            for number, (place, length) in self._places.items():
-                _write_whole(file, os.pread(self._file, length, place))
-                places[number] = (size, length)
-                size += length
-            os.fsync(file)
-            with self._syncing:
-                _named(self._path)
-                os.close(self._file)
-                self._file, self._places, self._size, self._synced = file, places, size, self._written
-                self._torn = False
+            places = self._copied_to(file)
+            self._path.with_suffix(_DRAFT).rename(self._path)
         except OSError as error:
             os.close(file)
-            raise JournalUnavailable(f"cannot shrink the journal {self._path}: {error.strerror}") from None
+            raise self._unwritable(error) from None
+        with self._syncing:
+            os.close(self._file)
+            self._file, self._places, self._synced, self._torn = file, places, self._written, False
+            self._size = self._needed()
+        try:
+            sync_directory(self._path.parent)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _copied_to(self, file: int) -> dict[int, tuple[int, int]]:
+        places: dict[int, tuple[int, int]] = {}
+        size = 0
+        for number, (place, length) in self._places.items():
+            _write_whole(file, os.pread(self._file, length, place))
+            places[number] = (size, length)
+            size += length
+        os.fsync(file)
+        return places
+
+    def _unwritable(self, error: OSError) -> JournalUnavailable:
+        return JournalUnavailable(f"cannot write the journal {self._path}: {error.strerror}")
 
 
 class Remains:
@@ -202,17 +216,14 @@ class Remains:
         """Note that a turn has arrived."""
         self.turns.pop(number, None)
         self._last += 1
-        if self.damage is None:
-            with suppress(OSError):
-                _write_whole(self._file, _frame(self._key, self._run, self._last, Taken(number)))
+        with suppress(OSError):
+            _write_whole(self._file, _frame(self._key, self._run, self._last, Taken(number)))
 
     def finish(self) -> None:
-        """Remove the file if all its turns were taken; one that is damaged is set aside for people to look at."""
-        if not self.turns and self.damage is None:
+        """Remove the file if all its turns were taken."""
+        if not self.turns:
             self.path.unlink(missing_ok=True)
             self.path.with_suffix(_DRAFT).unlink(missing_ok=True)
-        elif not self.turns:
-            self.path.rename(self.path.with_suffix(".damaged"))
         os.close(self._file)
 
     def _read(self) -> None:
@@ -224,16 +235,17 @@ class Remains:
                     self.turns[number] = record
                 else:
                     self.turns.pop(record.number, None)
-            os.ftruncate(self._file, end)  # a frame that is cut short was never acknowledged
         except Tampered as error:
             self.damage = error
+            _copy(self.path, self.path.with_suffix(_DAMAGED))  # for people to look at
+        os.ftruncate(self._file, end)  # a frame that is cut short was never acknowledged
 
 
 def open_key(directory: Path, journals: Path, random: bytes) -> bytes:
     """The key of the journals, made of `random` where there is none and nothing that was sealed with one."""
     path = directory / _KEY
     if not path.exists():
-        if any(journals.glob("*" + _SUFFIX)):
+        if any(journals.glob("*" + _SUFFIX)) and not path.exists():  # another host may just have made both
             raise KeyUnavailable(
                 f"the key {path} is missing, and {journals} holds turns that were sealed with it",
                 hint="restore the key, or remove the journals to give those turns up",
@@ -299,8 +311,11 @@ def _locked_new(path: Path) -> int:
     except OSError as error:
         raise JournalUnavailable(f"cannot make {path.parent}: {error.strerror}") from None
     file = _locked_draft(path)
+    draft = path.with_suffix(_DRAFT)
     try:
-        _named(path)
+        path.hardlink_to(draft)  # unlike a rename, it refuses a name that is taken
+        draft.unlink()
+        sync_directory(path.parent)
     except OSError as error:
         os.close(file)
         raise JournalUnavailable(f"cannot make the journal {path}: {error.strerror}") from None
@@ -316,12 +331,6 @@ def _locked_draft(path: Path) -> int:
         return file
     except OSError as error:
         raise JournalUnavailable(f"cannot make the journal {path}: {error.strerror}") from None
-
-
-def _named(path: Path) -> None:
-    """Give the draft its name, durably."""
-    path.with_suffix(_DRAFT).rename(path)
-    sync_directory(path.parent)
 
 
 def _locked_old(path: Path) -> int | None:
@@ -341,6 +350,11 @@ def _locked_old(path: Path) -> int | None:
         pass
     os.close(file)
     return None
+
+
+def _copy(path: Path, aside: Path) -> None:
+    if not aside.exists():
+        write_file(aside, path.read_bytes(), new=True)
 
 
 def _read_whole(file: int) -> bytes:

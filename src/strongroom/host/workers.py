@@ -77,9 +77,13 @@ class Workers:
                 future.cancel()
 
     def _start(self) -> None:
+        try:
+            threading.Thread(target=self._work, name=f"{self._name}-{self._made + 1}", daemon=True).start()
+        except RuntimeError as error:  # the machine has no more: what waits is taken by those that are there
+            log.error("no thread for %s: %s", self._name, error)
+            return
         self.threads += 1
         self._made += 1
-        threading.Thread(target=self._work, name=f"{self._name}-{self._made}", daemon=True).start()
 
     def _work(self) -> None:
         while (task := self._next()) is not None:
@@ -87,6 +91,7 @@ class Workers:
                 task()
             except BaseException as error:  # one task's defect must not cost the others their thread
                 log.error("a task of %s raised %s", self._name, type(error).__name__, exc_info=error)
+            task = None  # or an idle thread would hold on to an agent that is gone
 
     def _next(self) -> Task | None:
         with self._guard:

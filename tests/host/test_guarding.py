@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import logging
 import threading
@@ -64,9 +65,9 @@ def test_whatever_a_provider_raises_ends_at_the_guard(
     assert guarded.ask("prefetch", PATIENCE, "query", otherwise="nothing") == "nothing"
     assert not guarded.tell("sync_turn", "u", "a")
     assert guarded.text("prefetch", PATIENCE, "query") == ""
-    kinds = [record.getMessage() for record in caplog.records]
-    assert len(kinds) == 3
-    assert all("raising" in kind for kind in kinds)
+    said = [record.getMessage() for record in caplog.records]
+    assert ["prefetch" in said[0], "sync_turn" in said[1], len(said)] == [True, True, 2]
+    assert all("memory provider raising" in one for one in said)
     assert SECRET not in caplog.text
 
 
@@ -83,6 +84,36 @@ def test_the_log_names_provider_hook_kind_and_place_and_keeps_the_message_for_de
     assert SECRET not in said
     assert loud[0].exc_info is None
     assert SECRET in caplog.text
+
+
+def test_a_hook_that_fails_each_time_is_loud_once_for_each_kind_of_error(
+    guard: Callable[[Any], Guarded], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    errors: Iterator[type[Exception]] = iter([ValueError, ValueError, OSError, ValueError, OSError])
+    guarded = guard(Raising(("sync_turn", "prefetch"), lambda text: next(errors)(text), SECRET))
+    assert not any(guarded.tell("sync_turn", "u", "a") for _ in range(4))
+    guarded.ask("prefetch", PATIENCE, "q")
+    assert [record.getMessage().split(" at ")[0] for record in caplog.records] == [
+        "memory provider raising: sync_turn raised ValueError",
+        "memory provider raising: sync_turn raised OSError",
+        "memory provider raising: prefetch raised OSError",
+    ]
+
+
+@pytest.mark.requirement("host-faults-isolated")
+@pytest.mark.parametrize("error", [ValueError, SystemExit, GeneratorExit, asyncio.CancelledError])
+def test_a_hook_on_the_callers_thread_raises_nothing_there(
+    error: Callable[[str], BaseException], guard: Callable[[Any], Guarded]
+) -> None:
+    guarded = guard(Raising(("is_available", "get_tool_schemas"), error, SECRET))
+    assert guarded.available() is False
+    assert guarded.look("get_tool_schemas", "nothing") == "nothing"
+
+
+def test_an_interrupt_by_the_user_is_not_swallowed(guard: Callable[[Any], Guarded]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        guard(Raising(("is_available",), KeyboardInterrupt, SECRET)).available()
 
 
 @pytest.mark.requirement("host-faults-isolated")

@@ -122,6 +122,14 @@ def test_our_own_errors_say_what_is_wrong(path: Path) -> None:
     assert "peer_nmae" in watched.broken
 
 
+def test_settings_of_another_shape_are_broken_and_no_defect(path: Path) -> None:
+    watched = settled(path, lambda text: Identity.parse(parse(text).get("identity", {})))
+    assert watched.value == Identity()
+    path.write_text('["identity"]')
+    assert watched.value == Identity()
+    assert watched.broken
+
+
 def test_a_defect_of_the_parser_shows_at_each_look(path: Path) -> None:
     def defect(text: str) -> str:
         raise ZeroDivisionError

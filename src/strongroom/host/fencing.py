@@ -10,7 +10,7 @@ import re
 
 from strongroom import fence
 
-_OTHERS = re.compile(r"<\s*/?\s*(memory-context|memory-provider-context)\b[^>\n]{0,200}>", re.IGNORECASE)
+_OTHERS = re.compile(r"<\s*/?\s*(memory-context|memory-provider-context)\b", re.IGNORECASE)
 _NOTES = re.compile(r"\[\s*system\s+note\s*:", re.IGNORECASE)
 _OPENS = re.compile(r"<<<(strongroom-recall) ([0-9a-f]{32})>>>|<(memory-context)>", re.IGNORECASE)
 _MOST_BLOCKS = 64
@@ -48,9 +48,9 @@ def without_recalled(text: str) -> str:
         if opening is None:
             break
         close = f"</{opening[3]}>" if opening[3] else f"<<<end-{opening[1]} {opening[2]}>>>"
-        end = text.find(close, opening.end())
-        kept.append(text[place : opening.start() if end >= 0 else opening.end()])
-        place = end + len(close) if end >= 0 else opening.end()
+        closing = re.compile(re.escape(close), re.IGNORECASE).search(text, opening.end())
+        kept.append(text[place : opening.start() if closing else opening.end()])
+        place = closing.end() if closing else opening.end()
     if not place:
         return text
     return "".join((*kept, text[place:])).replace(fence.NOTICE, "").strip()

@@ -39,24 +39,22 @@ class Guarded:
         self._late: Future[Any] | None = None
         self._known: set[tuple[str, str]] = set()
 
-    def ask(self, hook: str, seconds: float, *args: Any, otherwise: Any = None, **keywords: Any) -> Any:
+    def ask(self, hook: str, seconds: float, otherwise: Any, /, *args: Any, **keywords: Any) -> Any:
         """What the hook answers within its time, else `otherwise`. A provider that is still late is not asked."""
         if self._workers is None:
             return self.look(hook, otherwise, *args, **keywords)
-        future = self.begin(hook, *args, **keywords)
-        if future is None:
-            return otherwise
-        wait((future,), seconds)
-        return self._answer(hook, future, seconds, otherwise)
+        return self.begun(hook, otherwise, *args, **keywords)(seconds)
 
-    def begin(self, hook: str, *args: Any, **keywords: Any) -> Future[Any] | None:
-        """Start a hook on another thread; None while the provider is late."""
+    def begun(self, hook: str, otherwise: Any = None, /, *args: Any, **keywords: Any) -> Callable[[float], Any]:
+        """Start a hook on another thread; what this returns waits so long for its answer."""
         if self._workers is None or (self._late is not None and not self._late.done()):
             log.debug("memory provider %s is still late; %s is skipped", self.name, hook)
-            return None
-        return self._workers.call(lambda: self._call(hook, args, keywords))
+            return lambda _: otherwise
+        future = self._workers.call(lambda: self._call(hook, args, keywords))
+        return lambda seconds: self._answer(hook, future, seconds, otherwise)
 
     def _answer(self, hook: str, future: Future[Any], seconds: float, otherwise: Any) -> Any:
+        wait((future,), seconds)
         if not future.done() and not future.cancel():
             self._late = future
         if not future.done() or future.cancelled():
@@ -68,7 +66,7 @@ class Guarded:
             return otherwise
         return future.result()
 
-    def tell(self, hook: str, *args: Any, **keywords: Any) -> bool:
+    def tell(self, hook: str, /, *args: Any, **keywords: Any) -> bool:
         """Run a hook here and now; whether it returned."""
         try:
             self._call(hook, args, keywords)
@@ -77,7 +75,7 @@ class Guarded:
             return False
         return True
 
-    def look(self, hook: str, otherwise: Any, *args: Any, **keywords: Any) -> Any:
+    def look(self, hook: str, otherwise: Any, /, *args: Any, **keywords: Any) -> Any:
         """What a cheap hook answers, here and now."""
         try:
             return self._call(hook, args, keywords)
@@ -93,9 +91,9 @@ class Guarded:
             self._failed("is_available", error)
             return False
 
-    def text(self, hook: str, seconds: float, *args: Any, **keywords: Any) -> str:
+    def text(self, hook: str, seconds: float, /, *args: Any, **keywords: Any) -> str:
         """As `ask`, for a hook that answers with text."""
-        answer = self.ask(hook, seconds, *args, otherwise="", **keywords)
+        answer = self.ask(hook, seconds, "", *args, **keywords)
         if isinstance(answer, str):
             return answer
         if answer is not None:

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from pathlib import Path
 
 from ulid import ULID
@@ -83,12 +84,9 @@ class Host:
         A provider that is not available, or cannot begin, is left out: the agent has its built-in memory, and the log
         and `warning_callback` say so.
         """
+        session = replace(session, context=_context(session.context))
         reach = DEFAULT_REACH[session.context] if reach is None else reach
-        if reach is Reach.FULL and session.context is not AgentContext.PRIMARY:
-            raise InvalidRequest(
-                f"an agent for {session.context} may not write to a provider", hint="give it Reach.RECALL, or less"
-            )
-        self._begin()
+        self._begin(reach)
         manager = self._assembled(session, reach)
         manager.initialize()
         with self._guard:
@@ -113,14 +111,15 @@ class Host:
         self._shared.asking.close()
         self._shared.keeping.close()
 
-    def _begin(self) -> None:
+    def _begin(self, reach: Reach) -> None:
         with self._guard:
             if self._closed:
                 raise InvalidRequest("the host is closed", hint="make another one")
-            if self._recovered is None and self._make is not None:
+            # An agent for a moment must not make anybody open a session, not even for old turns.
+            if self._recovered is None and self._make is not None and reach is Reach.FULL:
                 self._recovered = self._shared.keeping.call(self._recover_quietly)
             recovered = self._recovered
-        if recovered is not None:
+        if recovered is not None and reach is Reach.FULL:
             wait((recovered,), self._shared.limits.drain)
 
     def _recover_quietly(self) -> None:
@@ -153,3 +152,10 @@ class Host:
             return guarded
         log.warning("memory provider %s is not available", guarded.name)
         return None
+
+
+def _context(name: str) -> AgentContext:
+    try:
+        return AgentContext(name)
+    except ValueError:
+        raise InvalidRequest(f"there is no agent context {name}", hint=f"one of {', '.join(AgentContext)}") from None

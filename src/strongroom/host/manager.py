@@ -13,8 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,10 +22,10 @@ from typing import Any
 import msgspec
 
 from strongroom import fence
-from strongroom.errors import JournalUnavailable, ProviderRefused
+from strongroom.errors import InvalidRequest, JournalUnavailable, ProviderRefused
 from strongroom.host import fencing, places, tools
 from strongroom.host.builtin import BuiltinMemory, Write
-from strongroom.host.contexts import Reach
+from strongroom.host.contexts import AgentContext, Reach
 from strongroom.host.guarding import Guarded, log, name_of
 from strongroom.host.journal import Journal, Turn
 from strongroom.host.limits import Limits
@@ -56,6 +55,10 @@ class MemoryManager:
     """One agent's memory. Made by `Host.manager`, or by hand: `add` the provider, then `initialize`."""
 
     def __init__(self, shared: Shared, session: AgentSession, reach: Reach) -> None:
+        if reach is Reach.FULL and session.context is not AgentContext.PRIMARY:
+            raise InvalidRequest(
+                f"an agent for {session.context} may not write to a provider", hint="give it Reach.RECALL, or less"
+            )
         self.session = session
         self.reach = reach
         self.builtin = None if reach is Reach.NONE else self._made_builtin(shared.home)
@@ -120,7 +123,7 @@ class MemoryManager:
         self._begun = True
         told = self.session.told(str(self._shared.home))
         for one in list(self._all):
-            if one.ask("initialize", self._limits.initialize, self.session.id, otherwise=_FAILED, **told) is _FAILED:
+            if one.ask("initialize", self._limits.initialize, _FAILED, self.session.id, **told) is _FAILED:
                 self._lose(one)
 
     def system_prompt_block(self) -> str:
@@ -137,7 +140,7 @@ class MemoryManager:
         provider = self._routes.get(tool_name)
         if provider is None:
             return tools.refused(f"there is no tool {tool_name}")
-        answer = provider.ask("handle_tool_call", self._limits.handle_tool_call, tool_name, args, **about)
+        answer = provider.ask("handle_tool_call", self._limits.handle_tool_call, None, tool_name, args, **about)
         if isinstance(answer, str):
             return answer
         return tools.refused(f"{tool_name} did not work; the runtime's log says why")
@@ -147,8 +150,8 @@ class MemoryManager:
     def on_turn_start(self, message: str, **about: Any) -> None:
         """A turn begins with what the user said."""
         self._turn += 1
-        if self._external is not None:
-            self._external.ask("on_turn_start", self._limits.on_turn_start, self._turn, message, **about)
+        if self._external is not None and self._keeps:
+            self._external.ask("on_turn_start", self._limits.on_turn_start, None, self._turn, message, **about)
 
     def prefetch(self, query: str) -> str:
         """What is remembered about a question, fenced, for this turn; or nothing."""
@@ -245,11 +248,11 @@ class MemoryManager:
             log.warning("memory provider %s did not take everything in time", self._names)
         self._lane.close()
 
-    def _shut_down(self) -> Future[Any] | None:
-        """Start the shutdown; nothing is called after it."""
+    def _shut_down(self) -> Callable[[float], object]:
+        """Start the shutdown, and return what waits for it; nothing is called after it."""
         external, self._external = self._external, None
         self._routes = {name: one for name, one in self._routes.items() if one is not external}
-        return None if external is None else external.begin("shutdown")
+        return (lambda _: None) if external is None else external.begun("shutdown")
 
     # Within
 
@@ -291,7 +294,7 @@ class MemoryManager:
         self._routes = {name: one for name, one in self._routes.items() if one is not provider}
         self._schemas = [schema for schema in self._schemas if schema["name"] in self._routes]
         if provider is self._external:
-            provider.ask("shutdown", self._limits.shutdown)
+            provider.ask("shutdown", self._limits.shutdown, None)
             self._external = None
             self._warn(f"memory provider {provider.name} could not begin; this session goes on without it")
 
@@ -299,7 +302,7 @@ class MemoryManager:
         said = provider.text("system_prompt_block", self._limits.system_prompt_block)
         return fencing.within(said, self._limits.prompt_block)
 
-    def _tell(self, hook: str, *args: Any, **keywords: Any) -> None:
+    def _tell(self, hook: str, /, *args: Any, **keywords: Any) -> None:
         if self._external is not None and self._keeps:
             self._lane.submit(partial(self._external.tell, hook, *args, **keywords))
 
@@ -343,7 +346,8 @@ class MemoryManager:
         extra = {} if messages is None else {"messages": messages}
         if provider.tell("sync_turn", user, assistant, session_id=session_id, **extra) and number:
             self._shared.journal.taken(number)
-        provider.tell("queue_prefetch", user, session_id=session_id)
+        if self._external is provider:  # it may have been shut down while it took its time
+            provider.tell("queue_prefetch", user, session_id=session_id)
 
     def _fall_behind(self, number: int) -> None:
         if not self._behind:
@@ -366,10 +370,10 @@ def end_together(managers: Sequence[MemoryManager], limits: Limits) -> None:
     deadline = time.monotonic() + limits.drain
     for one in ending:
         one._drain(max(0.0, deadline - time.monotonic()))
-    shutting = [future for one in ending if (future := one._shut_down()) is not None]
-    late = len(wait(shutting, limits.shutdown).not_done)
-    if late:
-        log.warning("%d memory providers did not shut down in time", late)
+    shutting = [one._shut_down() for one in ending]
+    deadline = time.monotonic() + limits.shutdown
+    for ended in shutting:
+        ended(max(0.0, deadline - time.monotonic()))
 
 
 def _fresh(messages: Sequence[Message] | None, seen: int) -> tuple[list[Any] | None, int]:

@@ -11,11 +11,13 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from strongroom.host.guarding import Guarded, log
+from strongroom.host.guarding import FAULTS, Guarded, log
 from strongroom.host.provider import Schema
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
+_MOST_BYTES = 32 * 1024
+_MOST_TOOLS = 128
 
 
 def gathered(providers: Sequence[Guarded], reserved: Collection[str]) -> tuple[list[Schema], dict[str, Guarded]]:
@@ -24,7 +26,7 @@ def gathered(providers: Sequence[Guarded], reserved: Collection[str]) -> tuple[l
     routes: dict[str, Guarded] = {}
     for provider in providers:
         for given in _given(provider):
-            schema = sound(given)
+            schema = _sound(given)
             if isinstance(schema, str):
                 log.warning("memory provider %s: a tool is left out: %s", provider.name, schema)
             elif schema["name"] in reserved or schema["name"] in routes:
@@ -49,16 +51,27 @@ def sound(given: object) -> Schema | str:
         return f"the description of {name} is not text"
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
         return f"the parameters of {name} are no JSON schema of an object"
+    whole = {**given, "description": description, "parameters": {"type": "object", **parameters}}
     try:
-        return dict(json.loads(json.dumps({**given, "description": description, "parameters": dict(parameters)})))
+        data = json.dumps(whole, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
         return f"{name} cannot be written as JSON"
+    return dict(json.loads(data)) if len(data) <= _MOST_BYTES else f"{name} is larger than {_MOST_BYTES} bytes"
+
+
+def _sound(given: object) -> Schema | str:
+    try:
+        return sound(given)
+    except FAULTS as error:
+        return f"looking at it raised {type(error).__name__}"
 
 
 def _given(provider: Guarded) -> list[object]:
     given = provider.look("get_tool_schemas", [])
     if isinstance(given, list | tuple):
-        return list(given)
+        if len(given) > _MOST_TOOLS:
+            log.warning("memory provider %s: only the first %d tools are taken", provider.name, _MOST_TOOLS)
+        return list(given[:_MOST_TOOLS])
     if given is not None:
         log.warning("memory provider %s: get_tool_schemas gave a %s", provider.name, type(given).__name__)
     return []

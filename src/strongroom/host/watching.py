@@ -34,7 +34,7 @@ TICK = 50_000_000
 T = TypeVar("T")
 _Status = tuple[int, int, int, int, int]
 _MISSING: _Status = (0, 0, 0, 0, 0)
-_BROKEN = (StrongroomError, ValueError, LookupError, TypeError, RecursionError)
+_BROKEN = (StrongroomError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What a parser raises about a text. Anything else is a defect of the parser and is passed on."""
 
 
@@ -42,7 +42,7 @@ class Watched(Generic[T]):
     """A file's parsed content, never older than the last look. May be shared between threads."""
 
     def __init__(self, path: Path, parse: Callable[[str], T], *, now: Callable[[], int] = time.time_ns) -> None:
-        """`parse("")` gives the defaults. `now` is the time in nanoseconds, by the clock that the file system has."""
+        """`parse("")` gives the defaults; it touches no file. `now` is the clock that stamps files, in nanoseconds."""
         self.path = path
         self.broken = ""
         """Why the file as it is now is not in use; empty if it is."""

@@ -41,6 +41,7 @@ WRONG: dict[str, list[type]] = {
     "replaced": [bad.NeverRemoves, bad.HidesWhatIsRemoved],
     "no-shutdown": [bad.ThreadForEach, bad.FileForEach],
     "in-time": [bad.SlowToBegin],
+    "long-text": [bad.SlowForLongTexts],
     "signature-stable": [
         bad.NewEachTime,
         bad.NewForEach,
@@ -69,7 +70,7 @@ SILENT = {
 }
 """What a check says of a provider that does nothing, where it is not that nothing came back."""
 ABOUT_CALLS = {"order", "concurrent-prefetch", "any-thread", "newer-arguments", "no-network", "no-orphans"}
-ABOUT_CALLS |= {"no-shutdown", "in-time"}
+ABOUT_CALLS |= {"no-shutdown", "in-time", "long-text"}
 """Checks that a provider which does nothing passes: they are about calls, not about memory."""
 
 

@@ -44,11 +44,14 @@ def awaited(true: Callable[[], bool], patience: float) -> bool:
 class Agent:
     """A provider and the session that it serves."""
 
-    def __init__(self, provider: MemoryProvider, session: AgentSession, home: str, patience: float) -> None:
+    def __init__(
+        self, provider: MemoryProvider, session: AgentSession, home: str, patience: float, note: Callable[[str], None]
+    ) -> None:
         self.provider = provider
         self.session = session
         self.home = home
         self.patience = patience
+        self.note = note
         self.turns = 0
         self.messages: list[Message] = []
 
@@ -58,6 +61,7 @@ class Agent:
         if method is None:
             return None
         places, names = fitted(method, args, keywords)
+        self.note(hook)
         try:
             return method(*places, **names)
         except Exception as error:

@@ -40,6 +40,11 @@ class Room:
         return self.person / ".hermes"
 
     @property
+    def last(self) -> Path:
+        """The name of the hook that was called last."""
+        return self.place / "last-hook"
+
+    @property
     def output(self) -> Path:
         """What the check's processes printed, tracebacks among it."""
         return self.place / "output.txt"

@@ -22,13 +22,13 @@ def two_users(stage: Stage) -> str:
     alice, bob = stage.started(replace(ALICE, id="api-1")), stage.started(replace(BOB, id="api-1"))
     _tell_and_wait(stage, alice)
     shown = {
-        "what is recalled": bob.recall(LOCKER.question),
-        "the system prompt": str(bob.call("system_prompt_block")),
-        "what is kept at a compression": str(bob.call("on_pre_compress", [{"role": "user", "content": "Hello"}])),
+        "recalled for another": bob.recall(LOCKER.question),
+        "in another's system prompt": str(bob.call("system_prompt_block")),
+        "kept at another's compression": str(bob.call("on_pre_compress", [{"role": "user", "content": "Hello"}])),
     }
     leaks = [where for where, text in shown.items() if LOCKER.answer in text]
     if leaks:
-        raise Failed(f"what one user said is in another's {' and '.join(leaks).removeprefix('what ')}")
+        raise Failed(f"what one user said is {' and '.join(leaks)}")
     return "what one user said came back to that user and not to the other"
 
 

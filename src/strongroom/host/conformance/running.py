@@ -70,8 +70,9 @@ def performed(subject: Subject, one: Check, keep: Path | None = None) -> Result:
     ):
         room = driving.prepared(subject, Path(place).resolve() / one.id)
         ended = driving.played(_PERFORM, subject, room, {"name": one.id}, one.seconds)
+        hook = f", in {room.last.read_text().strip()}" if room.last.exists() else ""
     if not isinstance(ended.answer, dict):
-        return Result(one, Outcome.FAIL, f"the check's process {ended.how}")
+        return Result(one, Outcome.FAIL, f"the check's process {ended.how}{hook}")
     return Result(one, Outcome(ended.answer["outcome"]), ended.answer["reason"])
 
 

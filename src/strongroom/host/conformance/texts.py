@@ -33,7 +33,6 @@ _HOSTILE = {
     "a text with NUL": "before\x00after",
     "half of a surrogate pair": "before \ud83d after",
     "signs of query languages": "What's \"up (AND * NEAR/3 -- ';",
-    "a text of 1 MB": "so long " * 131_072,
 }
 
 
@@ -178,9 +177,8 @@ CHECKS = (
     Check(
         "hostile-text",
         "No text makes it raise or forget",
-        "Empty, blank, with NUL, half a surrogate pair, signs of query languages, 1 MB, messages without text.",
+        "Empty, blank, with NUL, half a surrogate pair, signs of query languages, messages without text.",
         "A turn that raises is offered again at each start, and those after it wait.",
         hostile_text,
-        seconds=120,
     ),
 )

@@ -1,43 +1,66 @@
-"""The check of how long hooks take, against the limits that a host has for them."""
+"""Checks of how long hooks take, against the limits that a host has for them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from functools import partial
+import threading
 from typing import Any
 
-from strongroom.host.conformance.stage import ALICE, BICYCLE, Stage, numbered
+from strongroom.host.conformance.agent import REPLY, Agent
+from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later, numbered
 from strongroom.host.conformance.verdict import Check, Failed
 from strongroom.host.limits import Limits
 
 _LINES = 25
+_DOCUMENT = "a long document about many things " * 30_000
 
 
 def in_time(stage: Stage) -> str:
     """Each hook that somebody waits for, once there is something to remember."""
     limits, agent = Limits(), stage.agent()
-    late: list[str] = []
-
-    def timed(hook: str, limit: float, call: Callable[[], Any]) -> None:
-        begun = time.monotonic()
-        call()
-        if time.monotonic() - begun > limit:
-            late.append(f"{hook} (limit {limit:g} s)")
-
-    told = ALICE.told(agent.home)
-    timed("initialize", limits.initialize, lambda: agent.call("initialize", ALICE.id, **told))
+    _timed(agent, limits.initialize, "initialize", ALICE.id, **ALICE.told(agent.home))
     for number in range(_LINES):
-        timed("sync_turn", limits.drain, partial(agent.keep, numbered(number).said))
-    timed("system_prompt_block", limits.system_prompt_block, lambda: agent.call("system_prompt_block"))
-    timed("on_turn_start", limits.on_turn_start, lambda: agent.call("on_turn_start", 1, BICYCLE.said))
-    timed("prefetch", limits.prefetch, lambda: agent.prefetch(BICYCLE.question))
-    timed("on_pre_compress", limits.on_pre_compress, lambda: agent.call("on_pre_compress", list(agent.messages)))
-    timed("on_session_end", limits.drain, lambda: agent.call("on_session_end", list(agent.messages)))
-    timed("shutdown", limits.shutdown, lambda: agent.call("shutdown"))
-    if late:
-        raise Failed(f"later than a host waits: {', '.join(dict.fromkeys(late))}")
+        agent.messages += [{"role": "user", "content": numbered(number).said}, {"role": "assistant", "content": REPLY}]
+        _timed(agent, limits.drain, "sync_turn", numbered(number).said, REPLY, session_id=ALICE.id)
+    _timed(agent, limits.system_prompt_block, "system_prompt_block")
+    _timed(agent, limits.on_turn_start, "on_turn_start", 1, BICYCLE.said)
+    _timed(agent, limits.prefetch, "prefetch", BICYCLE.question)
+    _timed(agent, limits.on_pre_compress, "on_pre_compress", list(agent.messages))
+    _timed(agent, limits.drain, "on_session_end", list(agent.messages))
+    _timed(agent, limits.shutdown, "shutdown")
     return f"each hook returned within its limit, with {_LINES} turns kept"
+
+
+def long_text(stage: Stage) -> str:
+    """A document of 1 MB as what somebody says, and as what is asked for."""
+    stage.learn()
+    limits, agent = Limits(), stage.started()
+    stage.tell(agent, LOCKER)
+    _timed(agent, limits.on_turn_start, "on_turn_start", 1, _DOCUMENT)
+    _timed(agent, limits.prefetch, "prefetch", _DOCUMENT)
+    _timed(agent, limits.drain, "sync_turn", _DOCUMENT, REPLY, session_id=agent.session.id)
+    _timed(agent, limits.prefetch, "prefetch", BICYCLE.question)
+    if stage.way and not stage.started(later(ALICE)).keeps(LOCKER):
+        raise Failed("a line that was told did not come back after a long text")
+    return "each hook returned within its limit, with a text of 1 MB"
+
+
+def _timed(agent: Agent, limit: float, hook: str, *args: Any, **keywords: Any) -> None:
+    """Call a hook and fail if it is later than a host waits."""
+    raised: list[Failed] = []
+
+    def call() -> None:
+        try:
+            agent.call(hook, *args, **keywords)
+        except Failed as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(limit)
+    if thread.is_alive():
+        raise Failed(f"{hook} took longer than the {limit:g} s that a host waits")
+    if raised:
+        raise raised[0]
 
 
 CHECKS = (
@@ -48,5 +71,12 @@ CHECKS = (
         "What is late is left out of the turn, and a provider that is stuck is not asked again until it returns.",
         in_time,
         seconds=180,
+    ),
+    Check(
+        "long-text",
+        "A pasted document does not hold it up",
+        "Says a text of 1 MB and asks with it; measures each hook against the host's limit.",
+        "People paste documents. One that keeps a search busy for minutes takes memory away from the chat.",
+        long_text,
     ),
 )

@@ -386,6 +386,13 @@ class SlowToBegin(Good):
         time.sleep(1.2)
 
 
+class SlowForLongTexts(Good):
+    def prefetch(self, query: str, *, session_id: str = "") -> str:
+        if len(query) > 100_000:
+            threading.Event().wait()
+        return super().prefetch(query)
+
+
 # Signatures
 
 

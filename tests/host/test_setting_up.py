@@ -368,6 +368,14 @@ def test_a_file_that_is_a_link_is_refused(home: Path, tmp_path: Path) -> None:
     assert provider.saved is None
 
 
+def test_a_file_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    path = _env(home, "A=1\n")
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    with pytest.raises(ProviderUnavailable):
+        _set_up(home, Provider(KEY), Asked(api_key="k"))
+    assert path.read_text() == "A=1\n"
+
+
 def test_a_link_is_no_matter_where_nothing_goes_to_the_file(home: Path, tmp_path: Path) -> None:
     home.mkdir()
     (home / ".env").symlink_to(tmp_path / "elsewhere")

@@ -44,6 +44,7 @@ VERBS = {
     "erase": ("strongroom.cli.forgetting:erase", "Destroy namespaces with their keys."),
     "serve": ("strongroom.cli.serve:serve", "Serve the vault to others, over HTTP and MCP."),
     "mcp": ("strongroom.cli.mcp:mcp", "Serve memory to one MCP client, on stdin and stdout."),
+    "provider": ("strongroom.cli.providers:provider", "List, set up and check memory providers."),
     "demo": ("strongroom.cli.demo:demo", "See recall, denials and the log at work."),
     "completion": ("strongroom.cli.completion:completion", "Print the completion script of your shell."),
 }

@@ -1,0 +1,190 @@
+"""provider: memory providers written for Hermes, ours or anyone's: which there are, setting one up, checking one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from strongroom.cli import output
+from strongroom.cli.app import Group
+from strongroom.cli.context import Run, common_options, pass_run
+from strongroom.cli.errors import BY_FAMILY, Failure
+from strongroom.errors import InvalidRequest
+from strongroom.host import discovery, setting_up
+from strongroom.host.conformance import Report, check
+from strongroom.host.conformance.running import chosen
+from strongroom.host.conformance.subject import with_environment
+from strongroom.host.names import get_hermes_home
+
+_COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
+_HOME = click.option("--home", metavar="DIR", help="The runtime's home; else HERMES_HOME, else ~/.hermes.")
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A provider that was found."""
+
+    name: str
+    where: str
+    description: str
+    available: bool | None
+    """None: it was not asked."""
+    reason: str
+
+
+@click.group(cls=Group)
+def provider() -> None:
+    """List, set up and check memory providers."""
+
+
+@provider.command("list", examples=["strongroom provider list", "strongroom provider list --look-only --json"])
+@_HOME
+@click.option("--look-only", is_flag=True, help="Run nothing of a provider, so that nobody knows if it is available.")
+@common_options
+@pass_run
+def list_providers(run: Run, home: str | None, look_only: bool) -> None:
+    """List the providers that a host would find, and why one is not available.
+
+    Those bundled with an installed Hermes come first, then those in `plugins` of the home, then installed packages.
+    To know whether one is available it is loaded: that runs its code.
+    """
+    place = _home(home)
+    found = [_listed(one, place, look_only) for one in discovery.found(place)]
+    run.answer({"home": str(place), "providers": found}, list(_rows(found)) or "no providers were found")
+
+
+@provider.command(
+    "setup",
+    examples=["strongroom provider setup my-provider", "strongroom provider setup my-provider --home ~/.hermes --json"],
+)
+@click.argument("name")
+@_HOME
+@common_options
+@pass_run
+def set_up(run: Run, name: str, home: str | None) -> None:
+    """Set up the provider NAME: answer its questions, and have the answers kept.
+
+    Secrets are written to `.env` in the home, with mode 0600, and nowhere else; the rest is for the provider to keep.
+    An empty answer takes the default, or leaves a secret as it is.
+    """
+    place = _home(home)
+    done = setting_up.set_up(discovery.load(name, place).sample(), place, Terminal())
+    kept = {"provider": name, "by_provider": done.by_provider, "values": sorted(done.values)}
+    run.answer({**kept, "variables": done.variables}, _told(name, done))
+
+
+@provider.command(
+    "check",
+    examples=[
+        "strongroom provider check ./my-provider",
+        "strongroom provider check my-provider --only two-users --only killed",
+        "strongroom provider check ./my-provider --env MY_URL=http://127.0.0.1:9000 --file settings.json:my.json",
+    ],
+)
+@click.argument("said", metavar="NAME|PATH")
+@click.option("--home", metavar="DIR", default="", help="The home whose plugin NAME is meant; it is copied, not used.")
+@click.option("--only", metavar="ID", multiple=True, help="Run this check; may be given several times.")
+@click.option("--env", "pairs", metavar="NAME=VALUE", multiple=True, help="A variable for the provider's environment.")
+@click.option("--file", "files", metavar="FILE:PLACE", multiple=True, help="A file to have at PLACE below its home.")
+@click.option("--patience", type=click.FloatRange(0.1, 600), default=5.0, help="Seconds until what is told comes back.")
+@click.option("--keep", metavar="DIR", help="Leave the homes and what was printed there, tracebacks among it.")
+@click.option("--markdown", is_flag=True, help="Answer with a table in Markdown.")
+@common_options
+@pass_run
+def check_provider(
+    run: Run,
+    said: str,
+    home: str,
+    only: tuple[str, ...],
+    pairs: tuple[str, ...],
+    files: tuple[str, ...],
+    patience: float,
+    keep: str | None,
+    markdown: bool,
+) -> None:
+    """Check a provider against the conformance kit: by its NAME, or by the PATH of its directory or Python file.
+
+    Each check runs in a process of its own with a private home and ends with pass, FAIL or n/a (not applicable), and
+    the reason. The provider gets no variables of your environment but those that --env names. Exit code 0 if no check
+    failed, 7 otherwise. This runs the provider's code: the kit guards against its faults, not against malice.
+    """
+    if markdown and run.json:
+        raise click.UsageError("--json and --markdown are two forms of the answer: say one of them")
+    placed = tuple(_file(one) for one in files)
+    subject = with_environment(said, pairs, home=home, files=placed, patience=patience)
+    with run.progress("checking", len(chosen(only))) as advance:
+        report = check(subject, only=only, progress=lambda _: advance(1), keep=_made(keep))
+    run.answer(report.document(), report.markdown() if markdown else list(_coloured(report)))
+    if report.failed:
+        raise Failure(BY_FAMILY["unavailable"])
+
+
+class Terminal:
+    """Puts a provider's questions to the person at the terminal. Their text is the provider's: shown as data."""
+
+    def ask(self, text: str, default: str) -> str:
+        return str(click.prompt(output.shown(text), default=default, show_default=bool(default), err=True))
+
+    def secret(self, text: str) -> str:
+        hidden = sys.stdin.isatty()  # what is piped in is shown to nobody
+        return str(click.prompt(output.shown(text), default="", show_default=False, hide_input=hidden, err=True))
+
+    def choose(self, text: str, choices: Sequence[str], default: str) -> str:
+        return str(click.prompt(output.shown(text), type=click.Choice(choices), default=default or None, err=True))
+
+
+def _home(given: str | None) -> Path:
+    return Path(given).expanduser().resolve() if given else get_hermes_home()
+
+
+def _listed(one: discovery.Found, home: Path, look_only: bool) -> Listed:
+    if look_only:
+        return Listed(one.name, one.where, one.description, None, "")
+    seen = discovery.examined(one, home)
+    return Listed(one.name, one.where, one.description, seen.available, seen.reason)
+
+
+def _rows(found: Sequence[Listed]) -> Iterator[str]:
+    if found:
+        states = {True: "available", False: "not available", None: "not asked"}
+        yield from output.table((one.name, one.where, states[one.available], one.reason) for one in found)
+
+
+def _told(name: str, done: setting_up.Outcome) -> Iterator[str]:
+    if done.by_provider:
+        yield f"{output.shown(name)} set itself up"
+        return
+    yield f"{output.shown(name)} is set up: {output.counted(len(done.values), 'value')} kept by it"
+    if done.variables:
+        yield f".env holds {', '.join(map(output.shown, done.variables))}"
+    if done.tightened:
+        yield ".env was open to others, and is not any more"
+
+
+def _file(text: str) -> tuple[str, str]:
+    """`FILE:PLACE`, both checked: the file is there, and the place is inside the home."""
+    source, colon, place = text.rpartition(":")
+    if not colon or not source or not place or Path(place).is_absolute() or ".." in Path(place).parts:
+        raise InvalidRequest("a file is given as FILE:PLACE, with a place below the home")
+    if not Path(source).is_file():
+        raise InvalidRequest(f"there is no file {source}")
+    return str(Path(source).resolve()), place
+
+
+def _made(keep: str | None) -> Path | None:
+    if keep is None:
+        return None
+    place = Path(keep).resolve()
+    place.mkdir(parents=True, exist_ok=True)
+    if any(place.iterdir()):
+        raise InvalidRequest(f"{keep} is not empty", hint="name a new directory")
+    return place
+
+
+def _coloured(report: Report) -> Iterator[str]:
+    for line in report.text().split("\n"):
+        word = line.partition(" ")[0]
+        yield click.style(word, fg=_COLOURS[word]) + line[len(word) :] if word in _COLOURS else output.shown(line)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 
 import pytest
 
@@ -149,6 +150,7 @@ def test_a_directory_in_the_working_directory_is_not_run_for_its_name(
             ["no provider", "is_available"],
         ),
         (CLASS.replace("self.home = get_hermes_home()", "raise ValueError('no key')"), ["ValueError: no key", "line "]),
+        (CLASS.replace("def get_tool_schemas", "def get_schemas"), ["TypeError", "get_tool_schemas"]),
         ("#" * 8_192 + "\n" + WHOLE, ["8192 characters"]),
         ("x = 1\n", ["8192 characters"]),
     ],
@@ -366,21 +368,28 @@ def test_each_call_gives_a_new_object(home: Path) -> None:
     assert len({id(one) for one in [factory() for _ in range(20)]}) == 20
 
 
-def test_many_threads_load_one_module(home: Path) -> None:
-    _plugin(home, WHOLE + "\nimport time\n")
-    ready, made = threading.Barrier(8, timeout=20), []
+def test_a_plugin_that_is_still_being_imported_is_waited_for(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    hook = ModuleType("import_hook")
+    hook.entered, hook.second_is_done = threading.Event(), threading.Event()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "import_hook", hook)
+    # The second load cannot end before the first import does; if it did, the import would go on only then.
+    wait = "import import_hook\nimport_hook.entered.set()\nimport_hook.second_is_done.wait(0.2)\n# MemoryProvider\n"
+    _plugin(home, wait + WHOLE)
+    made: list[MemoryProvider] = []
 
-    def load() -> None:
-        ready.wait()
-        made.append(discovery.load("notes", home)())
+    def second() -> None:
+        assert hook.entered.wait(20)
+        try:
+            made.append(discovery.load("notes", home)())
+        finally:
+            hook.second_is_done.set()
 
-    threads = [threading.Thread(target=load) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 8
-    assert len({type(one) for one in made}) == 1
+    thread = threading.Thread(target=second)
+    thread.start()
+    made.append(discovery.load("notes", home)())
+    thread.join()
+    assert len(made) == 2
+    assert type(made[0]) is type(made[1])
 
 
 SINGLE = "\nONE = Notes()\ndef register(ctx):\n    ctx.register_memory_provider(ONE)\n"

@@ -62,7 +62,7 @@ def test_whatever_a_provider_raises_ends_at_the_guard(
 ) -> None:
     caplog.set_level(logging.INFO)
     guarded = guard(Raising(("prefetch", "sync_turn"), error, SECRET))
-    assert guarded.ask("prefetch", PATIENCE, "query", otherwise="nothing") == "nothing"
+    assert guarded.ask("prefetch", PATIENCE, "nothing", "query") == "nothing"
     assert not guarded.tell("sync_turn", "u", "a")
     assert guarded.text("prefetch", PATIENCE, "query") == ""
     said = [record.getMessage() for record in caplog.records]
@@ -93,7 +93,7 @@ def test_a_hook_that_fails_each_time_is_loud_once_for_each_kind_of_error(
     errors: Iterator[type[Exception]] = iter([ValueError, ValueError, OSError, ValueError, OSError])
     guarded = guard(Raising(("sync_turn", "prefetch"), lambda text: next(errors)(text), SECRET))
     assert not any(guarded.tell("sync_turn", "u", "a") for _ in range(4))
-    guarded.ask("prefetch", PATIENCE, "q")
+    guarded.ask("prefetch", PATIENCE, "", "q")
     assert [record.getMessage().split(" at ")[0] for record in caplog.records] == [
         "memory provider raising: sync_turn raised ValueError",
         "memory provider raising: sync_turn raised OSError",
@@ -141,7 +141,7 @@ def test_a_provider_that_is_late_is_skipped_until_it_has_returned(
     assert guarded.text("prefetch", 0.05, "first") == ""
     assert "held" in caplog.text
     assert guarded.text("prefetch", PATIENCE, "second") == ""
-    assert guarded.ask("on_pre_compress", PATIENCE, [], otherwise="skipped") == "skipped"
+    assert guarded.ask("on_pre_compress", PATIENCE, "skipped", []) == "skipped"
     assert provider.seen.hooks == ["prefetch"]
     provider.release.set()
     assert provider.returned.wait(PATIENCE)
@@ -174,7 +174,7 @@ def test_a_method_that_is_missing_counts_as_the_interfaces_own(guard: Callable[[
     assert guarded.text("prefetch", PATIENCE, "q", session_id="s") == ""
     assert guarded.tell("sync_turn", "u", "a", session_id="s", messages=[])
     assert guarded.tell("on_session_switch", "s2", parent_session_id="", reset=True, reason="new")
-    assert guarded.ask("handle_tool_call", PATIENCE, "t", {}, otherwise="refused") == "refused"
+    assert guarded.ask("handle_tool_call", PATIENCE, "refused", "t", {}) == "refused"
     assert guarded.tell("shutdown")
 
 
@@ -213,7 +213,7 @@ def test_what_a_runtime_adds_may_have_any_name(about: dict[str, Any], guard: Cal
 
         on_delegation = on_turn_start
 
-    assert guard(Any_()).ask("on_turn_start", PATIENCE, 1, "m", **about) == about
+    assert guard(Any_()).ask("on_turn_start", PATIENCE, None, 1, "m", **about) == about
     assert guard(Any_()).tell("on_delegation", "t", "r", **about)
 
 

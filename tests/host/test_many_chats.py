@@ -125,6 +125,18 @@ class Filed(MemoryProvider):
         self._store.keep(self._chat, "end", str(len(messages)), SPEAKER.get(), "", "")
 
 
+class Held(Filed):
+    """Does not take its first turn before all are said."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.all_said = threading.Event()
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        assert not user_content.startswith("turn 1 ") or self.all_said.wait(FAR)
+        super().sync_turn(user_content, assistant_content, **kwargs)
+
+
 class Raising(Filed):
     """Fails wherever it can, every time. What it was given has arrived all the same."""
 
@@ -309,6 +321,26 @@ def test_200_chats_at_once_keep_every_line_in_order_and_see_nobody_elses(tmp_pat
         _everyone(chats, Chat.end)
     assert all(store.rows(chat.key, "end") == [(str(2 * turns), chat.marker, "", "")] for chat in chats)
     assert not _journalled(tmp_path)
+
+
+@pytest.mark.requirement("host-200-chats")
+def test_the_turns_of_200_chats_stay_in_order_though_the_first_of_each_is_held_up(tmp_path: Path, store: Store) -> None:
+    turns, chats = 4, _chats()
+
+    def talk(chat: Chat) -> None:
+        chat.begin(host)
+        for _ in range(turns):
+            chat.turn()
+        provider = chat.memory.external
+        assert isinstance(provider, Held)
+        assert not store.rows(chat.key)
+        provider.all_said.set()
+
+    with _host(tmp_path, lambda: Held(store)) as host:
+        _everyone(chats, talk)
+        _flushed(chats)
+        for chat in chats:
+            _check_kept(chat, store, turns)
 
 
 @pytest.mark.requirement("host-200-chats")

@@ -85,9 +85,11 @@ def set_up(run: Run, name: str, home: str | None) -> None:
     ],
 )
 @click.argument("said", metavar="NAME|PATH")
-@click.option("--home", metavar="DIR", default="", help="The home whose plugin NAME is meant; it is copied, not used.")
+@_HOME
 @click.option("--only", metavar="ID", multiple=True, help="Run this check; may be given several times.")
-@click.option("--env", "pairs", metavar="NAME=VALUE", multiple=True, help="A variable for the provider's environment.")
+@click.option(
+    "--env", "pairs", metavar="NAME=VALUE", multiple=True, help="A variable for it; NAME alone passes yours on."
+)
 @click.option("--file", "files", metavar="FILE:PLACE", multiple=True, help="A file to have at PLACE below its home.")
 @click.option("--patience", type=click.FloatRange(0.1, 600), default=5.0, help="Seconds until what is told comes back.")
 @click.option("--keep", metavar="DIR", help="Leave the homes and what was printed there, tracebacks among it.")
@@ -97,7 +99,7 @@ def set_up(run: Run, name: str, home: str | None) -> None:
 def check_provider(
     run: Run,
     said: str,
-    home: str,
+    home: str | None,
     only: tuple[str, ...],
     pairs: tuple[str, ...],
     files: tuple[str, ...],
@@ -108,13 +110,15 @@ def check_provider(
     """Check a provider against the conformance kit: by its NAME, or by the PATH of its directory or Python file.
 
     Each check runs in a process of its own with a private home and ends with pass, FAIL or n/a (not applicable), and
-    the reason. The provider gets no variables of your environment but those that --env names. Exit code 0 if no check
-    failed, 7 otherwise. This runs the provider's code: the kit guards against its faults, not against malice.
+    the reason. The home is where NAME is looked for; the plugin is copied from there, and nothing else is. Of your
+    environment the provider gets what --env names: give secrets by name alone, as others can read a command line.
+    A factory is named as `module:attribute`. Exit code 0 if no check failed, 7 otherwise. This runs the provider's
+    code: the kit guards against its faults, not against malice.
     """
     if markdown and run.json:
         raise click.UsageError("--json and --markdown are two forms of the answer: say one of them")
     placed = tuple(_file(one) for one in files)
-    subject = with_environment(said, pairs, home=home, files=placed, patience=patience)
+    subject = with_environment(said, pairs, home=_home(home), files=placed, patience=patience)
     with run.progress("checking", len(chosen(only))) as advance:
         report = check(subject, only=only, progress=lambda _: advance(1), keep=_made(keep))
     run.answer(report.document(), report.markdown() if markdown else list(_coloured(report)))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,16 @@ from strongroom.host.workers import Workers
 
 log = logging.getLogger("strongroom.host")
 
-FAULTS = (Exception, SystemExit)
-"""What a provider may raise on a caller's thread. An interrupt there is the user's, and goes on."""
+
+@contextmanager
+def isolated(note: Callable[[BaseException], None]) -> Iterator[None]:
+    """Stop whatever a provider raises on the caller's thread, save for an interrupt: that is the user's."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a provider's fault ends here, whatever it is
+        note(error)
 
 
 class Guarded:
@@ -77,19 +86,23 @@ class Guarded:
 
     def look(self, hook: str, otherwise: Any, /, *args: Any, **keywords: Any) -> Any:
         """What a cheap hook answers, here and now."""
-        try:
+        with isolated(lambda error: self._failed(hook, error)):
             return self._call(hook, args, keywords)
-        except FAULTS as error:
-            self._failed(hook, error)
-            return otherwise
+        return otherwise
 
     def available(self) -> bool:
         """Whether the provider says that it could work."""
-        try:
+        with isolated(lambda error: self._failed("is_available", error)):
             return bool(self._call("is_available", (), {}))
-        except FAULTS as error:
-            self._failed("is_available", error)
-            return False
+        return False
+
+    def let_go(self) -> Callable[[float], Any]:
+        """Start the shutdown; of a provider that is late, once it has returned."""
+        late, workers = self._late, self._workers
+        if late is None or late.done() or workers is None:
+            return self.begun("shutdown")
+        late.add_done_callback(lambda _: workers.submit(lambda: self.tell("shutdown")))
+        return lambda _: None
 
     def text(self, hook: str, seconds: float, /, *args: Any, **keywords: Any) -> str:
         """As `ask`, for a hook that answers with text."""
@@ -121,8 +134,7 @@ class Guarded:
 
 def name_of(provider: MemoryProvider) -> str:
     """What a provider calls itself, or what its class is called where it does not say."""
-    try:
+    name: object = ""
+    with isolated(lambda _: None):
         name = provider.name
-    except FAULTS:
-        name = ""
     return name if isinstance(name, str) and name.strip() else type(provider).__name__

@@ -17,11 +17,11 @@ from pathlib import Path
 from ulid import ULID
 
 from strongroom import cobblestone
-from strongroom.errors import InvalidRequest, StrongroomError
+from strongroom.errors import InvalidRequest, ProviderUnavailable, StrongroomError
 from strongroom.files import make_directory
 from strongroom.host import discovery, journal, places, recovering
 from strongroom.host.contexts import DEFAULT_REACH, AgentContext, Reach
-from strongroom.host.guarding import FAULTS, Guarded, log, name_of
+from strongroom.host.guarding import Guarded, isolated, log, name_of
 from strongroom.host.journal import Journal
 from strongroom.host.limits import Limits
 from strongroom.host.manager import MemoryManager, Shared, end_together
@@ -132,26 +132,31 @@ class Host:
         manager = MemoryManager(self._shared, session, reach)
         provider = self._provider() if reach in (Reach.FULL, Reach.RECALL) else None
         if provider is not None:
-            manager.add(provider.provider)
+            with isolated(_cannot_be_made):
+                manager.add(provider.provider)
         return manager
 
     def _provider(self) -> Guarded | None:
         """A new object of the provider, if it can be had."""
         if self._make is None:
             return None
-        try:
+        provider: MemoryProvider | None = None
+        with isolated(_cannot_be_made):
             provider = self._make()
-        except StrongroomError as error:
-            log.warning("the memory provider cannot be had: %s", error.message)
-            return None
-        except FAULTS as error:
-            log.warning("the memory provider cannot be made: %s", type(error).__name__)
+            if provider is None:
+                raise ProviderUnavailable("it makes nothing")
+        if provider is None:
             return None
         guarded = Guarded(provider, name_of(provider), self._shared.asking, self._shared.home)
         if guarded.available():
             return guarded
         log.warning("memory provider %s is not available", guarded.name)
         return None
+
+
+def _cannot_be_made(error: BaseException) -> None:
+    why = error.message if isinstance(error, StrongroomError) else type(error).__name__
+    log.warning("the memory provider cannot be made: %s", why)
 
 
 def _context(name: str) -> AgentContext:

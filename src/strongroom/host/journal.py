@@ -55,8 +55,8 @@ class Turn(msgspec.Struct, frozen=True, tag="turn"):
     assistant: str
     current: str
     """The session id of the turn."""
-    messages: list[Any] | None = None
-    """The messages of this turn, where the runtime gave any."""
+    messages: bytes | None = None
+    """The messages of this turn, where the runtime gave any: MessagePack by itself, since it may nest deeply."""
 
 
 class Taken(msgspec.Struct, frozen=True, tag="taken"):
@@ -241,6 +241,30 @@ class Remains:
         os.ftruncate(self._file, end)  # a frame that is cut short was never acknowledged
 
 
+def writable(text: str) -> str:
+    """The text as it can be written down: half a surrogate pair, which no encoding knows, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def packed(messages: list[Any] | None, most: int) -> bytes | None:
+    """Messages as they can be written down; None if that cannot be done, or they are too long: a turn goes without."""
+    if messages is None:
+        return None
+    try:
+        data = msgspec.msgpack.encode(messages)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return None
+    return data if len(data) <= most else None
+
+
+def unpacked(data: bytes | None) -> list[Any] | None:
+    """The messages again."""
+    try:
+        return None if data is None else list(msgspec.msgpack.decode(data))
+    except (TypeError, RecursionError, msgspec.MsgspecError):
+        return None
+
+
 def open_key(directory: Path, journals: Path, random: bytes) -> bytes:
     """The key of the journals, made of `random` where there is none and nothing that was sealed with one."""
     path = directory / _KEY
@@ -336,7 +360,7 @@ def _locked_draft(path: Path) -> int:
 def _locked_old(path: Path) -> int | None:
     """The file if nobody holds it, and it is still the one of that name."""
     try:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:

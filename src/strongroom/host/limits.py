@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, fields
 
 from strongroom.errors import InvalidRequest
@@ -35,6 +36,6 @@ class Limits:
     journal_bytes: int = 256 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        wrong = [field.name for field in fields(self) if not getattr(self, field.name) > 0]
+        wrong = [field.name for field in fields(self) if not 0 < getattr(self, field.name) <= threading.TIMEOUT_MAX]
         if wrong:
-            raise InvalidRequest(f"the limit {wrong[0]} must be more than 0")
+            raise InvalidRequest(f"the limit {wrong[0]} must be more than 0, and less than a clock can count")

@@ -19,15 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from strongroom import fence
 from strongroom.errors import InvalidRequest, JournalUnavailable, ProviderRefused
 from strongroom.host import fencing, places, tools
 from strongroom.host.builtin import BuiltinMemory, Write
 from strongroom.host.contexts import AgentContext, Reach
 from strongroom.host.guarding import Guarded, log, name_of
-from strongroom.host.journal import Journal, Turn
+from strongroom.host.journal import Journal, Turn, packed, writable
 from strongroom.host.limits import Limits
 from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
 from strongroom.host.session import AgentSession
@@ -93,7 +91,7 @@ class MemoryManager:
     def add(self, provider: MemoryProvider) -> None:
         """Take an external provider. There can be one, before the session begins, and none where `reach` has none."""
         name = name_of(provider)
-        if name == BUILTIN:
+        if name.strip().casefold() == BUILTIN:
             raise ProviderRefused(
                 f"{BUILTIN} is the name of the built-in memory", hint="give the provider another name"
             )
@@ -252,7 +250,7 @@ class MemoryManager:
         """Start the shutdown, and return what waits for it; nothing is called after it."""
         external, self._external = self._external, None
         self._routes = {name: one for name, one in self._routes.items() if one is not external}
-        return (lambda _: None) if external is None else external.begun("shutdown")
+        return (lambda _: None) if external is None else external.let_go()
 
     # Within
 
@@ -294,7 +292,7 @@ class MemoryManager:
         self._routes = {name: one for name, one in self._routes.items() if one is not provider}
         self._schemas = [schema for schema in self._schemas if schema["name"] in self._routes]
         if provider is self._external:
-            provider.ask("shutdown", self._limits.shutdown, None)
+            provider.let_go()(self._limits.shutdown)
             self._external = None
             self._warn(f"memory provider {provider.name} could not begin; this session goes on without it")
 
@@ -324,9 +322,11 @@ class MemoryManager:
         """The number of the turn in the journal, or 0 where it is not in it."""
         known = self.session.told(str(self._shared.home))
         told = {name: value for name, value in known.items() if isinstance(value, str)}  # callbacks do not last
-        told = {name: _writable(value) for name, value in told.items()}
-        ids = _writable(self.session.id), _writable(self._session_id)
-        turn = Turn(provider, ids[0], told, _writable(user), _writable(assistant), ids[1], _plain(fresh))
+        told = {name: writable(value) for name, value in told.items()}
+        ids = writable(self.session.id), writable(self._session_id)
+        turn = Turn(
+            writable(provider), ids[0], told, writable(user), writable(assistant), ids[1], packed(fresh, _TURN_BYTES)
+        )
         try:
             return self._shared.journal.append(turn)
         except JournalUnavailable as error:
@@ -382,22 +382,6 @@ def _fresh(messages: Sequence[Message] | None, seen: int) -> tuple[list[Any] | N
         return None, seen
     start = seen if len(messages) > seen else 0
     return list(messages[start:]), len(messages)
-
-
-def _plain(messages: list[Any] | None) -> list[Any] | None:
-    """The messages if they can be written down and are not too long; a turn is kept without them otherwise."""
-    if messages is None:
-        return None
-    try:
-        data = msgspec.msgpack.encode(messages)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return None
-    return msgspec.msgpack.decode(data) if len(data) <= _TURN_BYTES else None
-
-
-def _writable(text: str) -> str:
-    """The text as it can be written down: half a surrogate pair, which no encoding knows, becomes a question mark."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _signature_hook(kind: type) -> str | None:

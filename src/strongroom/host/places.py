@@ -28,5 +28,6 @@ def builtin(home: Path, session: AgentSession) -> Path:
     if not whose and not shared:
         return home / _BUILTIN
     kind = "chat" if shared else "person"
-    key = cobblestone.context(session.agent_identity, session.platform, kind, whose)
+    parts = (session.agent_identity, session.platform, kind, whose)
+    key = cobblestone.context(*(part.encode("utf-8", "surrogatepass") for part in parts))
     return home / _BUILTIN / f"{kind}-{hashlib.sha256(key).hexdigest()[:32]}"

@@ -215,13 +215,16 @@ def _first(one: Found, classes: Iterable[type]) -> Any:
 
 
 def _classes(module: ModuleType) -> Iterator[type]:
-    """The provider classes of a module, in Hermes' order: its own, else those that it imported."""
+    """The provider classes of a module, in Hermes' order: its own, else those that it imported.
+
+    If none is complete, its own all the same: making one then says which methods are missing.
+    """
     bases = (MemoryProvider, getattr(sys.modules.get("agent.memory_provider"), "MemoryProvider", MemoryProvider))
     values = [getattr(module, name, None) for name in dir(module)]
     classes = [one for one in values if isinstance(one, type) and issubclass(one, bases) and one not in bases]
+    own = [one for one in classes if f"{one.__module__}.".startswith(f"{module.__name__}.")]
     whole = [one for one in classes if not inspect.isabstract(one)]
-    own = [one for one in whole if f"{one.__module__}.".startswith(f"{module.__name__}.")]
-    yield from own or whole
+    yield from [one for one in whole if one in own] or whole or own
 
 
 def _arguments(call: Callable[..., Any], *, needed: bool = False) -> int:

@@ -53,7 +53,7 @@ def _agents(remains: Remains) -> Iterator[list[int]]:
 def _hand_over(remains: Remains, numbers: list[int], provider: Guarded | None) -> int:
     """Give one agent's turns to a provider; how many it took."""
     first = remains.turns[numbers[0]]
-    if provider is None or provider.name != first.provider:
+    if provider is None or journal.writable(provider.name) != first.provider:
         log.warning("%d turns for memory provider %s wait in the journal", len(numbers), first.provider)
         return 0
     done = 0
@@ -68,5 +68,6 @@ def _hand_over(remains: Remains, numbers: list[int], provider: Guarded | None) -
 
 
 def _kept(provider: Guarded, turn: Turn) -> bool:
-    extra: dict[str, Any] = {} if turn.messages is None else {"messages": turn.messages}
+    messages = journal.unpacked(turn.messages)
+    extra: dict[str, Any] = {} if messages is None else {"messages": messages}
     return provider.tell("sync_turn", turn.user, turn.assistant, session_id=turn.current, **extra)

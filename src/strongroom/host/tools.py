@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from strongroom.host.guarding import FAULTS, Guarded, log
+from strongroom.host.guarding import Guarded, isolated, log
 from strongroom.host.provider import Schema
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -60,10 +60,10 @@ def sound(given: object) -> Schema | str:
 
 
 def _sound(given: object) -> Schema | str:
-    try:
+    raised: list[str] = []
+    with isolated(lambda error: raised.append(type(error).__name__)):
         return sound(given)
-    except FAULTS as error:
-        return f"looking at it raised {type(error).__name__}"
+    return f"looking at it raised {raised[0]}"
 
 
 def _given(provider: Guarded) -> list[object]:

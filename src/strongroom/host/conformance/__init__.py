@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from strongroom.host.conformance.report import Report
 from strongroom.host.conformance.running import CHECKS, check
-from strongroom.host.conformance.subject import Subject
+from strongroom.host.conformance.subject import Subject, subject_of
 from strongroom.host.conformance.verdict import Check, Outcome, Result
 
-__all__ = ["CHECKS", "Check", "Outcome", "Report", "Result", "Subject", "check"]
+__all__ = ["CHECKS", "Check", "Outcome", "Report", "Result", "Subject", "check", "subject_of"]

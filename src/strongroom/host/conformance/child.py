@@ -45,7 +45,8 @@ def _played(scene: Callable[..., Any], stage: Stage, given: dict[str, Any]) -> A
 
 
 def _subject(found: dict[str, Any]) -> Subject:
-    return Subject(**{**found, "files": tuple(tuple(one) for one in found["files"])})
+    environment = {name: os.environ[name] for name in found["environment"]}
+    return Subject(**{**found, "environment": environment, "files": tuple(tuple(one) for one in found["files"])})
 
 
 if __name__ == "__main__":

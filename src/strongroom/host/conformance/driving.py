@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from strongroom.files import make_directory
 from strongroom.host.conformance.subject import Subject, furnish
 
 _CHILD = "strongroom.host.conformance.child"
@@ -72,7 +73,7 @@ def prepared(subject: Subject, place: Path) -> Room:
     """An empty room for a check of the subject."""
     room = Room(place)
     for directory in (room.home, room.person / "tmp", room.person / "work"):
-        directory.mkdir(parents=True, mode=0o700)
+        make_directory(directory)
     furnish(subject, room.home)
     return room
 
@@ -85,7 +86,9 @@ def played(scene: str, subject: Subject, room: Room, given: Mapping[str, Any], s
     """
     number = len(list(room.place.glob("job-*.json")))
     job, answer = room.place / f"job-{number}.json", room.place / f"answer-{number}.json"
-    task = {"scene": scene, "subject": asdict(subject), "place": str(room.place), "given": dict(given)}
+    # The values of the environment may be secret: they are not written down.
+    named = {**asdict(subject), "environment": list(subject.environment)}
+    task = {"scene": scene, "subject": named, "place": str(room.place), "given": dict(given)}
     job.write_text(json.dumps(task))
     with room.output.open("ab") as output, _launched(job, answer, subject, room, output, seconds) as child:
         code = _awaited(child, seconds)

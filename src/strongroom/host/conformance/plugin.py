@@ -26,7 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--provider", metavar="NAME|PATH", help="the memory provider to check")
     group.addoption("--provider-home", metavar="DIR", default="", help="the home whose plugin of that name is meant")
     group.addoption(
-        "--provider-env", metavar="NAME=VALUE", action="append", default=[], help="an environment variable for it"
+        "--provider-env",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a variable for it; NAME alone passes yours on",
     )
 
 
@@ -43,7 +47,8 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     if not said:
         return
     try:
-        subject = with_environment(said, config.getoption("--provider-env"), home=config.getoption("--provider-home"))
+        home = config.getoption("--provider-home")
+        subject = with_environment(said, config.getoption("--provider-env"), home=Path(home) if home else None)
     except StrongroomError as error:
         raise pytest.UsageError(error.message) from None
     items.extend(CheckItem.from_parent(session, name=one.id, check=one, subject=subject) for one in chosen())

@@ -6,15 +6,17 @@ A subject is plain data, because each check runs in a process of its own: that p
 - a path is a plugin's directory, or a single Python file;
 - a factory is `module:attribute`, a class or a function that returns a new provider.
 
-Plugins by path, and those of a given home, are copied into the check's own home: the original is never run in place.
+A plugin in a directory is copied into the check's own home: the original is never run in place.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -33,10 +35,8 @@ class Subject:
     """A provider to check, and what it is given."""
 
     said: str
-    """The name, path or `module:attribute`."""
-    home: str = ""
-    """A home whose plugin of that name is meant; nothing else of it is read."""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    """The name, the path or `module:attribute`."""
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     files: tuple[tuple[str, str], ...] = ()
     """Files to have: where each is, and its place below the check's own home."""
     patience: float = 5.0
@@ -45,50 +45,34 @@ class Subject:
     @property
     def name(self) -> str:
         """The name for reports: no path of this machine."""
-        if is_path(self.said):
+        if _is_path(self.said):
             return Path(self.said).stem
-        return self.said.rpartition(":")[2] if ":" in self.said else self.said
+        return self.said.rpartition(":")[2]
 
 
-def subject_of(said: str | Path | Factory | Subject, **more: Any) -> Subject:
-    """A subject from what a caller named it by; refused unless another process could make the same of it."""
+def subject_of(said: str | Path | Factory | Subject, *, home: Path | None = None, **more: Any) -> Subject:
+    """A subject from what a caller named it by; refused unless another process could make the same of it.
+
+    `home` is where a plugin of that name may be; else that of the environment.
+    """
     if isinstance(said, Subject):
         return said
-    if callable(said):
-        return Subject(_importable(said), **more)
-    if isinstance(said, Path) or is_path(said):
+    if isinstance(said, Path) or (isinstance(said, str) and _is_path(said)):
         return Subject(str(_existing(Path(said))), **more)
-    if not said or said.startswith("."):
-        raise InvalidRequest("name a provider, a path, or a factory as module:attribute")
-    return Subject(said, **more)
+    if isinstance(said, str):
+        return Subject(_importable(said) if ":" in said else _discovered(said, home), **more)
+    return Subject(_named(said), **more)
 
 
-def with_environment(said: str, pairs: Iterable[str], **more: Any) -> Subject:
-    """A subject from what was typed: `NAME=VALUE` for each variable of its environment."""
-    environment = dict(_pair(one) for one in pairs)
-    return subject_of(said, environment=environment, **more)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise InvalidRequest("a variable is given as NAME=VALUE")
-    return name, value
-
-
-def is_path(said: str) -> bool:
-    """Whether this names a file or directory, rather than a provider."""
-    return "/" in said or said.endswith(".py")
+def with_environment(said: str, variables: Iterable[str], **more: Any) -> Subject:
+    """A subject from what was typed: `NAME=VALUE` for a variable, or `NAME` to pass on the one of this process."""
+    return subject_of(said, environment=dict(_variable(one) for one in variables), **more)
 
 
 def furnish(subject: Subject, home: Path) -> None:
     """Put into a check's own home what the subject needs: the plugin, and the files that were named."""
-    if is_path(subject.said):
-        _install(Path(subject.said), home)
-    elif subject.home and ":" not in subject.said:
-        plugin = Path(subject.home) / "plugins" / subject.said
-        if plugin.is_dir():
-            _install(plugin, home)
+    if _is_path(subject.said):
+        _install(Path(subject.said), home / "plugins" / subject.name)
     for source, place in subject.files:
         target = home / place
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -97,19 +81,23 @@ def furnish(subject: Subject, home: Path) -> None:
 
 def factory_of(subject: Subject, home: Path) -> Factory:
     """What makes a new provider of the subject, in this process."""
-    if ":" in subject.said and not is_path(subject.said):
-        names.supply()
-        module, _, attribute = subject.said.partition(":")
-        found: Factory = attrgetter(attribute)(import_module(module))
-        return found
-    copied = home / "plugins" / subject.name
-    return discovery.load_path(copied, home) if copied.is_dir() else discovery.load(subject.name, home)
+    if _is_path(subject.said):
+        return discovery.load_path(home / "plugins" / subject.name, home)
+    if ":" not in subject.said:
+        return discovery.load(subject.said, home)
+    names.supply()
+    module, _, attribute = subject.said.partition(":")
+    found: Factory = attrgetter(attribute)(import_module(module))
+    return found
 
 
-def _install(source: Path, home: Path) -> None:
-    target = home / "plugins" / source.stem
+def _is_path(said: str) -> bool:
+    return "/" in said or said.endswith(".py")
+
+
+def _install(source: Path, target: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, ignore=_LEFT_OUT, symlinks=True)
+        shutil.copytree(source, target, ignore=_LEFT_OUT)
     else:
         target.mkdir(parents=True)
         shutil.copyfile(source, target / "__init__.py")
@@ -124,7 +112,29 @@ def _existing(path: Path) -> Path:
     return whole
 
 
-def _importable(factory: Factory) -> str:
+def _discovered(name: str, home: Path | None) -> str:
+    """The name of a provider that there is; its path if it lies in the home, which the checks do not use."""
+    place = home or names.get_hermes_home()
+    there = discovery.found(place)
+    one = next((one for one in there if one.name == name), None)
+    if one is None:
+        hint = f"there are {', '.join(sorted({one.name for one in there}))}" if there else "name it by its path"
+        raise ProviderMissing(f"there is no provider {name!r}", hint=hint)
+    return str(one.path) if one.where is discovery.Where.PLUGINS else name
+
+
+def _importable(said: str) -> str:
+    module, _, attribute = said.partition(":")
+    try:
+        found = find_spec(module) if module and attribute else None
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise ProviderMissing(f"{said} cannot be imported", hint="write module:attribute, as Python would import it")
+    return said
+
+
+def _named(factory: Factory) -> str:
     module, name = getattr(factory, "__module__", ""), getattr(factory, "__qualname__", "")
     if not name or "<" in name or module in ("", "__main__"):
         raise InvalidRequest(
@@ -132,3 +142,10 @@ def _importable(factory: Factory) -> str:
             hint="move it to a module of its own and give that function or class",
         )
     return f"{module}:{name}"
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or (not equals and name not in os.environ):
+        raise InvalidRequest("a variable is NAME=VALUE, or NAME alone for one that is set here")
+    return name, value if equals else os.environ[name]

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import sqlite3
+import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -477,6 +478,15 @@ class NotSetUp(Good):
 class NeverReturns(Good):
     def initialize(self, session_id: str, **kwargs: Any) -> None:
         threading.Event().wait()
+
+
+class StartsAHelper(Good):
+    """Starts a process that outlives it, in the same group."""
+
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        super().initialize(session_id, **kwargs)
+        helper = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL)
+        (self.home / "helper.pid").write_text(str(helper.pid))
 
 
 class Dies(Good):

@@ -1,0 +1,215 @@
+"""provider from a shell: a failed check has an exit code and a reason, and a broken plugin says why it is not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from strongroom.cli.app import Command
+from strongroom.cli.providers import check_provider, list_providers, provider, set_up
+from strongroom.host.conformance import CHECKS
+from tests.cli.conftest import Cli
+
+BAD = "tests.host.conformance.providers.bad"
+PLUGIN = """
+import json, os
+from pathlib import Path
+from agent.memory_provider import MemoryProvider
+
+class Plugin(MemoryProvider):
+    name = "my-provider"
+    def is_available(self): return True
+    def get_tool_schemas(self): return []
+    def initialize(self, session_id, **kwargs): pass
+    def get_config_schema(self):
+        return [
+            {"key": "token", "description": "Token", "secret": True, "required": True, "env_var": "MY_TOKEN"},
+            {"key": "colour", "description": "Colour\\x1b[31m", "choices": ["red", "blue"], "default": "blue"},
+            {"key": "place", "description": "Place", "default": "here"},
+        ]
+    def save_config(self, values, hermes_home):
+        Path(hermes_home, "my.json").write_text(json.dumps(values))
+
+def register(ctx):
+    ctx.register_memory_provider(Plugin())
+"""
+
+
+@pytest.fixture
+def plugins(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A runtime's home with one provider in it, which is beside it as well."""
+    monkeypatch.delenv("HERMES_HOME", raising=False)
+    place = home / ".hermes" / "plugins"
+    for directory in (place / "my-provider", home / "my-provider"):
+        directory.mkdir(parents=True)
+        (directory / "__init__.py").write_text(PLUGIN)
+    return place
+
+
+# check
+
+
+@pytest.mark.requirement("conformance-cli")
+def test_a_provider_that_fails_a_check_gets_exit_code_7_and_the_reason(cli: Cli) -> None:
+    options = (
+        "provider",
+        "check",
+        f"{BAD}:NeverRemoves",
+        "--only",
+        "forgotten",
+        "--only",
+        "order",
+        "--patience",
+        "0.5",
+    )
+    done = cli(*options)
+    assert done.code == 7
+    assert "what the user had the built-in memory remove is still recalled" in done.out
+    assert done.out.splitlines()[-1] == "2 checks of NeverRemoves: 1 passed, 1 failed, 0 not applicable"
+    told = cli(*options, "--json")
+    assert (told.code, told.json["ok"], told.json["counts"]["fail"], told.err) == (7, False, 1, "")
+
+
+@pytest.mark.requirement("conformance-cli")
+def test_a_provider_that_fails_none_gets_exit_code_0_also_where_checks_do_not_apply(cli: Cli) -> None:
+    done = cli("provider", "check", f"{BAD}:KeepsNothing", "--only", "order", "--only", "tool-schemas", "--json")
+    assert (done.code, done.json["ok"]) == (0, True)
+    assert [one["outcome"] for one in done.json["checks"]] == ["pass", "not_applicable"]
+
+
+@pytest.mark.requirement("conformance-cli")
+def test_markdown_is_a_table_and_not_for_programs_too(cli: Cli) -> None:
+    options = ("provider", "check", f"{BAD}:KeepsNothing", "--only", "order", "--markdown")
+    assert "| `order` | pass |" in cli(*options).out
+    assert cli(*options, "--json").reason == "usage"
+
+
+@pytest.mark.requirement("conformance-cli")
+@pytest.mark.parametrize(
+    ("words", "reason", "code"),
+    [
+        (["./nowhere"], "provider_missing", 4),
+        (["no-such-provider"], "provider_missing", 4),
+        (["my-provider", "--only", "no-such-check"], "invalid_request", 2),
+        (["my-provider", "--env", "NOT_SET_ANYWHERE"], "invalid_request", 2),
+        (["my-provider", "--file", "nowhere.json:x.json"], "invalid_request", 2),
+        (["my-provider", "--file", "my-provider/__init__.py:../x"], "invalid_request", 2),
+        (["my-provider", "--file", "my-provider/__init__.py:/x"], "invalid_request", 2),
+        (["my-provider", "--keep", "my-provider"], "invalid_request", 2),
+        (["my-provider", "--patience", "0"], "usage", 2),
+        ([], "usage", 2),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(cli: Cli, plugins: Path, words: list[str], reason: str, code: int) -> None:
+    done = cli("provider", "check", *words, "--json")
+    assert (done.reason, done.code) == (reason, code)
+
+
+def test_the_examples_of_check_run(cli: Cli, plugins: Path, home: Path) -> None:
+    assert isinstance(check_provider, Command)
+    (home / "settings.json").write_text("{}")
+    for line in check_provider.examples:
+        words = shlex.split(line)[1:]
+        only = [] if "--only" in words else ["--only", "order"]
+        done = cli(*words, *only, "--patience", "0.2")
+        assert done.code == 0, done.out + done.err
+    assert "killed" in CHECKS
+
+
+def test_kept_homes_hold_what_was_given(cli: Cli, plugins: Path, home: Path) -> None:
+    (home / "settings.json").write_text('{"given": 1}')
+    given = ("--file", "settings.json:below/my.json", "--env", "MY_TOKEN=x")
+    done = cli("provider", "check", "my-provider", "--only", "order", "--keep", "kept", *given)
+    assert done.code == 0
+    assert json.loads((home / "kept/order/person/.hermes/below/my.json").read_text()) == {"given": 1}
+
+
+# list
+
+
+def test_a_broken_plugin_is_listed_with_the_reason_and_breaks_no_other(cli: Cli, plugins: Path) -> None:
+    (plugins / "broken").mkdir()
+    (plugins / "broken" / "__init__.py").write_text("# MemoryProvider\nimport no_such_package_anywhere\n")
+    done = cli("provider", "list", "--json")
+    assert done.code == 0
+    states = {one["name"]: (one["available"], one["reason"]) for one in done.json["providers"]}
+    assert states["my-provider"] == (True, "")
+    assert states["broken"][0] is False
+    assert "no_such_package_anywhere" in states["broken"][1]
+    shown = cli("provider", "list").out
+    assert "not available" in shown
+    assert "no_such_package_anywhere" in shown
+
+
+def test_looking_only_runs_nothing_of_a_plugin(cli: Cli, plugins: Path, home: Path) -> None:
+    (plugins / "curious").mkdir()
+    (plugins / "curious" / "__init__.py").write_text(f"# MemoryProvider\nopen({str(home / 'ran')!r}, 'w').close()\n")
+    done = cli("provider", "list", "--look-only", "--json")
+    assert {one["name"]: one["available"] for one in done.json["providers"]} == {"curious": None, "my-provider": None}
+    assert not (home / "ran").exists()
+    cli("provider", "list")
+    assert (home / "ran").exists()
+
+
+def test_a_home_is_named_by_option_and_by_environment(
+    cli: Cli, plugins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "my-provider" not in cli("provider", "list", "--home", str(tmp_path)).out
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    assert cli("provider", "list").out == cli("provider", "list", "--home", str(tmp_path)).out
+    assert "my-provider" in cli("provider", "list", "--home", "~/.hermes").out
+
+
+# setup
+
+
+def test_setup_writes_secrets_to_env_alone_and_gives_the_rest_to_the_provider(
+    cli: Cli, plugins: Path, home: Path
+) -> None:
+    done = cli("provider", "setup", "my-provider", stdin="hunter2\nred\n\n")
+    assert done.code == 0, done.err
+    place = home / ".hermes"
+    assert "MY_TOKEN=hunter2" in (place / ".env").read_text()
+    assert (place / ".env").stat().st_mode & 0o777 == 0o600
+    assert json.loads((place / "my.json").read_text()) == {"colour": "red", "place": "here"}
+    assert "hunter2" not in done.out + done.err
+    assert "\x1b" not in done.out + done.err
+    assert "MY_TOKEN" in done.out
+
+
+def test_setup_for_programs_names_what_was_kept_and_not_its_values(cli: Cli, plugins: Path) -> None:
+    done = cli("provider", "setup", "my-provider", "--json", stdin="hunter2\nblue\nthere\n")
+    assert done.json == {
+        "provider": "my-provider",
+        "by_provider": False,
+        "values": ["colour", "place"],
+        "variables": ["MY_TOKEN"],
+    }
+
+
+def test_a_choice_that_there_is_not_is_asked_again_and_a_missing_secret_is_refused(cli: Cli, plugins: Path) -> None:
+    assert cli("provider", "setup", "my-provider", stdin="x\ngreen\nred\n\n").code == 0
+    (Path(os.environ["HOME"]) / ".hermes" / ".env").unlink()
+    assert cli("provider", "setup", "my-provider", "--json", stdin="\n\n\n\n").code == 2
+
+
+def test_setting_up_what_is_not_there_is_refused(cli: Cli, plugins: Path) -> None:
+    assert cli("provider", "setup", "no-such-provider", "--json").reason == "provider_missing"
+
+
+def test_an_input_that_ends_interrupts_the_setup_and_writes_nothing(cli: Cli, plugins: Path, home: Path) -> None:
+    assert cli("provider", "setup", "my-provider", stdin="hunter2\n").code == 130
+    assert not (home / ".hermes" / ".env").exists()
+
+
+def test_the_examples_of_list_and_setup_run(cli: Cli, plugins: Path) -> None:
+    for command in (list_providers, set_up):
+        assert isinstance(command, Command)
+        for line in command.examples:
+            done = cli(*shlex.split(line)[1:], stdin="hunter2\nred\n\n")
+            assert done.code == 0, done.err
+    assert set(provider.commands) == {"list", "setup", "check"}

@@ -1,0 +1,236 @@
+"""The kit itself: what it refuses to check, where it runs a provider, how it survives one, and what it reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from strongroom.errors import InvalidRequest, ProviderMissing, StrongroomError
+from strongroom.host.conformance import CHECKS, Outcome, Report, Result, Subject, check, driving, subject_of
+from strongroom.host.conformance.running import performed
+from strongroom.host.conformance.subject import with_environment
+from tests.host.conformance.providers import bad
+from tests.host.conformance.providers.good import Good
+
+BAD = "tests.host.conformance.providers.bad"
+PLUGIN = """
+from agent.memory_provider import MemoryProvider
+from .words import WORDS
+
+class Plugin(MemoryProvider):
+    name = "plugin"
+    def is_available(self): return True
+    def get_tool_schemas(self): return []
+    def initialize(self, session_id, **kwargs): pass
+    def system_prompt_block(self): return WORDS
+
+def register(ctx):
+    ctx.register_memory_provider(Plugin())
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    """A provider in a directory, as authors have it."""
+    place = tmp_path / "home" / "plugins" / "mine"
+    place.mkdir(parents=True)
+    (place / "__init__.py").write_text(PLUGIN)
+    (place / "words.py").write_text("WORDS = 'Memory is on.'\n")
+    return place
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["./nowhere", "nowhere.py", "no-such-provider", "no.such.module:Class", "json:", "", ".", Path("nowhere")],
+)
+def test_a_subject_that_is_not_there_is_refused_before_any_check(said: str | Path, tmp_path: Path) -> None:
+    with pytest.raises(StrongroomError) as refused:
+        subject_of(said, home=tmp_path)
+    assert refused.value.reason == ProviderMissing.reason
+
+
+def test_a_factory_that_no_other_process_could_import_is_refused() -> None:
+    class Inside(Good):
+        pass
+
+    for factory in (Inside, lambda: Good()):
+        with pytest.raises(InvalidRequest):
+            check(factory)
+
+
+def test_a_check_that_there_is_not_is_refused() -> None:
+    with pytest.raises(InvalidRequest):
+        check(Good, only=["no-such-check"])
+
+
+@pytest.mark.parametrize("typed", ["", "=x", "NOT_SET_ANYWHERE"])
+def test_a_variable_without_a_name_or_value_is_refused(typed: str) -> None:
+    with pytest.raises(InvalidRequest):
+        with_environment(f"{BAD}:NotSetUp", [typed])
+
+
+# Providers that would harm who checks them
+
+
+def test_a_provider_that_never_returns_is_ended_and_its_hook_is_named() -> None:
+    result = performed(Subject(f"{BAD}:NeverReturns"), replace(CHECKS["order"], seconds=6))
+    assert result.outcome is Outcome.FAIL
+    assert result.reason == "the check's process was ended because its time was over, in initialize"
+
+
+def test_a_provider_that_ends_its_process_fails_and_the_caller_goes_on() -> None:
+    report = check(bad.Dies, only=["order", "tool-schemas"])
+    assert [one.outcome for one in report.results] == [Outcome.FAIL, Outcome.PASS]
+    assert report.results[0].reason == "the check's process ended with exit code 3, in initialize"
+
+
+def test_what_a_provider_raises_is_named_by_its_kind_and_never_quoted() -> None:
+    report = check(bad.RaisesEverything, only=["order"])
+    assert report.results[0].reason == "the check could not go on: SystemExit"
+    assert "a secret in a message" not in json.dumps(report.document())
+
+
+def test_what_a_provider_started_is_ended_with_its_check(tmp_path: Path) -> None:
+    keep = tmp_path / "kept"
+    keep.mkdir()
+    performed(Subject(f"{BAD}:StartsAHelper"), CHECKS["order"], keep)
+    helper = int((keep / "order" / "person" / ".hermes" / "helper.pid").read_text())
+    try:
+        watched = os.pidfd_open(helper)
+    except ProcessLookupError:
+        return
+    ready, _, _ = select.select([watched], [], [], 30)
+    os.close(watched)
+    assert ready
+
+
+# Where a provider runs
+
+
+def test_a_check_sees_a_home_of_its_own_and_nothing_of_the_callers_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWNERS_SECRET", "hunter2")
+    monkeypatch.setenv("PASSED_ON", "by name")
+    subject = with_environment(f"{BAD}:NotSetUp", ["PASSED_ON", "GIVEN=a=b"])
+    room = driving.prepared(subject, tmp_path / "room")
+    seen = driving.played("tests.host.conformance.scenes:surroundings", subject, room, {}, 60).answer
+    assert "OWNERS_SECRET" not in seen
+    assert (seen["PASSED_ON"], seen["GIVEN"]) == ("by name", "a=b")
+    for name in ("HOME", "HERMES_HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "cwd"):
+        assert Path(seen[name]).is_relative_to(room.person), name
+    assert room.place.stat().st_mode & 0o077 == 0
+
+
+def test_no_value_of_the_environment_is_written_down(tmp_path: Path) -> None:
+    subject = with_environment(f"{BAD}:NotSetUp", ["GOOD_TOKEN=hunter2-token"])
+    performed(subject, CHECKS["signature-secret"], tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 3
+    assert not [path for path in files if b"hunter2-token" in path.read_bytes()]
+    assert "hunter2" not in repr(subject)
+
+
+def test_a_provider_that_is_not_set_up_is_not_applicable_until_it_gets_what_it_needs(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.json"
+    settings.write_text("{}")
+    bare = performed(Subject(f"{BAD}:NotSetUp"), CHECKS["order"])
+    assert (bare.outcome, "not available" in bare.reason) == (Outcome.NOT_APPLICABLE, True)
+    given = Subject(
+        f"{BAD}:NotSetUp",
+        environment={"GOOD_TOKEN": "x"},
+        files=((str(settings), "settings/good.json"),),
+    )
+    assert performed(given, CHECKS["order"]).outcome is Outcome.PASS
+
+
+def test_a_plugin_is_checked_by_its_directory_by_its_file_and_by_its_name_in_a_home(
+    plugin: Path, tmp_path: Path
+) -> None:
+    single = tmp_path / "single.py"
+    single.write_text(PLUGIN.replace("from .words import WORDS", "WORDS = 'x'"))
+    for subject in (subject_of(plugin), subject_of(single), subject_of("mine", home=tmp_path / "home")):
+        assert check(subject, only=["order"]).failed == ()
+
+
+def test_a_plugin_is_never_run_in_its_own_place(plugin: Path) -> None:
+    (plugin / "words.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\nWORDS = 'x'\n")
+    assert check(plugin, only=["order"]).failed == ()
+    assert sorted(path.name for path in plugin.iterdir()) == ["__init__.py", "words.py"]
+
+
+def test_a_plugin_that_does_not_load_fails_with_the_kind_of_the_reason(plugin: Path) -> None:
+    (plugin / "words.py").write_text("raise ValueError('words')\n")
+    (result,) = check(plugin, only=["order"]).results
+    assert (result.outcome, result.reason) == (Outcome.FAIL, "no object could be made: ProviderUnavailable")
+
+
+def test_kept_homes_hold_the_traceback_that_the_report_does_not_show(tmp_path: Path) -> None:
+    report = check(bad.OnePromptOnly, only=["order"], keep=tmp_path)
+    assert "the prompt was built already" in (tmp_path / "order" / "output.txt").read_text()
+    assert "built already" not in report.text()
+
+
+# What is reported
+
+
+REPORT = Report(
+    "some",
+    (
+        Result(CHECKS["order"], Outcome.PASS, "seen"),
+        Result(CHECKS["killed"], Outcome.FAIL, "lost | it"),
+        Result(CHECKS["forgotten"], Outcome.NOT_APPLICABLE, "no mirror"),
+    ),
+)
+
+
+def test_the_report_counts_and_gives_the_reason_of_all_that_did_not_pass() -> None:
+    lines = REPORT.text().splitlines()
+    assert lines[-1] == "3 checks of some: 1 passed, 1 failed, 1 not applicable"
+    assert [line.split()[:2] for line in lines if line[:4].strip()][:3] == [
+        ["pass", "order"],
+        ["FAIL", "killed"],
+        ["n/a", "forgotten"],
+    ]
+    assert {"lost | it", "no mirror"} <= {line.strip() for line in lines}
+    assert [one.check.id for one in REPORT.failed] == ["killed"]
+
+
+def test_the_report_in_markdown_is_one_table_and_a_bar_in_a_reason_breaks_no_row() -> None:
+    rows = [line for line in REPORT.markdown().splitlines() if line.startswith("|")]
+    assert len(rows) == 5
+    assert all(row.replace("\\|", "").count("|") == 5 for row in rows)
+
+
+def test_the_report_for_programs_has_every_check_with_what_it_does_and_why() -> None:
+    document = json.loads(json.dumps(REPORT.document()))
+    assert (document["ok"], document["counts"]) == (False, {"pass": 1, "fail": 1, "not_applicable": 1})
+    assert all(one["does"] and one["why"] and one["title"] for one in document["checks"])
+
+
+def test_two_runs_give_the_same_report() -> None:
+    only = ["two-users", "no-shutdown", "no-orphans", "tool-schemas"]
+    first, second = (check(bad.OneForAll, only=only).document() for _ in range(2))
+    assert first == second
+
+
+def test_every_check_says_what_it_does_and_why_in_sentences() -> None:
+    for one in CHECKS.values():
+        assert one.does.endswith(".")
+        assert one.why.endswith(".")
+        assert not one.title.endswith(".")
+
+
+def test_progress_hears_of_each_check_as_it_ends() -> None:
+    heard: list[Result] = []
+    report = check(Good, only=["tool-schemas", "newer-arguments"], progress=heard.append)
+    assert tuple(heard) == report.results
+    assert [one.check.id for one in heard] == ["newer-arguments", "tool-schemas"]

@@ -1,0 +1,84 @@
+"""The kit as a plugin of pytest: one item for each check, passed, failed or skipped with the reason."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from strongroom.host.conformance import CHECKS
+
+ROOT = Path(__file__).parents[3]
+BAD = "tests.host.conformance.providers.bad"
+PLUGIN = "strongroom.host.conformance.plugin"
+
+
+def ran(place: Path, *arguments: str) -> tuple[int, str]:
+    """A run of pytest in a directory of its own, as an author of a provider would start it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(place), *arguments],
+        cwd=place,
+        env={"PATH": os.environ["PATH"], "HOME": str(place), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.requirement("conformance-pytest-plugin")
+def test_a_check_that_fails_is_a_failed_test_with_its_reason_and_no_traceback(tmp_path: Path) -> None:
+    code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:NeverRemoves", "-k", "forgotten", "-q")
+    assert code == 1
+    assert "Seen: what the user had the built-in memory remove is still recalled" in shown
+    assert "Traceback" not in shown
+
+
+@pytest.mark.requirement("conformance-pytest-plugin")
+def test_checks_pass_and_those_that_do_not_apply_are_skipped_with_the_reason(tmp_path: Path) -> None:
+    code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:KeepsNothing", "-k", "order or tool-schemas", "-ra")
+    assert code == 0
+    assert "1 passed, 1 skipped" in shown
+    assert "not applicable: it has no tools" in shown
+
+
+@pytest.mark.requirement("conformance-pytest-plugin")
+def test_every_check_is_one_item(tmp_path: Path) -> None:
+    code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:KeepsNothing", "--collect-only", "-q")
+    assert code == 0
+    assert [line.removeprefix("::") for line in shown.splitlines() if line.startswith("::")] == list(CHECKS)
+
+
+def test_other_tests_run_beside_the_checks_only_where_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "test_alone.py").write_text("def test_alone() -> None:\n    pass\n")
+    options = ("-p", PLUGIN, "--provider", f"{BAD}:KeepsNothing", "-k", "alone or order", "-q")
+    assert "1 passed" in ran(tmp_path, *options)[1]
+    assert "2 passed" in ran(tmp_path, *options, "test_alone.py")[1]
+
+
+def test_a_conftest_can_load_it_and_without_a_provider_it_does_nothing(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(f"pytest_plugins = [{PLUGIN!r}]\n")
+    (tmp_path / "test_alone.py").write_text("def test_alone() -> None:\n    pass\n")
+    assert "1 passed" in ran(tmp_path, "-q")[1]
+    code, shown = ran(tmp_path, "--provider", f"{BAD}:NotSetUp", "--provider-env", "GOOD_TOKEN=x", "-k", "order", "-q")
+    assert (code, "1 skipped" in shown) == (0, True)
+
+
+def test_a_provider_that_is_not_there_is_an_error_of_usage(tmp_path: Path) -> None:
+    code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", "./nowhere")
+    assert (code, "is no provider" in shown) == (4, True)
+
+
+def test_a_plugin_of_a_home_is_found_by_its_name(tmp_path: Path) -> None:
+    home = tmp_path / "home" / "plugins" / "mine"
+    home.mkdir(parents=True)
+    (home / "__init__.py").write_text(
+        f"# MemoryProvider\nfrom {BAD} import KeepsNothing\n\n"
+        "def register(ctx):\n    ctx.register_memory_provider(KeepsNothing())\n"
+    )
+    options = ("-p", PLUGIN, "--provider", "mine", "--provider-home", str(tmp_path / "home"), "-k", "order", "-q")
+    assert "1 passed" in ran(tmp_path, *options)[1]

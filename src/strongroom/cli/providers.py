@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -133,8 +132,7 @@ class Terminal:
         return str(click.prompt(output.shown(text), default=default, show_default=bool(default), err=True))
 
     def secret(self, text: str) -> str:
-        hidden = sys.stdin.isatty()  # what is piped in is shown to nobody
-        return str(click.prompt(output.shown(text), default="", show_default=False, hide_input=hidden, err=True))
+        return str(click.prompt(output.shown(text), default="", show_default=False, hide_input=True, err=True))
 
     def choose(self, text: str, choices: Sequence[str], default: str) -> str:
         return str(click.prompt(output.shown(text), type=click.Choice(choices), default=default or None, err=True))

@@ -36,6 +36,12 @@ def read(home: Path) -> dict[str, str]:
     return found
 
 
+def apply(home: Path) -> None:
+    """Put the variables into this process's environment, as runtimes do at their start. Those set there stay."""
+    for name, value in read(home).items():
+        os.environ.setdefault(name, value)
+
+
 def rewritten(before: str, variables: Mapping[str, str]) -> str:
     """The text of a `.env` with variables set in it. What is not about them stays as it is."""
     end = "\r\n" if "\r\n" in before else "\n"

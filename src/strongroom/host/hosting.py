@@ -19,7 +19,7 @@ from ulid import ULID
 from strongroom import cobblestone
 from strongroom.errors import InvalidRequest, ProviderUnavailable, StrongroomError
 from strongroom.files import make_directory
-from strongroom.host import discovery, journal, places, recovering
+from strongroom.host import discovery, envfile, journal, places, recovering
 from strongroom.host.contexts import DEFAULT_REACH, AgentContext, Reach
 from strongroom.host.guarding import Guarded, isolated, log, name_of
 from strongroom.host.journal import Journal
@@ -39,7 +39,8 @@ class Host:
 
     `provider` is the name of one to look for, or what makes a new object of it; without one, agents have the built-in
     memory alone. The journal's key is kept in `keys`, outside of `home`, which others may back up. `reserved_tools`
-    are the names of the runtime's own tools: no provider can take them.
+    are the names of the runtime's own tools: no provider can take them. Variables in `home/.env`, where set-up writes
+    secrets and providers look for them, are put into this process's environment unless they are set there.
     """
 
     def __init__(
@@ -53,6 +54,8 @@ class Host:
     ) -> None:
         limits = limits or Limits()
         make_directory(home)
+        if provider is not None:
+            envfile.apply(home)
         self._make = discovery.load(provider, home) if isinstance(provider, str) else provider
         self._journals = places.journals(home)
         random = os.urandom(cobblestone.KEY_SIZE)
@@ -150,7 +153,8 @@ class Host:
         guarded = Guarded(provider, name_of(provider), self._shared.asking, self._shared.home)
         if guarded.available():
             return guarded
-        log.warning("memory provider %s is not available", guarded.name)
+        why = self._make.why_not(provider) if isinstance(self._make, discovery.Factory) else "it says so itself"
+        log.warning("memory provider %s is not available: %s", guarded.name, why)
         return None
 
 

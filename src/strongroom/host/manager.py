@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -217,8 +217,8 @@ class MemoryManager:
         hook = None if self._external is None else _signature_hook(type(self._external.provider))
         if self._external is None or hook is None:
             return None
-        given = self._external.look(hook, None)
-        return given if isinstance(given, Mapping) else None
+        given: Signature | None = self._external.look(hook, None)
+        return given  # what is no mapping is for the cache to find out, which says so once
 
     def flush(self, seconds: float) -> bool:
         """Wait until the provider has been told everything; False if that took longer."""

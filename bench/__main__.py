@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from bench import caps, following, fresh, gate, get, log, put, ram, recall, scores, sealing, served
+from bench import caps, following, fresh, gate, get, host, log, put, ram, recall, scores, sealing, served
 from bench.measure import Goal, Row, Run, table
 from bench.scores import Score
 
@@ -43,6 +43,11 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "serve.put": served.put,
     "serve.mcp": served.mcp,
     "serve.ram": served.ram,
+    "host.turn": host.turn,
+    "host.sync": host.sync,
+    "host.prefetch": host.prefetch,
+    "host.chats": host.chats,
+    "host.cache": host.cache,
 }
 _SLOW = {"get.100k", "first.100k"}
 _SCRATCH = Path(__file__).parent / "out"

@@ -30,10 +30,12 @@ What it is, and what it is not:
   from the installed package, unmodified, without numpy and with its default settings.
 - The kit is Strongroom's, and so are its opinions. Hermes does not ask its providers for all of this; several checks
   are about rules that Hermes itself does not have, such as the signature.
-- `{PROVIDER}` calls itself a store of facts for one person. It never claimed to keep several users apart, so `two-users`
-  says what happens if a gateway for several people uses it, not that it breaks a promise.
+- `{PROVIDER}` calls itself a store for a single user. It never claimed to keep several users apart, so `two-users` says
+  what happens if a gateway for several people uses it, not that it breaks a promise.
 - It keeps facts that the model stores with its tool, and mirrors what is added to the built-in memory. It ignores
-  turns by design, so the kit tells it lines by `on_memory_write`, and checks about turns do not apply.
+  turns by design, so the kit tells it lines by `on_memory_write`, and checks about turns do not apply. Where another
+  check calls `sync_turn` as well (`concurrent-prefetch`, `end-while-keeping`, `in-time`), it passes that part by doing
+  nothing.
 - Not applicable means that the check says nothing about this provider: neither that it is right nor that it is wrong.
 - A pass means that nothing wrong was seen in what the check does, which stands below. It is no proof.
 

@@ -58,6 +58,7 @@ _SHOWN = re.compile(
     "\U0001fffe\U0001ffff\U0002fffe\U0002ffff\U0003fffe-\U000dffff"
     "\U000e0080-\U000e00ff\U000e01f0-\U0010ffff]"
 )
+_SHOWN_ASCII = re.compile("[\x00-\x08\x0b-\x1f\x7f]")  # the same, for most texts: a third of the time
 _TAGS = re.compile(
     "(\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|"
     "\U000e0077\U000e006c\U000e0073)\U000e007f)|[\U000e0000-\U000e007f]+"
@@ -102,7 +103,8 @@ def neutral(text: str) -> str:
     if not text.isascii():
         text = _DROPPED.sub("", text)
         text = _TAGS.sub(lambda run: run[1] or _HIDDEN, text)
-    text = _SHOWN.sub(lambda one: f"[U+{ord(one[0]):04X}]", text)
+    shown = _SHOWN_ASCII if text.isascii() else _SHOWN
+    text = shown.sub(lambda one: f"[U+{ord(one[0]):04X}]", text)
     if not text.isascii():
         text = _SELECTOR.sub(_kept, text)
         text = _JOINER.sub(_kept, text)
@@ -116,7 +118,7 @@ def neutral_field(text: str) -> str:
 
 def fenced(text: str, mark: str) -> str:
     """The text as data between two marks; the second one stands at the end and nowhere else."""
-    return _between(neutral(text), mark)
+    return between(neutral(text), mark)
 
 
 def fenced_hits(hits: Sequence[Hit], mark: str) -> str:
@@ -125,22 +127,23 @@ def fenced_hits(hits: Sequence[Hit], mark: str) -> str:
     The bars keep a line that holds line breaks from passing for the heading of another line.
     """
     blocks = (_block(number, _about(hit), hit.text) for number, hit in enumerate(hits, 1))
-    return _between("\n".join(blocks), mark)
+    return between("\n".join(blocks), mark)
 
 
 def fenced_infos(infos: Sequence[LineInfo], mark: str) -> str:
     """Lines without their texts as one fenced text, one heading each."""
     headings = (f"{number}. {_about(info)} size={info.size}" for number, info in enumerate(infos, 1))
-    return _between("\n".join(headings), mark)
+    return between("\n".join(headings), mark)
 
 
 def fenced_profiles(profiles: Sequence[Profile], mark: str) -> str:
     """Profiles as one fenced text, one heading for each namespace."""
     blocks = (_block(number, f"profile of {one.namespace}", one.text) for number, one in enumerate(profiles, 1))
-    return _between("\n".join(blocks), mark)
+    return between("\n".join(blocks), mark)
 
 
-def _between(body: str, mark: str) -> str:
+def between(body: str, mark: str) -> str:
+    """A text that is neutral already, as data between two marks."""
     if not _MARK.fullmatch(mark):
         raise ValueError("a mark is 32 hex digits, new for each answer")
     return f"<<<strongroom-recall {mark}>>>\n{body}\n<<<end-strongroom-recall {mark}>>>"

@@ -58,7 +58,16 @@ SHORT = Limits(
     drain=0.1,
     shutdown=0.1,
 )
-LONG = Limits(**{hook: PATIENCE for hook in WAITED_FOR}, drain=PATIENCE)
+LONG = Limits(
+    initialize=PATIENCE,
+    system_prompt_block=PATIENCE,
+    on_turn_start=PATIENCE,
+    prefetch=PATIENCE,
+    handle_tool_call=PATIENCE,
+    on_pre_compress=PATIENCE,
+    drain=PATIENCE,
+    shutdown=PATIENCE,
+)
 """For tests in which nothing is late: a slow machine must not make it so."""
 TOOL: Schema = {"name": "recall", "description": "Recalls.", "parameters": {"type": "object", "properties": {}}}
 

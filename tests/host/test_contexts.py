@@ -105,7 +105,7 @@ def test_a_flush_writes_the_built_in_memory_and_the_user_hears_of_it(tmp_path: P
 
 @pytest.mark.requirement("context-flush-reaches-builtin")
 def test_a_flush_of_a_persons_chat_reaches_that_persons_files(tmp_path: Path) -> None:
-    whose = {"platform": "telegram", "user_id": "7", "chat_type": "dm"}
+    whose: dict[str, Any] = {"platform": "telegram", "user_id": "7", "chat_type": "dm"}
     with hosted(tmp_path, lambda: Recorder(Seen())) as host:
         flush = host.manager(session(context=AgentContext.FLUSH, **whose))
         assert flush.builtin is not None

@@ -110,7 +110,22 @@ def test_any_text_within_a_budget_is_its_beginning(text: str, budget: int) -> No
 
 
 _PIECES = st.sampled_from(
-    [*HOSTILE, "<", ">", "/", "memory", "-", "context", "strongroom", "recall", "\u200b", "\n", " ", "[", "system note:"]
+    [
+        *HOSTILE,
+        "<",
+        ">",
+        "/",
+        "memory",
+        "-",
+        "context",
+        "strongroom",
+        "recall",
+        "\u200b",
+        "\n",
+        " ",
+        "[",
+        "system note:",
+    ]
 )
 
 
@@ -171,12 +186,12 @@ def test_text_outside_of_a_whole_block_is_never_taken_out(text: str) -> None:
 _PLAIN = st.text(alphabet=st.characters(blacklist_characters="<>", blacklist_categories=["Cs"]), max_size=30)
 
 
-@given(st.lists(st.tuples(_PLAIN, _PLAIN), max_size=70), _PLAIN)
-def test_all_text_between_blocks_stays(blocks: list[tuple[str, str]], tail: str) -> None:
+@pytest.mark.requirement("host-fenced-once")
+@given(st.lists(st.tuples(_PLAIN, _PLAIN), max_size=20), _PLAIN)
+def test_blocks_go_whole_and_all_text_between_them_stays(blocks: list[tuple[str, str]], tail: str) -> None:
     text = "".join(f"{outside}{OPENING}{inside}{CLOSING}" for outside, inside in blocks) + tail
-    outside = "".join(one for one, _ in blocks[:64]) + tail
-    for character in set(outside) - set(fence.NOTICE) - set(" \n\t"):
-        assert without_recalled(text).count(character) >= outside.strip().count(character)
+    outside = "".join(one for one, _ in blocks) + tail
+    assert without_recalled(text) == (outside.strip() if blocks else outside)
 
 
 @given(st.text(max_size=200) | st.lists(_PIECES, max_size=20).map("".join))

@@ -1,4 +1,4 @@
-"""A provider behind its guard: whatever it raises, gives or fails to give, the answer is nothing and the log is mute."""
+"""A provider behind its guard: whatever it raises or fails to give, the answer is nothing and the log is mute."""
 
 from __future__ import annotations
 
@@ -125,9 +125,7 @@ def test_an_answer_that_is_no_text_is_no_text(
     assert "garbage" in caplog.text
 
 
-def test_no_answer_is_no_text_and_no_news(
-    guard: Callable[[Any], Guarded], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_answer_is_no_text_and_no_news(guard: Callable[[Any], Guarded], caplog: pytest.LogCaptureFixture) -> None:
     assert guard(Garbage(None)).text("prefetch", PATIENCE, "query") == ""
     assert caplog.text == ""
 

@@ -1,8 +1,9 @@
-"""The journal: what is acknowledged comes back, what is not was never there, and no bytes of it can be read or moved."""
+"""The journal: what is acknowledged comes back, what is not was never there, and no bytes can be read or moved."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from strongroom.errors import JournalUnavailable, KeyUnavailable, StrongroomError
 from strongroom.host import journal as module
-from strongroom.host.journal import Journal, Turn, left_behind, open_key
+from strongroom.host.journal import Journal, Turn, left_behind, open_key, packed, unpacked
 from tests.host.doubles import PATIENCE
 
 KEY = bytes(range(32))
@@ -93,7 +94,7 @@ def test_turns_of_a_killed_host_come_back_in_order(place: Path) -> None:
 
 @pytest.mark.requirement("host-sync-durable")
 def test_every_part_of_a_turn_comes_back(place: Path) -> None:
-    whole = Turn("p", "s1", {"platform": "x", "user_id": "ü"}, "話す", "\x00", "s2", [{"role": "user", "n": [1, None]}])
+    whole = Turn("p", "s1", {"platform": "x", "user_id": "ü"}, "話す", "\x00", "s2", b"\x91\xc0")
     journal = opened(place)
     journal.append(whole)
     crash(journal)
@@ -141,7 +142,7 @@ def test_what_was_handed_over_from_remains_does_not_come_again(place: Path) -> N
 
 def test_a_crash_in_the_middle_of_handing_over_forgets_no_mark(place: Path) -> None:
     kept(place, "a", "b", "c")
-    with pytest.raises(RuntimeError), left_behind(place, KEY) as found:
+    with suppress(RuntimeError), left_behind(place, KEY) as found:
         found[0].taken(1)
         raise RuntimeError("killed")
     assert left(place) == ["b", "c"]
@@ -230,6 +231,82 @@ def test_turns_taken_from_a_damaged_journal_do_not_come_at_every_start(place: Pa
     assert left(place) == ["b"]
 
 
+def _damaged(place: Path, *users: str, run: str = "run1") -> Path:
+    """The file of a host that was killed, with its last turn damaged."""
+    file = kept(place, *users, run=run)
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    return file
+
+
+@pytest.mark.requirement("host-sync-durable")
+def test_a_damaged_journal_that_cannot_be_set_aside_stays_whole_and_holds_up_no_other(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = _damaged(place, "a", "b", run="01")
+    kept(place, "other", run="02")
+    data = file.read_bytes()
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_file", fail)
+        assert "other" in left(place)
+    assert file.read_bytes() == data
+    assert left(place) == ["a", "other"]
+    assert file.with_suffix(".damaged").read_bytes() == data
+
+
+@pytest.mark.requirement("host-sync-durable")
+def test_a_second_damage_destroys_nothing_that_was_not_set_aside(place: Path) -> None:
+    file = _damaged(place, "a", "b", "c")
+    first = file.read_bytes()
+    assert left(place) == ["a", "b"]
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    assert left(place) == ["a"]
+    aside = [one.read_bytes() for one in place.iterdir() if one != file]
+    assert first in aside
+    assert any(frames(first)[1] in one for one in aside)
+
+
+@pytest.mark.requirement("host-sync-durable")
+@pytest.mark.parametrize("kind", ["directory", "pipe", "link", "nowhere"])
+def test_what_is_no_file_holds_up_no_other(place: Path, tmp_path: Path, kind: str) -> None:
+    kept(place, "a", run="02")
+    odd = file_of(place, "01")
+    if kind == "directory":
+        odd.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        (tmp_path / "link").touch()
+        odd.symlink_to(tmp_path / kind)
+    assert left(place) == ["a"]
+
+
+def test_a_journal_that_cannot_be_removed_holds_up_no_other(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for run in ("01", "02"):
+        kept(place, run, run=run)
+    real = Path.unlink
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "01.journal":
+            raise OSError(errno.EACCES, "no")
+        real(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with suppress(OSError), left_behind(place, KEY) as found:
+        for remains in found:
+            remains.taken(1)
+    assert not file_of(place, "02").exists()
+    monkeypatch.undo()
+    assert left(place) == []
+
+
 @pytest.mark.requirement("host-journal-sealed")
 def test_swapped_frames_are_found(place: Path) -> None:
     file = kept(place, "a", "b", "c")
@@ -284,9 +361,10 @@ def test_a_record_of_another_form_is_damage(place: Path, monkeypatch: pytest.Mon
 @pytest.mark.requirement("host-journal-sealed")
 def test_no_part_of_a_turn_is_in_the_file_as_clear_text(place: Path) -> None:
     journal = opened(place)
-    number = journal.append(
-        Turn(SECRET, SECRET, {"user_id": SECRET}, SECRET, SECRET, SECRET, [{"content": SECRET, SECRET: "机密"}])
-    )
+    said = packed([{"content": SECRET, SECRET: "机密"}], MOST)
+    assert said is not None
+    assert SECRET.encode() in said
+    number = journal.append(Turn(SECRET, SECRET, {"user_id": SECRET}, SECRET, SECRET, SECRET, said))
     assert not _shows(place)
     journal.taken(number)
     assert not _shows(place)
@@ -340,7 +418,7 @@ def test_a_name_that_is_taken_is_refused(place: Path) -> None:
 def test_a_host_that_recovers_while_another_starts_does_not_take_its_new_file(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = module.fcntl.flock
+    real = fcntl.flock
     meanwhile = [True]
 
     def flock(file: int, how: int) -> None:
@@ -349,7 +427,7 @@ def test_a_host_that_recovers_while_another_starts_does_not_take_its_new_file(
             assert left(place) == []
         real(file, how)
 
-    monkeypatch.setattr(module.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     journal = opened(place)
     journal.append(turn("acknowledged"))
     assert not meanwhile
@@ -482,7 +560,7 @@ def _writes(monkeypatch: pytest.MonkeyPatch, room: int) -> Callable[[int], None]
     def room_for(count: int) -> None:
         left_over[0] = count
 
-    monkeypatch.setattr(module.os, "write", write)
+    monkeypatch.setattr(os, "write", write)
     return room_for
 
 
@@ -513,7 +591,7 @@ def test_a_half_frame_that_could_not_be_removed_hides_no_later_turn(
         raise OSError(errno.EIO, "no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.os, "ftruncate", fail)
+        patch.setattr(os, "ftruncate", fail)
         with pytest.raises(JournalUnavailable):
             journal.append(turn("refused"))
         room_for(1 << 20)
@@ -533,7 +611,7 @@ def test_a_disk_that_does_not_sync_acknowledges_nothing(place: Path, monkeypatch
         raise OSError(errno.EIO, "no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.os, "fdatasync", fail)
+        patch.setattr(os, "fdatasync", fail)
         with pytest.raises(JournalUnavailable):
             journal.append(turn("refused"))
     journal.append(turn("taken"))
@@ -543,7 +621,7 @@ def test_a_disk_that_does_not_sync_acknowledges_nothing(place: Path, monkeypatch
 
 def test_a_write_in_small_pieces_is_whole(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
-    monkeypatch.setattr(module.os, "write", lambda file, data: real(file, bytes(data[:7])))
+    monkeypatch.setattr(os, "write", lambda file, data: real(file, bytes(data[:7])))
     kept(place, "a", "b")
     monkeypatch.undo()
     assert left(place) == ["a", "b"]
@@ -634,7 +712,7 @@ def test_a_shrunk_journal_has_its_name_on_disk(place: Path, monkeypatch: pytest.
 
 @pytest.mark.requirement("host-sync-durable")
 def test_turns_of_many_threads_are_all_on_disk_when_they_are_acknowledged(place: Path) -> None:
-    journal, failed = opened(place), list[str]()
+    journal = opened(place)
 
     def write(name: int) -> None:
         for number in range(20):
@@ -653,7 +731,24 @@ def test_turns_of_many_threads_are_all_on_disk_when_they_are_acknowledged(place:
     for name in range(8):
         mine = [user for user in users if user.startswith(f"{name} ")]
         assert mine == [f"{name} {number}" for number in range(20) if number % 3]
-    assert not failed
+
+
+# Messages
+
+
+@pytest.mark.parametrize("messages", [None, [], [{"role": "user", "content": "話す"}], [{"n": [1, 1.5, None, b"x"]}]])
+def test_messages_come_back_as_they_were(messages: list[Any] | None) -> None:
+    assert unpacked(packed(messages, MOST)) == messages
+
+
+@pytest.mark.parametrize("messages", [[object()], [2**70], ["\ud800"], [{1, object()}], ["x" * 1000]])
+def test_messages_that_cannot_be_written_or_are_too_long_are_left_out(messages: list[Any]) -> None:
+    assert packed(messages, 500) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x91", b"\x01", b"\xc0"])
+def test_messages_that_cannot_be_read_are_left_out(data: bytes) -> None:
+    assert unpacked(data) is None
 
 
 # The key

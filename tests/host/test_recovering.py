@@ -188,6 +188,24 @@ def test_a_provider_that_hangs_on_what_was_left_does_not_keep_agents_from_beginn
     assert provider.returned.wait(PATIENCE)
 
 
+@pytest.mark.requirement("host-faults-isolated")
+def test_a_turn_that_always_hangs_holds_up_no_other_agent(tmp_path: Path) -> None:
+    leave(tmp_path, [(session(1), "hangs"), (session(2), "good")])
+    release, arrived = threading.Event(), threading.Event()
+
+    def keep(user: str, _: str) -> None:
+        if user == "hangs":
+            release.wait(PATIENCE)
+        else:
+            arrived.set()
+
+    with hosted(tmp_path, lambda: Recorder(answers={"sync_turn": keep}), SHORT) as host:
+        host.manager(session(3))
+        other = arrived.wait(2)
+        release.set()
+    assert other
+
+
 @pytest.mark.requirement("host-sync-durable")
 def test_turns_of_a_damaged_journal_are_handed_over_and_the_rest_is_set_aside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -246,5 +264,3 @@ def test_the_log_of_a_recovery_never_holds_a_text(tmp_path: Path, caplog: pytest
     recovered(tmp_path, lambda: Recorder(name="other"))
     assert caplog.records
     assert SECRET not in caplog.text
-
-

@@ -22,7 +22,9 @@ MARKED = "plum-harbour-7731"
 
 
 def offering(*schemas: Any, name: str = "recorder") -> Guarded:
-    return Guarded(Recorder(answers={"get_tool_schemas": list(schemas)}, name=name), name, Workers("w", 1), Path("home"))
+    return Guarded(
+        Recorder(answers={"get_tool_schemas": list(schemas)}, name=name), name, Workers("w", 1), Path("home")
+    )
 
 
 def names(*providers: Guarded, reserved: tuple[str, ...] = ()) -> list[str]:
@@ -156,6 +158,22 @@ class Evil(dict[str, Any]):
 def test_a_schema_that_raises_when_it_is_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     assert names(offering(Evil(TOOL), tool("good"))) == ["good"]
     assert MARKED not in caplog.text
+
+
+class EvilList(list[Any]):
+    """A list that fails when it is looked at."""
+
+    def __getitem__(self, _: Any) -> Any:
+        raise RuntimeError(MARKED)
+
+    def __iter__(self) -> Any:
+        raise RuntimeError(MARKED)
+
+
+@pytest.mark.requirement("host-faults-isolated")
+def test_a_list_that_raises_when_it_is_read_means_no_tools() -> None:
+    provider = Guarded(Garbage(EvilList([TOOL])), "garbage", Workers("w", 1), Path("home"))  # type: ignore[arg-type]
+    assert tools.gathered([provider], ()) == ([], {})
 
 
 def test_a_later_change_by_the_provider_changes_no_tool() -> None:

@@ -230,6 +230,14 @@ def test_a_closed_lane_drops_what_has_not_begun_and_says_how_much() -> None:
     workers.close()
 
 
+def test_a_lane_on_threads_that_are_gone_is_not_busy_for_ever() -> None:
+    workers = Workers("gone", 1)
+    lane = Lane(workers)
+    workers.close()
+    lane.submit(lambda: None)
+    assert lane.drained(0.01)
+
+
 def test_a_lane_that_does_not_finish_in_time_says_so() -> None:
     workers, release = Workers("one", 1), threading.Event()
     lane = Lane(workers)

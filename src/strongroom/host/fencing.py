@@ -21,7 +21,9 @@ def shown(text: str, budget: int, random: bytes) -> str:
     text = text.strip()
     if not text:
         return ""
-    return f"{fence.NOTICE}\n{fence.fenced(within(harmless(fence.neutral(text)), budget), fence.mark_of(random))}"
+    # Cut before it is neutralised, which takes time, and after, which can make it longer.
+    body = within(harmless(fence.neutral(within(text, budget))), budget)
+    return f"{fence.NOTICE}\n{fence.between(body, fence.mark_of(random))}"
 
 
 def harmless(text: str) -> str:

@@ -89,6 +89,8 @@ class Journal:
         self._size = 0
         self._places: dict[int, tuple[int, int]] = {}
         """Where the frames of turns are that nobody has taken yet."""
+        self._needed = 0
+        """How many bytes those are."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -106,12 +108,13 @@ class Journal:
     def taken(self, number: int) -> None:
         """Note that a turn has arrived. Frames that nobody needs any more are dropped now and then."""
         with self._writing:
-            if self._file < 0 or self._places.pop(number, None) is None:
+            if self._file < 0 or number not in self._places:
                 return
+            self._needed -= self._places.pop(number)[1]
             with suppress(JournalUnavailable):  # the turn will be handed over once more, that is all
                 self._write(Taken(number))
             with suppress(JournalUnavailable):
-                if self._size > max(_SHRINK_BYTES, 4 * self._needed()):
+                if self._size > max(_SHRINK_BYTES, 4 * self._needed):
                     self._shrink()
 
     def close(self) -> None:
@@ -143,6 +146,7 @@ class Journal:
             raise self._unwritable(error) from None
         if isinstance(record, Turn):
             self._places[self._number] = (self._size, len(frame))
+            self._needed += len(frame)
         self._size += len(frame)
         self._written += 1
         return self._number
@@ -155,11 +159,8 @@ class Journal:
             raise self._unwritable(error) from None
         self._synced = upto
 
-    def _needed(self) -> int:
-        return sum(length for _, length in self._places.values())
-
     def _make_room(self, length: int) -> None:
-        if self._needed() + length > self._most:
+        if self._needed + length > self._most:
             raise JournalUnavailable(
                 "the journal is full", hint="the provider takes no turns; see the log for what it answers"
             )
@@ -177,7 +178,7 @@ class Journal:
         with self._syncing:
             os.close(self._file)
             self._file, self._places, self._synced, self._torn = file, places, self._written, False
-            self._size = self._needed()
+            self._size = self._needed
         try:
             sync_directory(self._path.parent)
         except OSError as error:

@@ -31,6 +31,10 @@ class Limits:
     """Threads for calls that somebody waits for, in the whole host."""
     keeping_threads: int = 8
     """Threads that tell providers what happened, in the whole host."""
+    held: float = 2.5
+    """How long a call holds a thread until another one may take its place."""
+    spare_threads: int = 32
+    """How many threads of each kind may be held for so long; beyond that, everybody waits."""
     waiting_turns: int = 256
     """Turns of one agent that wait in RAM for a slow provider; more wait in the journal, until a host next starts."""
     journal_bytes: int = 256 * 1024 * 1024

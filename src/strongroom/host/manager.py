@@ -64,6 +64,9 @@ class MemoryManager:
         self._limits = shared.limits
         self._lane = Lane(shared.keeping)
         self._session_id = session.id
+        known = session.told(str(shared.home))
+        # For the journal: callbacks do not last.
+        self._told = {name: writable(value) for name, value in known.items() if isinstance(value, str)}
         self._begun = False
         self._ending = threading.Lock()
         self._ended = False
@@ -320,12 +323,15 @@ class MemoryManager:
 
     def _journalled(self, provider: str, user: str, assistant: str, fresh: list[Any] | None) -> int:
         """The number of the turn in the journal, or 0 where it is not in it."""
-        known = self.session.told(str(self._shared.home))
-        told = {name: value for name, value in known.items() if isinstance(value, str)}  # callbacks do not last
-        told = {name: writable(value) for name, value in told.items()}
         ids = writable(self.session.id), writable(self._session_id)
         turn = Turn(
-            writable(provider), ids[0], told, writable(user), writable(assistant), ids[1], packed(fresh, _TURN_BYTES)
+            writable(provider),
+            ids[0],
+            self._told,
+            writable(user),
+            writable(assistant),
+            ids[1],
+            packed(fresh, _TURN_BYTES),
         )
         try:
             return self._shared.journal.append(turn)

@@ -2,13 +2,15 @@
 
 The number of threads is bounded by the host, not by the number of chats. They are daemons: a provider that hangs can
 hold one of them, and can never hold up the end of the process. (The executor of the standard library joins its threads
-at exit, so it would wait for a hung provider for ever.)
+at exit, so it would wait for a hung provider for ever.) A thread that is held for long is replaced, up to a bound of its
+own: else the chats of which a provider hangs would take the memory of all the others.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -24,14 +26,22 @@ _IDLE_SECONDS = 30.0
 
 
 class Workers:
-    """At most `most` daemon threads, made when they are needed. An idle one leaves after a while."""
+    """At most `most` daemon threads, made when they are needed. An idle one leaves after a while.
 
-    def __init__(self, name: str, most: int) -> None:
+    Those that have been at one task for `held` seconds do not count, as long as there are no more than `spare`.
+    """
+
+    def __init__(self, name: str, most: int, spare: int = 0, held: float = 1.0) -> None:
         self._name = name
         self._most = most
+        self._spare = spare
+        self._held = held
         self._guard = threading.Condition()
         self._waiting: deque[tuple[Task, Future[Any] | None]] = deque()
+        self._since: dict[int, float] = {}
+        """Since when each thread that is at work has been at its task."""
         self._idle = 0
+        self._starting = 0
         self._made = 0
         self._closed = False
         self.threads = 0
@@ -42,11 +52,14 @@ class Workers:
             if self._closed:
                 return False
             self._waiting.append((task, future))
-            if self._idle < len(self._waiting) and self.threads < self._most:
-                self._start()
-            else:
-                self._guard.notify()
+            self._guard.notify()
+            self._staff()
         return True
+
+    def relieve(self) -> None:
+        """See whether what waits needs another thread by now."""
+        with self._guard:
+            self._staff()
 
     def call(self, function: Callable[[], T]) -> Future[T]:
         """Run a function with the caller's context variables. Cancelling works until a thread has taken it."""
@@ -76,16 +89,27 @@ class Workers:
             if future is not None:
                 future.cancel()
 
-    def _start(self) -> None:
-        try:
-            threading.Thread(target=self._work, name=f"{self._name}-{self._made + 1}", daemon=True).start()
-        except RuntimeError as error:  # the machine has no more: what waits is taken by those that are there
-            log.error("no thread for %s: %s", self._name, error)
-            return
-        self.threads += 1
-        self._made += 1
+    def _staff(self) -> None:
+        while self._idle + self._starting < len(self._waiting) and self.threads < self._most + self._out():
+            try:
+                threading.Thread(target=self._work, name=f"{self._name}-{self._made + 1}", daemon=True).start()
+            except RuntimeError as error:  # the machine has no more: what waits is taken by those that are there
+                log.error("no thread for %s: %s", self._name, error)
+                return
+            self.threads += 1
+            self._starting += 1
+            self._made += 1
+
+    def _out(self) -> int:
+        """How many threads are held for so long that they do not count."""
+        if self.threads < self._most:
+            return 0
+        latest = time.monotonic() - self._held
+        return min(self._spare, sum(since < latest for since in self._since.values()))
 
     def _work(self) -> None:
+        with self._guard:
+            self._starting -= 1
         while (task := self._next()) is not None:
             try:
                 task()
@@ -94,7 +118,9 @@ class Workers:
             task = None  # or an idle thread would hold on to an agent that is gone
 
     def _next(self) -> Task | None:
+        own = threading.get_ident()
         with self._guard:
+            self._since.pop(own, None)
             while not self._waiting:
                 self._idle += 1
                 called = not self._closed and self._guard.wait(_IDLE_SECONDS)
@@ -102,6 +128,7 @@ class Workers:
                 if not called and not self._waiting:
                     self.threads -= 1
                     return None
+            self._since[own] = time.monotonic()
             return self._waiting.popleft()[0]
 
 
@@ -125,9 +152,10 @@ class Lane:
             if self._closed:
                 return False
             self._waiting.append(lambda: context.run(task))
-            if not self._busy:
-                self._busy = True
-                self._workers.submit(self._step)
+            if self._busy:
+                self._workers.relieve()
+            else:
+                self._busy = self._workers.submit(self._step)
         return True
 
     def drained(self, seconds: float) -> bool:

@@ -198,6 +198,7 @@ def _hangs(*_: Any, **__: Any) -> None:
 def suffer(home: str) -> None:
     """Have the same conversation with a good provider, one that raises and one that hangs; say what came of each."""
     told = _heard()
+    kinds: dict[str, tuple[type[Well], Limits | None]]
     kinds = {"well": (Well, None), "raises": (_with_trouble(_raises), None), "hangs": (_with_trouble(_hangs), _HURRY)}
     _say({kind: _conversation(Path(home) / kind, *given, told) for kind, given in kinds.items()})
 

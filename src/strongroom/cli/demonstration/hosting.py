@@ -10,37 +10,30 @@ import json
 import re
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from strongroom import fence
+from strongroom.cli.demonstration import talk
 from strongroom.cli.demonstration.gateway import PROVIDER
 from strongroom.cli.demonstration.partner import PATIENCE, Partner
-from strongroom.cli.demonstration.stage import Stage, expect
+from strongroom.cli.demonstration.stage import Done, Stage, expect
+from strongroom.cli.errors import BY_FAMILY
 from strongroom.host import names
+from strongroom.host.conformance import CHECKS
 
 _DIARY = Path(__file__).with_name(PROVIDER)
 _FENCE = re.compile(r"<<<strongroom-recall ([0-9a-f]{32})>>>\n(.*?)\n<<<end-strongroom-recall \1>>>", re.DOTALL)
 
+QUESTION = talk.QUESTION
 IN_PASSING = "Shorten this mail, please; I am going to Chengdu this weekend, so it has to be out by Friday."
-QUESTION = "where am I going this weekend?"
 _OTHER = ("The boiler is serviced in June.", "Oskar wants the tent back this month.")
+_SHARES = 3
 _NOTES = {"alice": "Alice likes window seats.", "bob": "Bob drives a van."}
 _SAID = {"alice": IN_PASSING, "bob": "I am going to Bergen this weekend."}
-CHECKED = (
-    "two-users",
-    "alike-keys",
-    "api-content",
-    "other-scripts",
-    "killed",
-    "killed-with-host",
-    "same-turn-twice",
-    "no-orphans",
-    "no-shutdown",
-    "signature-quiet",
-)
-"""The checks of the kit that take little time and say most about a provider that keeps turns."""
 
 
 def home_of(stage: Stage, name: str) -> Path:
@@ -112,8 +105,7 @@ def two_people_stay_apart(stage: Stage) -> None:
     expect("both notes taken", [[True], [True]], first["notes"])
     came = run(stage, "talk", home, [one(who, "api-1", QUESTION) for who in people])
     for who, (shown,) in zip(people, came["shown"], strict=True):
-        mine = {"said": [_SAID[who] in shown], "noted": [_NOTES[who] in shown]}
-        expect(f"their own line and note for {who}", {"said": [True], "noted": [True]}, mine)
+        expect(f"their own line and note for {who}", (True, True), (_SAID[who] in shown, _NOTES[who] in shown))
         others = [text for told in (_SAID, _NOTES) for other, text in told.items() if other != who and text in shown]
         expect(f"nothing of the other for {who}", [], others)
 
@@ -195,7 +187,7 @@ def a_broken_provider_costs_its_recall(stage: Stage) -> tuple[str, ...]:
     well = came["well"]
     expect("a recall in each turn of a good one", [["- the heron was fed"]] * 3, list(map(recalled, well["shown"])))
     for kind in ("raises", "hangs"):
-        bare = [_without_recall(shown) for shown in well["shown"]]
+        bare = list(map(_without_recall, well["shown"]))
         expect(f"its turns without the recall, if it {kind}", bare, came[kind]["shown"])
         expect("the note taken", (True, True), (well["noted"], came[kind]["noted"]))
         told = (["found"], ["error"])
@@ -204,8 +196,7 @@ def a_broken_provider_costs_its_recall(stage: Stage) -> tuple[str, ...]:
 
 
 def _without_recall(shown: str) -> str:
-    prompt, _, rest = shown.partition("\n\n")
-    return shown
+    return _FENCE.sub("", shown).replace(f"{fence.NOTICE}\n", "")
 
 
 def _why_not(stage: Stage, home: Path) -> str:
@@ -223,9 +214,20 @@ def _why_not(stage: Stage, home: Path) -> str:
 
 
 def the_kit_finds_no_fault(stage: Stage) -> tuple[str, ...]:
-    only = [word for check in CHECKED for word in ("--only", check)]
-    came = stage.answer("provider", "check", str(home_of(stage, "check") / "plugins" / PROVIDER), *only)
-    failed = {each["id"]: each["reason"] for each in came["checks"] if each["outcome"] != "pass"}
-    expect("every check to pass", {}, failed)
-    expect("these checks", sorted(CHECKED), sorted(each["id"] for each in came["checks"]))
-    return (f"{came['counts']['pass']} checks passed: {', '.join(each['id'] for each in came['checks'])}",)
+    """The whole kit, shared out among three processes."""
+    plugin = str(home_of(stage, "check") / "plugins" / PROVIDER)
+    shares = [list(CHECKS)[start::_SHARES] for start in range(_SHARES)]
+    commands = [("provider", "check", plugin, *(f"--only={check}" for check in share)) for share in shares]
+    reports = [_report(done) for done in stage.at_once(*commands)]
+    checks = {each["id"]: each for report in reports for each in report["checks"]}
+    expect("no check to fail", {}, {name: each["reason"] for name, each in checks.items() if each["outcome"] == "fail"})
+    expect("every check made", sorted(CHECKS), sorted(checks))
+    counts = Counter(each["outcome"] for each in checks.values())
+    expect("more to pass than not to apply", True, counts["pass"] > counts["not_applicable"])
+    return (f"{len(checks)} checks: {counts['pass']} passed, 0 failed, {counts['not_applicable']} not applicable",)
+
+
+def _report(done: Done) -> Any:
+    """What the kit found; exit code 7 says that a check failed, and its report says which."""
+    expect("the kit to come to its end", True, done.code in (0, BY_FAMILY["unavailable"]))
+    return done.json

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from strongroom.cli.demonstration import forgetting, noticing, refusing, remembering, separating, serving, tooling
+from strongroom.cli.demonstration import (
+    forgetting,
+    hosting,
+    noticing,
+    refusing,
+    remembering,
+    separating,
+    serving,
+    tooling,
+)
 from strongroom.cli.demonstration.report import Step
 from strongroom.cli.demonstration.stage import Stage
 from strongroom.cli.demonstration.talk import ALLERGY, QUESTION, QUESTION_IN_CHINESE, TRIP
@@ -143,6 +152,39 @@ STEPS: tuple[Step[Stage], ...] = (
         separating.it_cannot_read_the_servers_memory,
     ),
     Step("apart_mint", "The agent's user fails to mint.", separating.it_cannot_mint),
+    # Hosting memory providers.
+    Step(
+        "hosted_recall",
+        "A memory provider written for Hermes is found by name and hosted by another runtime. What session 1 said in "
+        f'passing, "{hosting.QUESTION}" in session 2 shows to the model, once and in a fence.',
+        hosting.a_provider_for_hermes_is_hosted,
+    ),
+    Step(
+        "hosted_users",
+        "Two people in one process see neither each other's lines nor the built-in notes.",
+        hosting.two_people_stay_apart,
+    ),
+    Step(
+        "hosted_kill",
+        "After kill -9 the next host hands over a turn that the provider had not taken; no file had it in clear.",
+        hosting.a_turn_outlives_the_process,
+    ),
+    Step(
+        "hosted_moment",
+        "Agents for compression, review, cron and subtasks open no session; what is flushed reaches MEMORY.md.",
+        hosting.agents_for_a_moment_open_no_session,
+    ),
+    Step(
+        "hosted_rebuild",
+        "An edit of an identity key rebuilds the cached agent with the next message; an unrelated edit does not.",
+        hosting.settings_rebuild_an_agent,
+    ),
+    Step(
+        "hosted_broken",
+        "A provider that raises or hangs in every hook costs a turn its recall, and a broken plugin says why.",
+        hosting.a_broken_provider_costs_its_recall,
+    ),
+    Step("hosted_check", "The conformance kit finds no fault in the provider.", hosting.the_kit_finds_no_fault),
     # Forgetting.
     Step("export", "Travel is exported, encrypted to a passphrase.", forgetting.export_before_forgetting),
     Step("second_reader", "A second process has the trip in its RAM.", forgetting.a_second_reader_has_the_trip),

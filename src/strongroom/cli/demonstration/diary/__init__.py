@@ -1,10 +1,11 @@
 """A diary, as a memory provider for Hermes. It writes down what people say, and reads out what fits a question.
 
-Each person has a file of their own in `<home>/diary`, with one JSON object for each turn. `<home>/diary.json` may hold
+Each person has a file of their own in `<home>/diary`, with one JSON object for each turn or note. What can be set is in
+`<home>/diary.json`:
 
     {"user_peer_aliases": {"8": "7"}, "most": 5}
 
-where user 8 is the same person as user 7, and no more than five lines are read out. Whose diary it is stays as it was
+Here user 8 is the same person as user 7, and no more than five lines are read out. Whose diary it is stays as it was
 when the agent began, so an agent that is kept must be built anew when the first of the two changes.
 
 It imports what Hermes has and knows of no other runtime.
@@ -62,6 +63,15 @@ class Diary(MemoryProvider):  # type: ignore[misc]
         if self._book:
             self._book.add({"session": session_id, "user": user_content, "assistant": assistant_content})
 
+    def on_memory_write(
+        self, action: str, target: str, content: str, metadata: dict[str, Any] | None = None
+    ) -> None:  # the built-in memory of Hermes has changed
+        gone = (metadata or {}).get("old_text", "")
+        if self._book and action in ("replace", "remove") and gone:
+            self._book.strike({"noted": target, "user": gone})
+        if self._book and content:
+            self._book.add({"noted": target, "user": content})
+
     def cache_busting_signature(self) -> dict[str, Any]:
         return {"diary.user_peer_aliases": sorted(self._aliases().items())}
 
@@ -98,23 +108,25 @@ class Settings:
 
 
 class Book:
-    """One person's turns in a file. Several threads and processes may write to it."""
+    """One person's entries in a file. Several threads and processes may write to it."""
 
     def __init__(self, directory: Path, whose: str) -> None:
         self._lock = directory / "lock"
         self._path = directory / f"{hashlib.sha256(whose.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.jsonl"
 
-    def add(self, turn: dict[str, str]) -> None:
-        """Write a turn down, once. It is on disk when this returns."""
-        line = json.dumps(turn)
-        self._lock.parent.mkdir(exist_ok=True)
+    def add(self, entry: dict[str, str]) -> None:
+        """Write something down, once. It is on disk when this returns."""
+        line = json.dumps(entry)
         with self._alone():
-            if line in self._lines():
-                return
-            with self._path.open("a") as file:
-                file.write(f"{line}\n")
-                file.flush()
-                os.fsync(file.fileno())
+            lines = self._lines()
+            if line not in lines:
+                self._write([*lines, line])
+
+    def strike(self, entry: dict[str, str]) -> None:
+        """Take something out again."""
+        line = json.dumps(entry)
+        with self._alone():
+            self._write([one for one in self._lines() if one != line])
 
     def fitting(self, question: str) -> list[str]:
         """What was said with at least half of the question's words in it: most words first, then the newest."""
@@ -125,13 +137,20 @@ class Book:
         return [text for _, text in sorted(good, key=lambda one: -one[0])]
 
     def _lines(self) -> list[str]:
-        """The whole lines; what a crash cut short is not one."""
-        if not self._path.exists():
-            return []
-        return [line for line in self._path.read_text().split("\n") if line.endswith("}")]
+        return self._path.read_text().splitlines() if self._path.exists() else []
+
+    def _write(self, lines: list[str]) -> None:
+        """Another file takes the place of this one, whole: who reads meanwhile needs no lock."""
+        draft = self._path.with_suffix(".new")
+        with draft.open("w") as file:
+            file.writelines(f"{line}\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._path)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
+        self._lock.parent.mkdir(exist_ok=True)
         with self._lock.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

@@ -349,6 +349,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "show",
         "Hermes' bundled holographic, loaded unmodified, learns in one session and recalls in the next",
     ),
+    "demo-hosted": (
+        "show",
+        "the demo hosts a provider written for Hermes: recall, people, kill -9, moments, rebuilds, faults, the kit",
+    ),
     "conformance-every-check-can-fail": ("show", "every check of the conformance kit has a provider that fails it"),
     "conformance-cli": ("design", "`strongroom provider check` reports each check with its reason"),
     "conformance-pytest-plugin": ("design", "the conformance kit runs as a pytest plugin"),

@@ -46,8 +46,9 @@ import strongroom
 root = pathlib.Path(strongroom.__file__).parent
 for path in sorted(root.rglob("*.py")):
     name = ".".join(("strongroom", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
-    # `conformance` is for tests of stores; it needs pytest.
-    if not name.endswith((".conformance", "__main__")) and not name.startswith(EXTRAS):
+    # Some need pytest: tests of stores, and of providers. A plugin is not imported but loaded.
+    others = ("store.conformance", "conformance.plugin", "__main__", ".diary")
+    if not name.endswith(others) and not name.startswith(EXTRAS):
         importlib.import_module(name)
 tops = {name.partition(".")[0] for name in set(sys.modules) - before}
 print(json.dumps(sorted(tops - set(sys.stdlib_module_names))))

@@ -42,8 +42,8 @@ DIFFERENCES = (
     Row("on_memory_write metadata task_id", '"<task_id>"', "not given", _OWN_BOOKKEEPING),
     Row("on_memory_write metadata tool_call_id", '"<tool_call_id>"', "not given", _OWN_BOOKKEEPING),
     Row(
-        "thread of handle_tool_call, initialize, on_delegation, on_memory_write, on_pre_compress, on_turn_start, "
-        "shutdown, system_prompt_block",
+        "thread of __init__, get_tool_schemas, handle_tool_call, initialize, is_available, on_delegation, "
+        "on_memory_write, on_pre_compress, on_turn_start, shutdown, system_prompt_block",
         "the agent's",
         "another",
         "A hook that hangs must not hang the agent. One that has an answer is waited for, with a limit; one that is "

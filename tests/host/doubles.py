@@ -57,6 +57,7 @@ SHORT = Limits(
     on_pre_compress=0.1,
     drain=0.1,
     shutdown=0.1,
+    recovered_turn=0.1,
 )
 LONG = Limits(
     initialize=PATIENCE,
@@ -67,6 +68,8 @@ LONG = Limits(
     on_pre_compress=PATIENCE,
     drain=PATIENCE,
     shutdown=PATIENCE,
+    recovered_turn=PATIENCE,
+    held=PATIENCE,
 )
 """For tests in which nothing is late: a slow machine must not make it so."""
 TOOL: Schema = {"name": "recall", "description": "Recalls.", "parameters": {"type": "object", "properties": {}}}

@@ -106,14 +106,14 @@ def test_a_hook_that_fails_each_time_is_loud_once_for_each_kind_of_error(
 def test_a_hook_on_the_callers_thread_raises_nothing_there(
     error: Callable[[str], BaseException], guard: Callable[[Any], Guarded]
 ) -> None:
-    guarded = guard(Raising(("is_available", "get_tool_schemas"), error, SECRET))
-    assert guarded.available() is False
-    assert guarded.look("get_tool_schemas", "nothing") == "nothing"
+    guarded = guard(Raising(("is_available", "cache_busting_signature"), error, SECRET))
+    assert guarded.available(PATIENCE) is False
+    assert guarded.look("cache_busting_signature", "nothing") == "nothing"
 
 
 def test_an_interrupt_by_the_user_is_not_swallowed(guard: Callable[[Any], Guarded]) -> None:
     with pytest.raises(KeyboardInterrupt):
-        guard(Raising(("is_available",), KeyboardInterrupt, SECRET)).available()
+        guard(Raising(("cache_busting_signature",), KeyboardInterrupt, SECRET)).look("cache_busting_signature", None)
 
 
 @pytest.mark.requirement("host-faults-isolated")

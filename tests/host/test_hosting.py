@@ -130,6 +130,26 @@ def test_a_provider_that_cannot_be_made_leaves_the_built_in_memory(
 
 
 @pytest.mark.requirement("host-faults-isolated")
+@pytest.mark.parametrize("slow", ["factory", "is_available", "get_tool_schemas"])
+def test_a_provider_that_hangs_before_it_begins_holds_up_no_agent(
+    tmp_path: Path, slow: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = threading.Event()
+
+    def make() -> Recorder:
+        if slow == "factory":
+            release.wait(PATIENCE)
+        return Held((slow,), release=release)
+
+    with hosted(tmp_path, make, SHORT) as host:
+        memory = host.manager(session())
+        assert not release.is_set()
+        assert [schema["name"] for schema in memory.get_tool_schemas()] == ["memory"]
+        release.set()
+    assert caplog.records
+
+
+@pytest.mark.requirement("host-faults-isolated")
 def test_a_provider_whose_name_raises_is_used_under_its_class(tmp_path: Path) -> None:
     with hosted(tmp_path, _Nameless) as host:
         assert isinstance(host.manager(session()).external, _Nameless)

@@ -36,8 +36,8 @@ from tests.host.doubles import (
 )
 
 SECRET = "plum-harbour-7731"
-ON_THE_CALLERS_THREAD = {"is_available", "get_tool_schemas", "cache_busting_signature"}
-"""Cheap hooks without I/O, which nothing bounds."""
+ON_THE_CALLERS_THREAD = {"cache_busting_signature"}
+"""Asked for each message, without I/O, and bounded by nothing."""
 SPEAKER: ContextVar[str] = ContextVar("speaker", default="nobody")
 
 
@@ -761,6 +761,26 @@ def test_two_hundred_agents_with_sixteen_that_hang_share_a_bounded_number_of_thr
         assert all(memory.flush(PATIENCE) for memory in memories)
         assert len(host._shared.journal) == 0
     assert sorted(seen.turns) == sorted(f"turn of s{number}" for number in range(200))
+
+
+@pytest.mark.requirement("host-threads-bounded", "host-faults-isolated")
+def test_chats_that_hang_do_not_take_the_memory_of_the_others(tmp_path: Path) -> None:
+    release, seen = threading.Event(), Seen()
+    limits = replace(SHORT, initialize=PATIENCE, asking_threads=4, keeping_threads=4, spare_threads=8, held=0.05)
+    with hosted(tmp_path, lambda: Held(("prefetch", "sync_turn"), release=release), limits) as host:
+        for number in range(8):
+            memory = host.manager(session(number))
+            memory.sync_turn("hangs", "answer")
+            assert memory.prefetch("hangs") == ""
+        host._make = lambda: Recorder(seen)
+        other = host.manager(session(99))
+        answers = [other.prefetch("plums") for _ in range(20)]
+        other.sync_turn("kept", "answer")
+        assert other.flush(PATIENCE)
+        assert host.threads <= 2 * (4 + 8)
+        release.set()
+    assert "about plums" in answers[-1]
+    assert seen.turns == ["kept"]
 
 
 def test_reaches_are_as_documented() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strongroom.host import tools
 from strongroom.host.guarding import Guarded
 from strongroom.host.workers import Workers
-from tests.host.doubles import TOOL, Garbage, Recorder, Seen, hosted, session
+from tests.host.doubles import PATIENCE, TOOL, Garbage, Recorder, Seen, hosted, session
 
 MARKED = "plum-harbour-7731"
 
@@ -28,7 +28,7 @@ def offering(*schemas: Any, name: str = "recorder") -> Guarded:
 
 
 def names(*providers: Guarded, reserved: tuple[str, ...] = ()) -> list[str]:
-    schemas, routes = tools.gathered(providers, reserved)
+    schemas, routes = tools.gathered(providers, reserved, PATIENCE)
     assert [schema["name"] for schema in schemas] == list(routes)
     return list(routes)
 
@@ -101,24 +101,24 @@ def test_more_tools_than_any_model_takes_are_left_out() -> None:
 
 
 def test_half_a_surrogate_pair_does_not_reach_the_models_api() -> None:
-    schemas, _ = tools.gathered([offering(tool(description="broken \ud800"), tool("good"))], ())
+    schemas, _ = tools.gathered([offering(tool(description="broken \ud800"), tool("good"))], (), PATIENCE)
     json.dumps(schemas, ensure_ascii=False).encode()
 
 
 def test_a_wrapped_tool_is_unwrapped() -> None:
-    schemas, _ = tools.gathered([offering({"type": "function", "function": tool("wrapped")})], ())
+    schemas, _ = tools.gathered([offering({"type": "function", "function": tool("wrapped")})], (), PATIENCE)
     assert schemas == [tool("wrapped")]
 
 
 def test_what_is_missing_is_filled_in_and_the_rest_stays() -> None:
-    schemas, _ = tools.gathered([offering({"name": "bare", "strict": True})], ())
+    schemas, _ = tools.gathered([offering({"name": "bare", "strict": True})], (), PATIENCE)
     assert schemas == [
         {"name": "bare", "description": "", "parameters": {"type": "object", "properties": {}}, "strict": True}
     ]
 
 
 def test_parameters_without_a_type_are_those_of_an_object() -> None:
-    schemas, _ = tools.gathered([offering(tool(parameters={"properties": {"a": {"type": "string"}}}))], ())
+    schemas, _ = tools.gathered([offering(tool(parameters={"properties": {"a": {"type": "string"}}}))], (), PATIENCE)
     assert schemas[0]["parameters"]["type"] == "object"
 
 
@@ -128,7 +128,7 @@ def test_a_mapping_of_another_kind_is_as_good_as_a_dict() -> None:
 
 def test_a_name_is_given_once_and_the_first_has_it(caplog: pytest.LogCaptureFixture) -> None:
     first, second = offering(tool("a"), tool("a"), name="first"), offering(tool("a"), tool("b"), name="second")
-    schemas, routes = tools.gathered([first, second], ())
+    schemas, routes = tools.gathered([first, second], (), PATIENCE)
     assert [schema["name"] for schema in schemas] == ["a", "b"]
     assert [routes["a"].name, routes["b"].name] == ["first", "second"]
     assert "second" in caplog.text
@@ -141,7 +141,7 @@ def test_the_runtimes_own_names_are_never_given() -> None:
 @pytest.mark.parametrize("answer", [None, 7, "tools", {"name": "x"}, {"a"}, iter([TOOL])])
 def test_an_answer_that_is_no_list_means_no_tools(answer: Any) -> None:
     provider = Guarded(Garbage(answer), "garbage", Workers("w", 1), Path("home"))  # type: ignore[arg-type]
-    assert tools.gathered([provider], ()) == ([], {})
+    assert tools.gathered([provider], (), PATIENCE) == ([], {})
 
 
 class Evil(dict[str, Any]):
@@ -173,12 +173,12 @@ class EvilList(list[Any]):
 @pytest.mark.requirement("host-faults-isolated")
 def test_a_list_that_raises_when_it_is_read_means_no_tools() -> None:
     provider = Guarded(Garbage(EvilList([TOOL])), "garbage", Workers("w", 1), Path("home"))  # type: ignore[arg-type]
-    assert tools.gathered([provider], ()) == ([], {})
+    assert tools.gathered([provider], (), PATIENCE) == ([], {})
 
 
 def test_a_later_change_by_the_provider_changes_no_tool() -> None:
     mine = tool("mine", parameters={"type": "object", "properties": {}})
-    schemas, _ = tools.gathered([offering(mine)], ())
+    schemas, _ = tools.gathered([offering(mine)], (), PATIENCE)
     mine["name"] = "other"
     mine["parameters"]["properties"]["x"] = {}
     assert schemas == [tool("mine")]

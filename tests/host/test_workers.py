@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextvars import ContextVar
 
 import pytest
@@ -38,6 +38,57 @@ def test_threads_are_made_only_when_none_is_idle() -> None:
 def test_threads_are_daemons_so_that_a_hung_one_cannot_hold_up_the_exit() -> None:
     workers = Workers("daemons", 1)
     assert workers.call(lambda: threading.current_thread().daemon).result(PATIENCE)
+    workers.close()
+
+
+@pytest.mark.requirement("host-threads-bounded")
+def test_a_thread_that_is_held_for_long_is_replaced_up_to_a_bound() -> None:
+    workers, release = Workers("held", 2, spare=3, held=0.001), threading.Event()
+    held = [_holding(workers, release) for _ in range(5)]
+    assert workers.threads == 5
+    waiting = [workers.call(lambda: 7) for _ in range(20)]
+    workers.relieve()
+    assert workers.threads == 5
+    assert not any(future.done() for future in waiting)
+    release.set()
+    assert [future.result(PATIENCE) for future in waiting] == [7] * 20
+    assert all(future.result(PATIENCE) for future in held)
+    workers.close()
+
+
+def _holding(workers: Workers, release: threading.Event) -> Future[bool]:
+    """A call that holds a thread, which it has had for long when this returns."""
+    started = threading.Event()
+
+    def hold() -> bool:
+        started.set()
+        return release.wait(PATIENCE)
+
+    future = workers.call(hold)
+    while not started.wait(0.01):
+        workers.relieve()
+    return future
+
+
+def test_threads_that_are_busy_for_a_moment_are_not_replaced() -> None:
+    workers, release = Workers("busy", 2, spare=3, held=PATIENCE), threading.Event()
+    futures = [workers.call(lambda: release.wait(PATIENCE)) for _ in range(10)]
+    workers.relieve()
+    assert workers.threads == 2
+    release.set()
+    assert all(future.result(PATIENCE) for future in futures)
+    workers.close()
+
+
+@pytest.mark.requirement("host-faults-isolated")
+def test_work_that_waits_behind_held_threads_gets_one_without_further_calls() -> None:
+    workers, release = Workers("quiet", 1, spare=1, held=0.05), threading.Event()
+    stuck, other = Lane(workers), Lane(workers)
+    stuck.submit(lambda: release.wait(PATIENCE))
+    other.submit(lambda: None)
+    drained = other.drained(2)
+    release.set()
+    assert drained
     workers.close()
 
 

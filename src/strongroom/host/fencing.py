@@ -41,6 +41,11 @@ def within(text: str, budget: int) -> str:
     return f"{head}\n[{len(text) - len(head)} more characters were left out]"
 
 
+def writable(text: str) -> str:
+    """The text as it can be written down: half a surrogate pair, which no encoding knows, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def without_recalled(text: str) -> str:
     """What was said, without blocks that were recalled: those are remembered already."""
     kept: list[str] = []

@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.host.calling import fitted
+from strongroom.host.fencing import writable
 from strongroom.host.names import at_home
 from strongroom.host.provider import MemoryProvider
 from strongroom.host.workers import Workers
 
 log = logging.getLogger("strongroom.host")
+
+FAILED = object()
+"""What is asked for in place of an answer that may be None."""
 
 
 @contextmanager
@@ -91,10 +95,10 @@ class Guarded:
             return self._call(hook, args, keywords)
         return otherwise
 
-    def available(self) -> bool:
+    def available(self, seconds: float) -> bool:
         """Whether the provider says that it could work."""
         with isolated(lambda error: self._failed("is_available", error)):
-            return bool(self._call("is_available", (), {}))
+            return bool(self.ask("is_available", seconds, False))
         return False
 
     def let_go(self) -> Callable[[float], Any]:
@@ -109,7 +113,7 @@ class Guarded:
         """As `ask`, for a hook that answers with text."""
         answer = self.ask(hook, seconds, "", *args, **keywords)
         if isinstance(answer, str):
-            return answer
+            return writable(answer)
         if answer is not None:
             log.warning("memory provider %s: %s gave a %s, not text", self.name, hook, type(answer).__name__)
         return ""

@@ -102,7 +102,7 @@ class Host:
         The first `manager` does this by itself, and waits for it as long as for the end of a session.
         """
         with self._recovering:
-            return recovering.recover(self._journals, self._key, self._provider)
+            return recovering.recover(self._journals, self._key, self._provider, self._shared.limits)
 
     def close(self) -> None:
         """End every agent that is left and let go of all. Idempotent."""
@@ -145,13 +145,13 @@ class Host:
             return None
         provider: MemoryProvider | None = None
         with isolated(_cannot_be_made):
-            provider = self._make()
+            provider = self._shared.asking.call(self._make).result(self._shared.limits.initialize)
             if provider is None:
                 raise ProviderUnavailable("it makes nothing")
         if provider is None:
             return None
         guarded = Guarded(provider, name_of(provider), self._shared.asking, self._shared.home)
-        if guarded.available():
+        if guarded.available(self._shared.limits.initialize):
             return guarded
         why = self._make.why_not(provider) if isinstance(self._make, discovery.Factory) else "it says so itself"
         log.warning("memory provider %s is not available: %s", guarded.name, why)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import stat
 import threading
 import zlib
 from collections.abc import Iterator, Mapping
@@ -100,9 +101,13 @@ class Journal:
         with self._writing:
             number = self._write(turn)
             mine = self._written
-        with self._syncing:
-            if self._synced < mine:  # else somebody who waited before us has written ours too
-                self._sync()
+        try:
+            with self._syncing:
+                if self._synced < mine:  # else somebody who waited before us has written ours too
+                    self._sync()
+        except JournalUnavailable:
+            self.taken(number)  # who is told that it is not kept must not find it kept
+            raise
         return number
 
     def taken(self, number: int) -> None:
@@ -211,21 +216,29 @@ class Remains:
         """Turns that nobody has taken, by number."""
         self.damage: Tampered | None = None
         """Why the rest of the file cannot be read. What comes before is good."""
+        self._fixed = False
+        """Whether the file must stay as it is: it is damaged, and no copy of it could be made."""
         self._read()
 
     def taken(self, number: int) -> None:
         """Note that a turn has arrived."""
         self.turns.pop(number, None)
         self._last += 1
+        if self._fixed:
+            return
         with suppress(OSError):
             _write_whole(self._file, _frame(self._key, self._run, self._last, Taken(number)))
 
     def finish(self) -> None:
         """Remove the file if all its turns were taken."""
-        if not self.turns:
-            self.path.unlink(missing_ok=True)
-            self.path.with_suffix(_DRAFT).unlink(missing_ok=True)
-        os.close(self._file)
+        try:
+            if not self.turns and not self._fixed:
+                self.path.unlink(missing_ok=True)
+                self.path.with_suffix(_DRAFT).unlink(missing_ok=True)
+        except OSError as error:
+            log.error("the journal %s cannot be removed: %s", self.path.name, error.strerror)
+        finally:
+            os.close(self._file)
 
     def _read(self) -> None:
         end = 0
@@ -238,13 +251,9 @@ class Remains:
                     self.turns.pop(record.number, None)
         except Tampered as error:
             self.damage = error
-            _copy(self.path, self.path.with_suffix(_DAMAGED))  # for people to look at
-        os.ftruncate(self._file, end)  # a frame that is cut short was never acknowledged
-
-
-def writable(text: str) -> str:
-    """The text as it can be written down: half a surrogate pair, which no encoding knows, becomes a question mark."""
-    return text.encode("utf-8", "replace").decode()
+            self._fixed = not _copied(self.path, self.path.with_suffix(_DAMAGED))
+        if not self._fixed:
+            os.ftruncate(self._file, end)  # a frame that is cut short was never acknowledged
 
 
 def packed(messages: list[Any] | None, most: int) -> bytes | None:
@@ -290,11 +299,24 @@ def left_behind(directory: Path, key: bytes) -> Iterator[list[Remains]]:
     found: list[Remains] = []
     try:
         paths = sorted(directory.glob("*" + _SUFFIX))
-        found += (Remains(path, file, key) for path in paths if (file := _locked_old(path)) is not None)
+        found += filter(None, (_remains(path, key) for path in paths))
         yield found
     finally:
         for one in found:
             one.finish()
+
+
+def _remains(path: Path, key: bytes) -> Remains | None:
+    """What is in a file that nobody holds. One that cannot be read does not hold up those beside it."""
+    file = _locked_old(path)
+    if file is None:
+        return None
+    try:
+        return Remains(path, file, key)
+    except OSError as error:
+        os.close(file)
+        log.error("the journal %s cannot be read: %s", path.name, error.strerror)
+        return None
 
 
 def _frame(key: bytes, run: str, number: int, record: Record) -> bytes:
@@ -361,25 +383,30 @@ def _locked_draft(path: Path) -> int:
 def _locked_old(path: Path) -> int | None:
     """The file if nobody holds it, and it is still the one of that name."""
     try:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:
-        log.error("the journal %s cannot be read: %s", path.name, error.strerror)  # those beside it can
+        log.error("the journal %s cannot be read: %s", path.name, error.strerror)
         return None
-    try:
+    with suppress(OSError):  # somebody holds it, or has removed it
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.stat(path).st_ino == os.fstat(file).st_ino:
+        found = os.fstat(file)
+        if stat.S_ISREG(found.st_mode) and os.stat(path).st_ino == found.st_ino:
             return file
-    except (BlockingIOError, FileNotFoundError):
-        pass
     os.close(file)
     return None
 
 
-def _copy(path: Path, aside: Path) -> None:
-    if not aside.exists():
-        write_file(aside, path.read_bytes(), new=True)
+def _copied(path: Path, aside: Path) -> bool:
+    """Keep a damaged file for people to look at; whether that could be done."""
+    try:
+        if not aside.exists():
+            write_file(aside, path.read_bytes(), new=True)
+    except OSError as error:
+        log.error("the damaged journal %s cannot be set aside: %s", path.name, error.strerror)
+        return False
+    return True
 
 
 def _read_whole(file: int) -> bytes:

@@ -21,6 +21,8 @@ class Limits:
     drain: float = 5.0
     """How long the end of a session waits until the provider has been told everything."""
     shutdown: float = 5.0
+    recovered_turn: float = 60.0
+    """For each turn that an earlier process left; a provider that takes longer gets it again at the next start."""
     recalled: int = 8_000
     """The most characters of recalled text in one turn."""
     prompt_block: int = 16_000

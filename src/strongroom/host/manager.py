@@ -24,8 +24,9 @@ from strongroom.errors import InvalidRequest, JournalUnavailable, ProviderRefuse
 from strongroom.host import fencing, places, tools
 from strongroom.host.builtin import BuiltinMemory, Write
 from strongroom.host.contexts import AgentContext, Reach
-from strongroom.host.guarding import Guarded, log, name_of
-from strongroom.host.journal import Journal, Turn, packed, writable
+from strongroom.host.fencing import writable
+from strongroom.host.guarding import FAILED, Guarded, log, name_of
+from strongroom.host.journal import Journal, Turn, packed
 from strongroom.host.limits import Limits
 from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
 from strongroom.host.session import AgentSession
@@ -33,7 +34,6 @@ from strongroom.host.workers import Lane, Workers
 
 BUILTIN = "builtin"
 _TURN_BYTES = 1024 * 1024
-_FAILED = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,11 @@ class MemoryManager:
 
     def initialize(self) -> None:
         """Begin: gather the tools, then let each provider make ready. One that cannot is left out."""
-        self._schemas, self._routes = tools.gathered(self._offering, self._shared.reserved)
+        self._schemas, self._routes = tools.gathered(self._offering, self._shared.reserved, self._limits.initialize)
         self._begun = True
         told = self.session.told(str(self._shared.home))
         for one in list(self._all):
-            if one.ask("initialize", self._limits.initialize, _FAILED, self.session.id, **told) is _FAILED:
+            if one.ask("initialize", self._limits.initialize, FAILED, self.session.id, **told) is FAILED:
                 self._lose(one)
 
     def system_prompt_block(self) -> str:
@@ -143,7 +143,7 @@ class MemoryManager:
             return tools.refused(f"there is no tool {tool_name}")
         answer = provider.ask("handle_tool_call", self._limits.handle_tool_call, None, tool_name, args, **about)
         if isinstance(answer, str):
-            return answer
+            return writable(answer)
         return tools.refused(f"{tool_name} did not work; the runtime's log says why")
 
     # A turn
@@ -204,7 +204,9 @@ class MemoryManager:
         """The agent goes on under another session id, or takes turns back."""
         self._session_id = new_session_id
         if reset:
-            self._seen = self._turn = 0
+            self._turn = 0
+        if reset or rewound:
+            self._seen = 0
         if self.builtin is not None:
             self.builtin.on_session_switch(new_session_id, rewound=rewound)
         extra = {"rewound": True} if rewound else {}

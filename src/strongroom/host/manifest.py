@@ -74,7 +74,7 @@ def read_yaml(path: Path) -> Any:
     """What a small YAML file says, with plain types only."""
     try:
         yaml = import_module("yaml")
-    except ModuleNotFoundError:
+    except ImportError:
         raise NotRead(_WITHOUT_YAML) from None
     try:
         with path.open("rb") as file:

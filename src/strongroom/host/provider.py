@@ -42,15 +42,15 @@ class MemoryProvider(ABC):
     def is_available(self) -> bool:
         """Whether it is set up and could work. No network: files and installed packages only.
 
-        Called by the host before each agent, and by whoever lists providers; on the caller's thread. False or an error
-        means that the agent runs without it.
+        Called by the host before each agent, and by whoever lists providers. False or an error means that the agent
+        runs without it.
         """
 
     @abstractmethod
     def get_tool_schemas(self) -> list[Schema]:
         """The tools that the model may call; an empty list for none.
 
-        Called before `initialize`, and possibly again, on the caller's thread. A tool that is malformed or whose name
+        Called before `initialize`, and possibly again. A tool that is malformed or whose name
         is taken is left out and said so in the log.
         """
 

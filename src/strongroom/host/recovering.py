@@ -14,8 +14,10 @@ from typing import Any
 import msgspec
 
 from strongroom.host import journal
-from strongroom.host.guarding import Guarded, log
+from strongroom.host.fencing import writable
+from strongroom.host.guarding import FAILED, Guarded, log
 from strongroom.host.journal import Remains, Turn
+from strongroom.host.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +31,15 @@ class Recovered:
     """Journals of which a part cannot be read; that part is set aside under the name `*.damaged`."""
 
 
-def recover(journals: Path, key: bytes, provider: Callable[[], Guarded | None]) -> Recovered:
-    """Hand over what every host that is gone has left in `journals`."""
+def recover(journals: Path, key: bytes, provider: Callable[[], Guarded | None], limits: Limits) -> Recovered:
+    """Hand over what every host that is gone has left in `journals`. A provider that is late keeps nobody else."""
     done = left = damaged = 0
     with journal.left_behind(journals, key) as found:
         for remains in found:
             if remains.damage is not None:
                 log.error("the journal %s is damaged: %s", remains.path.name, remains.damage.message)
                 damaged += 1
-            done += sum(_hand_over(remains, numbers, provider()) for numbers in _agents(remains))
+            done += sum(_hand_over(remains, numbers, provider(), limits) for numbers in _agents(remains))
             left += len(remains.turns)
     return Recovered(done, left, damaged)
 
@@ -50,24 +52,24 @@ def _agents(remains: Remains) -> Iterator[list[int]]:
     yield from agents.values()
 
 
-def _hand_over(remains: Remains, numbers: list[int], provider: Guarded | None) -> int:
+def _hand_over(remains: Remains, numbers: list[int], provider: Guarded | None, limits: Limits) -> int:
     """Give one agent's turns to a provider; how many it took."""
     first = remains.turns[numbers[0]]
-    if provider is None or journal.writable(provider.name) != first.provider:
+    if provider is None or writable(provider.name) != first.provider:
         log.warning("%d turns for memory provider %s wait in the journal", len(numbers), first.provider)
         return 0
     done = 0
-    if provider.tell("initialize", first.session, **first.told):
+    if provider.ask("initialize", limits.initialize, FAILED, first.session, **first.told) is not FAILED:
         for number in numbers:
-            if not _kept(provider, remains.turns[number]):
+            if not _kept(provider, remains.turns[number], limits.recovered_turn):
                 break
             remains.taken(number)
             done += 1
-    provider.tell("shutdown")
+    provider.let_go()(limits.shutdown)
     return done
 
 
-def _kept(provider: Guarded, turn: Turn) -> bool:
+def _kept(provider: Guarded, turn: Turn, seconds: float) -> bool:
     messages = journal.unpacked(turn.messages)
-    extra: dict[str, Any] = {} if messages is None else {"messages": messages}
-    return provider.tell("sync_turn", turn.user, turn.assistant, session_id=turn.current, **extra)
+    about: dict[str, Any] = {"session_id": turn.current, **({} if messages is None else {"messages": messages})}
+    return provider.ask("sync_turn", seconds, FAILED, turn.user, turn.assistant, **about) is not FAILED

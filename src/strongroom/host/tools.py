@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from strongroom.host.guarding import Guarded, isolated, log
@@ -20,12 +21,14 @@ _MOST_BYTES = 32 * 1024
 _MOST_TOOLS = 128
 
 
-def gathered(providers: Sequence[Guarded], reserved: Collection[str]) -> tuple[list[Schema], dict[str, Guarded]]:
+def gathered(
+    providers: Sequence[Guarded], reserved: Collection[str], seconds: float = 10.0
+) -> tuple[list[Schema], dict[str, Guarded]]:
     """Every sound tool, and who carries out which. An earlier provider's name is not given twice."""
     schemas: list[Schema] = []
     routes: dict[str, Guarded] = {}
     for provider in providers:
-        for given in _given(provider):
+        for given in _given(provider, seconds):
             schema = _sound(given)
             if isinstance(schema, str):
                 log.warning("memory provider %s: a tool is left out: %s", provider.name, schema)
@@ -66,15 +69,18 @@ def _sound(given: object) -> Schema | str:
     return f"looking at it raised {raised[0]}"
 
 
-def _given(provider: Guarded) -> list[object]:
-    given = provider.look("get_tool_schemas", [])
-    if isinstance(given, list | tuple):
-        if len(given) > _MOST_TOOLS:
-            log.warning("memory provider %s: only the first %d tools are taken", provider.name, _MOST_TOOLS)
-        return list(given[:_MOST_TOOLS])
-    if given is not None:
-        log.warning("memory provider %s: get_tool_schemas gave a %s", provider.name, type(given).__name__)
-    return []
+def _given(provider: Guarded, seconds: float) -> list[object]:
+    given = provider.ask("get_tool_schemas", seconds, [])
+    if not isinstance(given, list | tuple):
+        if given is not None:
+            log.warning("memory provider %s: get_tool_schemas gave a %s", provider.name, type(given).__name__)
+        return []
+    found: list[object] = []
+    with isolated(lambda error: log.warning("memory provider %s: its tools raise %s", provider.name, type(error))):
+        found = list(islice(given, _MOST_TOOLS + 1))
+    if len(found) > _MOST_TOOLS:
+        log.warning("memory provider %s: only the first %d tools are taken", provider.name, _MOST_TOOLS)
+    return found[:_MOST_TOOLS]
 
 
 def refused(message: str) -> str:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from strongroom import fence
-from strongroom.cli.demonstration import talk
 from strongroom.cli.demonstration.gateway import PROVIDER
 from strongroom.cli.demonstration.partner import PATIENCE, Partner
 from strongroom.cli.demonstration.stage import Done, Stage, expect
+from strongroom.cli.demonstration.talk import QUESTION
 from strongroom.cli.errors import BY_FAMILY
 from strongroom.host import names
 from strongroom.host.conformance import CHECKS
@@ -28,7 +28,6 @@ from strongroom.host.conformance import CHECKS
 _DIARY = Path(__file__).with_name(PROVIDER)
 _FENCE = re.compile(r"<<<strongroom-recall ([0-9a-f]{32})>>>\n(.*?)\n<<<end-strongroom-recall \1>>>", re.DOTALL)
 
-QUESTION = talk.QUESTION
 IN_PASSING = "Shorten this mail, please; I am going to Chengdu this weekend, so it has to be out by Friday."
 _OTHER = ("The boiler is serviced in June.", "Oskar wants the tent back this month.")
 _SHARES = 3

@@ -155,13 +155,13 @@ STEPS: tuple[Step[Stage], ...] = (
     # Hosting memory providers.
     Step(
         "hosted_recall",
-        "A memory provider written for Hermes is found by name and hosted by another runtime. What session 1 said in "
-        f'passing, "{hosting.QUESTION}" in session 2 shows to the model, once and in a fence.',
+        "A memory provider written for Hermes, found by its name, is hosted by another runtime: "
+        f'"{QUESTION}" in session 2 brings back what session 1 said in passing, once, in a fence.',
         hosting.a_provider_for_hermes_is_hosted,
     ),
     Step(
         "hosted_users",
-        "Two people in one process see neither each other's lines nor the built-in notes.",
+        "Two people in one process see neither each other's lines nor each other's notes.",
         hosting.two_people_stay_apart,
     ),
     Step(

@@ -28,9 +28,9 @@ from bench.lines import of_size
 from bench.measure import Cost, Row, Run, Work, in_turns
 from strongroom.host import AgentSession, Host, MemoryManager, MemoryProvider, fencing
 from strongroom.host.cache import AgentCache, User
+from strongroom.host.cache.watching import Watched
 from strongroom.host.limits import Limits
 from strongroom.host.provider import Message, Schema
-from strongroom.host.watching import Watched
 
 _THREADS = 32
 _CHATS = 200

@@ -45,7 +45,7 @@ class WordOverlap:
     def index(self) -> WordIndex:
         return WordIndex()
 
-    def rank(self, query: str, indexes: Sequence[WordIndex], k: int, now: datetime) -> Sequence[Ranked]:  # noqa: ARG002
+    def rank(self, query: str, indexes: Sequence[WordIndex], k: int, now: datetime) -> Sequence[Ranked]:
         wanted = words(query)
         found = [
             Ranked(line, float(len(wanted & has)))

@@ -18,8 +18,8 @@ from strongroom.cli.demonstration.partner import Partner
 from strongroom.cli.demonstration.report import FAIL, OK, Outcome, Unexpected, performed
 from strongroom.cli.demonstration.stage import Done, Stage, opened
 from strongroom.cli.demonstration.steps import STEPS
-from strongroom.host import names
 from strongroom.host.conformance import CHECKS
+from strongroom.host.plugins import names
 
 HOSTED = {step.name: step for step in STEPS if step.attempt.__module__ == hosting.__name__}
 DIARY = Path(hosting.__file__).with_name("diary")

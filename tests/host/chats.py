@@ -12,8 +12,8 @@ from typing import Any
 
 from strongroom.errors import StrongroomError
 from strongroom.host.cache import AgentCache, Runtime, User
+from strongroom.host.cache.watching import Watched
 from strongroom.host.identity import KEYS, Identity
-from strongroom.host.watching import Watched
 
 ANA = User("ana")
 RUNTIME: Runtime = {"model": {"name": "large", "max_tokens": 512}, "api_key": "sk-marked-secret", "tools": ["memory"]}

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from strongroom.errors import InvalidRequest, StoreUnavailable, StrongroomError
 from strongroom.host.builtin import MEMORY_LIMIT, SHOWN_LIMITS, USER_LIMIT, BuiltinMemory, Write
-from strongroom.host.entries import DELIMITER, Action, Change
-from strongroom.host.memory_tool import MOST_OPERATIONS
-from strongroom.host.textfile import MOST_BYTES
+from strongroom.host.builtin.entries import DELIMITER, Action, Change
+from strongroom.host.builtin.textfile import MOST_BYTES
+from strongroom.host.builtin.tool import MOST_OPERATIONS
 from tests.store.children import Process
 
 MARK = "strongroom-recall"

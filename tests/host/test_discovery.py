@@ -16,8 +16,8 @@ from types import ModuleType
 import pytest
 
 from strongroom.errors import ProviderMissing, ProviderUnavailable
-from strongroom.host import discovery, manifest, names
-from strongroom.host.discovery import Where
+from strongroom.host.plugins import discovery, manifest, names
+from strongroom.host.plugins.discovery import Where
 from strongroom.host.provider import MemoryProvider
 
 ROOT = Path(__file__).parents[2]
@@ -572,7 +572,7 @@ def test_without_pyyaml_the_manifest_is_unread_and_the_plugin_loads(
 BUNDLED = """
 import json, sys
 from pathlib import Path
-from strongroom.host import discovery, setting_up
+from strongroom.host.plugins import discovery, setting_up
 home = Path(sys.argv[1])
 said = {}
 for one in discovery.found(home):
@@ -589,8 +589,8 @@ print("\\n" + json.dumps(said))
 CONVERSATION = """
 import json, sys
 from pathlib import Path
-from strongroom.host import discovery
-from strongroom.host.names import at_home
+from strongroom.host.plugins import discovery
+from strongroom.host.plugins.names import at_home
 made = []
 for home in map(Path, sys.argv[1:]):
     provider = discovery.load("holographic", home)()

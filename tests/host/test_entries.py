@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strongroom.errors import InvalidRequest
-from strongroom.host.entries import DELIMITER, Action, Change, edited, entries_of, shown, size_of
+from strongroom.host.builtin.entries import DELIMITER, Action, Change, edited, entries_of, shown, size_of
 
 LIMIT = 200
 MARK = "strongroom-recall"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from strongroom.host.guarding import Guarded, name_of
-from strongroom.host.names import get_hermes_home
+from strongroom.host.plugins.names import get_hermes_home
 from strongroom.host.workers import Workers
 from tests.host.doubles import PATIENCE, Garbage, Held, Raising, Recorder, Seen
 

@@ -12,8 +12,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from strongroom.host import names
-from strongroom.host.names import at_home
+from strongroom.host.plugins import names
+from strongroom.host.plugins.names import at_home
 from strongroom.host.provider import MemoryProvider
 
 TOPS = ("agent", "tools", "hermes_cli", "hermes_constants", "utils")

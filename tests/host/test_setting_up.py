@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from strongroom.errors import InvalidRequest, ProviderRefused, ProviderUnavailable, StrongroomError
-from strongroom.host import envfile
-from strongroom.host.names import get_hermes_home
-from strongroom.host.setting_up import Outcome, schema_of, set_up
+from strongroom.host.plugins import envfile
+from strongroom.host.plugins.names import get_hermes_home
+from strongroom.host.plugins.setting_up import Outcome, schema_of, set_up
 
 HERMES = Path(__file__).parents[2] / ".venv-hermes" / "bin" / "python"
 SECRET = "s3cret-PLANTED with 'both\" quotes"

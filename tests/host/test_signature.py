@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strongroom.errors import InvalidRequest
-from strongroom.host.signing import DEEPEST, fingerprint
+from strongroom.host.cache.signing import DEEPEST, fingerprint
 
 KEY = bytes(32)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

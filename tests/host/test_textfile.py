@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from strongroom.errors import InvalidRequest, StoreUnavailable, VersionConflict
-from strongroom.host.textfile import MOST_BYTES, TextFile
+from strongroom.host.builtin.textfile import MOST_BYTES, TextFile
 from tests.store.children import CONTEXT, Process
 
 OLD, NEW = "old text", "new text, which is longer"

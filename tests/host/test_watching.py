@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from strongroom.errors import InvalidRequest
-from strongroom.host import watching
+from strongroom.host.cache import watching
+from strongroom.host.cache.watching import TICK, Watched
 from strongroom.host.identity import Identity
-from strongroom.host.watching import TICK, Watched
 
 LATER = 1 << 62
 """A time at which every file has long settled."""

@@ -13,11 +13,11 @@ from strongroom.cli.app import Group
 from strongroom.cli.context import Run, common_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.errors import InvalidRequest
-from strongroom.host import discovery, setting_up
 from strongroom.host.conformance import Report, check
 from strongroom.host.conformance.running import chosen
 from strongroom.host.conformance.subject import with_environment
-from strongroom.host.names import get_hermes_home
+from strongroom.host.plugins import discovery, setting_up
+from strongroom.host.plugins.names import get_hermes_home
 
 _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
 _HOME = click.option("--home", metavar="DIR", help="The runtime's home; else HERMES_HOME, else ~/.hermes.")

@@ -1,12 +1,12 @@
 """The runtime side of the memory provider contract: any Python agent can host providers written for Hermes.
 
 `Host` runs them, `MemoryManager` is the memory of one agent, `AgentCache` keeps the agents of a gateway,
-`resolve_session` names sessions. `strongroom.host.discovery` finds providers, `strongroom.host.conformance` checks
-them.
+`resolve_session` names sessions. `strongroom.host.plugins` finds providers, `strongroom.host.conformance` checks them.
 """
 
 from strongroom.host.builtin import BuiltinMemory
 from strongroom.host.cache import AgentCache, User
+from strongroom.host.cache.watching import Watched
 from strongroom.host.contexts import AgentContext, Reach
 from strongroom.host.hosting import Host
 from strongroom.host.identity import Identity
@@ -17,7 +17,6 @@ from strongroom.host.naming import SessionSettings, Strategy, repository_of, res
 from strongroom.host.provider import MemoryProvider
 from strongroom.host.recovering import Recovered
 from strongroom.host.session import AgentSession
-from strongroom.host.watching import Watched
 
 __all__ = [
     "AgentCache",

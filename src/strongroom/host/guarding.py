@@ -17,7 +17,7 @@ from typing import Any
 
 from strongroom.host.calling import fitted
 from strongroom.host.fencing import writable
-from strongroom.host.names import at_home
+from strongroom.host.plugins.names import at_home
 from strongroom.host.provider import MemoryProvider
 from strongroom.host.workers import Workers
 

@@ -19,12 +19,13 @@ from ulid import ULID
 from strongroom import cobblestone
 from strongroom.errors import InvalidRequest, ProviderUnavailable, StrongroomError
 from strongroom.files import make_directory
-from strongroom.host import discovery, envfile, journal, places, recovering
+from strongroom.host import journal, places, recovering
 from strongroom.host.contexts import DEFAULT_REACH, AgentContext, Reach
 from strongroom.host.guarding import Guarded, isolated, log, name_of
 from strongroom.host.journal import Journal
 from strongroom.host.limits import Limits
 from strongroom.host.manager import MemoryManager, Shared, end_together
+from strongroom.host.plugins import discovery, envfile
 from strongroom.host.provider import MemoryProvider
 from strongroom.host.recovering import Recovered
 from strongroom.host.session import AgentSession

@@ -16,7 +16,7 @@ Several runtimes that write to one place may use different prefixes: `tg_` and `
 is not `a_b_`, `1`. End a prefix with `_` or `-`, or each of its peers has a hash. What the owner calls a person in one
 runtime and an id in another are equal if they are spelt so; settings cannot see each other.
 
-Pure. Reading the settings from a file is `strongroom.host.watching`.
+Pure. Reading the settings from a file is `strongroom.host.cache.watching`.
 """
 
 from __future__ import annotations

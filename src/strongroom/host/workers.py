@@ -2,8 +2,8 @@
 
 The number of threads is bounded by the host, not by the number of chats. They are daemons: a provider that hangs can
 hold one of them, and can never hold up the end of the process. (The executor of the standard library joins its threads
-at exit, so it would wait for a hung provider for ever.) A thread that is held for long is replaced, up to a bound of its
-own: else the chats of which a provider hangs would take the memory of all the others.
+at exit, so it would wait for a hung provider for ever.) A thread that is held for long is replaced, up to a bound: else
+the chats in which a provider hangs would take the memory of all the others.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.host import AgentCache, AgentContext, AgentSession, Host, Limits, MemoryManager, MemoryProvider, User
-from strongroom.host.discovery import load
+from strongroom.host.plugins.discovery import load
 
 PROVIDER = "diary"
 REPLY = "I see."

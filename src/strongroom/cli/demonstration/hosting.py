@@ -22,8 +22,8 @@ from strongroom.cli.demonstration.partner import PATIENCE, Partner
 from strongroom.cli.demonstration.stage import Done, Stage, expect
 from strongroom.cli.demonstration.talk import QUESTION
 from strongroom.cli.errors import BY_FAMILY
-from strongroom.host import names
 from strongroom.host.conformance import CHECKS
+from strongroom.host.plugins import names
 
 _DIARY = Path(__file__).with_name(PROVIDER)
 _FENCE = re.compile(r"<<<strongroom-recall ([0-9a-f]{32})>>>\n(.*?)\n<<<end-strongroom-recall \1>>>", re.DOTALL)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.errors import InvalidRequest, ProviderMissing
-from strongroom.host import discovery, names
+from strongroom.host.plugins import discovery, names
 from strongroom.host.provider import MemoryProvider
 
 Factory = Callable[[], MemoryProvider]

@@ -5,7 +5,7 @@ How questions are put is for a `Prompter` to say; this module says which, and ch
 - A provider with `post_setup` does all of it by itself.
 - A field with a variable of the environment goes to `.env`; a secret goes nowhere else, and one that names no variable
   gets `<PROVIDER>_<KEY>`. All others go to `save_config`. An empty answer keeps a secret that is set.
-- Only values that all readers of `.env` read alike are accepted for it (`strongroom.host.envfile`).
+- Only values that all readers of `.env` read alike are accepted for it (`strongroom.host.plugins.envfile`).
 - `.env` comes first, for it can be put back: if `save_config` fails, it is as before, save for its mode.
 - No secret is in a `repr`, a log or an error.
 """
@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from strongroom.errors import InvalidRequest, ProviderRefused, ProviderUnavailable
-from strongroom.host import envfile
-from strongroom.host.names import at_home
-from strongroom.host.plugins import described
+from strongroom.host.plugins import envfile
+from strongroom.host.plugins.loading import described
+from strongroom.host.plugins.names import at_home
 
 _TRIES = 3
 _MOST_FIELDS = 100

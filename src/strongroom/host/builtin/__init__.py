@@ -10,7 +10,7 @@ A provider like others, save that it is always there and needs nothing. Its prom
   and the user is told; `add`, `replace`, `remove` and `change` raise errors that name the file.
 
 Not responsible for what an entry is (`entries`), how a file is replaced (`textfile`) or what a call says
-(`memory_tool`).
+(`tool`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from strongroom.errors import InvalidRequest, StrongroomError
-from strongroom.host import memory_tool
-from strongroom.host.entries import DELIMITER, Action, Change, Edited, edited, entries_of, shown, size_of
-from strongroom.host.memory_tool import TOOL, Target
+from strongroom.host.builtin import tool
+from strongroom.host.builtin.entries import DELIMITER, Action, Change, Edited, edited, entries_of, shown, size_of
+from strongroom.host.builtin.textfile import TextFile
+from strongroom.host.builtin.tool import TOOL, Target
 from strongroom.host.provider import MemoryProvider, Schema
-from strongroom.host.textfile import TextFile
 
 FILES = {Target.MEMORY: "MEMORY.md", Target.USER: "USER.md"}
 MEMORY_LIMIT = 2200
@@ -106,7 +106,7 @@ class BuiltinMemory(MemoryProvider):
         return True
 
     def get_tool_schemas(self) -> list[Schema]:
-        return [memory_tool.schema(self._limits)] if self._writable else []
+        return [tool.schema(self._limits)] if self._writable else []
 
     def initialize(self, session_id: str, **kwargs: Any) -> None:  # noqa: ARG002 - both files serve every session
         """Take the snapshot for the prompt. It stays as it is until the session is another one."""
@@ -128,7 +128,7 @@ class BuiltinMemory(MemoryProvider):
         try:
             if tool_name != TOOL:
                 raise InvalidRequest("there is no such tool", hint=f"the tool is called {TOOL}")
-            target, changes = memory_tool.asked(args)
+            target, changes = tool.asked(args)
             answer = _answer(self.change(target, changes))
         except StrongroomError as error:
             answer = {"success": False, "error": error.message, "hint": error.hint, "reason": error.reason}
@@ -139,7 +139,7 @@ class BuiltinMemory(MemoryProvider):
 
     def read(self, target: str) -> Kept:
         """The entries of `memory` or `user` as they are now."""
-        known = memory_tool.target_of(target)
+        known = tool.target_of(target)
         return self._kept(known, self._files[known].read())
 
     def add(self, target: str, content: str) -> Kept:
@@ -160,7 +160,7 @@ class BuiltinMemory(MemoryProvider):
         Raises InvalidRequest for what cannot be done, StoreUnavailable where the file cannot be read or written, and
         VersionConflict if somebody saved the file by hand at the same moment.
         """
-        known, asked = memory_tool.target_of(target), tuple(changes)
+        known, asked = tool.target_of(target), tuple(changes)
         if not self._writable:
             raise InvalidRequest("this memory is for reading only", hint="it is changed from the conversation itself")
         done = Edited("")

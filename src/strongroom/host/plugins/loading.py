@@ -30,9 +30,9 @@ from typing import Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from strongroom.errors import ProviderUnavailable
-from strongroom.host import manifest as manifests
-from strongroom.host import names
-from strongroom.host.manifest import Manifest
+from strongroom.host.plugins import manifest as manifests
+from strongroom.host.plugins import names
+from strongroom.host.plugins.manifest import Manifest
 from strongroom.host.provider import MemoryProvider
 
 _NEEDED = ("name", "is_available", "initialize", "get_tool_schemas")

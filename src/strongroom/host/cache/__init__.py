@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from strongroom.errors import InvalidRequest
-from strongroom.host.signing import Fingerprint, fingerprint
-from strongroom.host.turns import Turns
+from strongroom.host.cache.signing import Fingerprint, fingerprint
+from strongroom.host.cache.turns import Turns
 
 _log = logging.getLogger("strongroom.host")
 

@@ -8,7 +8,7 @@ entry point in the group `hermes_agent.memory_providers`. The first of a name wi
   `register_memory_provider`, and the directory's name begins neither with `_` nor with a dot.
 - A bare word is never taken for a directory: otherwise a folder that happens to be in the working directory would run.
 
-How a plugin becomes providers is in `strongroom.host.plugins`.
+How a plugin becomes providers is in `strongroom.host.plugins.loading`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.errors import ProviderMissing, ProviderUnavailable
-from strongroom.host import manifest as manifests
-from strongroom.host import names
-from strongroom.host.plugins import Factory, Found, Where, in_one_line, loaded, unavailable
+from strongroom.host.plugins import manifest as manifests
+from strongroom.host.plugins import names
+from strongroom.host.plugins.loading import Factory, Found, Where, in_one_line, loaded, unavailable
 
 __all__ = ["ENTRY_POINTS", "Examination", "Factory", "Found", "Where", "examined", "found", "load", "load_path"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from strongroom.errors import InvalidRequest
-from strongroom.host.entries import Action, Change
+from strongroom.host.builtin.entries import Action, Change
 from strongroom.host.provider import Schema
 
 TOOL = "memory"

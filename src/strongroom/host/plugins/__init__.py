@@ -1,0 +1,4 @@
+"""Providers as plugins: found by name (`discovery`), imported (`loading`), set up (`setting_up`).
+
+`manifest` reads what a plugin says of itself, `names` supplies what it imports from Hermes, `envfile` has its secrets.
+"""

@@ -207,6 +207,7 @@ def test_an_input_that_ends_interrupts_the_setup_and_writes_nothing(cli: Cli, pl
 
 
 def test_the_examples_of_list_and_setup_run(cli: Cli, plugins: Path) -> None:
+    Path("agent-home").symlink_to(plugins.parent)
     for command in (list_providers, set_up):
         assert isinstance(command, Command)
         for line in command.examples:

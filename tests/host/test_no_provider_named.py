@@ -50,7 +50,7 @@ def _named(directory: Path, names: set[str]) -> list[str]:
 
 @pytest.mark.requirement("cache-new-provider-no-change")
 def test_no_provider_is_named_in_the_host() -> None:
-    assert (HOST / "cache.py").is_file()
+    assert (HOST / "cache" / "__init__.py").is_file()
     assert _named(HOST, KNOWN | _bundled()) == []
 
 

@@ -20,7 +20,7 @@ from strongroom.host.plugins import discovery, setting_up
 from strongroom.host.plugins.names import get_hermes_home
 
 _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
-_HOME = click.option("--home", metavar="DIR", help="The runtime's home; else HERMES_HOME, else ~/.hermes.")
+_HOME = click.option("--home", metavar="DIR", help="The runtime's home; else HERMES_HOME, else .hermes in yours.")
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -57,7 +57,10 @@ def list_providers(run: Run, home: str | None, look_only: bool) -> None:
 
 @provider.command(
     "setup",
-    examples=["strongroom provider setup my-provider", "strongroom provider setup my-provider --home ~/.hermes --json"],
+    examples=[
+        "strongroom provider setup my-provider",
+        "strongroom provider setup my-provider --home agent-home --json",
+    ],
 )
 @click.argument("name")
 @_HOME

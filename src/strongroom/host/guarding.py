@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +63,16 @@ class Guarded:
         if self._workers is None or (self._late is not None and not self._late.done()):
             log.debug("memory provider %s is still late; %s is skipped", self.name, hook)
             return lambda _: otherwise
-        future = self._workers.call(lambda: self._call(hook, args, keywords))
-        return lambda seconds: self._answer(hook, future, seconds, otherwise)
+        workers = self._workers
+        future = workers.call(lambda: self._call(hook, args, keywords))
+
+        def answer(seconds: float) -> Any:
+            workers.wait(future, seconds)
+            return self._answer(hook, future, seconds, otherwise)
+
+        return answer
 
     def _answer(self, hook: str, future: Future[Any], seconds: float, otherwise: Any) -> Any:
-        with suppress(TimeoutError, CancelledError):  # `futures.wait` takes half as long again
-            future.exception(seconds)
         if not future.done() and not future.cancel():
             self._late = future
         if not future.done() or future.cancelled():

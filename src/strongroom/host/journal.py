@@ -20,6 +20,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from struct import Struct
 from typing import Any, TypeAlias
@@ -215,9 +216,11 @@ class Remains:
         self.turns: dict[int, Turn] = {}
         """Turns that nobody has taken, by number."""
         self.damage: Tampered | None = None
-        """Why the rest of the file cannot be read. What comes before is good."""
+        """Why a part of the file cannot be read. The rest is good."""
         self._fixed = False
         """Whether the file must stay as it is: it is damaged, and no copy of it could be made."""
+        self._spoilt = False
+        """Whether there are records in it that do not open: then it is set aside, not removed."""
         self._read()
 
     def taken(self, number: int) -> None:
@@ -232,7 +235,9 @@ class Remains:
     def finish(self) -> None:
         """Remove the file if all its turns were taken."""
         try:
-            if not self.turns and not self._fixed:
+            if not self.turns and self._spoilt:
+                self.path.rename(_aside(self.path))
+            elif not self.turns and not self._fixed:
                 self.path.unlink(missing_ok=True)
                 self.path.with_suffix(_DRAFT).unlink(missing_ok=True)
         except OSError as error:
@@ -245,15 +250,20 @@ class Remains:
         try:
             for number, record, place in _frames(self._file, self._key, self._run):
                 self._last, end = number, place
-                if isinstance(record, Turn):
-                    self.turns[number] = record
-                else:
-                    self.turns.pop(record.number, None)
+                self._take(number, record)
         except Tampered as error:
             self.damage = error
-            self._fixed = not _copied(self.path, self.path.with_suffix(_DAMAGED))
+            self._fixed = not _copied(self.path)
         if not self._fixed:
             os.ftruncate(self._file, end)  # a frame that is cut short was never acknowledged
+
+    def _take(self, number: int, record: Record | Tampered) -> None:
+        if isinstance(record, Turn):
+            self.turns[number] = record
+        elif isinstance(record, Taken):
+            self.turns.pop(record.number, None)
+        else:
+            self.damage, self._spoilt = record, True
 
 
 def packed(messages: list[Any] | None, most: int) -> bytes | None:
@@ -325,8 +335,11 @@ def _frame(key: bytes, run: str, number: int, record: Record) -> bytes:
     return place + _CHECK.pack(zlib.crc32(place)) + sealed
 
 
-def _frames(file: int, key: bytes, run: str) -> Iterator[tuple[int, Record, int]]:
-    """Number, record and end of each whole frame. Bytes that a crash cut short end it; damage raises Tampered."""
+def _frames(file: int, key: bytes, run: str) -> Iterator[tuple[int, Record | Tampered, int]]:
+    """Number, record and end of each whole frame; where the record does not open, the error stands in its place.
+
+    Bytes that a crash cut short end it. A head that is damaged raises Tampered: nobody knows where the next one is.
+    """
     data = memoryview(_read_whole(file))
     place = last = 0
     while place + _HEAD <= len(data) and any(data[place:]):  # a crash of the machine can leave zeros
@@ -339,12 +352,19 @@ def _frames(file: int, key: bytes, run: str) -> Iterator[tuple[int, Record, int]
         end = place + _HEAD + length
         if end > len(data):
             return
-        try:
-            record = _decode(cobblestone.unseal(key, bytes(data[place + _HEAD : end]), _context(run, number)))
-        except (msgspec.MsgspecError, RecursionError):
-            raise Tampered("a record has another form") from None
+        record = _opened(key, bytes(data[place + _HEAD : end]), _context(run, number))
         yield number, record, end
         place, last = end, number
+
+
+def _opened(key: bytes, sealed: bytes, context: bytes) -> Record | Tampered:
+    try:
+        record: Record = _decode(cobblestone.unseal(key, sealed, context))
+        return record
+    except Tampered as error:
+        return error
+    except (msgspec.MsgspecError, RecursionError):
+        return Tampered("a record has another form")
 
 
 def _context(run: str, number: int) -> bytes:
@@ -398,15 +418,20 @@ def _locked_old(path: Path) -> int | None:
     return None
 
 
-def _copied(path: Path, aside: Path) -> bool:
-    """Keep a damaged file for people to look at; whether that could be done."""
+def _copied(path: Path) -> bool:
+    """Keep a copy of a damaged file for people to look at; whether that could be done."""
     try:
-        if not aside.exists():
-            write_file(aside, path.read_bytes(), new=True)
+        write_file(_aside(path), path.read_bytes(), new=True)
     except OSError as error:
         log.error("the damaged journal %s cannot be set aside: %s", path.name, error.strerror)
         return False
     return True
+
+
+def _aside(path: Path) -> Path:
+    """A free name for what is set aside."""
+    names = (path.with_suffix(f"{_DAMAGED}{number or ''}") for number in count())
+    return next(name for name in names if not name.exists())
 
 
 def _read_whole(file: int) -> bytes:

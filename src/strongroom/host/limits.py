@@ -33,7 +33,7 @@ class Limits:
     """Threads for calls that somebody waits for, in the whole host."""
     keeping_threads: int = 8
     """Threads that tell providers what happened, in the whole host."""
-    held: float = 2.5
+    held: float = 1.0
     """How long a call holds a thread until another one may take its place."""
     spare_threads: int = 32
     """How many threads of each kind may be held for so long; beyond that, everybody waits."""

@@ -143,7 +143,7 @@ class MemoryManager:
             return tools.refused(f"there is no tool {tool_name}")
         answer = provider.ask("handle_tool_call", self._limits.handle_tool_call, None, tool_name, args, **about)
         if isinstance(answer, str):
-            return writable(answer)
+            return tools.answered(writable(answer))
         return tools.refused(f"{tool_name} did not work; the runtime's log says why")
 
     # A turn

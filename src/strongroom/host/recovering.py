@@ -1,7 +1,7 @@
 """Handing over what an earlier process left in the journal: to a provider made ready as it was then.
 
 One agent's turns go to one new object, in their order; it is shut down afterwards. A turn that is refused stays where
-it is, and so do the turns after it, until a host starts again.
+it is, and so do the turns after it in the same file, until a host starts again.
 """
 
 from __future__ import annotations

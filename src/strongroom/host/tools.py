@@ -83,6 +83,15 @@ def _given(provider: Guarded, seconds: float) -> list[object]:
     return found[:_MOST_TOOLS]
 
 
+def answered(text: str) -> str:
+    """A tool's answer as JSON: as it is, or as a text in JSON where a provider gave plain text."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return json.dumps({"result": text}, ensure_ascii=False)
+    return text
+
+
 def refused(message: str) -> str:
     """A tool's answer that says what went wrong, in the form that models know."""
     return json.dumps({"error": message}, ensure_ascii=False)

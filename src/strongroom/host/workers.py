@@ -13,7 +13,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, TypeVar
 
@@ -35,7 +36,7 @@ class Workers:
         self._name = name
         self._most = most
         self._spare = spare
-        self._held = held
+        self.held = held
         self._guard = threading.Condition()
         self._waiting: deque[tuple[Task, Future[Any] | None]] = deque()
         self._since: dict[int, float] = {}
@@ -55,6 +56,15 @@ class Workers:
             self._guard.notify()
             self._staff()
         return True
+
+    def wait(self, future: Future[Any], seconds: float) -> None:
+        """Wait for a call, and see to it that it gets a thread if others are held for long."""
+        with suppress(TimeoutError, CancelledError):  # `futures.wait` takes half as long again
+            future.exception(min(seconds, self.held))
+        if not future.done() and seconds > self.held:
+            self.relieve()
+            with suppress(TimeoutError, CancelledError):
+                future.exception(seconds - self.held)
 
     def relieve(self) -> None:
         """See whether what waits needs another thread by now."""
@@ -104,7 +114,7 @@ class Workers:
         """How many threads are held for so long that they do not count."""
         if self.threads < self._most:
             return 0
-        latest = time.monotonic() - self._held
+        latest = time.monotonic() - self.held
         return min(self._spare, sum(since < latest for since in self._since.values()))
 
     def _work(self) -> None:
@@ -160,8 +170,12 @@ class Lane:
 
     def drained(self, seconds: float) -> bool:
         """Wait until nothing is left to do, or not that long."""
+        deadline = time.monotonic() + seconds
         with self._changed:
-            return self._changed.wait_for(lambda: not self._busy, seconds)
+            while self._busy and (left := deadline - time.monotonic()) > 0:
+                self._changed.wait(min(left, self._workers.held))
+                self._workers.relieve()
+            return not self._busy
 
     def close(self) -> int:
         """Take no more tasks and drop those that have not begun; how many there were."""

@@ -26,11 +26,12 @@ check: $(READY) $(HERMES)/.ready  ## style, types, import rules, and that the co
 	$(BIN)/python scripts/make_http_reference.py --check
 	$(BIN)/python scripts/make_openapi.py --check
 	$(HERMES)/bin/python scripts/beside_hermes.py
+	$(HERMES)/bin/python scripts/make_conformance_report.py --check
 
 bench: $(READY)  ## measure, each figure beside its baseline
 	$(BIN)/python -m bench
 
-demo: $(READY)  ## see recalls, denials, tampering found, forgetting and erasing, a server over HTTP and MCP
+demo: $(READY)  ## see recalls, denials, tampering found, forgetting, a server over HTTP and MCP, hosted providers
 	$(BIN)/strongroom demo --require-extras
 
 vectors: $(READY)  ## write the test vectors anew

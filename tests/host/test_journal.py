@@ -231,15 +231,6 @@ def test_turns_taken_from_a_damaged_journal_do_not_come_at_every_start(place: Pa
     assert left(place) == ["b"]
 
 
-def _damaged(place: Path, *users: str, run: str = "run1") -> Path:
-    """The file of a host that was killed, with its last turn damaged."""
-    file = kept(place, *users, run=run)
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    file.write_bytes(data)
-    return file
-
-
 @pytest.mark.requirement("host-sync-durable")
 def test_a_damaged_journal_that_cannot_be_set_aside_stays_whole_and_holds_up_no_other(
     place: Path, monkeypatch: pytest.MonkeyPatch

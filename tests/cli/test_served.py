@@ -23,7 +23,9 @@ from tests.cli.serving import Server, serve
 Caps = Callable[..., Path]
 NOWHERE = "http://127.0.0.1:9"
 EVERYTHING = ("put", "get", "list", "snapshot", "profile", "forget", "erase")
-NEITHER = {"route", "completion", "demo", "cap attenuate", "cap show"}
+NEITHER = {"route", "completion", "demo", "cap attenuate", "cap show"} | {
+    f"provider {one}" for one in ("list", "setup", "check")
+}
 """Commands that need neither a vault nor a server."""
 
 

@@ -329,3 +329,10 @@ def test_two_hosts_in_one_process_do_not_touch_each_other(tmp_path: Path) -> Non
     assert "in one" in first.read_text()
     assert "in other" not in first.read_text()
     assert "in other" in second.read_text()
+
+
+def test_the_user_hears_that_a_provider_is_not_available(tmp_path: Path) -> None:
+    heard: list[str] = []
+    with hosted(tmp_path, lambda: Recorder(answers={"is_available": False})) as host:
+        host.manager(session(warning_callback=heard.append))
+    assert len(heard) == 1

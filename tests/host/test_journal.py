@@ -20,7 +20,11 @@ from hypothesis import strategies as st
 
 from strongroom.errors import JournalUnavailable, KeyUnavailable, StrongroomError
 from strongroom.host import journal as module
-from strongroom.host.journal import Journal, Turn, left_behind, open_key, packed, unpacked
+from strongroom.host.journal import Journal, open_key
+from strongroom.host.journal import frames as format_of
+from strongroom.host.journal import remains as remains_of
+from strongroom.host.journal.frames import Turn, packed, unpacked
+from strongroom.host.journal.remains import left_behind
 from tests.host.doubles import PATIENCE
 
 KEY = bytes(range(32))
@@ -245,7 +249,7 @@ def test_a_damaged_journal_that_cannot_be_set_aside_stays_whole_and_holds_up_no_
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "write_file", fail)
+        patch.setattr(remains_of, "write_file", fail)
         assert "other" in left(place)
     assert file.read_bytes() == data
     assert left(place) == ["a", "other"]
@@ -360,7 +364,7 @@ def test_another_key_opens_nothing_and_deletes_nothing(place: Path) -> None:
 
 
 def test_a_record_of_another_form_is_damage(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_encode", lambda _: b"\xc1")
+    monkeypatch.setattr(format_of, "_encode", lambda _: b"\xc1")
     kept(place, "a")
     assert damages(place) == [True]
 

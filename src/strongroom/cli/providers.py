@@ -16,7 +16,7 @@ from strongroom.errors import InvalidRequest
 from strongroom.host.conformance import Report, check
 from strongroom.host.conformance.running import chosen
 from strongroom.host.conformance.subject import with_environment
-from strongroom.host.plugins import discovery, setting_up
+from strongroom.host.plugins import discovery, envfile, setting_up
 from strongroom.host.plugins.names import get_hermes_home
 
 _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
@@ -51,6 +51,8 @@ def list_providers(run: Run, home: str | None, look_only: bool) -> None:
     To know whether one is available it is loaded: that runs its code.
     """
     place = _home(home)
+    if not look_only:
+        envfile.apply(place)  # as a host does before it asks anybody
     found = [_listed(one, place, look_only) for one in discovery.found(place)]
     run.answer({"home": str(place), "providers": found}, list(_rows(found)) or "no providers were found")
 

@@ -95,6 +95,9 @@ class Host:
         manager.initialize()
         with self._guard:
             self._managers.add(manager)
+            closed = self._closed
+        if closed:  # meanwhile: nobody else would end it
+            manager.end()
         return manager
 
     def recover(self) -> Recovered:
@@ -138,6 +141,8 @@ class Host:
         if provider is not None:
             with isolated(_cannot_be_made):
                 manager.add(provider.provider)
+        elif self._make is not None and reach in (Reach.FULL, Reach.RECALL):
+            manager.warn("the memory provider is not available; this session goes on without it")
         return manager
 
     def _provider(self) -> Guarded | None:

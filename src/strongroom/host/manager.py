@@ -26,7 +26,8 @@ from strongroom.host.builtin import BuiltinMemory, Write
 from strongroom.host.contexts import AgentContext, Reach
 from strongroom.host.fencing import writable
 from strongroom.host.guarding import FAILED, Guarded, log, name_of
-from strongroom.host.journal import Journal, Turn, packed
+from strongroom.host.journal import Journal
+from strongroom.host.journal.frames import Turn, packed
 from strongroom.host.limits import Limits
 from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
 from strongroom.host.session import AgentSession
@@ -299,7 +300,7 @@ class MemoryManager:
         if provider is self._external:
             provider.let_go()(self._limits.shutdown)
             self._external = None
-            self._warn(f"memory provider {provider.name} could not begin; this session goes on without it")
+            self.warn(f"memory provider {provider.name} could not begin; this session goes on without it")
 
     def _block(self, provider: Guarded) -> str:
         said = provider.text("system_prompt_block", self._limits.system_prompt_block)
@@ -339,7 +340,7 @@ class MemoryManager:
             return self._shared.journal.append(turn)
         except JournalUnavailable as error:
             log.error("a turn is not in the journal: %s", error.message)
-            self._warn("memory: the last turn is not on disk yet; see the runtime's log")
+            self.warn("memory: the last turn is not on disk yet; see the runtime's log")
             return 0
 
     def _hand_over(
@@ -364,7 +365,8 @@ class MemoryManager:
         if not number:
             log.error("memory provider %s: a turn is lost, neither it nor the journal takes any", self._names)
 
-    def _warn(self, notice: str) -> None:
+    def warn(self, notice: str) -> None:
+        """Show a notice to the user, where the runtime has a way to."""
         if self.session.warning_callback is not None:
             try:
                 self.session.warning_callback(notice)

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from strongroom.host import journal
 from strongroom.host.fencing import writable
 from strongroom.host.guarding import FAILED, Guarded, log
-from strongroom.host.journal import Remains, Turn
+from strongroom.host.journal.frames import Turn, unpacked
+from strongroom.host.journal.remains import Remains, left_behind
 from strongroom.host.limits import Limits
 
 
@@ -34,7 +34,7 @@ class Recovered:
 def recover(journals: Path, key: bytes, provider: Callable[[], Guarded | None], limits: Limits) -> Recovered:
     """Hand over what every host that is gone has left in `journals`. A provider that is late keeps nobody else."""
     done = left = damaged = 0
-    with journal.left_behind(journals, key) as found:
+    with left_behind(journals, key) as found:
         for remains in found:
             if remains.damage is not None:
                 log.error("the journal %s is damaged: %s", remains.path.name, remains.damage.message)
@@ -70,6 +70,6 @@ def _hand_over(remains: Remains, numbers: list[int], provider: Guarded | None, l
 
 
 def _kept(provider: Guarded, turn: Turn, seconds: float) -> bool:
-    messages = journal.unpacked(turn.messages)
+    messages = unpacked(turn.messages)
     about: dict[str, Any] = {"session_id": turn.current, **({} if messages is None else {"messages": messages})}
     return provider.ask("sync_turn", seconds, FAILED, turn.user, turn.assistant, **about) is not FAILED

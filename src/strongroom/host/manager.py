@@ -15,26 +15,24 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from strongroom import fence
-from strongroom.errors import InvalidRequest, JournalUnavailable, ProviderRefused
+from strongroom.errors import InvalidRequest, ProviderRefused
 from strongroom.host import fencing, places, tools
 from strongroom.host.builtin import BuiltinMemory, Write
 from strongroom.host.contexts import AgentContext, Reach
 from strongroom.host.fencing import writable
 from strongroom.host.guarding import FAILED, Guarded, log, name_of
 from strongroom.host.journal import Journal
-from strongroom.host.journal.frames import Turn, packed
+from strongroom.host.keeping import Keeping
 from strongroom.host.limits import Limits
 from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
 from strongroom.host.session import AgentSession
-from strongroom.host.workers import Lane, Workers
+from strongroom.host.workers import Workers
 
 BUILTIN = "builtin"
-_TURN_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +61,15 @@ class MemoryManager:
         self.builtin = None if reach is Reach.NONE else self._made_builtin(shared.home)
         self._shared = shared
         self._limits = shared.limits
-        self._lane = Lane(shared.keeping)
         self._session_id = session.id
-        known = session.told(str(shared.home))
-        # For the journal: callbacks do not last.
-        self._told = {name: writable(value) for name, value in known.items() if isinstance(value, str)}
         self._begun = False
         self._ending = threading.Lock()
         self._ended = False
         self._last_words: list[Message] = []
         self._turn = 0
-        self._seen = 0
-        self._behind = False
         self._external: Guarded | None = None
+        self._keeping: Keeping | None = None
+        """How the external provider is told; None if it is not, or there is none."""
         self._inner: list[Guarded] = [] if self.builtin is None else [self._guarded(self.builtin)]
         self._schemas: list[Schema] = []
         self._routes: dict[str, Guarded] = {}
@@ -108,6 +102,16 @@ class MemoryManager:
             when = "the session has begun" if self._begun else f"an agent of reach {self.reach.value} has none"
             raise ProviderRefused(f"{name} is refused: {when}")
         self._external = self._guarded(provider)
+        if self.reach is Reach.FULL:
+            self._keeping = Keeping(
+                self._external,
+                self.session,
+                str(self._shared.home),
+                self._shared.journal,
+                self._shared.keeping,
+                self._limits.waiting_turns,
+                self.warn,
+            )
 
     def remove(self, name: str) -> None:
         """Let the external provider go before the session begins. The built-in memory stays."""
@@ -115,7 +119,7 @@ class MemoryManager:
             raise ProviderRefused("the built-in memory cannot be removed", hint="Reach.NONE is an agent without memory")
         if self._external is None or self._external.name != name or self._begun:
             raise ProviderRefused(f"there is no external provider {name} to remove")
-        self._external = None
+        self._external = self._keeping = None
 
     # The session
 
@@ -152,7 +156,7 @@ class MemoryManager:
     def on_turn_start(self, message: str, **about: Any) -> None:
         """A turn begins with what the user said."""
         self._turn += 1
-        if self._external is not None and self._keeps:
+        if self._external is not None and self._keeping is not None:
             self._external.ask("on_turn_start", self._limits.on_turn_start, None, self._turn, message, **about)
 
     def prefetch(self, query: str) -> str:
@@ -168,19 +172,8 @@ class MemoryManager:
         Where the journal cannot be written, the provider is told all the same, and the log and the user's notice say
         so: then a crash in the next moments can lose the turn.
         """
-        fresh, self._seen = _fresh(messages, self._seen)
-        external = self._external
-        if external is None or not self._keeps:
-            return
-        user, assistant = fencing.without_recalled(user), fencing.without_recalled(assistant)
-        if not user or not assistant:
-            return  # a turn that was interrupted, or that was made of recalled text alone
-        number = self._journalled(external.name, user, assistant, fresh)
-        if self._behind or len(self._lane) >= self._limits.waiting_turns:
-            self._fall_behind(number)
-            return
-        snapshot = None if messages is None else list(messages)
-        self._lane.submit(partial(self._hand_over, external, number, self._session_id, user, assistant, snapshot))
+        if self._keeping is not None:
+            self._keeping.turn(self._session_id, user, assistant, messages)
 
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
         """What the providers want to keep of messages that are about to be summarised."""
@@ -206,8 +199,8 @@ class MemoryManager:
         self._session_id = new_session_id
         if reset:
             self._turn = 0
-        if reset or rewound:
-            self._seen = 0
+        if self._keeping is not None and (reset or rewound):
+            self._keeping.anew()
         if self.builtin is not None:
             self.builtin.on_session_switch(new_session_id, rewound=rewound)
         extra = {"rewound": True} if rewound else {}
@@ -228,7 +221,7 @@ class MemoryManager:
 
     def flush(self, seconds: float) -> bool:
         """Wait until the provider has been told everything; False if that took longer."""
-        return self._lane.drained(seconds)
+        return self._keeping is None or self._keeping.drained(seconds)
 
     def end(self, messages: Sequence[Message] = ()) -> None:
         """End the session and let the provider go, within the limits. What was not taken stays in the journal.
@@ -238,19 +231,17 @@ class MemoryManager:
         self._last_words = list(messages)
         end_together([self], self._limits)
 
-    def _say_goodbye(self) -> bool:
-        """Tell the provider that this is the end; False if somebody has done so."""
+    def _say_goodbye(self) -> Callable[[float], None] | None:
+        """Tell the provider that this is the end, and return what lets it come to that; None if that was done."""
         with self._ending:
-            if self._ended:
-                return False
-            self._tell("on_session_end", self._last_words)
-            self._ended = True
-        return True
-
-    def _drain(self, seconds: float) -> None:
-        if not self._lane.drained(seconds):
-            log.warning("memory provider %s did not take everything in time", self._names)
-        self._lane.close()
+            ended, self._ended = self._ended, True
+            keeping, self._keeping = self._keeping, None
+        if ended:
+            return None
+        if keeping is None:
+            return lambda _: None
+        keeping.tell("on_session_end", self._last_words)
+        return keeping.stop
 
     def _shut_down(self) -> Callable[[float], object]:
         """Start the shutdown, and return what waits for it; nothing is called after it."""
@@ -265,21 +256,13 @@ class MemoryManager:
         return self._inner if self._external is None else [*self._inner, self._external]
 
     @property
-    def _keeps(self) -> bool:
-        return self._external is not None and self.reach is Reach.FULL and not self._ended
-
-    @property
     def _telling(self) -> list[Guarded]:
-        return self._all if self._keeps else self._inner
+        return self._inner if self._keeping is None else self._all
 
     @property
     def _offering(self) -> list[Guarded]:
         """Whose tools are offered: a tool may write, so a provider that is only asked offers none."""
         return self._all if self.reach is Reach.FULL else self._inner
-
-    @property
-    def _names(self) -> str:
-        return " and ".join(one.name for one in self._all)
 
     def _made_builtin(self, home: Path) -> BuiltinMemory:
         return BuiltinMemory(
@@ -299,7 +282,7 @@ class MemoryManager:
         self._schemas = [schema for schema in self._schemas if schema["name"] in self._routes]
         if provider is self._external:
             provider.let_go()(self._limits.shutdown)
-            self._external = None
+            self._external = self._keeping = None
             self.warn(f"memory provider {provider.name} could not begin; this session goes on without it")
 
     def _block(self, provider: Guarded) -> str:
@@ -307,8 +290,8 @@ class MemoryManager:
         return fencing.within(said, self._limits.prompt_block)
 
     def _tell(self, hook: str, /, *args: Any, **keywords: Any) -> None:
-        if self._external is not None and self._keeps:
-            self._lane.submit(partial(self._external.tell, hook, *args, **keywords))
+        if self._keeping is not None:
+            self._keeping.tell(hook, *args, **keywords)
 
     def _written(self, write: Write) -> None:
         """The built-in memory has committed a change: the external provider hears of it."""
@@ -324,47 +307,6 @@ class MemoryManager:
         metadata = {name: value for name, value in about.items() if value}
         self._tell("on_memory_write", write.action, write.target, write.content, metadata=metadata)
 
-    def _journalled(self, provider: str, user: str, assistant: str, fresh: list[Any] | None) -> int:
-        """The number of the turn in the journal, or 0 where it is not in it."""
-        ids = writable(self.session.id), writable(self._session_id)
-        turn = Turn(
-            writable(provider),
-            ids[0],
-            self._told,
-            writable(user),
-            writable(assistant),
-            ids[1],
-            packed(fresh, _TURN_BYTES),
-        )
-        try:
-            return self._shared.journal.append(turn)
-        except JournalUnavailable as error:
-            log.error("a turn is not in the journal: %s", error.message)
-            self.warn("memory: the last turn is not on disk yet; see the runtime's log")
-            return 0
-
-    def _hand_over(
-        self,
-        provider: Guarded,
-        number: int,
-        session_id: str,
-        user: str,
-        assistant: str,
-        messages: list[Message] | None,
-    ) -> None:
-        extra = {} if messages is None else {"messages": messages}
-        if provider.tell("sync_turn", user, assistant, session_id=session_id, **extra) and number:
-            self._shared.journal.taken(number)
-        if self._external is provider:  # it may have been shut down while it took its time
-            provider.tell("queue_prefetch", user, session_id=session_id)
-
-    def _fall_behind(self, number: int) -> None:
-        if not self._behind:
-            log.warning("memory provider %s is far behind; turns wait in the journal for the next start", self._names)
-        self._behind = True
-        if not number:
-            log.error("memory provider %s: a turn is lost, neither it nor the journal takes any", self._names)
-
     def warn(self, notice: str) -> None:
         """Show a notice to the user, where the runtime has a way to."""
         if self.session.warning_callback is not None:
@@ -376,22 +318,14 @@ class MemoryManager:
 
 def end_together(managers: Sequence[MemoryManager], limits: Limits) -> None:
     """End several agents within the time for one: each is told first, then all of them have it."""
-    ending = [one for one in managers if one._say_goodbye()]
+    ending = [(one, stop) for one in managers if (stop := one._say_goodbye()) is not None]
     deadline = time.monotonic() + limits.drain
-    for one in ending:
-        one._drain(max(0.0, deadline - time.monotonic()))
-    shutting = [one._shut_down() for one in ending]
+    for _, stop in ending:
+        stop(max(0.0, deadline - time.monotonic()))
+    shutting = [one._shut_down() for one, _ in ending]
     deadline = time.monotonic() + limits.shutdown
     for ended in shutting:
         ended(max(0.0, deadline - time.monotonic()))
-
-
-def _fresh(messages: Sequence[Message] | None, seen: int) -> tuple[list[Any] | None, int]:
-    """The messages of this turn: those that were not there at the last one; all if the history was cut."""
-    if messages is None:
-        return None, seen
-    start = seen if len(messages) > seen else 0
-    return list(messages[start:]), len(messages)
 
 
 def _signature_hook(kind: type) -> str | None:

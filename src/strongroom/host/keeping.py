@@ -1,0 +1,124 @@
+"""What one agent's provider is told: in the order it happened, off the turn's thread, turns through the journal.
+
+A turn is in the journal before `turn` returns and stays there until the provider has taken it. A provider that takes
+none for long is not fed any more from RAM: further turns wait in the journal until a host next starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from strongroom.errors import JournalUnavailable
+from strongroom.host.fencing import without_recalled, writable
+from strongroom.host.guarding import Guarded, log
+from strongroom.host.journal import Journal
+from strongroom.host.journal.frames import Turn, packed
+from strongroom.host.provider import Message
+from strongroom.host.session import AgentSession
+from strongroom.host.workers import Lane, Workers
+
+_MESSAGES_BYTES = 1024 * 1024
+
+
+class Keeping:
+    """The lane of one agent and its provider."""
+
+    def __init__(
+        self,
+        provider: Guarded,
+        session: AgentSession,
+        home: str,
+        journal: Journal,
+        workers: Workers,
+        most: int,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._provider = provider
+        self._session = writable(session.id)
+        known = session.told(home)
+        self._told = {name: writable(value) for name, value in known.items() if isinstance(value, str)}
+        """For the journal. Callbacks do not last."""
+        self._journal = journal
+        self._lane = Lane(workers)
+        self._most = most
+        self._warn = warn
+        self._seen = 0
+        self._behind = False
+        self._over = False
+
+    def tell(self, hook: str, /, *args: Any, **keywords: Any) -> None:
+        """Have the provider told of something, after all that it was told before."""
+        self._lane.submit(partial(self._provider.tell, hook, *args, **keywords))
+
+    def turn(self, session_id: str, user: str, assistant: str, messages: Sequence[Message] | None) -> None:
+        """Have a turn kept; it is in the journal when this returns, or the log and the user are told that it is not."""
+        fresh = self._fresh(messages)
+        user, assistant = without_recalled(user), without_recalled(assistant)
+        if not user or not assistant:
+            return  # a turn that was interrupted, or that was made of recalled text alone
+        number = self._journalled(session_id, user, assistant, fresh)
+        if self._behind or len(self._lane) >= self._most:
+            self._fall_behind(number)
+            return
+        snapshot = None if messages is None else list(messages)
+        self._lane.submit(partial(self._hand_over, number, session_id, user, assistant, snapshot))
+
+    def anew(self) -> None:
+        """The history does not go on from what was seen of it."""
+        self._seen = 0
+
+    def drained(self, seconds: float) -> bool:
+        """Wait until the provider has been told everything; False if that took longer."""
+        return self._lane.drained(seconds)
+
+    def stop(self, seconds: float) -> None:
+        """Tell the provider what is left, within this time, and then nothing more."""
+        if not self._lane.drained(seconds):
+            log.warning("memory provider %s did not take everything in time", self._provider.name)
+        self._over = True
+        self._lane.close()
+
+    def _fresh(self, messages: Sequence[Message] | None) -> list[Any] | None:
+        """The messages of this turn: those that were not there at the last one; all if the history was cut."""
+        if messages is None:
+            return None
+        start = self._seen if len(messages) > self._seen else 0
+        self._seen = len(messages)
+        return list(messages[start:])
+
+    def _journalled(self, session_id: str, user: str, assistant: str, fresh: list[Any] | None) -> int:
+        """The number of the turn in the journal, or 0 where it is not in it."""
+        turn = Turn(
+            provider=writable(self._provider.name),
+            session=self._session,
+            told=self._told,
+            user=writable(user),
+            assistant=writable(assistant),
+            current=writable(session_id),
+            messages=packed(fresh, _MESSAGES_BYTES),
+        )
+        try:
+            return self._journal.append(turn)
+        except JournalUnavailable as error:
+            log.error("a turn is not in the journal: %s", error.message)
+            self._warn("memory: the last turn is not on disk yet; see the runtime's log")
+            return 0
+
+    def _hand_over(
+        self, number: int, session_id: str, user: str, assistant: str, messages: list[Message] | None
+    ) -> None:
+        extra = {} if messages is None else {"messages": messages}
+        if self._provider.tell("sync_turn", user, assistant, session_id=session_id, **extra) and number:
+            self._journal.taken(number)
+        if not self._over:  # it may have been shut down while it took its time
+            self._provider.tell("queue_prefetch", user, session_id=session_id)
+
+    def _fall_behind(self, number: int) -> None:
+        name = self._provider.name
+        if not self._behind:
+            log.warning("memory provider %s is far behind; turns wait in the journal for the next start", name)
+        self._behind = True
+        if not number:
+            log.error("memory provider %s: a turn is lost, neither it nor the journal takes any", name)

@@ -6,6 +6,7 @@
 
 from strongroom.host.builtin import BuiltinMemory
 from strongroom.host.cache import AgentCache, User
+from strongroom.host.cache.awaiting import AsyncAgentCache
 from strongroom.host.cache.watching import Watched
 from strongroom.host.contexts import AgentContext, Reach
 from strongroom.host.hosting import Host
@@ -22,6 +23,7 @@ __all__ = [
     "AgentCache",
     "AgentContext",
     "AgentSession",
+    "AsyncAgentCache",
     "BuiltinMemory",
     "Host",
     "Identity",

@@ -9,17 +9,36 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
 
 from strongroom.errors import InvalidRequest, ProviderUnavailable
+
+_OWNER: ContextVar[object] = ContextVar("owner")
+
+
+@contextmanager
+def taken_by(owner: object) -> Iterator[None]:
+    """Turns taken inside belong to `owner`, not to the thread: for who is served by threads that others have too."""
+    token = _OWNER.set(owner)
+    try:
+        yield
+    finally:
+        _OWNER.reset(token)
+
+
+def _owner() -> object:
+    return _OWNER.get(threading.get_ident())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Place:
     """A place in a queue. The first one has the turn."""
 
-    thread: int
+    owner: object
 
 
 class Turns:
@@ -36,9 +55,9 @@ class Turns:
 
     def take(self, key: str) -> None:
         """Wait for the turn. Refused where this thread would wait for itself, and from `close` on."""
-        place = _Place(threading.get_ident())
+        place = _Place(_owner())
         with self.changed:
-            self._refuse_circle(key, place.thread)
+            self._refuse_circle(key, place.owner)
             queue = self._queues.setdefault(key, deque())
             queue.append(place)
             try:
@@ -53,7 +72,7 @@ class Turns:
         with self.changed:
             if key in self._queues:
                 return False
-            self._queues[key] = deque([_Place(threading.get_ident())])
+            self._queues[key] = deque([_Place(_owner())])
             return True
 
     def give(self, key: str) -> None:
@@ -64,7 +83,7 @@ class Turns:
     def only_mine(self) -> bool:
         """Whether no other thread has a turn."""
         with self.changed:
-            return all(queue[0].thread == threading.get_ident() for queue in self._queues.values())
+            return all(queue[0].owner == _owner() for queue in self._queues.values())
 
     def close(self) -> None:
         """Turn away those who wait and those who come. Turns that are taken stay so until they are given back."""
@@ -83,20 +102,20 @@ class Turns:
         if self._closed:
             raise ProviderUnavailable("the agents are being ended", hint="take no messages after close()")
 
-    def _refuse_circle(self, key: str, thread: int) -> None:
+    def _refuse_circle(self, key: str, owner: object) -> None:
         """Follow who has the key, what that thread waits for, who has that, and so on."""
         wanted: str | None = key
         while wanted in self._queues:
-            holder = self._queues[wanted][0].thread
-            if holder == thread:
+            holder = self._queues[wanted][0].owner
+            if holder == owner:
                 raise InvalidRequest(
                     "this thread would wait for itself: it has the agent already, or one that its holder waits for",
-                    hint="end the first lease before you ask for the next, or give each chat a thread",
+                    hint="end the first lease before you ask for the next; from asyncio use AsyncAgentCache",
                 )
             wanted = self._awaited_by(holder)
 
-    def _awaited_by(self, thread: int) -> str | None:
+    def _awaited_by(self, owner: object) -> str | None:
         for key, queue in self._queues.items():
-            if any(place.thread == thread for place in islice(queue, 1, None)):
+            if any(place.owner == owner for place in islice(queue, 1, None)):
                 return key
         return None

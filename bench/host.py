@@ -236,7 +236,7 @@ def prefetch(run: Run) -> Iterator[Row]:
             lambda: memory.prefetch(_USER),
             lambda: provider.prefetch(_USER, session_id="session-0"),
             lambda: pool.submit(provider.prefetch, _USER, session_id="session-0").result(2.0),
-            lambda: fencing.shown(_RECALLED, Limits().recalled, os.urandom(16)),
+            lambda: fencing.shown(_RECALLED, Limits().recalled, os.urandom(16).hex()),
         )
         ours, called, pooled, fenced = in_turns(sides, repeats=run.pick(60, 15), calls=100)
     what = f"prefetch of {len(_RECALLED):,} characters"

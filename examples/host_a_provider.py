@@ -27,17 +27,22 @@ class Diary(MemoryProvider):
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
         words = set(query.lower().split())
-        return "\n".join(f"- {said}" for said in self._lines() if words & set(said.lower().split()))
+        return "\n".join(f"- {said}" for said in self._turns().values() if words & set(said.lower().split()))
 
     def sync_turn(
-        self, user_content: str, assistant_content: str, *, session_id: str = "", messages: Sequence[Any] | None = None
+        self,
+        user_content: str,
+        assistant_content: str,
+        *,
+        session_id: str = "",
+        messages: Sequence[Any] | None = None,
+        turn_id: str = "",
     ) -> None:
-        lines = self._lines()
-        if user_content not in lines:  # after a crash, a turn can come twice
-            self._file.write_text(json.dumps([*lines, user_content]))
+        # After a crash a turn can come twice, under the same name.
+        self._file.write_text(json.dumps(self._turns() | {turn_id: user_content}))
 
-    def _lines(self) -> list[str]:
-        return list(json.loads(self._file.read_text())) if self._file.exists() else []
+    def _turns(self) -> dict[str, str]:
+        return dict(json.loads(self._file.read_text())) if self._file.exists() else {}
 
 
 def answer(prompt: str) -> str:

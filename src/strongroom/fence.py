@@ -144,9 +144,15 @@ def fenced_profiles(profiles: Sequence[Profile], mark: str) -> str:
 
 def between(body: str, mark: str) -> str:
     """A text that is neutral already, as data between two marks."""
+    first, last = edges(mark)
+    return f"{first}\n{body}\n{last}"
+
+
+def edges(mark: str) -> tuple[str, str]:
+    """The first and the last line of a fence."""
     if not _MARK.fullmatch(mark):
         raise ValueError("a mark is 32 hex digits, new for each answer")
-    return f"<<<strongroom-recall {mark}>>>\n{body}\n<<<end-strongroom-recall {mark}>>>"
+    return f"<<<strongroom-recall {mark}>>>", f"<<<end-strongroom-recall {mark}>>>"
 
 
 def _block(number: int, heading: str, text: str) -> str:
@@ -187,7 +193,7 @@ class _Folds(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         bare = unicodedata.normalize("NFKD", chr(code)).casefold()
-        kept = (one for one in bare if unicodedata.category(one) not in ("Mn", "Me", "Cf"))
+        kept = (one for one in bare if unicodedata.category(one) not in ("Mn", "Me", "Cf", "Lm"))
         fold = "".join(_LOOKALIKES.get(one, one) for one in kept)
         if len(self) < _FOLDS_HELD:
             self[code] = fold

@@ -1,4 +1,4 @@
-"""The cache of agents from asyncio: one message at a time for a chat, chats apart, no lease left by who is cancelled."""
+"""The cache of agents from asyncio: one message at a time for a chat, chats apart, no lease left behind."""
 
 from __future__ import annotations
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -13,9 +16,9 @@ from strongroom.cli.app import Group
 from strongroom.cli.context import Run, common_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.errors import InvalidRequest
-from strongroom.host.conformance import Report, check
+from strongroom.host.conformance import Report, Result, check
 from strongroom.host.conformance.running import chosen
-from strongroom.host.conformance.subject import with_environment
+from strongroom.host.conformance.subject import placed, with_environment
 from strongroom.host.plugins import discovery, envfile, setting_up
 from strongroom.host.plugins.names import get_hermes_home
 
@@ -31,6 +34,16 @@ class Listed(msgspec.Struct, frozen=True):
     description: str
     available: bool | None
     """None: it was not asked."""
+    reason: str
+    note: str = ""
+    """What is wrong with its manifest, which explains and never refuses."""
+    can_be_set_up: bool = False
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A plugin that seems to be a provider and that no host finds."""
+
+    name: str
     reason: str
 
 
@@ -54,7 +67,10 @@ def list_providers(run: Run, home: str | None, look_only: bool) -> None:
     if not look_only:
         envfile.apply(place)  # as a host does before it asks anybody
     found = [_listed(one, place, look_only) for one in discovery.found(place)]
-    run.answer({"home": str(place), "providers": found}, list(_rows(found)) or "no providers were found")
+    skipped = [Skipped(one.found.name, one.reason) for one in discovery.skipped(place)]
+    lines = list(_rows(found)) or ["no providers were found"]
+    lines += [f"{output.shown(one.name)} is skipped by every host: {output.shown(one.reason)}" for one in skipped]
+    run.answer({"home": str(place), "providers": found, "skipped": skipped}, lines)
 
 
 @provider.command(
@@ -76,8 +92,10 @@ def set_up(run: Run, name: str, home: str | None) -> None:
     """
     place = _home(home)
     done = setting_up.set_up(discovery.load(name, place).sample(), place, Terminal())
-    kept = {"provider": name, "by_provider": done.by_provider, "values": sorted(done.values)}
+    kept = {"provider": name, "by_provider": done.by_provider, "values": sorted(done.values), "lost": done.lost}
     run.answer({**kept, "variables": done.variables}, _told(name, done))
+    if done.lost:
+        run.note(f"warning: {name} has no save_config of its own and keeps nothing: {', '.join(done.lost)} are lost")
 
 
 @provider.command(
@@ -116,18 +134,35 @@ def check_provider(
     Each check runs in a process of its own with a private home and ends with pass, FAIL or n/a (not applicable), and
     the reason. The home is where NAME is looked for; the plugin is copied from there, and nothing else is. Of your
     environment the provider gets what --env names: give secrets by name alone, as others can read a command line.
-    A factory is named as `module:attribute`. Exit code 0 if no check failed, 7 otherwise. This runs the provider's
-    code: the kit guards against its faults, not against malice.
+    A factory is named as `module:attribute`. Exit code 0 if no check failed, 7 otherwise: also if the provider does not
+    load or is not available, which is found out before any check. Where nothing that it is told comes back, a note says
+    what was not tested. This runs the provider's code: the kit guards against its faults, not against malice.
     """
     if markdown and run.json:
         raise click.UsageError("--json and --markdown are two forms of the answer: say one of them")
-    placed = tuple(_file(one) for one in files)
-    subject = with_environment(said, pairs, home=_home(home), files=placed, patience=patience)
-    with run.progress("checking", len(chosen(only))) as advance:
-        report = check(subject, only=only, progress=lambda _: advance(1), keep=_made(keep))
+    given = tuple(placed(one) for one in files)
+    subject = with_environment(said, pairs, home=_home(home), files=given, patience=patience)
+    with _watched(run, len(chosen(only))) as (beginning, ended):
+        report = check(subject, only=only, beginning=beginning, progress=ended, keep=_made(keep))
     run.answer(report.document(), report.markdown() if markdown else list(_coloured(report)))
     if report.failed:
         raise Failure(BY_FAMILY["unavailable"])
+
+
+@contextmanager
+def _watched(run: Run, length: int) -> Iterator[tuple[Callable[[str], None], Callable[[Result], None]]]:
+    """What hears of each check as it begins and ends: a bar with its name on a terminal, a line for each elsewhere."""
+    if run.json or not sys.stderr.isatty():
+        ended = itertools.count(1)
+        yield lambda _: None, lambda one: run.note(f"{next(ended)}/{length} {one.check.id}: {one.outcome}")
+        return
+    with click.progressbar(length=length, label="checking", file=sys.stderr, item_show_func=lambda name: name) as bar:
+
+        def begin(name: str) -> None:
+            bar.current_item = name
+            bar.render_progress()
+
+        yield begin, lambda _: bar.update(1)
 
 
 class Terminal:
@@ -148,16 +183,22 @@ def _home(given: str | None) -> Path:
 
 
 def _listed(one: discovery.Found, home: Path, look_only: bool) -> Listed:
+    known = (one.name, one.where, one.description)
     if look_only:
-        return Listed(one.name, one.where, one.description, None, "")
+        return Listed(*known, None, "", one.manifest.problem)
     seen = discovery.examined(one, home)
-    return Listed(one.name, one.where, one.description, seen.available, seen.reason)
+    return Listed(*known, seen.available, seen.reason, one.manifest.problem, seen.can_be_set_up)
 
 
 def _rows(found: Sequence[Listed]) -> Iterator[str]:
     if found:
         states = {True: "available", False: "not available", None: "not asked"}
-        yield from output.table((one.name, one.where, states[one.available], one.reason) for one in found)
+        yield from output.table((one.name, one.where, states[one.available], _why(one)) for one in found)
+
+
+def _why(one: Listed) -> str:
+    set_up = f"`strongroom provider setup {one.name}` asks for what it needs" if one.can_be_set_up else ""
+    return "; ".join(filter(None, (one.reason, set_up, one.note)))
 
 
 def _told(name: str, done: setting_up.Outcome) -> Iterator[str]:
@@ -169,16 +210,6 @@ def _told(name: str, done: setting_up.Outcome) -> Iterator[str]:
         yield f".env holds {', '.join(map(output.shown, done.variables))}"
     if done.tightened:
         yield ".env was open to others, and is not any more"
-
-
-def _file(text: str) -> tuple[str, str]:
-    """`FILE:PLACE`, both checked: the file is there, and the place is inside the home."""
-    source, colon, place = text.rpartition(":")
-    if not colon or not source or not place or Path(place).is_absolute() or ".." in Path(place).parts:
-        raise InvalidRequest("a file is given as FILE:PLACE, with a place below the home")
-    if not Path(source).is_file():
-        raise InvalidRequest(f"there is no file {source}")
-    return str(Path(source).resolve()), place
 
 
 def _made(keep: str | None) -> Path | None:

@@ -13,6 +13,9 @@ from functools import lru_cache
 from inspect import Parameter
 from typing import Any
 
+from strongroom.host.provider import MemoryProvider
+
+_OURS = {"turn_id"}
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -22,17 +25,28 @@ def fitted(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that `method` accepts: keywords that it does not know are left out.
 
-    `metadata` alone is given by position where a method has a place for it under another name: some have.
+    `metadata` alone is given by position where a method has a place for it under another name: some have. What Hermes
+    does not give is only for a method that names it: one that takes any keyword may pass it on to one that does not.
     """
     function = getattr(method, "__func__", method)
     named, places, any_keyword = (_known_shape if isinstance(function, Hashable) else _shape)(function)
     if any_keyword:
-        return args, keywords
+        return args, {name: value for name, value in keywords.items() if name in named or name not in _OURS}
     known = {name: value for name, value in keywords.items() if name in named}
     spare = places - inspect.ismethod(method) - len(args)
     if spare > 0 and not known and "metadata" in keywords:
         return (*args, keywords["metadata"]), {}
     return args, known
+
+
+def signature_hooks(provider: object) -> list[str]:
+    """Which of the two names of the signature to ask, in their order: those that the provider has made its own."""
+    found = []
+    for name in ("cache_busting_signature", "identity_signature"):
+        method = getattr(provider, name, None)
+        if method is not None and getattr(method, "__func__", None) is not getattr(MemoryProvider, name):
+            found.append(name)
+    return found
 
 
 def _shape(function: Callable[..., Any]) -> tuple[frozenset[str], int, bool]:

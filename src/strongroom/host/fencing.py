@@ -7,23 +7,22 @@ stored line may hold, and how recalled text that a reply repeats is kept from be
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from strongroom import fence
 
 _OTHERS = re.compile(r"<\s*/?\s*(memory-context|memory-provider-context)\b", re.IGNORECASE)
 _NOTES = re.compile(r"\[\s*system\s+note\s*:", re.IGNORECASE)
-_OPENS = re.compile(r"<<<(strongroom-recall) ([0-9a-f]{32})>>>|<(memory-context)>", re.IGNORECASE)
-_MOST_BLOCKS = 64
 
 
-def shown(text: str, budget: int, random: bytes) -> str:
+def shown(text: str, budget: int, mark: str) -> str:
     """Recalled text for a model, or nothing where there is nothing to show."""
     text = text.strip()
     if not text:
         return ""
     # Cut before it is neutralised, which takes time, and after, which can make it longer.
     body = within(harmless(fence.neutral(within(text, budget))), budget)
-    return f"{fence.NOTICE}\n{fence.between(body, fence.mark_of(random))}"
+    return f"{fence.NOTICE}\n{fence.between(body, mark)}"
 
 
 def harmless(text: str) -> str:
@@ -32,7 +31,7 @@ def harmless(text: str) -> str:
 
 
 def within(text: str, budget: int) -> str:
-    """At most `budget` characters, cut at the end of a line where there is one, and said so."""
+    """At most `budget` characters, cut at the end of a line where there is one, and a note of what is missing."""
     if len(text) <= budget:
         return text
     head = text[:budget]
@@ -43,21 +42,16 @@ def within(text: str, budget: int) -> str:
 
 def writable(text: str) -> str:
     """The text as it can be written down: half a surrogate pair, which no encoding knows, becomes a question mark."""
-    return text.encode("utf-8", "replace").decode()
+    return str.encode(text, "utf-8", "replace").decode()  # a text of another class could have its own `encode`
 
 
-def without_recalled(text: str) -> str:
-    """What was said, without blocks that were recalled: those are remembered already."""
-    kept: list[str] = []
-    place = 0
-    for _ in range(_MOST_BLOCKS):  # a text made of openings alone must not take long
-        opening = _OPENS.search(text, place)
-        if opening is None:
-            break
-        close = f"</{opening[3]}>" if opening[3] else f"<<<end-{opening[1]} {opening[2]}>>>"
-        closing = re.compile(re.escape(close), re.IGNORECASE).search(text, opening.end())
-        kept.append(text[place : opening.start() if closing else opening.end()])
-        place = closing.end() if closing else opening.end()
-    if not place:
-        return text
-    return "".join((*kept, text[place:])).replace(fence.NOTICE, "").strip()
+def without_recalled(text: str, marks: Collection[str]) -> str:
+    """What was said, without blocks that this host has shown under one of these marks: they are remembered already.
+
+    Only such blocks: a text that merely looks like one is what somebody said.
+    """
+    for mark in marks:
+        first, last = fence.edges(mark)
+        while 0 <= (start := text.find(first)) < (end := text.find(last, start)):
+            text = text[:start].removesuffix(f"{fence.NOTICE}\n") + text[end + len(last) :]
+    return text

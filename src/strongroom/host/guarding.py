@@ -7,7 +7,10 @@ what people said, so that is shown at level DEBUG only.
 
 from __future__ import annotations
 
+import inspect
 import logging
+import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -15,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from strongroom import fence
 from strongroom.host.calling import fitted
 from strongroom.host.fencing import writable
 from strongroom.host.plugins.names import at_home
@@ -22,6 +26,8 @@ from strongroom.host.provider import MemoryProvider
 from strongroom.host.workers import Workers
 
 log = logging.getLogger("strongroom.host")
+
+_NAME_LENGTH = 64
 
 FAILED = object()
 """What is asked for in place of an answer that may be None."""
@@ -48,7 +54,7 @@ class Guarded:
         self.provider = provider
         self.name = name
         self._workers = workers
-        self._home = home
+        self.home = home
         self._late: Future[Any] | None = None
         self._known: set[tuple[str, str]] = set()
 
@@ -60,7 +66,7 @@ class Guarded:
 
     def begun(self, hook: str, otherwise: Any = None, /, *args: Any, **keywords: Any) -> Callable[[float], Any]:
         """Start a hook on another thread; what this returns waits so long for its answer."""
-        if self._workers is None or (self._late is not None and not self._late.done()):
+        if self._workers is None or self.late:
             log.debug("memory provider %s is still late; %s is skipped", self.name, hook)
             return lambda _: otherwise
         workers = self._workers
@@ -105,6 +111,11 @@ class Guarded:
             return bool(self.ask("is_available", seconds, False))
         return False
 
+    @property
+    def late(self) -> bool:
+        """Whether a call that somebody gave up on is still going on."""
+        return self._late is not None and not self._late.done()
+
     def let_go(self) -> Callable[[float], Any]:
         """Start the shutdown; of a provider that is late, once it has returned."""
         late, workers = self._late, self._workers
@@ -127,13 +138,16 @@ class Guarded:
         if method is None:
             return getattr(MemoryProvider, hook)(self.provider, *args, **keywords)
         places, named = fitted(method, args, keywords)
-        with at_home(self._home):
-            return method(*places, **named)
+        with at_home(self.home):
+            answer = method(*places, **named)
+        if inspect.isawaitable(answer):
+            _discard(answer)
+            raise TypeError(f"{hook} is asynchronous; hooks are plain functions")
+        return answer
 
     def _failed(self, hook: str, error: BaseException) -> None:
-        place = traceback.extract_tb(error.__traceback__)[-1:]
-        where = f" at {Path(place[0].filename).name}:{place[0].lineno}" if place else ""
-        kind = type(error).__name__
+        where = place_of(error, self.provider)
+        kind = _kind(error)
         # A hook that fails at each message must not fill the log: a warning once, after that for who looks closely.
         level = logging.DEBUG if (hook, kind) in self._known else logging.WARNING
         self._known.add((hook, kind))
@@ -141,9 +155,30 @@ class Guarded:
         log.debug("memory provider %s: %s raised", self.name, hook, exc_info=error)
 
 
+def place_of(error: BaseException, provider: object) -> str:
+    """Where an error was raised: the deepest place in the provider's own directory, or the deepest there is."""
+    frames = traceback.extract_tb(error.__traceback__)
+    module = sys.modules.get(type(provider).__module__)
+    own = os.path.dirname(getattr(module, "__file__", None) or "\0")
+    inside = [frame for frame in frames if frame.filename.startswith(own + os.sep)]
+    found = (inside or frames)[-1:]
+    return f" at {Path(found[0].filename).name}:{found[0].lineno}" if found else ""
+
+
+def _kind(error: BaseException) -> str:
+    return str(type.__dict__["__name__"].__get__(type(error)))  # a metaclass can make the plain way raise
+
+
+def _discard(answer: object) -> None:
+    close = getattr(answer, "close", None)
+    if inspect.iscoroutine(answer) and callable(close):
+        close()  # or Python warns that nobody awaited it
+
+
 def name_of(provider: MemoryProvider) -> str:
     """What a provider calls itself, or what its class is called where it does not say."""
     name: object = ""
     with isolated(lambda _: None):
         name = provider.name
-    return name if isinstance(name, str) and name.strip() else type(provider).__name__
+    name = name if isinstance(name, str) and name.strip() else type(provider).__name__
+    return fence.neutral_field(name)[:_NAME_LENGTH]

@@ -21,7 +21,7 @@ from strongroom.errors import InvalidRequest, ProviderUnavailable, StrongroomErr
 from strongroom.files import make_directory
 from strongroom.host import journal, places, recovering
 from strongroom.host.contexts import DEFAULT_REACH, AgentContext, Reach
-from strongroom.host.guarding import Guarded, isolated, log, name_of
+from strongroom.host.guarding import Guarded, isolated, log, name_of, place_of
 from strongroom.host.journal import Journal
 from strongroom.host.limits import Limits
 from strongroom.host.manager import MemoryManager, Shared, end_together
@@ -46,21 +46,24 @@ class Host:
 
     def __init__(
         self,
-        home: Path,
+        home: str | os.PathLike[str],
         provider: str | Factory | None = None,
         *,
         limits: Limits | None = None,
-        keys: Path | None = None,
+        keys: str | os.PathLike[str] | None = None,
         reserved_tools: Collection[str] = (),
     ) -> None:
         limits = limits or Limits()
+        home = Path(home).expanduser().absolute()
+        key_directory = default_directory("host") if keys is None else Path(keys).expanduser().absolute()
+        _check(home, key_directory, provider)
         make_directory(home)
         if provider is not None:
             envfile.apply(home)
+            os.environ.setdefault("HERMES_HOME", str(home))  # for threads that a provider starts itself
         self._make = discovery.load(provider, home) if isinstance(provider, str) else provider
         self._journals = places.journals(home)
-        random = os.urandom(cobblestone.KEY_SIZE)
-        self._key = journal.open_key(keys or default_directory("host"), self._journals, random)
+        self._key = journal.open_key(key_directory, self._journals, os.urandom(cobblestone.KEY_SIZE))
         book = Journal(self._journals, self._key, str(ULID()), limits.journal_bytes)
         asking = Workers("memory-asking", limits.asking_threads, limits.spare_threads, limits.held)
         keeping = Workers("memory-keeping", limits.keeping_threads, limits.spare_threads, limits.held)
@@ -70,6 +73,8 @@ class Host:
         self._recovered: Future[None] | None = None
         self._closed = False
         self._managers: weakref.WeakSet[MemoryManager] = weakref.WeakSet()
+        own = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _forked(own()))
 
     def __enter__(self) -> Host:
         return self
@@ -88,6 +93,8 @@ class Host:
         A provider that is not available, or cannot begin, is left out: the agent has its built-in memory, and the log
         and `warning_callback` say so.
         """
+        if not session.id:
+            raise InvalidRequest("a session needs an id", hint="any text that is this conversation's own")
         session = replace(session, context=_context(session.context))
         reach = DEFAULT_REACH[session.context] if reach is None else reach
         self._begin(reach)
@@ -121,7 +128,7 @@ class Host:
     def _begin(self, reach: Reach) -> None:
         with self._guard:
             if self._closed:
-                raise InvalidRequest("the host is closed", hint="make another one")
+                raise InvalidRequest("the host is closed, or was made before a fork", hint="make another one")
             # An agent for a moment must not make anybody open a session, not even for old turns.
             if self._recovered is None and self._make is not None and reach is Reach.FULL:
                 self._recovered = self._shared.keeping.call(self._recover_quietly)
@@ -149,12 +156,12 @@ class Host:
         """A new object of the provider, if it can be had."""
         if self._make is None:
             return None
-        provider: MemoryProvider | None = None
-        with isolated(_cannot_be_made):
-            provider = self._shared.asking.call(self._make).result(self._shared.limits.initialize)
-            if provider is None:
-                raise ProviderUnavailable("it makes nothing")
+        made = self._shared.asking.call(self._make)
+        self._shared.asking.wait(made, self._shared.limits.initialize)
+        error = TimeoutError() if not made.done() or made.cancelled() else made.exception()
+        provider = made.result() if error is None else None
         if provider is None:
+            _cannot_be_made(error or ProviderUnavailable("it makes nothing"))
             return None
         guarded = Guarded(provider, name_of(provider), self._shared.asking, self._shared.home)
         if guarded.available(self._shared.limits.initialize):
@@ -164,9 +171,32 @@ class Host:
         return None
 
 
+def _check(home: Path, keys: Path, provider: object) -> None:
+    if provider is not None and not isinstance(provider, str) and not callable(provider):
+        raise InvalidRequest(
+            f"a provider is a name or what makes one, not a {type(provider).__name__}",
+            hint="pass the class, or a function without arguments: each agent gets an object of its own",
+        )
+    if keys.is_relative_to(home):
+        raise InvalidRequest(
+            "the journal's key would lie in the home, beside what it seals", hint="name another directory with keys="
+        )
+
+
+def _forked(host: Host | None) -> None:
+    """In a child process a host is of no use: its threads are gone, and its journal is the parent's."""
+    if host is not None:
+        host._guard = threading.Lock()
+        host._closed = True
+        host._shared.journal.forked()
+        host._shared.asking.forked()
+        host._shared.keeping.forked()
+
+
 def _cannot_be_made(error: BaseException) -> None:
-    why = error.message if isinstance(error, StrongroomError) else type(error).__name__
+    why = error.message if isinstance(error, StrongroomError) else f"{type(error).__name__}{place_of(error, None)}"
     log.warning("the memory provider cannot be made: %s", why)
+    log.debug("the memory provider cannot be made", exc_info=error)
 
 
 def _context(name: str) -> AgentContext:

@@ -6,9 +6,12 @@ none for long is not fed any more from RAM: further turns wait in the journal un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+from ulid import ULID
 
 from strongroom.errors import JournalUnavailable
 from strongroom.host.fencing import without_recalled, writable
@@ -20,6 +23,10 @@ from strongroom.host.session import AgentSession
 from strongroom.host.workers import Lane, Workers
 
 _MESSAGES_BYTES = 1024 * 1024
+_MARKS = 64
+_MORE = 64
+"""How many other events may wait beside the turns that may."""
+_REPEATED = "[only what was recalled]"
 
 
 class Keeping:
@@ -44,26 +51,30 @@ class Keeping:
         self._lane = Lane(workers)
         self._most = most
         self._warn = warn
+        self.marks: deque[str] = deque(maxlen=_MARKS)
+        """The latest marks under which something was shown to the agent."""
         self._seen = 0
         self._behind = False
         self._over = False
 
     def tell(self, hook: str, /, *args: Any, **keywords: Any) -> None:
-        """Have the provider told of something, after all that it was told before."""
-        self._lane.submit(partial(self._provider.tell, hook, *args, **keywords))
+        """Have the provider told of something, after all that it was told before. One that hangs hears no more."""
+        if len(self._lane) < self._most + _MORE:
+            self._lane.submit(partial(self._provider.tell, hook, *args, **keywords))
+        else:
+            log.warning("memory provider %s is far behind and is not told of %s", self._provider.name, hook)
 
     def turn(self, session_id: str, user: str, assistant: str, messages: Sequence[Message] | None) -> None:
         """Have a turn kept; it is in the journal when this returns, or the log and the user are told that it is not."""
-        fresh = self._fresh(messages)
-        user, assistant = without_recalled(user), without_recalled(assistant)
-        if not user or not assistant:
-            return  # a turn that was interrupted, or that was made of recalled text alone
-        number = self._journalled(session_id, user, assistant, fresh)
+        if not user.strip() or not assistant.strip():
+            return  # a turn that was interrupted
+        said = None if messages is None else [self._cleaned(message) for message in messages]
+        user, assistant = (without_recalled(text, self.marks).strip() or _REPEATED for text in (user, assistant))
+        number, name = self._journalled(session_id, user, assistant, self._fresh(said))
         if self._behind or len(self._lane) >= self._most:
             self._fall_behind(number)
             return
-        snapshot = None if messages is None else list(messages)
-        self._lane.submit(partial(self._hand_over, number, session_id, user, assistant, snapshot))
+        self._lane.submit(partial(self._hand_over, number, name, session_id, user, assistant, said))
 
     def anew(self) -> None:
         """The history does not go on from what was seen of it."""
@@ -76,7 +87,10 @@ class Keeping:
     def stop(self, seconds: float) -> None:
         """Tell the provider what is left, within this time, and then nothing more."""
         if not self._lane.drained(seconds):
-            log.warning("memory provider %s did not take everything in time", self._provider.name)
+            log.warning(
+                "memory provider %s did not take everything in time; its turns are in the journal for the next start",
+                self._provider.name,
+            )
         self._over = True
         self._lane.close()
 
@@ -88,8 +102,14 @@ class Keeping:
         self._seen = len(messages)
         return list(messages[start:])
 
-    def _journalled(self, session_id: str, user: str, assistant: str, fresh: list[Any] | None) -> int:
-        """The number of the turn in the journal, or 0 where it is not in it."""
+    def _cleaned(self, message: Message) -> Message:
+        content = message.get("content") if isinstance(message, Mapping) else None
+        if not isinstance(content, str) or not any(mark in content for mark in self.marks):
+            return message
+        return {**message, "content": without_recalled(content, self.marks)}
+
+    def _journalled(self, session_id: str, user: str, assistant: str, fresh: list[Any] | None) -> tuple[int, str]:
+        """The number of the turn in the journal, or 0 where it is not in it, and what the turn is called."""
         turn = Turn(
             provider=writable(self._provider.name),
             session=self._session,
@@ -100,16 +120,17 @@ class Keeping:
             messages=packed(fresh, _MESSAGES_BYTES),
         )
         try:
-            return self._journal.append(turn)
+            number = self._journal.append(turn)
+            return number, self._journal.name_of(number)
         except JournalUnavailable as error:
             log.error("a turn is not in the journal: %s", error.message)
             self._warn("memory: the last turn is not on disk yet; see the runtime's log")
-            return 0
+            return 0, str(ULID())
 
     def _hand_over(
-        self, number: int, session_id: str, user: str, assistant: str, messages: list[Message] | None
+        self, number: int, name: str, session_id: str, user: str, assistant: str, messages: list[Message] | None
     ) -> None:
-        extra = {} if messages is None else {"messages": messages}
+        extra = {"turn_id": name} if messages is None else {"turn_id": name, "messages": messages}
         if self._provider.tell("sync_turn", user, assistant, session_id=session_id, **extra) and number:
             self._journal.taken(number)
         if not self._over:  # it may have been shut down while it took its time

@@ -22,6 +22,7 @@ from strongroom import fence
 from strongroom.errors import InvalidRequest, ProviderRefused
 from strongroom.host import fencing, places, tools
 from strongroom.host.builtin import BuiltinMemory, Write
+from strongroom.host.calling import signature_hooks
 from strongroom.host.contexts import AgentContext, Reach
 from strongroom.host.fencing import writable
 from strongroom.host.guarding import FAILED, Guarded, log, name_of
@@ -161,19 +162,27 @@ class MemoryManager:
 
     def prefetch(self, query: str) -> str:
         """What is remembered about a question, fenced, for this turn; or nothing."""
+        _check_text(query)
         if self._external is None or not query.strip():
             return ""
         text = self._external.text("prefetch", self._limits.prefetch, query, session_id=self._session_id)
-        return fencing.shown(text, self._limits.recalled, os.urandom(fence.MARK_BYTES))
+        mark = fence.mark_of(os.urandom(fence.MARK_BYTES))
+        if self._keeping is not None:
+            self._keeping.marks.append(mark)
+        return fencing.shown(text, self._limits.recalled, mark)
 
     def sync_turn(self, user: str, assistant: str, messages: Sequence[Message] | None = None) -> None:
         """Have a complete turn kept. When this returns it is on disk, and a crash cannot lose it.
 
-        Where the journal cannot be written, the provider is told all the same, and the log and the user's notice say
-        so: then a crash in the next moments can lose the turn.
+        Both texts are needed: a turn without an answer was interrupted and is not kept. Where the journal cannot be
+        written, the provider is told all the same, and the log and the user's notice say so: then a crash in the next
+        moments can lose the turn.
         """
+        _check_text(user, assistant)
         if self._keeping is not None:
             self._keeping.turn(self._session_id, user, assistant, messages)
+        elif self._ended:
+            log.warning("a turn came after the end of its session and is not kept")
 
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
         """What the providers want to keep of messages that are about to be summarised."""
@@ -199,7 +208,7 @@ class MemoryManager:
         self._session_id = new_session_id
         if reset:
             self._turn = 0
-        if self._keeping is not None and (reset or rewound):
+        if self._keeping is not None:
             self._keeping.anew()
         if self.builtin is not None:
             self.builtin.on_session_switch(new_session_id, rewound=rewound)
@@ -213,10 +222,9 @@ class MemoryManager:
 
     def cache_busting_signature(self) -> Signature | None:
         """What the external provider says its settings are; None where nobody says anything. See `AgentCache`."""
-        hook = None if self._external is None else _signature_hook(type(self._external.provider))
-        if self._external is None or hook is None:
-            return None
-        given: Signature | None = self._external.look(hook, None)
+        given: Signature | None = None
+        for hook in () if self._external is None else signature_hooks(self._external.provider):
+            given = self._external.look(hook, None) if self._external is not None and given is None else given
         return given  # what is no mapping is for the cache to find out, which says so once
 
     def flush(self, seconds: float) -> bool:
@@ -328,9 +336,9 @@ def end_together(managers: Sequence[MemoryManager], limits: Limits) -> None:
         ended(max(0.0, deadline - time.monotonic()))
 
 
-def _signature_hook(kind: type) -> str | None:
-    """Which of the two names to ask: the one that the provider has made its own."""
-    for name in ("cache_busting_signature", "identity_signature"):
-        if getattr(kind, name, None) not in (None, getattr(MemoryProvider, name)):
-            return name
-    return None
+def _check_text(*texts: object) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidRequest(
+                f"a turn is made of texts, not of a {type(text).__name__}", hint="join the text parts of the message"
+            )

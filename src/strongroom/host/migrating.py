@@ -18,11 +18,11 @@ import os
 import stat
 import threading
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
 from strongroom.errors import InvalidRequest, StoreUnavailable
 from strongroom.files import write_file
+from strongroom.host.hashing import digest
 from strongroom.host.naming import SessionSettings, Strategy
 
 FILES = ("memories/MEMORY.md", "memories/USER.md", "MEMORY.md", "USER.md", "SOUL.md")
@@ -102,8 +102,7 @@ def _content(path: Path, limit: int) -> bytes | None:
 
 def _mark(into: str, name: str, text: str) -> str:
     # The last part of the name alone: a file that moved from one place to the other is the same.
-    parts = [part.encode("utf-8", "surrogatepass") for part in (into, name.rpartition("/")[2], text)]
-    return sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
+    return digest(into, name.rpartition("/")[2], text)
 
 
 def _marks(home: Path) -> list[str]:

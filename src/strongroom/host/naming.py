@@ -36,10 +36,10 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import Path, PurePath
 
 from strongroom.errors import InvalidRequest
+from strongroom.host.hashing import digest
 
 LENGTH = 100
 HASH_DIGITS = 16
@@ -112,7 +112,7 @@ def hashed(branch: str, exact: str, *, shown: str, peer: str = "") -> str:
     """A readable name whose last 16 digits tell apart whatever differs in `branch`, `exact` or `peer`."""
     before = f"{_readable(peer, _PEER_LENGTH) or 'peer'}{_SEPARATOR}" if peer else ""
     room = LENGTH - len(before) - len(_SEPARATOR) - HASH_DIGITS
-    return f"{before}{_readable(shown, room) or branch}{_SEPARATOR}{_digest(peer, branch, exact)}"
+    return f"{before}{_readable(shown, room) or branch}{_SEPARATOR}{digest(peer, branch, exact)[:HASH_DIGITS]}"
 
 
 def repository_of(directory: Path) -> Path | None:
@@ -172,10 +172,3 @@ def _normal(title: str) -> str:
 
 def _readable(text: str, room: int) -> str:
     return _UNREADABLE.sub("-", text[: 4 * LENGTH]).strip("-")[:room].rstrip("-")
-
-
-def _digest(*parts: str) -> str:
-    # Each part with its length, so that no two lists give the same bytes; surrogates as they are, so that no two
-    # texts do.
-    data = [part.encode("utf-8", "surrogatepass") for part in parts]
-    return sha256(b"".join(len(one).to_bytes(8, "big") + one for one in data)).hexdigest()[:HASH_DIGITS]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
-from strongroom import cobblestone
+from strongroom.host.hashing import digest
 from strongroom.host.session import AgentSession
 
 _BUILTIN = "memories"
@@ -22,12 +21,13 @@ def builtin(home: Path, session: AgentSession) -> Path:
 
     People who talk to the same gateway must not read each other's notes in the system prompt.
     """
+    chats = (("key", session.gateway_session_key), ("chat", session.chat_id))
+    people = (("alt", session.user_id_alt), ("id", session.user_id), *chats)
     shared = session.chat_type not in _PRIVATE_CHATS
-    chat = session.gateway_session_key or session.chat_id
-    whose = chat if shared else (session.user_id_alt or session.user_id or chat)
-    if not whose and not shared:
+    # A shared chat of which nothing is known is nobody else's: its session has one of its own.
+    known = (*chats, ("session", session.id)) if shared else people
+    whose = next(((kind, name) for kind, name in known if name), None)
+    if whose is None:
         return home / _BUILTIN
-    kind = "chat" if shared else "person"
-    parts = (session.agent_identity, session.platform, kind, whose)
-    key = cobblestone.context(*(part.encode("utf-8", "surrogatepass") for part in parts))
-    return home / _BUILTIN / f"{kind}-{hashlib.sha256(key).hexdigest()[:32]}"
+    name = digest(session.agent_identity, session.platform, *whose)[:32]
+    return home / _BUILTIN / f"{'chat' if shared else 'person'}-{name}"

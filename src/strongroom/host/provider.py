@@ -109,7 +109,8 @@ class MemoryProvider(ABC):
         turn's thread goes on and until this returns, so it may come a second time after a crash: keep it once. After
         an error the turn is left in the journal and comes again when a host next starts. `messages` are the
         conversation's, or after a crash those of the turn; a message's `api_content` holds recalled text and is not for
-        keeping.
+        keeping. A method that has a parameter `turn_id` gets the name of the turn there, which is the same if it comes
+        again: two turns can have the same words.
         """
 
     def queue_prefetch(self, query: str, *, session_id: str = "") -> None:

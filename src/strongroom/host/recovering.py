@@ -19,6 +19,9 @@ from strongroom.host.journal.frames import Turn, unpacked
 from strongroom.host.journal.remains import Remains, left_behind
 from strongroom.host.limits import Limits
 
+_PATIENCE = 3
+"""How many agents' turns a provider may hang on before the rest waits for the next start: each holds a thread."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
@@ -33,14 +36,20 @@ class Recovered:
 
 def recover(journals: Path, key: bytes, provider: Callable[[], Guarded | None], limits: Limits) -> Recovered:
     """Hand over what every host that is gone has left in `journals`. A provider that is late keeps nobody else."""
-    done = left = damaged = 0
+    done = left = damaged = late = 0
     with left_behind(journals, key) as found:
         for remains in found:
             if remains.damage is not None:
                 log.error("the journal %s is damaged: %s", remains.path.name, remains.damage.message)
                 damaged += 1
-            done += sum(_hand_over(remains, numbers, provider(), limits) for numbers in _agents(remains))
+            for numbers in _agents(remains):
+                if late < _PATIENCE:
+                    one = provider()
+                    done += _hand_over(remains, numbers, one, limits)
+                    late += one is not None and one.late
             left += len(remains.turns)
+    if done or left:
+        log.info("%d turns of earlier processes were handed over, %d wait in the journal", done, left)
     return Recovered(done, left, damaged)
 
 
@@ -59,9 +68,10 @@ def _hand_over(remains: Remains, numbers: list[int], provider: Guarded | None, l
         log.warning("%d turns for memory provider %s wait in the journal", len(numbers), first.provider)
         return 0
     done = 0
-    if provider.ask("initialize", limits.initialize, FAILED, first.session, **first.told) is not FAILED:
+    told = {**first.told, "hermes_home": str(provider.home)}  # the home may have moved
+    if provider.ask("initialize", limits.initialize, FAILED, first.session, **told) is not FAILED:
         for number in numbers:
-            if not _kept(provider, remains.turns[number], limits.recovered_turn):
+            if not _kept(provider, remains.turns[number], remains.name_of(number), limits.recovered_turn):
                 break
             remains.taken(number)
             done += 1
@@ -69,7 +79,8 @@ def _hand_over(remains: Remains, numbers: list[int], provider: Guarded | None, l
     return done
 
 
-def _kept(provider: Guarded, turn: Turn, seconds: float) -> bool:
+def _kept(provider: Guarded, turn: Turn, name: str, seconds: float) -> bool:
     messages = unpacked(turn.messages)
-    about: dict[str, Any] = {"session_id": turn.current, **({} if messages is None else {"messages": messages})}
+    about: dict[str, Any] = {"session_id": turn.current, "turn_id": name}
+    about |= {} if messages is None else {"messages": messages}
     return provider.ask("sync_turn", seconds, FAILED, turn.user, turn.assistant, **about) is not FAILED

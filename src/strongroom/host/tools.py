@@ -86,10 +86,14 @@ def _given(provider: Guarded, seconds: float) -> list[object]:
 def answered(text: str) -> str:
     """A tool's answer as JSON: as it is, or as a text in JSON where a provider gave plain text."""
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=_no_json)
     except (ValueError, RecursionError):
         return json.dumps({"result": text}, ensure_ascii=False)
     return text
+
+
+def _no_json(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def refused(message: str) -> str:

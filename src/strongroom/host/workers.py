@@ -88,6 +88,13 @@ class Workers:
             future.cancel()
         return future
 
+    def forked(self) -> None:
+        """In a child process: there are no threads any more, and none are made."""
+        self._guard = threading.Condition()
+        self._closed = True
+        self._waiting.clear()
+        self.threads = 0
+
     def close(self) -> None:
         """Let idle threads go and drop what waits; calls are cancelled. A thread at work ends after its task."""
         with self._guard:

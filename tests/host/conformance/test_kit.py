@@ -185,7 +185,7 @@ def test_kept_homes_hold_the_traceback_that_the_report_does_not_show(tmp_path: P
 
 
 def fenced(text: str) -> str:
-    return fencing.shown(text, 8000, bytes(16))
+    return fencing.shown(text, 8000, "0" * 32)
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,8 @@ class AgentCache(Generic[A]):
         idle: float = 3600.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if capacity < 1 or not idle > 0:
+            raise InvalidRequest("a cache keeps at least one agent, for more than 0 seconds")
         self._build = build
         self._capacity = capacity
         self._idle = idle

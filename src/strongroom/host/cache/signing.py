@@ -25,10 +25,10 @@ def fingerprint(settings: object, key: bytes) -> Fingerprint:
     """The keyed hash of settings made of mappings, lists, texts, numbers, booleans and None."""
     plain = _plain(settings, "settings", DEEPEST)
     try:
-        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     except ValueError:  # a whole number of thousands of digits
         raise _refusal("settings", "holds a number that is too long") from None
-    return Fingerprint(hmac.digest(key, text.encode(), "sha256"))
+    return Fingerprint(hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256"))
 
 
 def _plain(value: object, where: str, deeper: int) -> object:

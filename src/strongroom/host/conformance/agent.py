@@ -6,13 +6,17 @@ as failed, with the hook's name and the kind of the error.
 
 from __future__ import annotations
 
+import inspect
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any
 
 from strongroom.host.calling import fitted
+from strongroom.host.conformance import blame
+from strongroom.host.conformance.reading import readable
 from strongroom.host.conformance.verdict import Failed
 from strongroom.host.provider import MemoryProvider, Message
 from strongroom.host.session import AgentSession
@@ -63,9 +67,19 @@ class Agent:
         places, names = fitted(method, args, keywords)
         self.note(hook)
         try:
-            return method(*places, **names)
+            answer = method(*places, **names)
         except Exception as error:
-            raise Failed(f"{hook} raised {type(error).__name__}") from error
+            raise Failed(f"{hook} raised {type(error).__name__}{blame.place(error, self.provider)}") from error
+        if inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
+            raise Failed(f"{hook} returned something to be awaited, which nobody does")
+        return answer
+
+    def takes(self, hook: str, keyword: str) -> bool:
+        """Whether a hook accepts a keyword."""
+        method = getattr(self.provider, hook, None)
+        return method is not None and keyword in fitted(method, (), {keyword: ""})[1]
 
     # The life of a session
 
@@ -101,10 +115,11 @@ class Agent:
         self.call("queue_prefetch", said, session_id=self.session.id)
         return recalled
 
-    def keep(self, said: str, reply: str = REPLY, extra: Sequence[Message] = ()) -> None:
-        """`sync_turn` with the messages of the whole conversation."""
+    def keep(self, said: str, reply: str = REPLY, extra: Sequence[Message] = (), turn_id: str = "") -> None:
+        """`sync_turn` with the messages of the whole conversation. A turn has an id of its own unless one is given."""
         self.messages += [{"role": "user", "content": said}, *extra, {"role": "assistant", "content": reply}]
-        self.call("sync_turn", said, reply, session_id=self.session.id, messages=list(self.messages))
+        known = {"session_id": self.session.id, "turn_id": turn_id or token_hex(16)}
+        self.call("sync_turn", said, reply, messages=list(self.messages), **known)
 
     def write(self, action: str, text: str, *, old: str = "") -> None:
         """What the built-in memory tells after it has committed a change."""
@@ -118,12 +133,12 @@ class Agent:
         found = self.call("prefetch", query, session_id="")
         if not isinstance(found, str):
             raise Failed(f"prefetch returned {type(found).__name__} and not text")
-        return found
+        return readable(found)
 
     def recall(self, query: str) -> str:
         """All that a model could get to read about a query: by prefetch, and by the tools that search."""
         answers = [self.call("handle_tool_call", tool, {argument: query}) for tool, argument in self._searches()]
-        return "\n".join([self.prefetch(query), *(one for one in answers if isinstance(one, str))])
+        return "\n".join([self.prefetch(query), *(readable(one) for one in answers if isinstance(one, str))])
 
     def comes_back(self, query: str, wanted: str) -> bool:
         """Whether what was told is recalled, now or as soon as a provider that works in the background is ready."""

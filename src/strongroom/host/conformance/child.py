@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from strongroom.host.conformance.blame import place
 from strongroom.host.conformance.driving import Room
 from strongroom.host.conformance.stage import Stage
 from strongroom.host.conformance.subject import Subject
@@ -41,12 +42,14 @@ def _played(scene: Callable[..., Any], stage: Stage, given: dict[str, Any]) -> A
         return {"outcome": Outcome.FAIL, "reason": str(why)}
     except BaseException as error:  # noqa: BLE001 - whatever a provider raises must end in the report
         traceback.print_exc()
-        return {"outcome": Outcome.FAIL, "reason": f"the check could not go on: {type(error).__name__}"}
+        return {"outcome": Outcome.FAIL, "reason": f"the check could not go on: {type(error).__name__}{place(error)}"}
 
 
 def _subject(found: dict[str, Any]) -> Subject:
     environment = {name: os.environ[name] for name in found["environment"]}
-    return Subject(**{**found, "environment": environment, "files": tuple(tuple(one) for one in found["files"])})
+    files, ways = tuple(tuple(one) for one in found["files"]), found["ways"]
+    plain = {"environment": environment, "files": files, "ways": None if ways is None else tuple(ways)}
+    return Subject(**{**found, **plain})
 
 
 if __name__ == "__main__":

@@ -9,14 +9,16 @@ without any, the checks are all there is. A `conftest.py` can load it too:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from strongroom.errors import StrongroomError
-from strongroom.host.conformance.running import chosen, performed
-from strongroom.host.conformance.subject import Subject, with_environment
+from strongroom.host.conformance.probing import notes
+from strongroom.host.conformance.running import chosen, performed, probe
+from strongroom.host.conformance.subject import Subject, placed, with_environment
 from strongroom.host.conformance.verdict import Check, Outcome
 
 
@@ -31,6 +33,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         help="a variable for it; NAME alone passes yours on",
+    )
+    group.addoption(
+        "--provider-file",
+        metavar="FILE:PLACE",
+        action="append",
+        default=[],
+        help="a file to have at PLACE below its home",
     )
 
 
@@ -48,10 +57,33 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         return
     try:
         home = config.getoption("--provider-home")
-        subject = with_environment(said, config.getoption("--provider-env"), home=Path(home) if home else None)
+        files = tuple(placed(one) for one in config.getoption("--provider-file"))
+        variables = config.getoption("--provider-env")
+        subject = with_environment(said, variables, home=Path(home) if home else None, files=files)
     except StrongroomError as error:
         raise pytest.UsageError(error.message) from None
     items.extend(CheckItem.from_parent(session, name=one.id, check=one, subject=subject) for one in chosen())
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest tells what it has collected
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Look once whether the provider can be checked; else there is one error, and not one for each check."""
+    checks = [one for one in session.items if isinstance(one, CheckItem)]
+    if not checks or session.config.getoption("--collect-only"):
+        return
+    try:
+        subject = probe(checks[0].subject)
+    except StrongroomError as error:
+        hint = re.sub("--(env|file)", r"--provider-\1", error.hint)
+        raise pytest.UsageError(f"{error.message} ({hint})" if hint else error.message) from None
+    for one in checks:
+        one.subject = subject
+
+
+def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
+    """Say first what cannot be tested."""
+    checks = [one for one in items if isinstance(one, CheckItem)]
+    return [f"note: {one}" for one in notes(checks[0].subject.ways)] if checks else []
 
 
 class Failure(Exception):

@@ -20,6 +20,8 @@ class Report:
 
     subject: str
     results: tuple[Result, ...]
+    notes: tuple[str, ...] = ()
+    """What could not be tested, in sentences."""
 
     @property
     def failed(self) -> tuple[Result, ...]:
@@ -32,11 +34,12 @@ class Report:
     def summary(self) -> str:
         """How many checks ended how."""
         counts = [f"{self.count(outcome)} {words}" for outcome, words in _COUNTED.items()]
-        return f"{len(self.results)} checks of {self.subject}: {', '.join(counts)}"
+        checks = "1 check" if len(self.results) == 1 else f"{len(self.results)} checks"
+        return "; ".join([f"{checks} of {self.subject}: {', '.join(counts)}", *self.notes])
 
     def text(self) -> str:
         """A table for a terminal: each check, what it asks, and why it ended so."""
-        return "\n".join([*self._rows(), "", self.summary])
+        return "\n".join([*(f"note: {one}" for one in self.notes), *self._rows(), "", self.summary])
 
     def markdown(self) -> str:
         """A table for a page, and what each check does and why below it."""
@@ -61,15 +64,23 @@ class Report:
             }
             for one in self.results
         ]
-        return {"provider": self.subject, "ok": not self.failed, "counts": counts, "checks": checks}
+        known = {"provider": self.subject, "ok": not self.failed, "notes": list(self.notes)}
+        return {**known, "counts": counts, "checks": checks}
 
     def _rows(self) -> Iterator[str]:
         wide = max((len(one.check.id) for one in self.results), default=0)
         for one in self.results:
             yield f"{_SHORT[one.outcome]:4}  {one.check.id:{wide}}  {one.check.title}"
-            if one.reason and one.outcome is not Outcome.PASS:
+            for line in _said(one):
                 margin = " " * (wide + 8)
-                yield from textwrap.wrap(one.reason, _WIDTH, initial_indent=margin, subsequent_indent=margin)
+                yield from textwrap.wrap(line, _WIDTH, initial_indent=margin, subsequent_indent=margin)
+
+
+def _said(result: Result) -> list[str]:
+    """What stands below a check: nothing if it passed, and all that helps to repair it if it failed."""
+    if result.outcome is Outcome.FAIL:
+        return [f"Seen: {result.reason}", f"Done: {result.check.does}", f"Why: {result.check.why}"]
+    return [result.reason] if result.outcome is Outcome.NOT_APPLICABLE and result.reason else []
 
 
 def _cell(text: str) -> str:

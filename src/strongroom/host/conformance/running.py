@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from strongroom.errors import InvalidRequest
@@ -14,6 +14,7 @@ from strongroom.host.conformance import (
     keeping,
     offline,
     people,
+    probing,
     sessions,
     signatures,
     texts,
@@ -36,21 +37,30 @@ def check(
     subject: str | Path | Factory | Subject,
     *,
     only: Collection[str] = (),
-    progress: Callable[[Result], None] | None = None,
+    beginning: Callable[[str], None] = lambda _: None,
+    progress: Callable[[Result], None] = lambda _: None,
     keep: Path | None = None,
 ) -> Report:
-    """Check a provider by name, path or factory.
+    """Check a provider by name, path or factory. Raises ProviderUnavailable if it cannot be checked, with the reason.
 
-    `only` names the checks to run, `progress` hears of each as it ends. With `keep`, the homes and what was printed in
-    them are left in that directory, one for each check: tracebacks are there.
+    `only` names the checks to run, `beginning` hears the name of each as it begins, `progress` of its end. With `keep`,
+    the homes and what was printed in them are left in that directory, one for each check: tracebacks are there.
     """
-    known = subject_of(subject)
+    known, wanted = subject_of(subject), chosen(only)
+    beginning(probing.NAME)
+    known = probe(known, keep)
     results = []
-    for one in chosen(only):
+    for one in wanted:
+        beginning(one.id)
         results.append(performed(known, one, keep))
-        if progress is not None:
-            progress(results[-1])
-    return Report(known.name, tuple(results))
+        progress(results[-1])
+    return Report(known.name, tuple(results), probing.notes(known.ways))
+
+
+def probe(subject: Subject, keep: Path | None = None) -> Subject:
+    """Look whether the provider can be checked, and how it is told something."""
+    with _place(keep) as place:
+        return probing.probed(subject, Path(place).resolve())
 
 
 def chosen(only: Collection[str] = ()) -> list[Check]:
@@ -63,17 +73,24 @@ def chosen(only: Collection[str] = ()) -> list[Check]:
 
 def performed(subject: Subject, one: Check, keep: Path | None = None) -> Result:
     """Run one check and say how it ended."""
-    with (
-        nullcontext(keep)
-        if keep
-        else tempfile.TemporaryDirectory(prefix="strongroom-conformance-", ignore_cleanup_errors=True) as place
-    ):
+    with _place(keep) as place:
         room = driving.prepared(subject, Path(place).resolve() / one.id)
         ended = driving.played(_PERFORM, subject, room, {"name": one.id}, one.seconds)
         hook = f", in {room.last.read_text().strip()}" if room.last.exists() else ""
     if not isinstance(ended.answer, dict):
         return Result(one, Outcome.FAIL, f"the check's process {ended.how}{hook}")
-    return Result(one, Outcome(ended.answer["outcome"]), ended.answer["reason"])
+    return Result(one, Outcome(ended.answer["outcome"]), _in_its_file(ended.answer["reason"], subject))
+
+
+def _place(keep: Path | None) -> AbstractContextManager[Path | str]:
+    if keep:
+        return nullcontext(keep)
+    return tempfile.TemporaryDirectory(prefix="strongroom-conformance-", ignore_cleanup_errors=True)
+
+
+def _in_its_file(reason: str, subject: Subject) -> str:
+    """A single file is copied as `__init__.py`, and known to its author by its own name."""
+    return reason.replace("__init__.py", Path(subject.said).name) if subject.said.endswith(".py") else reason
 
 
 def perform(stage: Stage, name: str) -> dict[str, str]:

@@ -14,7 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from strongroom.host.conformance import driving
+from strongroom.errors import ProviderUnavailable
+from strongroom.host.conformance import blame, driving
 from strongroom.host.conformance.agent import Agent, Line, awaited
 from strongroom.host.conformance.subject import Factory, Subject, factory_of
 from strongroom.host.conformance.verdict import Failed, NotApplicable
@@ -89,8 +90,11 @@ class Stage:
         """A new object of the provider."""
         try:
             return self.factory()
+        except ProviderUnavailable as error:
+            why = blame.without_paths(error.message, self.subject.environment.values())
+            raise Failed(f"no object could be made: {why}") from error
         except Exception as error:
-            raise Failed(f"no object could be made: {type(error).__name__}") from error
+            raise Failed(f"no object could be made: {type(error).__name__}{blame.place(error)}") from error
 
     def agent(self, session: AgentSession = ALICE) -> Agent:
         """An agent that was not started yet."""
@@ -109,25 +113,33 @@ class Stage:
     def way(self) -> str:
         """The hook by which this provider can be told something that comes back; empty if there is none.
 
-        Found out before a check does anything that may break the provider (`learn`): afterwards, one that forgets
-        because of it would pass for one that never keeps anything.
+        Known from the look before the checks, or found out before a check does anything that may break the provider
+        (`learn`): afterwards, one that forgets because of it would pass for one that never keeps anything.
         """
-        agent = self.started(later(ALICE, "probe"))
-        tell(agent, _TURN, "sync_turn")
-        tell(agent, _WRITE, "on_memory_write")
+        known = self.subject.ways
+        ways = self.found_ways(self.started(later(ALICE, "probe"))) if known is None else known
+        return ways[0] if ways else ""
+
+    def found_ways(self, agent: Agent, *, whole: bool = False) -> list[str]:
+        """The hooks by which the provider can be told something, turns first; only the first unless all are wanted."""
+        lines = {"sync_turn": _TURN, "on_memory_write": _WRITE}
+        for way, line in lines.items():
+            tell(agent, line, way)
         begun = time.monotonic()
-        seen: list[str] = []
+        seen: set[str] = set()
 
         def settled() -> bool:
-            if _TURN.answer in agent.recall(_TURN.question):
-                seen.append("sync_turn")
-            elif time.monotonic() >= begun + min(_GRACE, self.subject.patience):
-                seen.extend(["on_memory_write"] if _WRITE.answer in agent.recall(_WRITE.question) else [])
-            return bool(seen)
+            seen.update(way for way, line in lines.items() if line.answer in agent.recall(line.question))
+            late = time.monotonic() >= begun + min(_GRACE, self.subject.patience)
+            return seen == set(lines) or (not whole and ("sync_turn" in seen or (late and bool(seen))))
 
         awaited(settled, self.subject.patience)
         agent.stop()
-        return seen[0] if seen else ""
+        return [way for way in lines if way in seen]
+
+    def cannot(self, way: str) -> bool:
+        """Whether it is known already that nothing comes back that is told in this way."""
+        return self.subject.ways is not None and way not in self.subject.ways
 
     def learn(self) -> None:
         """Find out now how this provider is told something."""

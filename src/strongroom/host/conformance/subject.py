@@ -41,6 +41,8 @@ class Subject:
     """Files to have: where each is, and its place below the check's own home."""
     patience: float = 5.0
     """Seconds that it may take until what was told comes back; more for a provider that works in the background."""
+    ways: tuple[str, ...] | None = None
+    """The hooks by which it can be told something that comes back; None: not known yet."""
 
     @property
     def name(self) -> str:
@@ -69,6 +71,16 @@ def with_environment(said: str, variables: Iterable[str], **more: Any) -> Subjec
     return subject_of(said, environment=dict(_variable(one) for one in variables), **more)
 
 
+def placed(text: str) -> tuple[str, str]:
+    """`FILE:PLACE`, both checked: the file is there, and the place is inside the home."""
+    source, colon, place = text.rpartition(":")
+    if not colon or not source or not place or Path(place).is_absolute() or ".." in Path(place).parts:
+        raise InvalidRequest("a file is given as FILE:PLACE, with a place below the home")
+    if not Path(source).is_file():
+        raise InvalidRequest(f"there is no file {source}")
+    return str(Path(source).resolve()), place
+
+
 def furnish(subject: Subject, home: Path) -> None:
     """Put into a check's own home what the subject needs: the plugin, and the files that were named."""
     if _is_path(subject.said):
@@ -87,8 +99,9 @@ def factory_of(subject: Subject, home: Path) -> Factory:
         return discovery.load(subject.said, home)
     names.supply()
     module, _, attribute = subject.said.partition(":")
-    found: Factory = attrgetter(attribute)(import_module(module))
-    return found
+    found = discovery.Found(subject.name, discovery.Where.PATH)
+    # Whatever goes wrong in it is said as for a plugin.
+    return discovery.Factory(found, home, lambda: attrgetter(attribute)(import_module(module))())
 
 
 def _is_path(said: str) -> bool:
@@ -114,12 +127,7 @@ def _existing(path: Path) -> Path:
 
 def _discovered(name: str, home: Path | None) -> str:
     """The name of a provider that there is; its path if it lies in the home, which the checks do not use."""
-    place = home or names.get_hermes_home()
-    there = discovery.found(place)
-    one = next((one for one in there if one.name == name), None)
-    if one is None:
-        hint = f"there are {', '.join(sorted({one.name for one in there}))}" if there else "name it by its path"
-        raise ProviderMissing(f"there is no provider {name!r}", hint=hint)
+    one = discovery.listed(name, home or names.get_hermes_home())
     return str(one.path) if one.where is discovery.Where.PLUGINS else name
 
 

@@ -21,7 +21,7 @@ from strongroom import cobblestone
 from strongroom.errors import JournalUnavailable, KeyUnavailable
 from strongroom.files import make_directory, sync_directory, write_file
 from strongroom.host.journal.files import DRAFT, SUFFIX, locked_draft, locked_new, write_whole
-from strongroom.host.journal.frames import Record, Taken, Turn, frame
+from strongroom.host.journal.frames import Record, Taken, Turn, frame, turn_name
 from strongroom.keys.sources import read_secret
 
 _KEY = "journal.key"
@@ -43,6 +43,8 @@ class Journal:
         self._number = 0
         self._written = 0
         self._synced = 0
+        self._lost = 0
+        """Up to which write a sync failed; what is still needed of it must be written anew."""
         self._size = 0
         self._places: dict[int, tuple[int, int]] = {}
         """Where the frames of turns are that nobody has taken yet."""
@@ -60,7 +62,7 @@ class Journal:
         try:
             with self._syncing:
                 if self._synced < mine:  # else somebody who waited before us has written ours too
-                    self._sync()
+                    self._sync(mine)
         except JournalUnavailable:
             self.taken(number)  # who is told that it is not kept must not find it kept
             raise
@@ -77,6 +79,17 @@ class Journal:
             with suppress(JournalUnavailable):
                 if self._size > max(_SHRINK_BYTES, 4 * self._needed):
                     self._shrink()
+
+    def name_of(self, number: int) -> str:
+        """What a turn is called, wherever it is handed over."""
+        return turn_name(self._run, number)
+
+    def forked(self) -> None:
+        """Let go in a child process: the file, its lock and its numbers are the parent's."""
+        self._writing, self._syncing = threading.Lock(), threading.Lock()  # another thread may have held them
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def close(self) -> None:
         """Let go of the file, and remove it if no turn is left in it. Idempotent."""
@@ -95,6 +108,8 @@ class Journal:
         framed = frame(self._key, self._run, self._number, record)
         if self._size + len(framed) > self._most:
             self._make_room(len(framed))
+        elif self._lost > self._synced:
+            self._shrink()
         try:
             if self._torn:  # half a frame would hide those after it
                 os.ftruncate(self._file, self._size)
@@ -112,11 +127,15 @@ class Journal:
         self._written += 1
         return self._number
 
-    def _sync(self) -> None:
+    def _sync(self, mine: int) -> None:
+        if mine <= self._lost:
+            raise JournalUnavailable(f"cannot write the journal {self._path}: the disk has lost it")
         upto = self._written
         try:
             os.fdatasync(self._file)
         except OSError as error:
+            # The system reports a page that it could not write once, and drops it: no later sync vouches for it.
+            self._lost = self._written
             raise self._unwritable(error) from None
         self._synced = upto
 

@@ -51,6 +51,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Turn | Taken).decode
 
 
+def turn_name(run: str, number: int) -> str:
+    """What a turn is called: the same however often it is handed over."""
+    return f"{run}-{number}"
+
+
 def packed(messages: list[Any] | None, most: int) -> bytes | None:
     """Messages as they can be written down; None if that cannot be done, or they are too long: a turn goes without."""
     if messages is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -11,9 +12,10 @@ from pathlib import Path
 from strongroom.errors import Tampered
 from strongroom.files import write_file
 from strongroom.host.journal.files import DRAFT, SUFFIX, locked_old, log, read_whole, write_whole
-from strongroom.host.journal.frames import Record, Taken, Turn, frame, frames
+from strongroom.host.journal.frames import Record, Taken, Turn, frame, frames, turn_name
 
 _DAMAGED = ".damaged"
+_OLD_DRAFT = 3600.0
 
 
 class Remains:
@@ -34,6 +36,10 @@ class Remains:
         self._spoilt = False
         """Whether there are records in it that do not open: then it is set aside, not removed."""
         self._read()
+
+    def name_of(self, number: int) -> str:
+        """What a turn is called, wherever it is handed over."""
+        return turn_name(self._run, number)
 
     def taken(self, number: int) -> None:
         """Note that a turn has arrived."""
@@ -83,6 +89,8 @@ def left_behind(directory: Path, key: bytes) -> Iterator[list[Remains]]:
     """The journals of hosts that are gone, oldest first. Those whose turns were all taken meanwhile are removed."""
     found: list[Remains] = []
     try:
+        for draft in directory.glob("*" + DRAFT):
+            _remove_left(draft)
         paths = sorted(directory.glob("*" + SUFFIX))
         found += filter(None, (_remains(path, key) for path in paths))
         yield found
@@ -102,6 +110,16 @@ def _remains(path: Path, key: bytes) -> Remains | None:
         os.close(file)
         log.error("the journal %s cannot be read: %s", path.name, error.strerror)
         return None
+
+
+def _remove_left(draft: Path) -> None:
+    """Remove an old draft that nobody holds: its host was killed while it made a journal. A new one may be in use."""
+    file = locked_old(draft)
+    if file is not None:
+        with suppress(OSError):
+            if time.time() - os.fstat(file).st_mtime > _OLD_DRAFT:
+                draft.unlink(missing_ok=True)
+        os.close(file)
 
 
 def _copied(path: Path) -> bool:

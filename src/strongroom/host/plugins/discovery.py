@@ -13,18 +13,34 @@ How a plugin becomes providers is in `strongroom.host.plugins.loading`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from strongroom.errors import ProviderMissing, ProviderUnavailable
+from strongroom.host.limits import Limits
 from strongroom.host.plugins import manifest as manifests
 from strongroom.host.plugins import names
-from strongroom.host.plugins.loading import Factory, Found, Where, in_one_line, loaded, unavailable
+from strongroom.host.plugins.loading import Factory, Found, Where, in_one_line, loaded, unavailable, why
 
-__all__ = ["ENTRY_POINTS", "Examination", "Factory", "Found", "Where", "examined", "found", "load", "load_path"]
+__all__ = [
+    "ENTRY_POINTS",
+    "Examination",
+    "Factory",
+    "Found",
+    "Where",
+    "examined",
+    "found",
+    "listed",
+    "load",
+    "load_path",
+    "skipped",
+]
 
 ENTRY_POINTS = "hermes_agent.memory_providers"
 
@@ -36,6 +52,8 @@ class Examination:
     found: Found
     available: bool
     reason: str = ""
+    can_be_set_up: bool = False
+    """It is not available, and has questions to be asked."""
 
 
 def found(home: Path) -> list[Found]:
@@ -52,8 +70,21 @@ def load(name: str, home: Path) -> Factory:
     """The factory of a provider: by its name, or by a path with a separator in it. Imports the plugin."""
     if "/" in name or "\\" in name:
         return load_path(Path(name), home)
-    one = next((one for one in found(home) if one.name == name), None)
-    return loaded(one if one else _not_listed(name, home), home)
+    return loaded(listed(name, home), home)
+
+
+def listed(name: str, home: Path) -> Found:
+    """What is found under a name; raises where there is nothing, with the reason. Runs nothing of it."""
+    return next((one for one in found(home) if one.name == name), None) or _not_listed(name, home)
+
+
+def skipped(home: Path) -> list[Examination]:
+    """Plugins of the home that name a provider, and not where the rule looks: no host finds them."""
+    return [
+        Examination(_in_directory(child, Where.PLUGINS), False, manifests.why_no_plugin(child))
+        for child in _children(home / "plugins")
+        if not manifests.names_a_provider(child) and manifests.is_meant_as_a_provider(child)
+    ]
 
 
 def load_path(path: Path, home: Path) -> Factory:
@@ -67,18 +98,44 @@ def load_path(path: Path, home: Path) -> Factory:
     return loaded(one, home)
 
 
-def examined(one: str | Found, home: Path) -> Examination:
-    """Load a provider and ask it whether it is available. Raises only if there is none of that name."""
+def examined(one: str | Found, home: Path, seconds: float = Limits().initialize) -> Examination:
+    """Load a provider and ask it whether it is available. Raises only if there is none of that name.
+
+    A provider that is not done in time is not available. What it hangs in goes on: nobody can end that.
+    """
     if isinstance(one, Found) and one.taken_by:
         return Examination(one, False, f"the name is taken by one from {one.taken_by}")
-    listed = one if isinstance(one, Found) else next((each for each in found(home) if each.name == one), None)
+    there = one if isinstance(one, Found) else next((each for each in found(home) if each.name == one), None)
+    known = there or Found(str(one), Where.PATH)
+    doing = ["importing it"]
+    asked: Future[Examination] = Future()
+
+    def ask() -> None:
+        try:
+            asked.set_result(_asked(lambda: loaded(there, home) if there else load(str(one), home), doing))
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            asked.set_exception(error)
+
+    Thread(target=copy_context().run, args=(ask,), daemon=True, name="examining").start()
     try:
-        factory = loaded(listed, home) if listed else load(str(one), home)
-        provider = factory.sample()
-        available = factory.is_available(provider)
-        return Examination(factory.found, available, "" if available else factory.why_not(provider))
+        return asked.result(seconds)
+    except TimeoutError:
+        return Examination(known, False, f"{doing[-1]} took more than {seconds:g} s")
     except ProviderUnavailable as error:
-        return Examination(listed or Found(str(one), Where.PATH), False, error.message)
+        return Examination(known, False, why(error, known.name))
+
+
+def _asked(make: Callable[[], Factory], doing: list[str]) -> Examination:
+    """All that is asked of a provider, on one thread; `doing` hears what is next."""
+    factory = make()
+    doing.append("making it")
+    provider = factory.sample()
+    doing.append("is_available")
+    if factory.is_available(provider):
+        return Examination(factory.found, True)
+    doing.append("unavailable_reason")
+    has_questions = callable(getattr(provider, "post_setup", None)) or bool(factory.fields(provider))
+    return Examination(factory.found, False, factory.why_not(provider), has_questions)
 
 
 # Where they are
@@ -96,13 +153,16 @@ def _in_plugins(home: Path) -> Iterator[Found]:
 
 
 def _below(directory: Path, where: Where) -> Iterator[Found]:
-    try:
-        children = sorted(child for child in directory.iterdir() if child.is_dir())
-    except OSError:
-        return
-    for child in children:
-        if not child.name.startswith(("_", ".")) and manifests.names_a_provider(child):
+    for child in _children(directory):
+        if manifests.names_a_provider(child):
             yield _in_directory(child, where)
+
+
+def _children(directory: Path) -> list[Path]:
+    try:
+        return sorted(one for one in directory.iterdir() if one.is_dir() and not one.name.startswith(("_", ".")))
+    except OSError:
+        return []
 
 
 def _in_directory(directory: Path, where: Where) -> Found:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 import re
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -38,8 +39,10 @@ from strongroom.host.provider import MemoryProvider
 _NEEDED = ("name", "is_available", "initialize", "get_tool_schemas")
 _PACKAGE = "_strongroom_plugins"
 _MOST_SAID = 300
+_BEGINNING = "the provider {} is not available: "
 
-_importing = threading.RLock()
+_looking_up = threading.Lock()
+_importing: dict[Path, threading.RLock] = {}
 _handing_out = threading.Lock()
 _handed_out: WeakValueDictionary[int, Any] = WeakValueDictionary()
 _kept: dict[type, Any] = {}
@@ -97,8 +100,22 @@ class Factory:
         with names.at_home(self.home), suppress(ProviderUnavailable):
             said = self._run("unavailable_reason", own_words)
         own = [in_one_line(said)] if isinstance(said, str) and said.strip() else []
-        reasons = own + manifests.needs(self.found.manifest)
-        return "; ".join(reasons) or "it says that it is not set up, and not why"
+        unset = [f"{in_one_line(name)} is not set" for name in self._unset(provider)]
+        reasons = [*own, *manifests.needs(self.found.manifest), *unset]
+        return "; ".join(dict.fromkeys(reasons)) or "it says that it is not set up, and not why"
+
+    def fields(self, provider: object) -> list[Mapping[str, Any]]:
+        """What its schema asks for, as far as that makes sense."""
+        asked = getattr(provider, "get_config_schema", None)
+        said: object = None
+        with names.at_home(self.home), suppress(ProviderUnavailable):
+            said = self._run("get_config_schema", asked) if callable(asked) else None
+        return [one for one in said if isinstance(one, Mapping)] if isinstance(said, list | tuple) else []
+
+    def _unset(self, provider: object) -> list[str]:
+        """The variables of the environment that its schema requires in any case, and that are not there."""
+        needed = [one.get("env_var") for one in self.fields(provider) if one.get("required") and not one.get("when")]
+        return [one for one in needed if isinstance(one, str) and one.strip() and not os.environ.get(one)]
 
     def is_available(self, provider: MemoryProvider) -> bool:
         with names.at_home(self.home):
@@ -108,6 +125,8 @@ class Factory:
         return _isolated(self.found, doing, call)
 
     def _checked(self, made: Any) -> Any:
+        if isinstance(made, type):
+            raise unavailable(self.found, "it gave a class; give an object")
         missing = self._run("looking at it", lambda: [name for name in _NEEDED if not hasattr(made, name)])
         if missing:
             raise unavailable(self.found, f"what it gives is no provider: {', '.join(missing)} missing")
@@ -136,20 +155,21 @@ def _source(one: Found) -> Any:
         return one.entry.load()
     if one.where is Where.BUNDLED:
         return import_module(f"plugins.memory.{one.name}")
-    with _importing:
-        return _module(cast(Path, one.path))
+    path = cast(Path, one.path).resolve()
+    with _looking_up:
+        importing = _importing.setdefault(path, threading.RLock())
+    with importing:  # one for each: a plugin that hangs keeps no other from being loaded
+        return _module(path)
 
 
-def _module(directory: Path) -> ModuleType:
+def _module(path: Path) -> ModuleType:
     """The module of a plugin's directory. What is beside it can be imported from it, by relative imports."""
-    path = directory.resolve()
     digest = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     name = f"{_PACKAGE}.{re.sub(r'[^A-Za-z0-9_]', '_', path.name)}_{digest}"
     if name in sys.modules:
         return sys.modules[name]
-    if _PACKAGE not in sys.modules:
-        sys.modules[_PACKAGE] = ModuleType(_PACKAGE)
-        sys.modules[_PACKAGE].__path__ = []
+    package = sys.modules.setdefault(_PACKAGE, ModuleType(_PACKAGE))
+    package.__path__ = []
     spec = spec_from_file_location(name, path / "__init__.py", submodule_search_locations=[str(path)])
     if spec is None or spec.loader is None:
         raise ImportError("there is no __init__.py")
@@ -168,6 +188,8 @@ class _Registry:
 
     def __init__(self) -> None:
         self.provider: Any = None
+        self.ignored: dict[str, None] = {}
+        """What else was called, in order."""
 
     def register_memory_provider(self, provider: Any, *_: object, **__: object) -> None:
         self.provider = provider
@@ -175,7 +197,18 @@ class _Registry:
     def __getattr__(self, name: str) -> Callable[..., None]:
         if not name.startswith("register_"):
             raise AttributeError(name)
-        return lambda *_, **__: None
+
+        def ignore(*_: object, **__: object) -> None:
+            self.ignored[name] = None
+
+        return ignore
+
+    @property
+    def instead(self) -> str:
+        """What `register` did where it registered no provider."""
+        called = ", ".join(f"ctx.{name}" for name in self.ignored)
+        calls = f"called {called}, which the host ignores, and never" if called else "never called"
+        return f"its register(ctx) {calls} register_memory_provider"
 
 
 def _maker(one: Found, source: Any) -> Callable[[], Any]:
@@ -198,11 +231,16 @@ def _maker(one: Found, source: Any) -> Callable[[], Any]:
 def _registered(one: Found, register: Callable[[Any], Any], classes: list[type]) -> Any:
     registry = _Registry()
     register(registry)
+    if isinstance(registry.provider, type):
+        raise unavailable(one, "register_memory_provider was given a class; give an object")
     if registry.provider is not None:
         return registry.provider
     if not classes:
-        raise unavailable(one, "its register(ctx) did not register a memory provider")
-    return _first(one, classes)
+        raise unavailable(one, registry.instead)
+    try:
+        return _isolated(one, f"making {classes[-1].__name__} instead", lambda: _first(one, classes))
+    except ProviderUnavailable as error:
+        raise unavailable(one, f"{registry.instead}; {why(error, one.name)}", error.hint) from None
 
 
 def _first(one: Found, classes: Iterable[type]) -> Any:
@@ -258,7 +296,7 @@ def _isolated(one: Found, doing: str, call: Callable[[], T]) -> T:
     except ProviderUnavailable:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault must not be the runtime's
-        reason = f"{doing} failed: {described(error)}{_place(error, one.path)}"
+        reason = f"{doing} failed: {described(error)}{_place(error, one.path)}{_supplied(error)}"
         missing = manifests.missing_packages(one.manifest)
         hint = f"pip install {' '.join(missing)}" if missing and isinstance(error, ImportError) else ""
         raise unavailable(one, reason, hint) from None
@@ -266,7 +304,21 @@ def _isolated(one: Found, doing: str, call: Callable[[], T]) -> T:
 
 def unavailable(one: Found, reason: str, hint: str = "") -> ProviderUnavailable:
     where = one.path or (one.entry.value if one.entry else "")
-    return ProviderUnavailable(f"the provider {one.name} is not available: {reason}", hint=hint or f"see {where}")
+    hint = hint or (f"see {where}" if where else "")
+    return ProviderUnavailable(f"{_BEGINNING.format(one.name)}{reason}", hint=hint)
+
+
+def why(error: ProviderUnavailable, name: str) -> str:
+    """The reason alone, without what all such messages begin with."""
+    return error.message.removeprefix(_BEGINNING.format(name))
+
+
+def _supplied(error: BaseException) -> str:
+    """Which names there are, for a plugin that asks Hermes for another one where there is no Hermes."""
+    asked = getattr(error, "name", None) if isinstance(error, ImportError) else None
+    if not isinstance(asked, str) or not names.is_supplied_in_part(asked):
+        return ""
+    return f"; Hermes is not installed, and in its place there is only {names.supplied()}"
 
 
 def described(error: BaseException, hidden: Sequence[str] = ()) -> str:

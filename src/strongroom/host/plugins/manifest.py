@@ -21,6 +21,8 @@ FILE = "plugin.yaml"
 MOST_BYTES = 64 * 1024
 _MOST_SHOWN = 300
 _LOOKED_AT = 8_192
+_MOST_FILES = 50
+_MOST_OF_A_FILE = 1 << 20
 _WORDS = ("MemoryProvider", "register_memory_provider")
 _WITHOUT_YAML = "PyYAML is not installed (pip install strongroom[host])"
 
@@ -64,6 +66,20 @@ def why_no_plugin(directory: Path) -> str:
     if not os.access(directory / "__init__.py", os.R_OK):
         return "there is no __init__.py that can be read"
     return f"the first {_LOOKED_AT} characters of __init__.py name neither {' nor '.join(_WORDS)}"
+
+
+def is_meant_as_a_provider(directory: Path) -> bool:
+    """Whether a plugin that the rule leaves out names a provider all the same: further down, or in another file."""
+    try:
+        files = sorted(directory.glob("*.py"))[:_MOST_FILES]
+        return any(word.encode() in _beginning(file) for file in files for word in _WORDS)
+    except OSError:
+        return False
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MOST_OF_A_FILE)
 
 
 class NotRead(ValueError):

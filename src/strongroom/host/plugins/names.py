@@ -144,6 +144,18 @@ class _Supplier(MetaPathFinder, Loader):
 _SUPPLIER = _Supplier()
 
 
+def supplied() -> str:
+    """What is supplied, in words."""
+    return ", ".join(f"{module} ({', '.join(given)})" for module, given in _SUPPLIED.items() if given)
+
+
+def is_supplied_in_part(name: str) -> bool:
+    """Whether a module is one of Hermes', whose place is taken here because there is no Hermes."""
+    return name.partition(".")[0] in {one.partition(".")[0] for one in _SUPPLIED} and not elsewhere(
+        "agent.memory_provider"
+    )
+
+
 def supply() -> None:
     """Make the names importable, each only where nothing else gives it. Calling it again is cheap and harmless."""
     taken = {name for name in _PACKAGES if _is_ours(name) and elsewhere(name)}

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ from strongroom.errors import InvalidRequest, ProviderRefused, ProviderUnavailab
 from strongroom.host.plugins import envfile
 from strongroom.host.plugins.loading import described
 from strongroom.host.plugins.names import at_home
+from strongroom.host.provider import MemoryProvider
 
 _TRIES = 3
 _MOST_FIELDS = 100
@@ -88,6 +90,8 @@ class Outcome:
     """The names that were written to `.env`."""
     tightened: bool = False
     """`.env` was open to others, and is not any more."""
+    lost: tuple[str, ...] = ()
+    """The fields that nobody kept: the provider has no `save_config` of its own."""
 
 
 def set_up(
@@ -109,7 +113,11 @@ def set_up(
         kept = envfile.read(home) if any(one.env_var for one in fields) else {}
         known = {name for name, value in {**environment, **kept}.items() if value}
         before = {one.key: kept[one.env_var] for one in fields if not one.secret and one.env_var in kept}
-        return keep(provider, home, answers_to(fields, prompter, {**before, **(current or {})}, known))
+        done = keep(provider, home, answers_to(fields, prompter, {**before, **(current or {})}, known))
+        if _saves(provider):
+            return done
+        in_env = {one.key for one in fields if one.env_var in done.variables}
+        return replace(done, values={}, lost=tuple(sorted(set(done.values) - in_env)))
 
 
 # The schema
@@ -305,6 +313,13 @@ def keep(provider: Any, home: Path, answers: Answers) -> Outcome:
     except ProviderUnavailable as error:
         raise _taken_back(home, before, bool(answers.variables), error) from None
     return Outcome(values=answers.values, variables=tuple(answers.variables), tightened=tightened)
+
+
+def _saves(provider: Any) -> bool:
+    """Whether a provider has a `save_config` of its own. That of the interface, ours or Hermes', does nothing."""
+    bases = (MemoryProvider, getattr(sys.modules.get("agent.memory_provider"), "MemoryProvider", MemoryProvider))
+    own = getattr(getattr(provider, "save_config", None), "__func__", getattr(provider, "save_config", None))
+    return callable(own) and all(own is not base.save_config for base in bases)
 
 
 def _taken_back(home: Path, before: str | None, written: bool, error: ProviderUnavailable) -> ProviderUnavailable:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from strongroom.host import (
     AgentCache,
@@ -34,7 +33,6 @@ class Ledger(MemoryProvider):
     """Keeps turns by session name in one file, and freezes who is who when it begins."""
 
     name = "ledger"
-    asked: ClassVar[Counter[str]] = Counter()
 
     def __init__(self) -> None:
         self._settings: Watched[Identity] | None = None
@@ -60,7 +58,6 @@ class Ledger(MemoryProvider):
         self._note(())
 
     def cache_busting_signature(self) -> Mapping[str, Any] | None:
-        self.asked[self.name] += 1
         return None if self._settings is None else self._settings.value.signature(self.name)
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:

@@ -127,7 +127,10 @@ sys.addaudithook(hook)
 with Host(home / "home", keys=home / "keys") as host:
     cache = AgentCache(lambda key, runtime, user: Agent(host.manager(AgentSession(key))))
     def message():
-        with cache.agent("chat", runtime={"model": "large"}, user=User("ana")): pass
+        with cache.agent("chat", runtime={"model": "large"}, user=User("ana")) as agent:
+            agent.memory.on_turn_start("hello")
+            assert agent.memory.prefetch("hello") == ""
+            agent.memory.sync_turn("hello", "hi", messages=[{"role": "user", "content": "hello"}])
     on = True
     message()
     first = len(opened)

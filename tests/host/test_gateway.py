@@ -105,17 +105,43 @@ def test_two_people_in_one_chat_never_share_an_agent(home: Path) -> None:
         assert [agent.ended for agent in chats.built] == [1, 1, 0]
 
 
+PLUGIN = """
+from pathlib import Path
+from agent.memory_provider import MemoryProvider
+
+HOME = Path(__file__).parents[2]
+
+def note(what):
+    with open(HOME / "notes.txt", "a") as file:
+        file.write(NAME + " " + what + "\\n")
+
+NAME = Path(__file__).parent.name
+note("imported")
+
+class Counted(MemoryProvider):
+    name = NAME
+    def is_available(self): return True
+    def get_tool_schemas(self): return []
+    def initialize(self, session_id, **kwargs): pass
+    def cache_busting_signature(self):
+        note("asked")
+        return {NAME + ".peer_name": "alice"}
+"""
+
+
 @pytest.mark.requirement("cache-active-only")
 def test_only_the_active_provider_is_asked_and_once_for_each_message(home: Path) -> None:
-    class Sleeper(Ledger):
-        name = "sleeper"
-
-    (home / "plugins" / "sleeper").mkdir(parents=True)  # it is there, and not the one that was chosen
-    Ledger.asked.clear()
-    with gateway(home) as chats:
+    for name in ("active", "beside"):
+        (home / "plugins" / name).mkdir(parents=True)
+        (home / "plugins" / name / "__init__.py").write_text(PLUGIN)
+    with gateway(home, "beside") as chats:
+        chats.say(CHAT, "first")
+    assert "beside asked\n" in (home / "notes.txt").read_text()  # it would be asked, were it the one
+    (home / "notes.txt").unlink()
+    with gateway(home, "active") as chats:
         for message in ("first", "second", "third"):
             chats.say(CHAT, message)
-    assert Ledger.asked == {"ledger": 3}
+    assert (home / "notes.txt").read_text().splitlines() == ["active imported", *["active asked"] * 3]
 
 
 @pytest.mark.requirement("cache-hook-default")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.errors import ProviderUnavailable, StrongroomError
-from strongroom.host.conformance import blame, driving
+from strongroom.host.conformance import driving
 from strongroom.host.conformance.stage import ALICE, Stage, later
 from strongroom.host.conformance.subject import Subject
 from strongroom.host.limits import Limits

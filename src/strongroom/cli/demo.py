@@ -44,11 +44,11 @@ class Played(msgspec.Struct, frozen=True):
 )
 @pass_run
 def demo(run: Run, as_json: bool, keep: bool, require_extras: bool) -> None:
-    """Show recall, denials, tampering, a server, MCP, forget and erase in numbered steps, each in fresh processes.
+    """Show recall, denials, tampering, a server, MCP, hosted providers, forget and erase, in numbered steps.
 
-    It works in a temporary directory of its own and touches no vault, key or setting of yours. Each step is ok, is
-    skipped for a reason that is on a list, or fails with what was expected and what came. Exit code 0 only if all is
-    green, else 1.
+    Each step runs in fresh processes, in a temporary directory of its own, and touches no vault, key or setting of
+    yours. It is ok, is skipped for a reason that is on a list, or fails with what was expected and what came. Exit
+    code 0 only if all is green, else 1.
     """
     run.json = run.json or as_json
     with _ended_in_order(), stage.place(keep=keep) as scratch:
@@ -94,6 +94,8 @@ def _play(run: Run, scratch: Path, keep: bool, require_extras: bool) -> Played:
 
 
 def _show(outcome: Outcome) -> None:
+    if chapter := STEPS[outcome.number - 1].chapter:
+        click.secho(f"{_MARGIN}{chapter}", bold=True)
     for line in _lines(outcome):
         click.echo(line)
 

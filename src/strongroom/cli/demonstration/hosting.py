@@ -84,7 +84,7 @@ def a_provider_for_hermes_is_hosted(stage: Stage) -> tuple[str, ...]:
     second = run(stage, "talk", home, [one("alice", "thursday", QUESTION)])
     recalls_once(second["shown"][0][0], IN_PASSING)
     expect("the provider to be hosted", ([True], [True]), (first["hosted"], second["hosted"]))
-    return (_whose_interface(second["interface"]),)
+    return (f"the provider `{PROVIDER}` recalled: {IN_PASSING}", _whose_interface(second["interface"]))
 
 
 def _whose_interface(origin: str) -> str:

@@ -48,13 +48,14 @@ class Skipped(Exception):
 class Step(Generic[S]):
     """One step: a sentence that must be true, and how it is tried, which may return lines to be shown below it.
 
-    Without a `needed` one no later step can be made.
+    Without a `needed` one no later step can be made. The first step of a chapter names it.
     """
 
     name: str
     sentence: str
     attempt: Callable[[S], tuple[str, ...] | None]
     needed: bool = False
+    chapter: str = ""
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -17,8 +17,13 @@ from strongroom.cli.demonstration.stage import Stage
 from strongroom.cli.demonstration.talk import ALLERGY, QUESTION, QUESTION_IN_CHINESE, TRIP
 
 STEPS: tuple[Step[Stage], ...] = (
-    # Remembering.
-    Step("init", "A vault is made; its keys lie outside it.", remembering.make_a_vault, needed=True),
+    Step(
+        "init",
+        "A vault is made; its keys lie outside it.",
+        remembering.make_a_vault,
+        needed=True,
+        chapter="Remembering",
+    ),
     Step("doctor", "Doctor finds all well.", remembering.doctor_is_green),
     Step(
         "store",
@@ -37,12 +42,12 @@ STEPS: tuple[Step[Stage], ...] = (
         remembering.a_question_in_chinese_recalls_it_too,
     ),
     Step("owner_reads", "The owner reads the allergy by question and by id.", remembering.the_owner_sees_the_allergy),
-    # Refusing.
     Step(
         "narrowed",
         "A cap narrowed to travel recalls the trip, and nothing personal by get, list, snapshot or profile.",
         remembering.a_narrowed_cap_sees_travel_only,
         needed=True,
+        chapter="Refusing",
     ),
     Step(
         "denied",
@@ -61,8 +66,12 @@ STEPS: tuple[Step[Stage], ...] = (
         "A credentials cap with put is refused (403 cap_data_class_mismatch).",
         refusing.a_credentials_cap_is_refused,
     ),
-    # Noticing.
-    Step("who_read_what", "The log names the denied read, and who read the trip.", refusing.the_log_says_who_read_what),
+    Step(
+        "who_read_what",
+        "The log names the denied read, and who read the trip.",
+        refusing.the_log_says_who_read_what,
+        chapter="Noticing",
+    ),
     Step("no_plaintext", "No file of the vault holds any of it in clear.", noticing.nothing_lies_in_clear),
     Step("log_verifies", "The log verifies.", noticing.the_clean_log_verifies),
     Step(
@@ -80,8 +89,12 @@ STEPS: tuple[Step[Stage], ...] = (
         "On a disk turned read-only, what cannot be recorded is not answered.",
         noticing.without_a_log_nothing_is_answered,
     ),
-    # Serving, over HTTP.
-    Step("serve", "A server process serves the vault; doctor finds it well.", serving.a_server_serves_the_vault),
+    Step(
+        "serve",
+        "A server process serves the vault; doctor finds it well.",
+        serving.a_server_serves_the_vault,
+        chapter="Serving, over HTTP",
+    ),
     Step(
         "served_recall",
         "Over HTTP the same question gets the same lines, by the command line and by the client in Python.",
@@ -115,11 +128,11 @@ STEPS: tuple[Step[Stage], ...] = (
         "After kill -9 and a restart an acknowledged put is there, and the log verifies.",
         serving.an_acknowledged_put_outlives_the_server,
     ),
-    # Serving, over MCP.
     Step(
         "mcp_tools",
         "The MCP SDK's client lists the five tools, over HTTP and over stdio.",
         tooling.clients_list_the_tools,
+        chapter="Serving, over MCP",
     ),
     Step("mcp_put", "What one MCP client puts, the other gets.", tooling.what_one_puts_the_others_get),
     Step(
@@ -135,11 +148,11 @@ STEPS: tuple[Step[Stage], ...] = (
     Step("mcp_denied", "The tools deny by reason what the cap does not cover.", tooling.tools_deny_by_reason),
     Step("mcp_revoked", "A revoked cap ends what its MCP clients can do.", tooling.a_revoked_agent_is_refused),
     Step("stopped", "Told to stop, the server ends in order.", serving.a_server_stops_in_order),
-    # Serving, as another user.
     Step(
         "apart",
         "A server under another user answers the agent's user over a unix socket.",
         separating.an_agent_of_another_user_is_served,
+        chapter="Serving, as another user",
     ),
     Step(
         "apart_files",
@@ -152,12 +165,12 @@ STEPS: tuple[Step[Stage], ...] = (
         separating.it_cannot_read_the_servers_memory,
     ),
     Step("apart_mint", "The agent's user fails to mint.", separating.it_cannot_mint),
-    # Hosting memory providers.
     Step(
         "hosted_recall",
         "A memory provider written for Hermes, found by its name, is hosted by another runtime: "
         f'"{QUESTION}" in session 2 brings back what session 1 said in passing, once, in a fence.',
         hosting.a_provider_for_hermes_is_hosted,
+        chapter="Hosting memory providers",
     ),
     Step(
         "hosted_users",
@@ -185,8 +198,12 @@ STEPS: tuple[Step[Stage], ...] = (
         hosting.a_broken_provider_costs_its_recall,
     ),
     Step("hosted_check", "The conformance kit finds no fault in the provider.", hosting.the_kit_finds_no_fault),
-    # Forgetting.
-    Step("export", "Travel is exported, encrypted to a passphrase.", forgetting.export_before_forgetting),
+    Step(
+        "export",
+        "Travel is exported, encrypted to a passphrase.",
+        forgetting.export_before_forgetting,
+        chapter="Forgetting",
+    ),
     Step("second_reader", "A second process has the trip in its RAM.", forgetting.a_second_reader_has_the_trip),
     Step(
         "forget",

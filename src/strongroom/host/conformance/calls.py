@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 from collections.abc import Callable
@@ -10,15 +11,21 @@ from functools import partial
 from typing import Any
 
 from strongroom.host.conformance.agent import Agent
-from strongroom.host.conformance.stage import ALICE, BOB, LOCKER, Stage, numbered
+from strongroom.host.conformance.stage import ALICE, BOB, LOCKER, NOT_AVAILABLE, Stage, numbered
 from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
+from strongroom.host.provider import MemoryProvider
 
 _HERE = "strongroom.host.conformance.calls"
 _ROUNDS = 5
+_NOT_PLAIN = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
 
 
 def order(stage: Stage) -> str:
     """Every hook, in the order that is documented."""
+    asked = stage.agent()  # before any session, as set-up and backups do
+    for hook in ("get_config_schema", "backup_paths"):
+        if not isinstance(asked.call(hook), list | tuple | None):
+            raise Failed(f"{hook} returned something else than a list")
     agent = stage.started()
     _text(agent, "system_prompt_block")
     for number in range(3):
@@ -36,19 +43,27 @@ def order(stage: Stage) -> str:
 
 def concurrent_prefetch(stage: Stage) -> str:
     """`prefetch` while an earlier turn is still being kept."""
+    stage.learn()
     agent = stage.started()
     for number in range(_ROUNDS):
         line = numbered(number)
         together(partial(agent.keep, line.said), partial(agent.prefetch, line.question))
+    if stage.way != "sync_turn":
+        agent.stop()
+        return "neither hook raised"
+    lost = [number for number in range(_ROUNDS) if not agent.keeps(numbered(number))]
     agent.stop()
-    return "neither hook raised"
+    if lost:
+        raise Failed(f"{len(lost)} of {_ROUNDS} turns that were kept while it was asked did not come back")
+    return "neither hook raised, and each turn came back"
 
 
 def any_thread(stage: Stage) -> str:
     """Each hook on a thread of its own, one after the other."""
+    stage.learn()
     agent = stage.agent()
     if not agent.call("is_available"):
-        raise NotApplicable("the provider says that it is not available: it may need to be set up")
+        raise NotApplicable(NOT_AVAILABLE)
     steps: list[Callable[[], Any]] = [
         agent.start,
         lambda: agent.call("system_prompt_block"),
@@ -57,13 +72,33 @@ def any_thread(stage: Stage) -> str:
         lambda: agent.keep(LOCKER.said),
         lambda: agent.call("queue_prefetch", LOCKER.said, session_id=agent.session.id),
         lambda: agent.write("add", LOCKER.said),
-        lambda: agent.recall(LOCKER.question),
+        lambda: _still_keeps(stage, agent),
         lambda: agent.call("on_session_end", list(agent.messages)),
         lambda: agent.call("shutdown"),
     ]
     for step in steps:
         together(step)
     return f"{len(steps)} steps on {len(steps)} threads, and none raised"
+
+
+def _still_keeps(stage: Stage, agent: Agent) -> None:
+    """That it does not only go on, but knows whose memory it is."""
+    if stage.way and not agent.keeps(LOCKER):
+        raise Failed("a line that was told on one thread did not come back on another")
+
+
+def plain_functions(stage: Stage) -> str:
+    """The kind of each hook, without calling it."""
+    agent = stage.agent()
+    hooks = [name for name in vars(MemoryProvider) if not name.startswith("_") and name != "name"]
+    found = {hook: getattr(agent.provider, hook) for hook in hooks if hasattr(agent.provider, hook)}
+    no_function = [hook for hook, method in found.items() if not callable(method)]
+    later = [hook for hook, method in found.items() if any(kind(method) for kind in _NOT_PLAIN)]
+    if no_function:
+        raise Failed(f"{', '.join(no_function)}: not a function")
+    if later:
+        raise Failed(f"{', '.join(later)}: a function that only runs if somebody awaits it or goes through it")
+    return f"plain functions: {len(found)}"
 
 
 def newer_arguments(stage: Stage) -> str:
@@ -144,16 +179,23 @@ CHECKS = (
     Check(
         "concurrent-prefetch",
         "prefetch works while a turn is being kept",
-        f"Calls prefetch and sync_turn at the same moment, {_ROUNDS} times.",
+        f"Calls prefetch and sync_turn at the same moment, {_ROUNDS} times; then looks for each line.",
         "Turns are kept off the turn's thread, so the next question may come before the last turn is kept.",
         concurrent_prefetch,
     ),
     Check(
         "any-thread",
         "Hooks may be called from any thread",
-        "Calls each hook on a new thread, one after the other.",
+        "Calls each hook on a new thread, one after the other; looks for a line on another thread than it was told on.",
         "Runtimes start, ask, keep and end on different threads; a database handle bound to one of them fails.",
         any_thread,
+    ),
+    Check(
+        "plain-functions",
+        "Hooks are plain functions",
+        "Looks at each hook of the interface: none may be `async def` or have a `yield` in it.",
+        "Runtimes call hooks and do not await them: nothing of such a hook runs, and each turn is lost without a word.",
+        plain_functions,
     ),
     Check(
         "newer-arguments",

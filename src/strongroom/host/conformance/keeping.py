@@ -6,7 +6,9 @@ import gc
 import os
 import signal
 import threading
+import weakref
 from pathlib import Path
+from typing import Any
 
 from strongroom.host.conformance.agent import REPLY, awaited
 from strongroom.host.conformance.driving import Ended
@@ -16,6 +18,7 @@ from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
 
 _HERE = "strongroom.host.conformance.keeping"
 _FEW, _MANY = 5, 20
+_TURN_ID, _OTHER_ID = "0" * 31 + "1", "0" * 31 + "2"
 _DESCRIPTORS = Path("/dev/fd")
 
 
@@ -25,7 +28,9 @@ def killed(stage: Stage) -> str:
     _expect_kill(stage.play(f"{_HERE}:keep_and_die"))
     if not stage.play(f"{_HERE}:recalls").answer:
         raise Failed("a turn was lost although sync_turn had returned")
-    return "the turn was there in the next process"
+    if not stage.play(f"{_HERE}:goes_on").answer:
+        raise Failed("the turn was there in the next process, which keeps no more turns")
+    return "the turn was there in the next process, which kept another one"
 
 
 def killed_with_host(stage: Stage) -> str:
@@ -39,20 +44,50 @@ def killed_with_host(stage: Stage) -> str:
 
 
 def same_turn_twice(stage: Stage) -> str:
-    """A turn that comes a second time, to another object, as after a crash."""
+    """A turn that comes a second time, to another object, as after a crash: under the same id where it takes one."""
     stage.needs_turns()
-    stage.started().keep(LOCKER.said)
+    stage.started().keep(LOCKER.said, turn_id=_TURN_ID)
     if not stage.started(later(ALICE, "first")).keeps(LOCKER):
         raise Failed("a line that was told did not come back")
-    before = stage.started(later(ALICE, "second")).prefetch(LOCKER.question).count(LOCKER.answer)
+    before = _times(stage, "second")
     again = stage.started()
-    again.keep(LOCKER.said)
+    again.keep(LOCKER.said, turn_id=_TURN_ID)
     again.keep(BICYCLE.said)
     stage.expect(BICYCLE, ALICE, "a turn that came twice")
-    after = stage.started(later(ALICE, "third")).prefetch(LOCKER.question).count(LOCKER.answer)
-    if after > before:
+    if _times(stage, "third") > before:
         raise Failed("a turn that came twice comes back twice")
     return "a turn that came twice came back once"
+
+
+def equal_turns(stage: Stage) -> str:
+    """Two turns in which the same was said. Their ids tell them from one turn that comes twice."""
+    stage.needs_turns()
+    agent = stage.started()
+    if not agent.takes("sync_turn", "turn_id"):
+        raise NotApplicable("its sync_turn takes no turn_id: it cannot tell such turns from one that comes twice")
+    agent.keep(LOCKER.said, turn_id=_TURN_ID)
+    if not agent.keeps(LOCKER):
+        raise Failed("a line that was told did not come back")
+    before = (_times(stage, "before"), _in_files(stage))
+    agent.keep(LOCKER.said, turn_id=_OTHER_ID)
+
+    def both() -> bool:
+        return _times(stage, "after") > before[0] or _in_files(stage) > before[1]
+
+    if awaited(both, stage.subject.patience):
+        return "two turns with the same words were both kept"
+    if not before[1]:
+        raise NotApplicable("its files are not to be read, and it recalls equal lines once: nobody can count them")
+    raise Failed("a turn with the same words as another one was taken for that one")
+
+
+def _times(stage: Stage, name: str) -> int:
+    """How often the line comes back, by any way to ask."""
+    return stage.started(later(ALICE, name)).recall(LOCKER.question).count(LOCKER.answer)
+
+
+def _in_files(stage: Stage) -> int:
+    return sum(content.count(LOCKER.answer.encode()) for content in stage.contents().values())
 
 
 def forgotten(stage: Stage) -> str:
@@ -66,9 +101,10 @@ def replaced(stage: Stage) -> str:
 
 
 def _gone(stage: Stage, action: str, new: str) -> str:
-    agent = stage.started()
+    agent, other = stage.started(), numbered(0)
+    agent.write("add", other.said)
     agent.write("add", LOCKER.said)
-    if not agent.keeps(LOCKER):
+    if stage.cannot("on_memory_write") or not agent.keeps(LOCKER):
         raise NotApplicable("it does not mirror what is written to the built-in memory")
     agent.write(action, new, old=LOCKER.said)
 
@@ -77,10 +113,14 @@ def _gone(stage: Stage, action: str, new: str) -> str:
 
     if not awaited(gone, stage.subject.patience):
         raise Failed(f"what the user had the built-in memory {action} is still recalled")
+    if not stage.started(later(ALICE, "other")).keeps(other):
+        raise Failed(f"with what the user had the built-in memory {action}, another line is gone")
+    if new and not stage.started(later(ALICE, "new")).keeps(BICYCLE):
+        raise Failed("what was replaced is gone, and so is what came in its place")
     agent.stop()
     files = stage.holding(LOCKER.answer, agent)
     if files:
-        raise Failed(f"it is not recalled any more, and is still in the clear in {files} of its files")
+        raise Failed(f"it is not recalled any more, and can still be read in {files} of its files")
     return "it is neither recalled nor in a file"
 
 
@@ -89,23 +129,31 @@ def no_shutdown(stage: Stage) -> str:
     for number in range(_FEW):
         _dropped(stage, number)
     before = _held()
-    for number in range(_FEW, _FEW + _MANY):
-        _dropped(stage, number)
-    threads, files = (now - then for now, then in zip(_held(), before, strict=True))
-    grown = [f"{count} {what}" for count, what in ((threads, "threads"), (files, "open files")) if count >= _MANY // 2]
+    seen = [_dropped(stage, number) for number in range(_FEW, _FEW + _MANY)]
+    now = _held()
+    counts = {what: now[what] - before[what] for what in now}
+    counts["objects"] = sum(one is not None and one() is not None for one in seen)
+    grown = [f"{count} {what}" for what, count in counts.items() if count >= _MANY // 2]
     if grown:
         raise Failed(f"{_MANY} agents that were dropped without shutdown left {' and '.join(grown)} behind")
     return f"{_MANY} agents that were dropped without shutdown left nothing behind"
 
 
-def _dropped(stage: Stage, number: int) -> None:
+def _dropped(stage: Stage, number: int) -> weakref.ref[Any] | None:
+    """Have an agent speak and let go of it; what says whether its provider is still there."""
     agent = stage.started(later(ALICE, f"dropped{number}"))
     agent.turn(numbered(number).said)
+    try:
+        return weakref.ref(agent.provider)
+    except TypeError:  # a class with slots: nobody can say
+        return None
 
 
-def _held() -> tuple[int, int]:
+def _held() -> dict[str, int]:
     gc.collect()
-    return threading.active_count(), len(list(_DESCRIPTORS.iterdir()))
+    found = {"threads": threading.active_count(), "open files": len(list(_DESCRIPTORS.iterdir()))}
+    lists = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]  # where there is /proc
+    return {**found, "processes": sum(len(one.split()) for one in lists)}
 
 
 # Scenes: each runs in a process of its own.
@@ -143,6 +191,12 @@ def recalls(stage: Stage) -> bool:
     return stage.started(later(ALICE)).keeps(LOCKER)
 
 
+def goes_on(stage: Stage) -> bool:
+    """Whether a fresh process keeps another turn."""
+    stage.started(later(ALICE)).keep(BICYCLE.said)
+    return stage.started(later(ALICE, "asking")).keeps(BICYCLE)
+
+
 def _need_turns(stage: Stage) -> None:
     answer = stage.play(f"{_HERE}:keeps_turns").answer
     if answer is not True:
@@ -159,7 +213,7 @@ CHECKS = (
     Check(
         "killed",
         "A turn is durable when sync_turn returns",
-        "Kills the process (SIGKILL) in the moment in which sync_turn returned; a fresh process asks for the line.",
+        "Kills the process (SIGKILL) when sync_turn returned; a fresh process asks for the line and keeps another.",
         "Processes are killed. In a runtime without a journal, what was not on disk is lost.",
         killed,
     ),
@@ -173,28 +227,35 @@ CHECKS = (
     Check(
         "same-turn-twice",
         "A turn that comes twice is kept once",
-        "Gives the same turn of the same session to two objects, one after the other.",
+        "Gives the same turn of the same session, under the same turn_id, to two objects, one after the other.",
         "After a crash nobody knows whether a turn was kept, so it comes again.",
         same_turn_twice,
     ),
     Check(
+        "equal-turns",
+        "Two turns with the same words are both kept",
+        "Gives two turns with equal texts and different turn_ids to a provider that takes a turn_id.",
+        "People say yes twice. Who knows a turn by its words alone loses the second one.",
+        equal_turns,
+    ),
+    Check(
         "forgotten",
         "What is removed from the built-in memory is gone",
-        "Writes a line to the built-in memory and removes it; looks for it in recalls and in all files.",
+        "Writes two lines to the built-in memory and removes one; looks for both in recalls and for it in all files.",
         "Who has something removed means it. A provider that mirrors additions only keeps it and shows it again.",
         forgotten,
     ),
     Check(
         "replaced",
         "What is replaced in the built-in memory is gone",
-        "Writes a line to the built-in memory and replaces it; looks for the old one in recalls and in all files.",
+        "Writes lines to the built-in memory and replaces one; looks for old and new in recalls, for the old in files.",
         "A corrected fact that comes back beside its correction is worse than none.",
         replaced,
     ),
     Check(
         "no-shutdown",
         "Agents that are dropped without shutdown leave nothing behind",
-        f"Drops {_MANY} agents after a turn each, and counts threads and open files.",
+        f"Drops {_MANY} agents after a turn each, and counts threads, open files, processes and the objects themselves.",
         "Gateways drop agents without a word. What each leaves behind adds up until the process stops working.",
         no_shutdown,
     ),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 from strongroom.host.conformance.stage import Stage
 from strongroom.host.conformance.verdict import Check, Failed
 from strongroom.host.conformance.watching import NETWORK, Watch
 
+_MOMENT = 0.2
 _ASKED = (
     *("is_available", "get_tool_schemas", "get_config_schema", "backup_paths"),
     *("cache_busting_signature", "identity_signature"),
@@ -14,7 +17,7 @@ _ASKED = (
 
 def no_network(stage: Stage) -> str:
     """All that is asked outside of sessions, with connections refused."""
-    watch = Watch(NETWORK, refuse=True)
+    watch = Watch(NETWORK, refuse=True, everywhere=True)
     with watch.looking():
         agent = stage.agent()
     if watch.seen:
@@ -22,9 +25,17 @@ def no_network(stage: Stage) -> str:
     for hook in _ASKED:
         with watch.looking():
             _ask(agent.call, hook)
+            _others_had_their_turn()
         if watch.seen:
             raise Failed(f"{hook} reached for the network: {watch.seen[0]}")
     return f"no connection in {len(_ASKED)} hooks"
+
+
+def _others_had_their_turn() -> None:
+    """Wait a moment for threads that a hook started."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join(_MOMENT)
 
 
 def _ask(call: object, hook: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +13,11 @@ from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
 from strongroom.host.session import AgentSession
 
 _MANY = 10
-_ALIKE = (("webui:用户一", "webui:客户二"), ("team:alpha", "team-alpha"), ("用户", "客户"))
+_LONG = "room:" + "0123456789" * 30
+_ALIKE = (
+    *(("webui:用户一", "webui:客户二"), ("team:alpha", "team-alpha"), ("用户", "客户"), ("!!!", "???")),
+    *((f"{_LONG}-one", f"{_LONG}-two"), ("room:AbCdEf", "room:aBcDeF")),
+)
 _DIFFERENT = ("webui:user-42", "webui:user-99")
 
 
@@ -21,11 +26,14 @@ def two_users(stage: Stage) -> str:
     stage.needs_memory()
     alice, bob = stage.started(replace(ALICE, id="api-1")), stage.started(replace(BOB, id="api-1"))
     _tell_and_wait(stage, alice)
+    alice.call("queue_prefetch", LOCKER.question, session_id=alice.session.id)
     shown = {
         "recalled for another": bob.recall(LOCKER.question),
         "in another's system prompt": str(bob.call("system_prompt_block")),
         "kept at another's compression": str(bob.call("on_pre_compress", [{"role": "user", "content": "Hello"}])),
     }
+    alice.stop()
+    shown["recalled for another later"] = stage.started(replace(BOB, id="api-1")).recall(LOCKER.question)
     leaks = [where for where, text in shown.items() if LOCKER.answer in text]
     if leaks:
         raise Failed(f"what one user said is {' and '.join(leaks)}")
@@ -53,17 +61,19 @@ def ten_at_once(stage: Stage) -> str:
 def alike_keys(stage: Stage) -> str:
     """Chats that are known by their keys alone, with keys that many programs would make the same name of."""
     stage.needs_memory()
-    if _is_shared(stage, *_DIFFERENT):
-        raise NotApplicable("chats without a user share one memory, whatever their keys")
-    mixed = [pair for pair in _ALIKE if _is_shared(stage, *pair)]
-    if mixed:
-        raise Failed(f"{len(mixed)} of {len(_ALIKE)} pairs of chats whose keys look alike read each other's lines")
-    return f"{len(_ALIKE)} pairs of chats whose keys look alike stayed apart"
+    by = {what: made for what, made in _KNOWN_BY.items() if not _is_shared(stage, made, *_DIFFERENT)}
+    if not by:
+        raise NotApplicable("chats and users share one memory, whatever their keys")
+    mixed = {what: sum(_is_shared(stage, made, *pair) for pair in _ALIKE) for what, made in by.items()}
+    told = [f"{count} of {len(_ALIKE)} pairs of {what}" for what, count in mixed.items() if count]
+    if told:
+        raise Failed(f"{' and '.join(told)} that look alike read each other's lines")
+    return f"{len(_ALIKE)} pairs of {' and of '.join(by)} that look alike stayed apart"
 
 
-def _is_shared(stage: Stage, one: str, other: str) -> bool:
-    _tell_and_wait(stage, stage.started(_chat(one)))
-    return LOCKER.answer in stage.started(_chat(other)).recall(LOCKER.question)
+def _is_shared(stage: Stage, made: Callable[[str], AgentSession], one: str, other: str) -> bool:
+    _tell_and_wait(stage, stage.started(made(one)))
+    return LOCKER.answer in stage.started(made(other)).recall(LOCKER.question)
 
 
 def _tell_and_wait(stage: Stage, agent: Agent) -> None:
@@ -75,6 +85,12 @@ def _tell_and_wait(stage: Stage, agent: Agent) -> None:
 def _chat(key: str) -> AgentSession:
     return AgentSession(id="api-2", platform="api_server", gateway_session_key=key)
 
+
+def _user(key: str) -> AgentSession:
+    return AgentSession(id="api-3", platform="api_server", user_id=key)
+
+
+_KNOWN_BY: dict[str, Callable[[str], AgentSession]] = {"chat keys": _chat, "user ids": _user}
 
 CHECKS = (
     Check(
@@ -93,8 +109,8 @@ CHECKS = (
     ),
     Check(
         "alike-keys",
-        "Chats whose keys look alike stay apart",
-        "Pairs of chats with no user but a key, where both keys become the same name if signs or letters are dropped.",
+        "Chats and users whose keys look alike stay apart",
+        "Pairs of chat keys, then of user ids, that become one name if signs, letters, case or a long end are dropped.",
         "Names made from keys by replacing signs collide: two people who write in Chinese get one memory.",
         alike_keys,
         seconds=120,

@@ -43,9 +43,8 @@ def probed(subject: Subject, place: Path) -> Subject:
     if ended.answer is None and reached in (_LOADING, _ASKING):
         problem = f"its process {ended.how}, in {reached}"
     if problem:
-        raise ProviderUnavailable(
-            _as_at_home(_begun(problem, subject), subject, room), hint=_as_at_home(hint, subject, room)
-        )
+        told = _as_at_home(_begun(problem, subject), subject, room)
+        raise ProviderUnavailable(told, hint=_as_at_home(hint, subject, room))
     ways = answer.get("ways")
     return subject if ways is None else replace(subject, ways=tuple(ways))
 
@@ -55,9 +54,7 @@ def notes(ways: Sequence[str] | None) -> tuple[str, ...]:
     if ways is None:
         return ()
     if not ways:
-        return (
-            "nothing that it was told came back, neither turns nor memory writes: what it remembers was not tested",
-        )
+        return ("nothing that it was told came back, no turn and no memory write: what it remembers was not tested",)
     if "sync_turn" not in ways:
         return ("no turn came back, only what was written to the built-in memory: how it keeps turns was not tested",)
     if "on_memory_write" not in ways:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 from strongroom.host.conformance.agent import Agent
 from strongroom.host.conformance.calls import together
 from strongroom.host.conformance.hosted import hosting
-from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later
+from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later, written
 from strongroom.host.conformance.verdict import Check, Failed
 from strongroom.host.contexts import AgentContext
 from strongroom.host.session import AgentSession
@@ -52,7 +53,7 @@ def _times(stage: Stage, name: str) -> int:
     asking = stage.started(later(ALICE, name))
     if not asking.keeps(LOCKER):
         raise Failed("a line that was told did not come back")
-    return stage.started(later(ALICE, f"{name}-more")).prefetch(LOCKER.question).count(LOCKER.answer)
+    return stage.started(later(ALICE, f"{name}-more")).recall(LOCKER.question).count(LOCKER.answer)
 
 
 def compression(stage: Stage) -> str:
@@ -122,13 +123,24 @@ def no_orphans(stage: Stage) -> str:
             memory.on_pre_compress([{"role": "user", "content": "Good morning"}])
             memory.end()
     after = _records(stage)
-    left = [session_id for session_id in ids if any(session_id.encode() in text for text in after.values())]
+    left = [one for one in ids if any(form in text for text in after.values() for form in written(one))]
     new = [name for name in after if name not in before]
     if left or new:
         raise Failed(
             f"agents that nobody spoke to left records: {len(left)} session ids in files, {len(new)} new files"
         )
+    if growing := _growing(stage):
+        raise Failed(f"each agent that nobody spoke to made {growing} of its files longer")
     return f"{len(ids)} agents that nobody spoke to left no record"
+
+
+def _growing(stage: Stage) -> int:
+    """How many files grow each time that an agent is built and ended without a word."""
+    sizes = []
+    for number in range(_ROUNDS):
+        stage.started(later(ALICE, f"silent{number}")).stop()
+        sizes.append({name: len(text) for name, text in _records(stage).items()})
+    return sum(all(a.get(name, 0) < b.get(name, 0) for a, b in pairwise(sizes)) for name in sizes[-1])
 
 
 def _records(stage: Stage) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strongroom.host.conformance.agent import Agent
-from strongroom.host.conformance.stage import BOB, Stage
+from strongroom.host.conformance.stage import BOB, LOCKER, Stage
 from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
 from strongroom.host.conformance.watching import FILES, Watch
 
@@ -26,6 +26,10 @@ def stable(stage: Stage) -> str:
     first = _signature(agent)
     if first != _signature(agent):
         raise Failed("two calls return different signatures")
+    agent.turn(LOCKER.said)
+    agent.write("add", LOCKER.said)
+    if first != _signature(agent):
+        raise Failed("it changes with what is said, though no setting did")
     if first != _signature(other):
         raise Failed("two objects return different signatures under the same settings")
     prefix = f"{agent.provider.name}."
@@ -98,7 +102,7 @@ CHECKS = (
     Check(
         "signature-stable",
         "The signature is the same for two calls and two objects",
-        "Compares signatures of two calls and of two objects for two users, and looks at their form.",
+        "Compares signatures of two calls, before and after a turn, and of two users' objects; looks at their form.",
         "Each change ends a cached agent and builds another: one that changes by itself does so at every message.",
         stable,
     ),

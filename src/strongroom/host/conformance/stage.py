@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -23,6 +24,7 @@ from strongroom.host.provider import MemoryProvider
 from strongroom.host.session import AgentSession
 
 NOTHING_CAME_BACK = "nothing that was told came back"
+NOT_AVAILABLE = "the provider says that it is not available: it may need to be set up"
 NO_TURNS = "it keeps no turns: nothing that sync_turn told came back"
 
 LOCKER = Line("My locker in Quillmere has the code vermilionotter", "locker in Quillmere", "vermilionotter")
@@ -104,7 +106,7 @@ class Stage:
         """An agent whose provider is ready; the check does not apply where the provider is not set up."""
         agent = self.agent(session)
         if not agent.call("is_available"):
-            raise NotApplicable("the provider says that it is not available: it may need to be set up")
+            raise NotApplicable(NOT_AVAILABLE)
         return agent.start()
 
     # Telling
@@ -172,9 +174,9 @@ class Stage:
     # Files
 
     def holding(self, text: str, agent: Agent | None = None) -> int:
-        """How many files of the provider hold this text in clear."""
-        wanted = text.encode()
-        return sum(wanted in content for content in self.contents(agent).values())
+        """How many files of the provider hold this text, in clear or in a form that hides nothing."""
+        forms = written(text)
+        return sum(any(form in content for form in forms) for content in self.contents(agent).values())
 
     def contents(self, agent: Agent | None = None) -> dict[str, bytes]:
         """Every file that the provider may have written, and what is in it."""
@@ -186,6 +188,14 @@ class Stage:
             for path in sorted((top, *top.rglob("*"))):
                 if path.is_file() and not path.is_relative_to(self.home / "plugins"):
                     yield str(path), path.read_bytes()
+
+
+def written(text: str) -> tuple[bytes, ...]:
+    """The ways to write a text that anybody can read back: as it is, in UTF-16, in hex and in base64."""
+    plain = text.encode()
+    # A part of a longer text stands in base64 in one of three ways, and its first and last signs mix with others.
+    mixed = (b64encode(b"\0" * shift + plain).rstrip(b"=")[4 if shift else 0 : -1] for shift in range(3))
+    return plain, text.encode("utf-16-le"), plain.hex().encode(), plain.hex().upper().encode(), *mixed
 
 
 def tell(agent: Agent, line: Line, way: str) -> None:

@@ -29,6 +29,7 @@ _SENT = Line("The garden in Wexcombe has a gate for olivewren", "garden in Wexco
 _RECALLED = "magentavole"
 _SCRIPTS = {
     "Chinese": Line("下周我打算去成都的茶馆喝乌龙茶，暗号是青色水獭", "乌龙茶", "青色水獭"),
+    "Chinese words of two signs": Line("上海外滩旁边的书店卖地图，暗号是银色刺猬", "书店", "银色刺猬"),
     "Japanese": Line("来週の金曜日に渋谷の図書館で本を返す予定です。合言葉は藍色の狐です", "図書館", "藍色の狐"),
     "Korean": Line("다음 주에 부산에서 해물파전을 먹기로 했어요 암호는 보라색수달", "해물파전", "보라색수달"),
 }
@@ -100,10 +101,11 @@ def api_content(stage: Stage) -> str:
     agent.messages.append({"role": "user", "content": _SENT.said, "api_content": sent})
     agent.messages.append({"role": "assistant", "content": "Fine."})
     agent.call("sync_turn", _SENT.said, "Fine.", session_id=agent.session.id, messages=list(agent.messages))
-    agent.call("on_pre_compress", list(agent.messages))
+    if _RECALLED in str(agent.call("on_pre_compress", list(agent.messages))):
+        raise Failed("text that was recalled once is given to a compression as if it were said")
     agent.stop()
     asking = stage.started(later(ALICE))
-    came_back = asking.keeps(_SENT)
+    came_back = not stage.cannot("sync_turn") and asking.keeps(_SENT)
     recalled = _RECALLED in asking.recall(f"{_SENT.question} {_RECALLED}") or _RECALLED in asking.recall(_SENT.question)
     if recalled or stage.holding(_RECALLED, asking):
         raise Failed(
@@ -125,7 +127,7 @@ def other_scripts(stage: Stage) -> str:
             missing.append(script)
     if missing:
         raise Failed(f"a word from the middle of a line does not find it in {', '.join(missing)}")
-    return "a word from the middle of a line finds it in Chinese, Japanese and Korean"
+    return "a word from the middle of a line finds it in Chinese, Japanese and Korean, also one of two signs"
 
 
 def hostile_text(stage: Stage) -> str:

@@ -17,6 +17,7 @@ _DOCUMENT = "a long document about many things " * 30_000
 def in_time(stage: Stage) -> str:
     """Each hook that somebody waits for, once there is something to remember."""
     limits, agent = Limits(), stage.agent()
+    _timed(agent, limits.initialize, "get_tool_schemas")
     _timed(agent, limits.initialize, "initialize", ALICE.id, **ALICE.told(agent.home))
     for number in range(_LINES):
         agent.messages += [{"role": "user", "content": numbered(number).said}, {"role": "assistant", "content": REPLY}]
@@ -24,7 +25,12 @@ def in_time(stage: Stage) -> str:
     _timed(agent, limits.system_prompt_block, "system_prompt_block")
     _timed(agent, limits.on_turn_start, "on_turn_start", 1, BICYCLE.said)
     _timed(agent, limits.prefetch, "prefetch", BICYCLE.question)
+    _timed(agent, limits.on_turn_start, "cache_busting_signature")  # for each message, on the caller's thread
+    _timed(agent, limits.drain, "queue_prefetch", BICYCLE.question, session_id=ALICE.id)
+    _timed(agent, limits.drain, "on_memory_write", "add", "user", LOCKER.said, metadata={})
+    _timed(agent, limits.drain, "on_delegation", "look it up", "found", child_session_id="child-1")
     _timed(agent, limits.on_pre_compress, "on_pre_compress", list(agent.messages))
+    _timed(agent, limits.drain, "on_session_switch", ALICE.id, parent_session_id=ALICE.id, reason="compression")
     _timed(agent, limits.drain, "on_session_end", list(agent.messages))
     _timed(agent, limits.shutdown, "shutdown")
     return f"each hook returned within its limit, with {_LINES} turns kept"
@@ -67,7 +73,7 @@ CHECKS = (
     Check(
         "in-time",
         "Each hook returns within the host's limit",
-        f"Keeps {_LINES} turns and measures each hook that somebody waits for.",
+        f"Keeps {_LINES} turns and measures each hook that somebody, or the next turn, waits for.",
         "What is late is left out of the turn, and a provider that is stuck is not asked again until it returns.",
         in_time,
         seconds=180,

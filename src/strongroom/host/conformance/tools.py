@@ -24,6 +24,8 @@ def before_start(stage: Stage) -> str:
     early = _names(agent)
     late = _names(stage.started())
     added = late - early
+    if early - late:
+        raise Failed(f"{len(early - late)} of {len(early)} tools are gone after initialize: they are called in vain")
     if added:
         raise Failed(f"{len(added)} of {len(late)} tools appear only after initialize, too late to be offered")
     if not early:

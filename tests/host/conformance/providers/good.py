@@ -68,8 +68,9 @@ class Good(MemoryProvider):
         *,
         session_id: str = "",
         messages: Sequence[Message] | None = None,
+        turn_id: str = "",
     ) -> None:
-        self.append({"session": session_id, "said": user_content, "reply": assistant_content})
+        self.append({"session": session_id, "said": user_content, "reply": assistant_content}, turn_id)
 
     def on_memory_write(
         self, action: str, target: str, content: str, metadata: Mapping[str, Any] | None = None
@@ -80,9 +81,9 @@ class Good(MemoryProvider):
         if content:
             self.append({"target": target, "said": content})
 
-    def append(self, line: dict[str, Any]) -> None:
+    def append(self, line: dict[str, Any], name: str = "") -> None:
         """Keep a line on disk before this returns, once."""
-        line = {"id": hashlib.sha256(json.dumps(line).encode()).hexdigest(), **line}
+        line = {"id": name or hashlib.sha256(json.dumps(line).encode()).hexdigest(), **line}
         with _guard:
             if any(one["id"] == line["id"] for one in self.lines()):
                 return

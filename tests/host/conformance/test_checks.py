@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from strongroom.host.conformance import CHECKS, Outcome, Result, Subject
@@ -11,40 +13,43 @@ from tests.host.conformance.providers.good import Good
 from tests.host.conformance.providers.old import Old
 
 WRONG: dict[str, list[type]] = {
-    "order": [bad.OnePromptOnly, bad.NumbersForText],
-    "concurrent-prefetch": [bad.OneAtATime],
-    "any-thread": [bad.BoundToAThread],
+    "order": [bad.OnePromptOnly, bad.NumbersForText, bad.RaisesForBackups, bad.ReturnsAPromise],
+    "concurrent-prefetch": [bad.OneAtATime, bad.DropsWhileAsked],
+    "any-thread": [bad.BoundToAThread, bad.LocalToAThread],
+    "plain-functions": [bad.KeepsAsynchronously, bad.EndsLazily],
     "newer-arguments": [bad.KnownArgumentsOnly],
     "failed-start": [bad.OnceBroken],
-    "no-network": [bad.CallsHome, bad.LooksUpNames],
-    "tools-before-start": [bad.LateTools],
+    "no-network": [bad.CallsHome, bad.LooksUpNames, bad.CallsHomeOnAThread],
+    "tools-before-start": [bad.LateTools, bad.LosesTools],
     "tool-schemas": [bad.SameToolTwice, bad.TakesTheMemoryTool, bad.ShapelessTool],
     "tool-answers": [bad.AnswersInWords, bad.RaisesForArguments],
-    "two-users": [bad.OneForAll, bad.TellsInThePrompt],
+    "two-users": [bad.OneForAll, bad.TellsInThePrompt, bad.CachesBySession, bad.SharesAtTheEnd],
     "ten-at-once": [bad.LastOneWins],
-    "alike-keys": [bad.DropsSigns],
+    "alike-keys": [bad.DropsSigns, bad.CutsKeys, bad.FoldsCase, bad.DropsSignsOfUsers],
     "own-marks": [bad.FencesItself],
     "forged-marks": [bad.PromptsWhatWasSaid],
-    "api-content": [bad.KeepsWhatWasSent, bad.RecallsWhatWasSent],
-    "other-scripts": [bad.WholeWords],
+    "api-content": [bad.KeepsWhatWasSent, bad.RecallsWhatWasSent, bad.CompressesWhatWasSent],
+    "other-scripts": [bad.WholeWords, bad.Trigrams],
     "hostile-text": [bad.RawText, bad.StopsAfterEmpty],
     "end-while-keeping": [bad.EndsTooEarly],
-    "several-ends": [bad.KeepsAllAtEachEnd, bad.DeafAfterTheEnd],
+    "several-ends": [bad.KeepsAllAtEachEnd, bad.DeafAfterTheEnd, bad.DoublesInSearch],
     "compression": [bad.DeafAfterTheEnd],
     "new-conversation": [bad.ResetsEverything],
     "rewound": [bad.RefusesTheSameId],
-    "no-orphans": [bad.RecordsEachStart, bad.FileForEachStart],
-    "killed": [bad.FlushesAtShutdown],
+    "no-orphans": [bad.RecordsEachStart, bad.FileForEachStart, bad.CountsStarts],
+    "killed": [bad.FlushesAtShutdown, bad.HonoursDeadLocks],
     "killed-with-host": [bad.FlushesAtTheEnd],
     "same-turn-twice": [bad.KeepsDoubles],
-    "forgotten": [bad.NeverRemoves, bad.HidesWhatIsRemoved],
-    "replaced": [bad.NeverRemoves, bad.HidesWhatIsRemoved],
-    "no-shutdown": [bad.ThreadForEach, bad.FileForEach],
-    "in-time": [bad.SlowToBegin],
+    "equal-turns": [bad.TakesWordsForTheTurn],
+    "forgotten": [bad.NeverRemoves, bad.HidesWhatIsRemoved, bad.RemovesEverything, bad.HidesInBase64],
+    "replaced": [bad.NeverRemoves, bad.HidesWhatIsRemoved, bad.RemovesToReplace],
+    "no-shutdown": [bad.ThreadForEach, bad.FileForEach, bad.ProcessForEach, bad.StaysInAList],
+    "in-time": [bad.SlowToBegin, bad.StuckInASwitch, bad.SlowSignature],
     "long-text": [bad.SlowForLongTexts],
     "signature-stable": [
         bad.NewEachTime,
         bad.NewForEach,
+        bad.FollowsTheTurns,
         bad.NestedSignature,
         bad.SignatureWithoutPrefix,
         bad.SignatureNotJson,
@@ -61,6 +66,7 @@ SILENT = {
     "tool-answers": "it has no tools",
     "killed": "it keeps no turns: nothing that sync_turn told came back",
     "killed-with-host": "it keeps no turns: nothing that sync_turn told came back",
+    "equal-turns": "it keeps no turns: nothing that sync_turn told came back",
     "same-turn-twice": "it keeps no turns: nothing that sync_turn told came back",
     "forgotten": "it does not mirror what is written to the built-in memory",
     "replaced": "it does not mirror what is written to the built-in memory",
@@ -70,7 +76,7 @@ SILENT = {
 }
 """What a check says of a provider that does nothing, where it is not that nothing came back."""
 ABOUT_CALLS = {"order", "concurrent-prefetch", "any-thread", "newer-arguments", "no-network", "no-orphans"}
-ABOUT_CALLS |= {"no-shutdown", "in-time", "long-text"}
+ABOUT_CALLS |= {"plain-functions", "no-shutdown", "in-time", "long-text"}
 """Checks that a provider which does nothing passes: they are about calls, not about memory."""
 
 
@@ -120,6 +126,31 @@ def test_a_provider_with_the_first_interfaces_signatures_passes(check: str) -> N
 def test_a_provider_that_keeps_only_memory_writes_is_told_by_those(check: str) -> None:
     result = run(check, bad.WritesOnly, patience=10)
     assert result.outcome is Outcome.PASS, result.reason
+
+
+def test_a_tool_that_spells_other_scripts_in_ascii_is_read_as_what_it_says() -> None:
+    result = run("other-scripts", bad.Escapes, patience=10)
+    assert result.outcome is Outcome.PASS, result.reason
+
+
+def test_a_provider_that_takes_no_turn_id_cannot_be_asked_to_tell_equal_turns_apart() -> None:
+    result = run("equal-turns", Old)
+    assert (result.outcome, "turn_id" in result.reason) == (Outcome.NOT_APPLICABLE, True)
+
+
+def test_what_a_hook_raises_is_named_with_the_line_of_the_provider_and_without_its_words() -> None:
+    result = run("order", bad.OnePromptOnly)
+    line = 1 + Path(bad.__file__).read_text().splitlines().index(
+        '            raise RuntimeError("the prompt was built already")'
+    )
+    assert result.reason == f"system_prompt_block raised RuntimeError at bad.py:{line}"
+
+
+@pytest.mark.parametrize("check", ["forgotten", "two-users", "killed", "api-content", "compression"])
+def test_where_it_is_known_that_nothing_comes_back_a_check_does_not_wait(check: str) -> None:
+    patient = Subject(f"{bad.__name__}:KeepsNothing", patience=500, ways=())
+    result = performed(patient, CHECKS[check])
+    assert result.outcome is Outcome.NOT_APPLICABLE, result.reason
 
 
 def test_a_provider_that_keeps_only_memory_writes_is_not_asked_for_turns() -> None:

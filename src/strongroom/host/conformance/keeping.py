@@ -255,7 +255,7 @@ CHECKS = (
     Check(
         "no-shutdown",
         "Agents that are dropped without shutdown leave nothing behind",
-        f"Drops {_MANY} agents after a turn each, and counts threads, open files, processes and the objects themselves.",
+        f"Drops {_MANY} agents after a turn each, and counts threads, open files, processes and the objects.",
         "Gateways drop agents without a word. What each leaves behind adds up until the process stops working.",
         no_shutdown,
     ),

@@ -354,6 +354,14 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "the demo hosts a provider written for Hermes: recall, people, kill -9, moments, rebuilds, faults, the kit",
     ),
     "conformance-every-check-can-fail": ("show", "every check of the conformance kit has a provider that fails it"),
+    "conformance-up-front": (
+        "design",
+        "a provider that does not load, is not available or hangs is refused once, before any check, with the reason",
+    ),
+    "conformance-says-what-was-not-tested": (
+        "design",
+        "where nothing that is told comes back, the report says first what was not tested",
+    ),
     "conformance-cli": ("design", "`strongroom provider check` reports each check with its reason"),
     "conformance-pytest-plugin": ("design", "the conformance kit runs as a pytest plugin"),
     "conformance-holographic-report": (

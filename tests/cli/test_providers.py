@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
 from strongroom.cli.app import Command
-from strongroom.cli.providers import check_provider, list_providers, provider, set_up
-from strongroom.host.conformance import CHECKS
+from strongroom.cli.context import Run
+from strongroom.cli.providers import check_provider, list_providers, provider, set_up, watched
+from strongroom.host.conformance import CHECKS, Outcome, Result
+from strongroom.host.plugins import discovery
 from tests.cli.conftest import Cli
 
 BAD = "tests.host.conformance.providers.bad"
@@ -128,7 +132,99 @@ def test_kept_homes_hold_what_was_given(cli: Cli, plugins: Path, home: Path) -> 
     assert json.loads((home / "kept/order/person/.hermes/below/my.json").read_text()) == {"given": 1}
 
 
+@pytest.mark.requirement("conformance-up-front")
+def test_a_plugin_that_does_not_load_is_one_error_with_its_file_and_line(cli: Cli, plugins: Path, home: Path) -> None:
+    for place in (home / "my-provider", plugins / "my-provider"):
+        (place / "__init__.py").write_text("# MemoryProvider\nimport no_such_package_anywhere\n")
+        said = "./my-provider" if place.parent == home else "my-provider"
+        done = cli("provider", "check", said)
+        assert (done.code, done.out) == (7, "")
+        assert done.err.count("no_such_package_anywhere") == 1
+        assert f"{place / '__init__.py'}, line 2" in done.err
+        assert cli("provider", "check", said, "--json").reason == "provider_unavailable"
+
+
+@pytest.mark.requirement("conformance-up-front")
+def test_a_provider_that_is_not_set_up_is_not_green(cli: Cli) -> None:
+    done = cli("provider", "check", f"{BAD}:NotSetUp")
+    assert (done.code, done.out) == (7, "")
+    assert "GOOD_TOKEN is not set" in done.err
+    assert "--env" in done.err
+
+
+@pytest.mark.requirement("conformance-says-what-was-not-tested")
+def test_a_provider_that_gives_nothing_back_gets_exit_code_0_and_a_note(cli: Cli) -> None:
+    done = cli(
+        "provider", "check", f"{BAD}:KeepsNothing", "--only", "order", "--only", "two-users", "--patience", "0.2"
+    )
+    assert done.code == 0
+    assert "nothing that it was told came back" in done.out.splitlines()[0]
+    assert "not tested" in done.out.splitlines()[-1]
+
+
+def test_each_check_is_told_as_it_ends_where_there_is_no_terminal(cli: Cli) -> None:
+    done = cli("provider", "check", f"{BAD}:KeepsNothing", "--only", "order", "--only", "tool-schemas")
+    assert done.err.splitlines() == ["strongroom: 1/2 order: pass", "strongroom: 2/2 tool-schemas: not applicable"]
+
+
+def test_the_bar_shows_the_check_that_is_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with watched(Run(), 2) as (beginning, ended):
+        beginning("order")
+        ended(Result(CHECKS["order"], Outcome.PASS))
+        beginning("killed")
+    assert 0 < terminal.getvalue().index("order") < terminal.getvalue().index("killed")
+
+
 # list
+
+
+def test_a_provider_that_hangs_when_it_is_asked_is_listed_as_not_available(
+    cli: Cli, plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang = "import threading; threading.Event().wait()"
+    (plugins / "my-provider" / "__init__.py").write_text(PLUGIN.replace("return True", hang))
+    monkeypatch.setattr(discovery.examined, "__defaults__", (0.2,))
+    (one,) = cli("provider", "list", "--json").json["providers"]
+    assert (one["available"], one["reason"]) == (False, "is_available took more than 0.2 s")
+
+
+def test_a_provider_that_is_not_set_up_is_listed_with_what_it_lacks_and_the_way_to_set_it_up(
+    cli: Cli, plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MY_TOKEN", raising=False)
+    (plugins / "my-provider" / "__init__.py").write_text(PLUGIN.replace("return True", "return False"))
+    (one,) = cli("provider", "list", "--json").json["providers"]
+    assert (one["reason"], one["can_be_set_up"]) == ("MY_TOKEN is not set", True)
+    shown = cli("provider", "list").out
+    assert "strongroom provider setup my-provider" in shown
+    assert shown.count("not available") == 1
+
+
+def test_a_reason_does_not_repeat_that_the_provider_is_not_available(cli: Cli, plugins: Path) -> None:
+    (plugins / "my-provider" / "__init__.py").write_text("# MemoryProvider\nraise ValueError('x')\n")
+    assert cli("provider", "list").out.count("not available") == 1
+
+
+def test_a_plugin_that_no_host_finds_is_listed_as_skipped_with_the_reason(cli: Cli, plugins: Path) -> None:
+    (plugins / "my-provider" / "__init__.py").write_text("#" * 9_000 + PLUGIN)
+    (plugins / "other").mkdir()
+    (plugins / "other" / "__init__.py").write_text("# something else than a memory\n")
+    done = cli("provider", "list", "--json")
+    assert done.json["providers"] == []
+    assert [one["name"] for one in done.json["skipped"]] == ["my-provider"]
+    assert "8192" in done.json["skipped"][0]["reason"]
+    assert "my-provider is skipped" in cli("provider", "list").out
+
+
+def test_a_manifest_that_was_not_read_is_a_note(cli: Cli, plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (plugins / "my-provider" / "plugin.yaml").write_text("name: my-provider\n")
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (one,) = cli("provider", "list", "--json").json["providers"]
+    assert (one["available"], "PyYAML" in one["note"]) == (True, True)
+    assert "pip install strongroom[host]" in cli("provider", "list").out
 
 
 def test_a_broken_plugin_is_listed_with_the_reason_and_breaks_no_other(cli: Cli, plugins: Path) -> None:
@@ -187,8 +283,19 @@ def test_setup_for_programs_names_what_was_kept_and_not_its_values(cli: Cli, plu
         "provider": "my-provider",
         "by_provider": False,
         "values": ["colour", "place"],
+        "lost": [],
         "variables": ["MY_TOKEN"],
     }
+
+
+def test_setup_says_which_answers_a_provider_does_not_keep(cli: Cli, plugins: Path) -> None:
+    (plugins / "my-provider" / "__init__.py").write_text(PLUGIN.replace("def save_config", "def save_it"))
+    answers = "hunter2\nblue\nthere\n"
+    done = cli("provider", "setup", "my-provider", "--json", stdin=answers)
+    assert (done.json["values"], done.json["lost"]) == ([], ["colour", "place"])
+    shown = cli("provider", "setup", "my-provider", stdin=answers)
+    assert "warning" in shown.err
+    assert "colour, place" in shown.err
 
 
 def test_a_choice_that_there_is_not_is_asked_again_and_a_missing_secret_is_refused(cli: Cli, plugins: Path) -> None:

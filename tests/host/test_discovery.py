@@ -142,7 +142,20 @@ def test_a_directory_in_the_working_directory_is_not_run_for_its_name(
         ("# MemoryProvider\ndef broken(:\n", ["SyntaxError", "__init__.py, line 2"]),
         ("# MemoryProvider\nraise SystemExit('no licence')\n", ["SystemExit", "no licence", "line 2"]),
         ("# MemoryProvider\n", ["no register(ctx)"]),
-        ("# MemoryProvider\ndef register(ctx):\n    pass\n", ["did not register"]),
+        ("# MemoryProvider\ndef register(ctx):\n    pass\n", ["never called register_memory_provider"]),
+        (
+            "# MemoryProvider\ndef register(ctx):\n    ctx.register_memory(1)\n",
+            ["called ctx.register_memory, which the host ignores, and never register_memory_provider"],
+        ),
+        (
+            CLASS.replace("def __init__(self)", "def __init__(self, settings)")
+            + "\ndef register(ctx):\n    ctx.register_memory(Notes(1))\n",
+            ["called ctx.register_memory, which the host ignores", "making Notes instead failed: TypeError"],
+        ),
+        (
+            CLASS + "\ndef register(ctx):\n    ctx.register_memory_provider(Notes)\n",
+            ["register_memory_provider was given a class; give an object"],
+        ),
         ("# MemoryProvider\ndef register(ctx):\n    raise OSError('disk')\n", ["OSError: disk", "line 3"]),
         ("# MemoryProvider\ndef register(ctx):\n    ctx.other()\n", ["AttributeError", "line 3"]),
         (
@@ -497,6 +510,81 @@ def test_what_the_manifest_asks_for_stops_no_provider_that_does_without(home: Pa
     _plugin(home, plugin_yaml="requires_env: [NOT_SET_ANYWHERE]\npip_dependencies: [no-such-package-at-all]\n")
     examination = discovery.examined("notes", home)
     assert (examination.available, examination.reason) == (True, "")
+
+
+@pytest.mark.requirement("discovery-says-why")
+def test_an_entry_point_that_gives_a_class_says_so(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> None:
+    _package(monkeypatch, tmp_path, CLASS + "\ndef make():\n    return Notes\n", "notes = packed:make")
+    assert "gave a class; give an object" in _reason("notes", home)
+
+
+@pytest.mark.requirement("discovery-says-why")
+def test_without_hermes_a_missing_name_of_it_comes_with_those_that_are_supplied(home: Path) -> None:
+    _plugin(home, "# MemoryProvider\nfrom agent.model_metadata import x\n")
+    reason = _reason("notes", home)
+    assert "agent.model_metadata" in reason
+    assert "tools.registry (tool_error, tool_result)" in reason
+    _plugin(home, "# MemoryProvider\nfrom tools.registry import nothing\n", "other")
+    assert "agent.memory_provider (MemoryProvider)" in _reason("other", home)
+    _plugin(home, "# MemoryProvider\nimport no_such_package\n", "third")
+    assert "tools.registry" not in _reason("third", home)
+
+
+@pytest.mark.parametrize(
+    ("text", "doing"),
+    [
+        (WHOLE.replace("return True", "import hanging; hanging.wait()"), "is_available"),
+        (WHOLE.replace("self.home =", "import hanging; hanging.wait()\n        self.home ="), "making it"),
+        ("# MemoryProvider\nimport hanging\nhanging.wait()\n", "importing it"),
+    ],
+)
+def test_a_provider_that_hangs_is_not_available_and_keeps_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch, home: Path, text: str, doing: str
+) -> None:
+    release = threading.Event()
+    hanging = ModuleType("hanging")
+    hanging.wait = release.wait  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "hanging", hanging)
+    _plugin(home, text)
+    _plugin(home, WHOLE, "other")
+    try:
+        assert discovery.examined("notes", home, 0.5).reason == f"{doing} took more than 0.5 s"
+        assert discovery.examined("other", home).available
+    finally:
+        release.set()
+
+
+def test_plugins_that_name_a_provider_in_the_wrong_place_are_skipped_and_known(home: Path) -> None:
+    _plugin(home, "#" * 8_192 + WHOLE, "late")
+    _plugin(home, "from .impl import register\n", "split", impl_py=WHOLE)
+    _plugin(home, "# a plugin for something else\n", "else")
+    _plugin(home, WHOLE, "fine")
+    assert [one.found.name for one in discovery.skipped(home)] == ["late", "split"]
+    assert [one.name for one in discovery.found(home)] == ["fine"]
+
+
+REQUIRED = """
+    def get_config_schema(self):
+        return [
+            {"key": "a", "required": True, "env_var": "NOTES_A"},
+            {"key": "b", "required": True, "env_var": "NOTES_B", "when": {"a": "x"}},
+            {"key": "c", "env_var": "NOTES_C"},
+            {"key": "d", "required": True, "env_var": "NOTES_D"},
+            {"key": "e", "required": True, "env_var": 7},
+            "nonsense",
+        ]
+"""
+
+
+def test_what_the_schema_requires_and_is_not_set_explains_why_it_is_not_available(
+    monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    for name in ("NOTES_A", "NOTES_B", "NOTES_C"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NOTES_D", "x")
+    _plugin(home, CLASS.replace("return True", "return False") + REQUIRED)
+    seen = discovery.examined("notes", home)
+    assert (seen.reason, seen.can_be_set_up) == ("NOTES_A is not set", True)
 
 
 @pytest.mark.requirement("discovery-says-why")

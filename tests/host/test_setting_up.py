@@ -7,8 +7,10 @@ import logging
 import os
 import random
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from strongroom.errors import InvalidRequest, ProviderRefused, ProviderUnavailab
 from strongroom.host.plugins import envfile
 from strongroom.host.plugins.names import get_hermes_home
 from strongroom.host.plugins.setting_up import Outcome, schema_of, set_up
+from strongroom.host.provider import MemoryProvider
 
 HERMES = Path(__file__).parents[2] / ".venv-hermes" / "bin" / "python"
 SECRET = "s3cret-PLANTED with 'both\" quotes"
@@ -285,6 +288,47 @@ def test_a_provider_that_sets_itself_up_is_asked_nothing(home: Path) -> None:
     assert _set_up(home, provider, asked, config=config).by_provider
     assert config == {"memory": {"provider": str(home)}}
     assert (provider.home, asked.texts) == (str(home), [])
+
+
+class Silent(MemoryProvider):
+    """Inherits a `save_config` that does nothing."""
+
+    name = "silent"
+
+    def is_available(self) -> bool:
+        return True
+
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        pass
+
+    def get_tool_schemas(self) -> list[Any]:
+        return []
+
+    def get_config_schema(self) -> list[Mapping[str, Any]]:
+        return [
+            {"key": "colour", "default": "blue"},
+            {"key": "url", "default": "here", "env_var": "SILENT_URL"},
+            {"key": "token", "secret": True, "env_var": "SILENT_TOKEN"},
+        ]
+
+
+@pytest.mark.parametrize("hermes", [True, False])
+def test_what_a_provider_without_a_save_config_of_its_own_does_not_keep_is_named(
+    monkeypatch: pytest.MonkeyPatch, home: Path, hermes: bool
+) -> None:
+    base: Any = type("MemoryProvider", (), {"save_config": lambda *_: None})
+    kind = type("Silent", (base,), {"get_config_schema": Silent.get_config_schema}) if hermes else Silent
+    theirs = ModuleType("agent.memory_provider")
+    theirs.MemoryProvider = base  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "agent.memory_provider", theirs)
+    done = _set_up(home, kind(), Asked(token="x"))
+    assert (dict(done.values), done.lost) == ({}, ("colour",))
+    assert set(done.variables) == {"SILENT_URL", "SILENT_TOKEN"}
+
+
+def test_a_provider_that_saves_loses_nothing(home: Path) -> None:
+    done = _set_up(home, Provider({"key": "colour", "default": "blue"}))
+    assert (dict(done.values), done.lost) == ({"colour": "blue"}, ())
 
 
 def test_a_set_up_of_its_own_that_fails_is_named(home: Path) -> None:

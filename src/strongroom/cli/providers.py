@@ -142,7 +142,7 @@ def check_provider(
         raise click.UsageError("--json and --markdown are two forms of the answer: say one of them")
     given = tuple(placed(one) for one in files)
     subject = with_environment(said, pairs, home=_home(home), files=given, patience=patience)
-    with _watched(run, len(chosen(only))) as (beginning, ended):
+    with watched(run, len(chosen(only))) as (beginning, ended):
         report = check(subject, only=only, beginning=beginning, progress=ended, keep=_made(keep))
     run.answer(report.document(), report.markdown() if markdown else list(_coloured(report)))
     if report.failed:
@@ -150,7 +150,7 @@ def check_provider(
 
 
 @contextmanager
-def _watched(run: Run, length: int) -> Iterator[tuple[Callable[[str], None], Callable[[Result], None]]]:
+def watched(run: Run, length: int) -> Iterator[tuple[Callable[[str], None], Callable[[Result], None]]]:
     """What hears of each check as it begins and ends: a bar with its name on a terminal, a line for each elsewhere."""
     if run.json or not sys.stderr.isatty():
         ended = itertools.count(1)
@@ -205,7 +205,8 @@ def _told(name: str, done: setting_up.Outcome) -> Iterator[str]:
     if done.by_provider:
         yield f"{output.shown(name)} set itself up"
         return
-    yield f"{output.shown(name)} is set up: {output.counted(len(done.values), 'value')} kept by it"
+    kept = f"{output.counted(len(done.values), 'value')} kept by it" if not done.lost else "it keeps nothing by itself"
+    yield f"{output.shown(name)} is set up: {kept}"
     if done.variables:
         yield f".env holds {', '.join(map(output.shown, done.variables))}"
     if done.tightened:

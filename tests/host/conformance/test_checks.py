@@ -24,10 +24,10 @@ WRONG: dict[str, list[type]] = {
     "tool-schemas": [bad.SameToolTwice, bad.TakesTheMemoryTool, bad.ShapelessTool],
     "tool-answers": [bad.AnswersInWords, bad.RaisesForArguments],
     "two-users": [bad.OneForAll, bad.TellsInThePrompt, bad.CachesBySession, bad.SharesAtTheEnd],
-    "ten-at-once": [bad.LastOneWins],
+    "ten-at-once": [bad.LastOneWins, bad.MixesAtOnce],
     "alike-keys": [bad.DropsSigns, bad.CutsKeys, bad.FoldsCase, bad.DropsSignsOfUsers],
     "own-marks": [bad.FencesItself],
-    "forged-marks": [bad.PromptsWhatWasSaid],
+    "forged-marks": [bad.PromptsWhatWasSaid, bad.PromptsTheEndOfWhatWasSaid],
     "api-content": [bad.KeepsWhatWasSent, bad.RecallsWhatWasSent, bad.CompressesWhatWasSent],
     "other-scripts": [bad.WholeWords, bad.Trigrams],
     "hostile-text": [bad.RawText, bad.StopsAfterEmpty],
@@ -54,7 +54,7 @@ WRONG: dict[str, list[type]] = {
         bad.SignatureWithoutPrefix,
         bad.SignatureNotJson,
     ],
-    "signature-secret": [bad.ShowsTheToken, bad.FollowsTheToken],
+    "signature-secret": [bad.ShowsTheToken, bad.FollowsTheToken, bad.ShowsThePartOfAToken],
     "signature-quiet": [bad.ReadsEachTime],
 }
 """For each check, the providers that must fail it."""

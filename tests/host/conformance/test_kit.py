@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import select
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from strongroom.errors import InvalidRequest, ProviderMissing, StrongroomError
+from strongroom.errors import InvalidRequest, ProviderMissing, ProviderUnavailable, StrongroomError
 from strongroom.host import fencing
-from strongroom.host.conformance import CHECKS, Outcome, Report, Result, Subject, check, driving, subject_of
-from strongroom.host.conformance.running import performed
+from strongroom.host.conformance import CHECKS, Outcome, Report, Result, Subject, check, driving, probing, subject_of
+from strongroom.host.conformance.reading import readable
+from strongroom.host.conformance.running import performed, probe
+from strongroom.host.conformance.stage import written
 from strongroom.host.conformance.subject import with_environment
 from strongroom.host.conformance.texts import escapes
 from tests.host.conformance.providers import bad
@@ -94,10 +98,100 @@ def test_a_provider_that_ends_its_process_fails_with_the_hooks_name_and_the_call
     assert report.results[0].reason == "the check's process ended with exit code 3, in initialize"
 
 
-def test_what_a_provider_raises_is_named_by_its_kind_and_never_quoted() -> None:
-    report = check(bad.RaisesEverything, only=["order"])
-    assert report.results[0].reason == "the check could not go on: SystemExit"
+def test_what_a_provider_raises_is_named_by_its_kind_and_place_and_never_quoted() -> None:
+    report = check(bad.EndsTheProcess, only=["order"])
+    lines = Path(bad.__file__).read_text().splitlines()
+    line = 1 + lines.index('        raise SystemExit("a secret in a message")')
+    assert report.results[0].reason == f"the check could not go on: SystemExit at bad.py:{line}"
     assert "a secret in a message" not in json.dumps(report.document())
+
+
+# Providers that cannot be checked: said once, before any check
+
+
+def refused(subject: object, **more: Any) -> ProviderUnavailable:
+    heard: list[Result] = []
+    with pytest.raises(ProviderUnavailable) as caught:
+        check(subject, progress=heard.append, **more)  # type: ignore[arg-type]
+    assert heard == []
+    return caught.value
+
+
+@pytest.mark.requirement("conformance-up-front")
+def test_a_plugin_that_does_not_load_is_refused_once_with_its_own_file_and_line(plugin: Path) -> None:
+    (plugin / "words.py").write_text("\n\nraise ValueError('no words')\n")
+    error = refused(plugin)
+    assert "ValueError: no words" in error.message
+    assert f"{plugin / 'words.py'}, line 3" in error.message
+    assert "strongroom-conformance-" not in error.message + error.hint
+
+
+@pytest.mark.requirement("conformance-up-front")
+def test_a_single_file_that_does_not_load_is_named_by_its_own_name(tmp_path: Path) -> None:
+    single = tmp_path / "single.py"
+    single.write_text("# MemoryProvider\nimport no_such_package_anywhere\n")
+    assert f"{single}, line 2" in refused(single).message
+
+
+@pytest.mark.requirement("conformance-up-front")
+def test_a_factory_that_raises_or_gives_no_provider_is_refused_once() -> None:
+    assert "SystemExit" in refused(bad.RaisesEverything).message
+    assert "is_available" in refused(f"{BAD}:no_provider").message
+
+
+@pytest.mark.requirement("conformance-up-front")
+def test_a_provider_that_is_not_set_up_is_refused_with_what_it_needs_and_how_to_give_it() -> None:
+    error = refused(bad.NotSetUp)
+    assert "GOOD_TOKEN is not set" in error.message
+    assert "--env" in error.hint
+    assert "--file" in error.hint
+
+
+@pytest.mark.requirement("conformance-up-front")
+@pytest.mark.parametrize(("provider", "hook"), [("HangsWhenAsked", "is_available"), ("NeverReturns", "initialize")])
+def test_a_provider_that_hangs_is_refused_once_with_the_hook(
+    provider: str, hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "_SCENE", "tests.host.conformance.scenes:impatient")
+    assert f"{hook} took more than 1 s" in refused(f"{BAD}:{provider}").message
+
+
+@pytest.mark.requirement("conformance-up-front")
+def test_a_secret_that_was_given_is_not_in_the_reason(plugin: Path) -> None:
+    (plugin / "words.py").write_text("import os\nraise ValueError(os.environ['GIVEN'])\n")
+    error = refused(with_environment(str(plugin), ["GIVEN=hunter2-token"]))
+    assert "hunter2" not in error.message + error.hint
+
+
+# What was not tested
+
+
+@pytest.mark.requirement("conformance-says-what-was-not-tested")
+def test_where_nothing_comes_back_the_report_begins_with_that_and_its_summary_says_what_was_not_tested() -> None:
+    report = check(Subject(f"{BAD}:KeepsNothing", patience=0.2), only=["order", "two-users"])
+    assert report.failed == ()
+    first, *_, last = report.text().splitlines()
+    assert "nothing that it was told came back" in first
+    assert "not tested" in last
+    assert report.document()["notes"] == list(report.notes)
+    assert report.notes[0] in report.markdown()
+
+
+@pytest.mark.requirement("conformance-says-what-was-not-tested")
+@pytest.mark.parametrize(
+    ("ways", "said"),
+    [(None, 0), (("sync_turn", "on_memory_write"), 0), ((), 1), (("on_memory_write",), 1), (("sync_turn",), 1)],
+)
+def test_a_note_stands_for_each_way_that_is_known_not_to_work(ways: tuple[str, ...] | None, said: int) -> None:
+    assert len(probing.notes(ways)) == said
+
+
+@pytest.mark.parametrize(
+    ("provider", "ways"),
+    [("WritesOnly", ("on_memory_write",)), ("KeepsNothing", ()), ("DropsSigns", ("sync_turn", "on_memory_write"))],
+)
+def test_how_a_provider_is_told_something_is_found_out_once(provider: str, ways: tuple[str, ...]) -> None:
+    assert probe(Subject(f"{BAD}:{provider}", patience=0.3)).ways == ways
 
 
 def test_what_a_provider_started_is_ended_with_its_check(tmp_path: Path) -> None:
@@ -141,7 +235,7 @@ def test_no_value_of_the_environment_is_written_down(tmp_path: Path) -> None:
     assert "hunter2" not in repr(subject)
 
 
-def test_a_provider_that_is_not_set_up_is_not_applicable_until_it_gets_what_it_needs(tmp_path: Path) -> None:
+def test_a_check_of_a_provider_that_is_not_set_up_is_not_applicable_until_it_gets_what_it_needs(tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
     settings.write_text("{}")
     bare = performed(Subject(f"{BAD}:NotSetUp"), CHECKS["order"])
@@ -169,10 +263,12 @@ def test_a_plugin_is_never_run_in_its_own_place(plugin: Path) -> None:
     assert sorted(path.name for path in plugin.iterdir()) == ["__init__.py", "words.py"]
 
 
-def test_a_plugin_that_does_not_load_fails_with_the_kind_of_the_reason(plugin: Path) -> None:
-    (plugin / "words.py").write_text("raise ValueError('words')\n")
-    (result,) = check(plugin, only=["order"]).results
-    assert (result.outcome, result.reason) == (Outcome.FAIL, "no object could be made: ProviderUnavailable")
+def test_a_check_of_a_plugin_that_does_not_load_has_the_reason_without_a_path(plugin: Path) -> None:
+    (plugin / "words.py").write_text("raise ValueError('see /tmp/some/where.txt')\n")
+    result = performed(subject_of(plugin), CHECKS["order"])
+    assert result.outcome is Outcome.FAIL
+    assert "ValueError: see where.txt (words.py, line 1)" in result.reason
+    assert "/" not in result.reason
 
 
 def test_kept_homes_hold_the_traceback_that_the_report_does_not_show(tmp_path: Path) -> None:
@@ -208,6 +304,29 @@ def test_text_that_the_host_made_harmless_does_not_escape() -> None:
     assert not escapes("")
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ('{"found": ["\\u4e66\\u5e97"]}', "书店"),
+        ('{"content": "{\\"text\\": \\"\\\\u4e66\\\\u5e97\\"}"}', "书店"),
+        ("- \\u4e66\\u5e97 and \\ud83d\\ude00", "书店 and 😀"),
+        ("plain \\ path", "plain \\ path"),
+        ("[" * 100_000, "["),
+        ("\\ud83d", ""),
+    ],
+)
+def test_an_answer_is_read_as_what_it_says_however_it_is_written(answer: str, said: str) -> None:
+    assert said in readable(answer)
+
+
+def test_a_text_is_found_in_every_form_that_hides_nothing() -> None:
+    for before in ("", "a", "ab", "abc"):
+        whole = f"{before}vermilionotter and more".encode()
+        for content in (whole, whole.decode().encode("utf-16-le"), whole.hex().encode(), base64.b64encode(whole)):
+            assert any(form in content for form in written("vermilionotter"))
+    assert not any(form in base64.b64encode(b"something else, and longer") for form in written("vermilionotter"))
+
+
 # What is reported
 
 
@@ -224,12 +343,15 @@ REPORT = Report(
 def test_the_report_counts_and_gives_the_reason_of_all_that_did_not_pass() -> None:
     lines = REPORT.text().splitlines()
     assert lines[-1] == "3 checks of some: 1 passed, 1 failed, 1 not applicable"
+    assert Report("some", REPORT.results[:1]).summary.startswith("1 check of some")
     assert [line.split()[:2] for line in lines if line[:4].strip()][:3] == [
         ["pass", "order"],
         ["FAIL", "killed"],
         ["n/a", "forgotten"],
     ]
-    assert {"lost | it", "no mirror"} <= {line.strip() for line in lines}
+    killed = CHECKS["killed"]
+    assert {"Seen: lost | it", f"Why: {killed.why}", "no mirror"} <= {line.strip() for line in lines}
+    assert any(line.strip().startswith("Done: ") for line in lines)
     assert [one.check.id for one in REPORT.failed] == ["killed"]
 
 
@@ -260,6 +382,9 @@ def test_every_check_says_what_it_does_and_why_in_sentences() -> None:
 
 def test_progress_hears_of_each_check_as_it_ends() -> None:
     heard: list[Result] = []
-    report = check(Good, only=["tool-schemas", "newer-arguments"], progress=heard.append)
+    begun: list[str] = []
+    only = ["tool-schemas", "newer-arguments"]
+    report = check(Good, only=only, beginning=begun.append, progress=heard.append)
+    assert begun == ["probe", "newer-arguments", "tool-schemas"]
     assert tuple(heard) == report.results
     assert [one.check.id for one in heard] == ["newer-arguments", "tool-schemas"]

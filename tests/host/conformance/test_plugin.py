@@ -64,8 +64,31 @@ def test_a_conftest_can_load_it_and_without_a_provider_it_does_nothing(tmp_path:
     (tmp_path / "conftest.py").write_text(f"pytest_plugins = [{PLUGIN!r}]\n")
     (tmp_path / "test_alone.py").write_text("def test_alone() -> None:\n    pass\n")
     assert "1 passed" in ran(tmp_path, "-q")[1]
-    code, shown = ran(tmp_path, "--provider", f"{BAD}:NotSetUp", "--provider-env", "GOOD_TOKEN=x", "-k", "order", "-q")
-    assert (code, "1 skipped" in shown) == (0, True)
+    code, shown = ran(tmp_path, "--provider", f"{BAD}:KeepsNothing", "-k", "order", "-q")
+    assert (code, "1 passed" in shown) == (0, True)
+
+
+@pytest.mark.requirement("conformance-up-front")
+def test_a_provider_that_cannot_be_checked_is_one_error_with_the_reason_and_what_to_give(tmp_path: Path) -> None:
+    code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:NotSetUp", "-q")
+    assert code == 4
+    assert shown.count("GOOD_TOKEN is not set") == 1
+    assert "--provider-env" in shown
+    assert "--provider-file" in shown
+
+
+@pytest.mark.requirement("conformance-up-front")
+def test_a_provider_gets_the_variables_and_files_that_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "good.json").write_text("{}")
+    given = ("--provider-env", "GOOD_TOKEN=x", "--provider-file", "good.json:settings/good.json")
+    code, shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:NotSetUp", *given, "-k", "order", "-q")
+    assert (code, "1 passed" in shown) == (0, True), shown
+
+
+@pytest.mark.requirement("conformance-says-what-was-not-tested")
+def test_what_was_not_tested_is_said_before_the_checks(tmp_path: Path) -> None:
+    shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:KeepsNothing", "-k", "order", "-v")[1]
+    assert 0 < shown.index("note: nothing that it was told came back") < shown.index("PASSED")
 
 
 def test_a_provider_that_is_not_there_is_an_error_of_usage(tmp_path: Path) -> None:

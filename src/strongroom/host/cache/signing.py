@@ -43,7 +43,7 @@ def _plain(value: object, where: str, deeper: int) -> object:
         return {_name(key, where): _plain(one, f"{where}.{key}", deeper - 1) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(one, f"{where}[{index}]", deeper - 1) for index, one in enumerate(value)]
-    raise _refusal(where, f"is a {type(value).__name__}, which JSON does not have")
+    raise _refusal(where, f"is of the type {type(value).__name__}, which JSON does not have")
 
 
 def _name(key: object, where: str) -> str:

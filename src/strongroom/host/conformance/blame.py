@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
-import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +13,7 @@ import strongroom
 from strongroom.host.provider import MemoryProvider
 
 _PATH = re.compile(r"(?<![\w.:/~])~?(?:/[^\s/'\"(),;:]+)+/([^\s/'\"(),;:]+)")
-_NOT_THEIRS = (Path(strongroom.__file__).parent, Path(sysconfig.get_path("stdlib")))
+_NOT_THEIRS = (Path(strongroom.__file__).parent, Path(os.__file__).parent)
 
 
 def place(error: BaseException, provider: object = None) -> str:

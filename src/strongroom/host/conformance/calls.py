@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -76,8 +77,9 @@ def any_thread(stage: Stage) -> str:
         lambda: agent.call("on_session_end", list(agent.messages)),
         lambda: agent.call("shutdown"),
     ]
-    for step in steps:
-        together(step)
+    with ExitStack() as alive:  # a thread that ended could give its identity to the next one
+        for step in steps:
+            alive.enter_context(ThreadPoolExecutor(1)).submit(step).result()
     return f"{len(steps)} steps on {len(steps)} threads, and none raised"
 
 

@@ -62,13 +62,13 @@ def notes(ways: Sequence[str] | None) -> tuple[str, ...]:
     return ()
 
 
-def look(stage: Stage) -> dict[str, Any]:
+def look(stage: Stage, limit: float = Limits().initialize) -> dict[str, Any]:
     """The scene: load it, ask it, start it and tell it something, each within its time."""
     stage.note(_LOADING)
     found: dict[str, Any] = {}
     done = {phase: threading.Event() for phase in (_LOADING, _ASKING, _STARTING, _TELLING)}
     threading.Thread(target=_looked, args=(stage, found, done), daemon=True).start()
-    limit, patience = Limits().initialize, stage.subject.patience
+    patience = stage.subject.patience
     times = {_LOADING: _LOAD_SECONDS, _ASKING: limit, _STARTING: limit, _TELLING: 2 * patience + _SPARE_SECONDS}
     for phase, seconds in times.items():
         if not done[phase].wait(seconds):

@@ -15,6 +15,7 @@ from strongroom.host.conformance import (
     offline,
     people,
     probing,
+    repeating,
     sessions,
     signatures,
     texts,
@@ -26,7 +27,7 @@ from strongroom.host.conformance.stage import Stage
 from strongroom.host.conformance.subject import Factory, Subject, subject_of
 from strongroom.host.conformance.verdict import Check, Outcome, Result
 
-_MODULES = (calls, offline, tools, people, texts, sessions, keeping, timing, signatures)
+_MODULES = (calls, offline, tools, people, texts, sessions, keeping, repeating, timing, signatures)
 CHECKS: dict[str, Check] = {one.id: one for module in _MODULES for one in module.CHECKS}
 """Every check by its id, in the order in which they run."""
 

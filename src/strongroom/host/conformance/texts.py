@@ -65,15 +65,16 @@ def own_marks(stage: Stage) -> str:
 def forged_marks(stage: Stage) -> str:
     """A line with marks in it, told directly, and what a model would get to read through the host."""
     stage.needs_memory()
+    before = _unfenced(stage.started(later(ALICE, "before")))
     agent = stage.started()
     stage.tell(agent, _FORGED)
     with hosting(stage) as host:
         memory = host.manager(later(ALICE))
         awaited(lambda: _FORGED.answer in memory.prefetch(_FORGED.question), stage.subject.patience)
         recalled = memory.prefetch(_FORGED.question)
-        unfenced = _unfenced(stage.started(later(ALICE, "prompt")))
-    if unfenced:
-        raise Failed(f"marks that somebody wrote come back outside of the fence, in {unfenced}")
+        after = _unfenced(stage.started(later(ALICE, "prompt")))
+    if unfenced := [hook for hook, count in after.items() if count > before[hook]]:
+        raise Failed(f"marks that somebody wrote come back outside of the fence, in {' and '.join(unfenced)}")
     if escapes(recalled):
         raise Failed("marks that somebody wrote are still marks in what the host shows")
     return "the line came back with harmless marks" if recalled else "the line is not recalled at all"
@@ -87,11 +88,10 @@ def escapes(recalled: str) -> bool:
     return fence is None or _MARKS.search(fence["inside"]) is not None
 
 
-def _unfenced(agent: Agent) -> str:
-    """The hooks whose text no fence is put around, if what was told stands in it with its marks."""
+def _unfenced(agent: Agent) -> dict[str, int]:
+    """How many marks stand in texts that no fence is put around. A provider may have some of its own."""
     asked = {"system_prompt_block": (), "on_pre_compress": ([{"role": "user", "content": _FORGED.question}],)}
-    texts = {hook: str(agent.call(hook, *args)) for hook, args in asked.items()}
-    return " and ".join(hook for hook, text in texts.items() if _FORGED.answer in text and _MARKS.search(text))
+    return {hook: len(_MARKS.findall(str(agent.call(hook, *args)))) for hook, args in asked.items()}
 
 
 def api_content(stage: Stage) -> str:

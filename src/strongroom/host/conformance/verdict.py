@@ -1,7 +1,7 @@
 """What a check is, and how it ends: it passes, it fails, or it does not apply, each with a reason in plain words.
 
-A reason names hooks, kinds of errors and counts. It never holds a path, a time or what a provider said, so that two
-runs on two machines give the same report.
+A reason names hooks, kinds of errors with file and line, and counts. It never holds a path, a time or what a provider
+said, so that two runs on two machines give the same report; only of one that does not load, it says why in full.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ from strongroom.errors import ProviderMissing, ProviderUnavailable
 from strongroom.host.limits import Limits
 from strongroom.host.plugins import manifest as manifests
 from strongroom.host.plugins import names
-from strongroom.host.plugins.loading import Factory, Found, Where, in_one_line, loaded, unavailable, why
+from strongroom.host.plugins.loading import Factory, Found, Where, loaded
+from strongroom.host.plugins.reasons import in_one_line, unavailable, why
 
 __all__ = [
     "ENTRY_POINTS",

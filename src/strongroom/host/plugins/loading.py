@@ -18,8 +18,7 @@ import os
 import re
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -34,12 +33,11 @@ from strongroom.errors import ProviderUnavailable
 from strongroom.host.plugins import manifest as manifests
 from strongroom.host.plugins import names
 from strongroom.host.plugins.manifest import Manifest
+from strongroom.host.plugins.reasons import in_one_line, isolated, unavailable, why
 from strongroom.host.provider import MemoryProvider
 
 _NEEDED = ("name", "is_available", "initialize", "get_tool_schemas")
 _PACKAGE = "_strongroom_plugins"
-_MOST_SAID = 300
-_BEGINNING = "the provider {} is not available: "
 
 _looking_up = threading.Lock()
 _importing: dict[Path, threading.RLock] = {}
@@ -122,7 +120,7 @@ class Factory:
             return bool(self._run("is_available", provider.is_available))
 
     def _run(self, doing: str, call: Callable[[], T]) -> T:
-        return _isolated(self.found, doing, call)
+        return isolated(self.found, doing, call)
 
     def _checked(self, made: Any) -> Any:
         if isinstance(made, type):
@@ -145,8 +143,8 @@ def loaded(one: Found, home: Path) -> Factory:
     """The factory of what was found. Imports the plugin."""
     names.supply()
     with names.at_home(home):
-        source = _isolated(one, "importing it", lambda: _source(one))
-        return Factory(one, home, _isolated(one, "looking at it", lambda: _maker(one, source)))
+        source = isolated(one, "importing it", lambda: _source(one))
+        return Factory(one, home, isolated(one, "looking at it", lambda: _maker(one, source)))
 
 
 def _source(one: Found) -> Any:
@@ -238,7 +236,7 @@ def _registered(one: Found, register: Callable[[Any], Any], classes: list[type])
     if not classes:
         raise unavailable(one, registry.instead)
     try:
-        return _isolated(one, f"making {classes[-1].__name__} instead", lambda: _first(one, classes))
+        return isolated(one, f"making {classes[-1].__name__} instead", lambda: _first(one, classes))
     except ProviderUnavailable as error:
         raise unavailable(one, f"{registry.instead}; {why(error, one.name)}", error.hint) from None
 
@@ -248,7 +246,7 @@ def _first(one: Found, classes: Iterable[type]) -> Any:
     *others, last = classes
     for cls in others:
         with suppress(ProviderUnavailable):
-            return _isolated(one, "making it", cls)
+            return isolated(one, "making it", cls)
     return last()
 
 
@@ -284,66 +282,3 @@ def _is_first(provider: object) -> bool:
         except TypeError:  # a class with slots and no __weakref__: its first object stays, to be known again
             _kept.setdefault(type(provider), provider)
         return not was
-
-
-# Saying why
-
-
-def _isolated(one: Found, doing: str, call: Callable[[], T]) -> T:
-    """Run a plugin's code. Whatever it raises becomes the reason why it is not available."""
-    try:
-        return call()
-    except ProviderUnavailable:
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault must not be the runtime's
-        reason = f"{doing} failed: {described(error)}{_place(error, one.path)}{_supplied(error)}"
-        missing = manifests.missing_packages(one.manifest)
-        hint = f"pip install {' '.join(missing)}" if missing and isinstance(error, ImportError) else ""
-        raise unavailable(one, reason, hint) from None
-
-
-def unavailable(one: Found, reason: str, hint: str = "") -> ProviderUnavailable:
-    where = one.path or (one.entry.value if one.entry else "")
-    hint = hint or (f"see {where}" if where else "")
-    return ProviderUnavailable(f"{_BEGINNING.format(one.name)}{reason}", hint=hint)
-
-
-def why(error: ProviderUnavailable, name: str) -> str:
-    """The reason alone, without what all such messages begin with."""
-    return error.message.removeprefix(_BEGINNING.format(name))
-
-
-def _supplied(error: BaseException) -> str:
-    """Which names there are, for a plugin that asks Hermes for another one where there is no Hermes."""
-    asked = getattr(error, "name", None) if isinstance(error, ImportError) else None
-    if not isinstance(asked, str) or not names.is_supplied_in_part(asked):
-        return ""
-    return f"; Hermes is not installed, and in its place there is only {names.supplied()}"
-
-
-def described(error: BaseException, hidden: Sequence[str] = ()) -> str:
-    """An error's type and message, without what is to be hidden, as it stands or as a `repr` would show it."""
-    try:
-        said = str(error)
-        for secret in sorted(filter(None, hidden), key=len, reverse=True):
-            said = said.replace(secret, "<redacted>").replace(repr(secret)[1:-1], "<redacted>")
-        said = in_one_line(said)
-    except Exception:  # noqa: BLE001 - even this is a plugin's code
-        said = ""
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
-
-
-def _place(error: BaseException, directory: Path | None) -> str:
-    """The last line of the plugin that the error went through; without a directory, the last line at all."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f" ({error.filename}, line {error.lineno})"
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = [one for one in frames if directory is None or Path(one.filename).is_relative_to(directory.resolve())]
-    own = [one for one in inside if not one.filename.startswith("<frozen") and one.filename != __file__]
-    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
-
-
-def in_one_line(text: str) -> str:
-    """One line, without characters that steer a terminal."""
-    plain = "".join(char if char.isprintable() else " " for char in text)
-    return " ".join(plain.split())[:_MOST_SAID]

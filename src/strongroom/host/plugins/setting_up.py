@@ -24,8 +24,8 @@ from typing import Any, Protocol
 
 from strongroom.errors import InvalidRequest, ProviderRefused, ProviderUnavailable
 from strongroom.host.plugins import envfile
-from strongroom.host.plugins.loading import described
 from strongroom.host.plugins.names import at_home
+from strongroom.host.plugins.reasons import described
 from strongroom.host.provider import MemoryProvider
 
 _TRIES = 3

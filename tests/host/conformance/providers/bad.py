@@ -287,6 +287,19 @@ class LastOneWins(Good):
         other.sync_turn(user_content, assistant_content, **kwargs)
 
 
+class MixesAtOnce(Good):
+    """Whoever comes first keeps what is waiting: also what others say in that moment."""
+
+    waiting: ClassVar[list[str]] = []
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        self.waiting.append(user_content)
+        time.sleep(0.1)
+        for said in [*self.waiting, user_content]:
+            super().sync_turn(said, assistant_content)
+        self.waiting.clear()
+
+
 class DropsSigns(Good):
     def scope_of(self, told: Mapping[str, Any]) -> str:
         key = told.get("user_id") or told.get("gateway_session_key", "")
@@ -341,6 +354,11 @@ class FencesItself(Good):
 class PromptsWhatWasSaid(Good):
     def system_prompt_block(self) -> str:
         return "\n".join(line["said"] for line in self.lines())
+
+
+class PromptsTheEndOfWhatWasSaid(Good):
+    def system_prompt_block(self) -> str:
+        return "\n".join(line["said"][-70:] for line in self.lines())
 
 
 class KeepsWhatWasSent(Good):
@@ -658,6 +676,11 @@ class ShowsTheToken(Good):
         return {"good.token": os.environ.get("GOOD_TOKEN", "")}
 
 
+class ShowsThePartOfAToken(Good):
+    def cache_busting_signature(self) -> Signature | None:
+        return {"good.key": f"{os.environ.get('GOOD_TOKEN', '')[:4]}..."}
+
+
 class FollowsTheToken(Good):
     def cache_busting_signature(self) -> Signature | None:
         return {"good.account": len(os.environ.get("GOOD_TOKEN", ""))}
@@ -697,6 +720,9 @@ class WritesOnly(NeverRemoves):
 
 
 class NotSetUp(Good):
+    def get_config_schema(self) -> list[Mapping[str, Any]]:
+        return [{"key": "token", "secret": True, "required": True, "env_var": "GOOD_TOKEN"}]
+
     def is_available(self) -> bool:
         return bool(os.environ.get("GOOD_TOKEN")) and (self.home / "settings" / "good.json").exists()
 
@@ -724,6 +750,16 @@ class StartsAHelper(Good):
 class Dies(Good):
     def initialize(self, session_id: str, **kwargs: Any) -> None:
         os._exit(3)
+
+
+class EndsTheProcess(Good):
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        raise SystemExit("a secret in a message")
+
+
+def no_provider() -> object:
+    """Gives something else."""
+    return object()
 
 
 class RaisesEverything(Good):

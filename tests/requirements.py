@@ -327,6 +327,15 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "discovery-three-sources": ("design", "providers are found bundled, in the home's plugins, and as packages"),
     "discovery-says-why": ("design", "a plugin that does not work says why"),
     "setup-secrets-0600": ("design", "set-up writes secrets to .env with mode 0600, and nowhere else"),
+    "host-plugin-files-cannot-hang": ("bad-input", "no file of a plugin can hang or exhaust whoever lists plugins"),
+    "host-env-cannot-move-programs": (
+        "design",
+        "a home's .env cannot set what decides which programs run, where a home is, or how a vault is guarded",
+    ),
+    "host-starts-with-any-env": (
+        "bad-input",
+        "a host starts whatever is in the place of .env, and logs what it left out",
+    ),
     "host-one-external": ("seed", "at most one external provider; a second is refused"),
     "host-builtin-first": ("seed", "the built-in memory is the first provider and cannot be removed"),
     "host-faults-isolated": (

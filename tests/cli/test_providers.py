@@ -321,3 +321,37 @@ def test_the_examples_of_list_and_setup_run(cli: Cli, plugins: Path) -> None:
             done = cli(*shlex.split(line)[1:], stdin="hunter2\nred\n\n")
             assert done.code == 0, done.err
     assert set(provider.commands) == {"list", "setup", "check"}
+
+
+def test_a_plugins_name_and_what_it_prints_cannot_steer_the_terminal(process: Cli, plugins: Path) -> None:
+    odd = plugins / "evil\nsound  bundled  available\x1b[31m"
+    odd.mkdir()
+    said = "import os, sys\n# MemoryProvider\nprint('\\x1b[2Jforged')\nprint('forged', file=sys.stderr)\n"
+    (odd / "__init__.py").write_text(f"{said}os.write(1, b'forged')\nos.write(2, b'forged')\n")
+    for words in ([], ["--look-only"]):
+        done = process("provider", "list", *words)
+        assert (done.code, done.err) == (0, "")
+        assert "forged" not in done.out
+        assert "\x1b" not in done.out
+        assert not any(line.startswith("sound") for line in done.out.splitlines())
+        assert "evil<U+000A>sound" in done.out
+
+
+def test_a_directory_whose_name_is_no_text_is_listed(process: Cli, plugins: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(plugins) + b"/odd\xff"))
+    odd.mkdir()
+    (odd / "__init__.py").write_text("# MemoryProvider\n")
+    for words in ([], ["--json"]):
+        done = process("provider", "list", "--look-only", *words)
+        assert done.code == 0, done.err
+        assert "odd" in done.out
+
+
+def test_a_plugin_that_interrupts_does_not_end_the_listing(cli: Cli, plugins: Path) -> None:
+    odd = plugins / "an-interrupt"
+    odd.mkdir()
+    code = "# MemoryProvider\nclass Stop(KeyboardInterrupt): pass\nraise Stop\n"
+    (odd / "__init__.py").write_text(code)
+    found = {one["name"]: one["available"] for one in cli("provider", "list", "--json").json["providers"]}
+    assert found["an-interrupt"] is False
+    assert found["my-provider"] is True

@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 from strongroom.errors import ProviderMissing, ProviderUnavailable
-from strongroom.host.plugins import discovery, manifest, names
+from strongroom.host.plugins import discovery, manifest, names, reading
 from strongroom.host.plugins.discovery import Where
 from strongroom.host.provider import MemoryProvider
 
@@ -634,7 +634,7 @@ def test_a_manifest_gives_all_its_fields(tmp_path: Path) -> None:
         ("a: !!python/object/apply:os.getcwd []\n", "not YAML"),
         ("a: 2026-99-99\n", "not YAML"),
         ("[" * 5_000, "not YAML"),
-        ("#" * (manifest.MOST_BYTES + 1), "larger than"),
+        ("#" * (reading.MOST_BYTES + 1), "larger than"),
     ],
 )
 def test_a_manifest_that_makes_no_sense_says_so_and_the_plugin_loads(home: Path, text: str, said: str) -> None:

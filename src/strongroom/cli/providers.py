@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import click
@@ -66,11 +67,12 @@ def list_providers(run: Run, home: str | None, look_only: bool) -> None:
     place = _home(home)
     if not look_only:
         envfile.apply(place)  # as a host does before it asks anybody
-    found = [_listed(one, place, look_only) for one in discovery.found(place)]
-    skipped = [Skipped(one.found.name, one.reason) for one in discovery.skipped(place)]
+    with _unheard():
+        found = [_listed(one, place, look_only) for one in discovery.found(place)]
+    skipped = [Skipped(_as_text(one.found.name), one.reason) for one in discovery.skipped(place)]
     lines = list(_rows(found)) or ["no providers were found"]
-    lines += [f"{output.shown(one.name)} is skipped by every host: {output.shown(one.reason)}" for one in skipped]
-    run.answer({"home": str(place), "providers": found, "skipped": skipped}, lines)
+    lines += [f"{_in_a_row(one.name)} is skipped by every host: {_in_a_row(one.reason)}" for one in skipped]
+    run.answer({"home": _as_text(str(place)), "providers": found, "skipped": skipped}, lines)
 
 
 @provider.command(
@@ -183,7 +185,7 @@ def _home(given: str | None) -> Path:
 
 
 def _listed(one: discovery.Found, home: Path, look_only: bool) -> Listed:
-    known = (one.name, one.where, one.description)
+    known = (_as_text(one.name), one.where, one.description)
     if look_only:
         return Listed(*known, None, "", one.manifest.problem)
     seen = discovery.examined(one, home)
@@ -193,7 +195,33 @@ def _listed(one: discovery.Found, home: Path, look_only: bool) -> Listed:
 def _rows(found: Sequence[Listed]) -> Iterator[str]:
     if found:
         states = {True: "available", False: "not available", None: "not asked"}
-        yield from output.table((one.name, one.where, states[one.available], _why(one)) for one in found)
+        rows = ((one.name, one.where, states[one.available], _why(one)) for one in found)
+        yield from output.table([_in_a_row(cell) for cell in row] for row in rows)
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Keep what plugins print from the terminal, which it could steer: by Python, and by the two descriptors."""
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        kept = {number: os.dup(number) for number in (1, 2)}
+        try:
+            for number in kept:
+                os.dup2(nowhere.fileno(), number)
+            yield
+        finally:
+            for number, before in kept.items():
+                os.dup2(before, number)
+                os.close(before)
+
+
+def _in_a_row(text: str) -> str:
+    """What somebody else chose, as a part of one line."""
+    return output.shown(text).replace("\n", "<U+000A>").replace("\t", "<U+0009>")
+
+
+def _as_text(name: str) -> str:
+    """A name of a file, which may be no text."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _why(one: Listed) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -46,20 +46,51 @@ def sound(given: object) -> Schema | str:
         given = given["function"]
     if not isinstance(given, Mapping):
         return f"a {type(given).__name__} is no schema"
-    name, description = given.get("name"), given.get("description", "")
     parameters = given.get("parameters", _NOTHING)
+    if isinstance(parameters, Mapping):
+        parameters = {"type": "object", **parameters}
+    whole = {**given, "description": given.get("description", ""), "parameters": parameters}
+    if wrong := next(flaws(whole), ""):
+        name = whole.get("name")
+        return f"{name}: {wrong}" if isinstance(name, str) and _NAME.fullmatch(name) else wrong
+    return dict(json.loads(_written(whole) or "{}"))
+
+
+def flaws(schema: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a tool in its bare form, in which nothing may be missing."""
+    name, parameters = schema.get("name"), schema.get("parameters")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        return "its name is not of 1 to 64 letters, digits, _ and -"
-    if not isinstance(description, str):
-        return f"the description of {name} is not text"
-    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-        return f"the parameters of {name} are no JSON schema of an object"
-    whole = {**given, "description": description, "parameters": {"type": "object", **parameters}}
+        yield "its name is not of 1 to 64 letters, digits, _ and -"
+    if not isinstance(schema.get("description"), str):
+        yield "its description is not text"
+    if not isinstance(parameters, Mapping) or parameters.get("type") != "object":
+        yield "its parameters are no JSON schema of an object"
+    else:
+        yield from _flaws_of(parameters)
+    data = _written(schema)
+    if data is None:
+        yield "it cannot be written as JSON"
+    elif len(data) > _MOST_BYTES:
+        yield f"it is larger than {_MOST_BYTES} bytes"
+
+
+def _flaws_of(parameters: Mapping[str, Any]) -> Iterator[str]:
+    properties, required = parameters.get("properties", {}), parameters.get("required", [])
+    if not isinstance(properties, Mapping):
+        yield "its properties are no object"
+    elif not all(isinstance(name, str) and isinstance(shape, Mapping) for name, shape in properties.items()):
+        yield "one of its properties is no JSON schema"
+    if not isinstance(required, list | tuple) or not all(isinstance(name, str) for name in required):
+        yield "what it requires is no list of names"
+    elif isinstance(properties, Mapping) and set(required) - set(properties):
+        yield "it requires what is not among its properties"
+
+
+def _written(schema: Mapping[str, Any]) -> bytes | None:
     try:
-        data = json.dumps(whole, allow_nan=False, ensure_ascii=False).encode()
+        return json.dumps(schema, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
-        return f"{name} cannot be written as JSON"
-    return dict(json.loads(data)) if len(data) <= _MOST_BYTES else f"{name} is larger than {_MOST_BYTES} bytes"
+        return None
 
 
 def _sound(given: object) -> Schema | str:

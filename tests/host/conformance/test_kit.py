@@ -194,10 +194,11 @@ def test_how_a_provider_is_told_something_is_found_out_once(provider: str, ways:
     assert probe(Subject(f"{BAD}:{provider}", patience=0.3)).ways == ways
 
 
-def test_what_a_provider_started_is_ended_with_its_check(tmp_path: Path) -> None:
+@pytest.mark.parametrize("provider", ["StartsAHelper", "StartsAHelperElsewhere", "StartsAHelperAndHangs"])
+def test_what_a_provider_started_is_ended_with_its_check(tmp_path: Path, provider: str) -> None:
     keep = tmp_path / "kept"
     keep.mkdir()
-    performed(Subject(f"{BAD}:StartsAHelper"), CHECKS["order"], keep)
+    performed(Subject(f"{BAD}:{provider}"), replace(CHECKS["order"], seconds=10), keep)
     helper = int((keep / "order" / "person" / ".hermes" / "helper.pid").read_text())
     try:
         watched = os.pidfd_open(helper)

@@ -7,7 +7,6 @@ as failed, with the hook's name and the kind of the error.
 from __future__ import annotations
 
 import inspect
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from secrets import token_hex
 from typing import Any
 
 from strongroom.host.calling import fitted
-from strongroom.host.conformance import blame
+from strongroom.host.conformance import asking, blame
 from strongroom.host.conformance.reading import readable
 from strongroom.host.conformance.verdict import Failed
 from strongroom.host.provider import MemoryProvider, Message
@@ -23,7 +22,6 @@ from strongroom.host.session import AgentSession
 
 REPLY = "Noted, thank you."
 _PAUSE = 0.05
-_ASKING = re.compile(r"search|recall|query|find|lookup", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +135,7 @@ class Agent:
 
     def recall(self, query: str) -> str:
         """All that a model could get to read about a query: by prefetch, and by the tools that search."""
-        answers = [self.call("handle_tool_call", tool, {argument: query}) for tool, argument in self._searches()]
+        answers = [self.call("handle_tool_call", *search) for search in self._searches(query)]
         return "\n".join([self.prefetch(query), *(readable(one) for one in answers if isinstance(one, str))])
 
     def comes_back(self, query: str, wanted: str) -> bool:
@@ -148,14 +146,8 @@ class Agent:
         """Whether a line that was told comes back."""
         return self.comes_back(line.question, line.answer)
 
-    def _searches(self) -> list[tuple[str, str]]:
-        """The tools that look like a search: named so, and with one text as the only thing they need."""
-        found = []
-        for schema in self.schemas():
-            parameters = schema.get("parameters")
-            needed = parameters.get("required", []) if isinstance(parameters, Mapping) else []
-            if _ASKING.search(str(schema.get("name"))) and len(needed) == 1:
-                shape = parameters.get("properties", {}).get(needed[0], {}) if isinstance(parameters, Mapping) else {}
-                if shape.get("type") == "string" and "enum" not in shape:
-                    found.append((str(schema["name"]), str(needed[0])))
-        return found
+    def _searches(self, query: str) -> list[tuple[str, dict[str, Any]]]:
+        """The tools that look like a search, each with the arguments to ask for something."""
+        named = [one for one in self.schemas() if asking.WORDS.search(str(one.get("name")))]
+        found = [(str(one["name"]), asking.arguments(one.get("parameters"), query)) for one in named]
+        return [(tool, arguments) for tool, arguments in found if arguments]

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from strongroom.host.conformance import ending
 from strongroom.host.conformance.blame import place
 from strongroom.host.conformance.driving import Room
 from strongroom.host.conformance.stage import Stage
@@ -21,6 +22,8 @@ from strongroom.host.conformance.verdict import Failed, NotApplicable, Outcome
 def main(job: Path, answer: Path) -> None:
     """Play the job's scene and write down its answer; leave without waiting for a provider's threads."""
     task = json.loads(job.read_text())
+    if task["leads"]:
+        ending.adopt()
     module, _, function = task["scene"].partition(":")
     stage = Stage(_subject(task["subject"]), Room(Path(task["place"])))
     said = _played(getattr(import_module(module), function), stage, task["given"])
@@ -29,6 +32,8 @@ def main(job: Path, answer: Path) -> None:
     written.rename(answer)
     sys.stdout.flush()
     sys.stderr.flush()
+    if task["leads"]:
+        ending.end_below(os.getpid())
     os._exit(0)  # a thread that never ends must not make a finished check late
 
 

@@ -1,9 +1,9 @@
 """Running a check in a process of its own, with a private home and a time limit.
 
 A broken provider can neither hang nor harm who checks it: it sees a home, a temporary directory and an environment
-that were made for the one check, and its process is ended with all that it started when the check is over. What it
-prints goes to a file beside them. The files of the person who runs the check are not hidden from it: this guards
-against faults, not against a hostile provider.
+that were made for the one check, and its process is ended with what it started when the check is over (`ending` says
+what escapes that). What it prints goes to a file beside them. The files of the person who runs the check are not hidden
+from it: this guards against faults, not against a hostile provider.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.files import make_directory
+from strongroom.host.conformance import ending
 from strongroom.host.conformance.subject import Subject, furnish
 
 _CHILD = "strongroom.host.conformance.child"
@@ -88,7 +89,8 @@ def played(scene: str, subject: Subject, room: Room, given: Mapping[str, Any], s
     job, answer = room.place / f"job-{number}.json", room.place / f"answer-{number}.json"
     # The values of the environment may be secret: they are not written down.
     named = {**asdict(subject), "environment": list(subject.environment)}
-    task = {"scene": scene, "subject": named, "place": str(room.place), "given": dict(given)}
+    told = {"scene": scene, "subject": named, "given": dict(given)}
+    task = {**told, "place": str(room.place), "leads": seconds is not None}
     job.write_text(json.dumps(task))
     with room.output.open("ab") as output, _launched(job, answer, subject, room, output, seconds) as child:
         code = _awaited(child, seconds)
@@ -110,21 +112,18 @@ def _launched(
 
 
 def _awaited(child: subprocess.Popen[bytes], seconds: float | None) -> int | None:
+    """How a process ended. What a check left running is ended with it: a provider may have started helpers."""
+    if seconds is None:
+        return child.wait()
     try:
         return child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return None
+    except BaseException as error:
+        ending.end(child.pid)
+        if isinstance(error, subprocess.TimeoutExpired):
+            return None
+        raise
     finally:
-        if seconds is not None:
-            _end_group(child.pid)
-
-
-def _end_group(leader: int) -> None:
-    """End what a check left running: a provider may have started helpers."""
-    try:
-        os.killpg(leader, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # nobody is left in it
-        return
+        ending.end_group(child.pid)
 
 
 def _environment(subject: Subject, room: Room) -> dict[str, str]:

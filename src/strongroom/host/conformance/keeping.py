@@ -15,6 +15,7 @@ from strongroom.host.conformance.driving import Ended
 from strongroom.host.conformance.hosted import hosting
 from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later, numbered, tell
 from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
+from strongroom.host.conformance.watching import Written
 
 _HERE = "strongroom.host.conformance.keeping"
 _FEW, _MANY = 5, 20
@@ -53,6 +54,7 @@ def replaced(stage: Stage) -> str:
 
 
 def _gone(stage: Stage, action: str, new: str) -> str:
+    opened = Written()
     agent, other = stage.started(), numbered(0)
     agent.write("add", other.said)
     agent.write("add", LOCKER.said)
@@ -65,12 +67,14 @@ def _gone(stage: Stage, action: str, new: str) -> str:
 
     if not awaited(gone, stage.subject.patience):
         raise Failed(f"what the user had the built-in memory {action} is still recalled")
+    if stage.play(f"{_HERE}:shows").answer is True:
+        raise Failed(f"what the user had the built-in memory {action} is recalled again in the next process")
     if not stage.started(later(ALICE, "other")).keeps(other):
         raise Failed(f"with what the user had the built-in memory {action}, another line is gone")
     if new and not stage.started(later(ALICE, "new")).keeps(BICYCLE):
         raise Failed("what was replaced is gone, and so is what came in its place")
     agent.stop()
-    files = stage.holding(LOCKER.answer, agent)
+    files = stage.holding(LOCKER.answer, agent, opened.paths())
     if files:
         raise Failed(f"it is not recalled any more, and can still be read in {files} of its files")
     return "it is neither recalled nor in a file"
@@ -143,6 +147,11 @@ def recalls(stage: Stage) -> bool:
     return stage.started(later(ALICE)).keeps(LOCKER)
 
 
+def shows(stage: Stage) -> bool:
+    """Whether a fresh process recalls the line at once: nobody waits for what should be gone."""
+    return LOCKER.answer in stage.started(later(ALICE, "fresh")).recall(LOCKER.question)
+
+
 def goes_on(stage: Stage) -> bool:
     """Whether a fresh process keeps another turn."""
     stage.started(later(ALICE)).keep(BICYCLE.said)
@@ -179,7 +188,9 @@ CHECKS = (
     Check(
         "forgotten",
         "What is removed from the built-in memory is gone",
-        "Writes two lines to the built-in memory and removes one; looks for both in recalls and for it in all files.",
+        "Writes two lines to the built-in memory and removes one; looks for both in recalls, also of a fresh process, "
+        "and for it in files: all below its home, elsewhere those that Python code opened for writing. What other "
+        "processes and libraries write elsewhere is not seen.",
         "Who has something removed means it. A provider that mirrors additions only keeps it and shows it again.",
         forgotten,
     ),

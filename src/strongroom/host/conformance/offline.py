@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from strongroom.host.conformance.stage import Stage
-from strongroom.host.conformance.verdict import Check, Failed
-from strongroom.host.conformance.watching import NETWORK, Watch
+from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
+from strongroom.host.conformance.watching import NETWORK, PROCESSES, Watch
 
 _MOMENT = 0.2
 _ASKED = (
@@ -15,20 +15,43 @@ _ASKED = (
 )
 
 
+_ASKED_AGAIN = ("is_available", "get_tool_schemas", "cache_busting_signature", "identity_signature")
+
+
 def no_network(stage: Stage) -> str:
     """All that is asked outside of sessions, with connections refused."""
-    watch = Watch(NETWORK, refuse=True, everywhere=True)
-    with watch.looking():
+    network = Watch(NETWORK, refuse=True, everywhere=True)
+    with network.looking():
         agent = stage.agent()
-    if watch.seen:
-        raise Failed(f"making an object reached for the network: {watch.seen[0]}")
+    _expect_nothing(network, "making an object")
+    watch = Watch(NETWORK | PROCESSES, refuse=True, everywhere=True)
     for hook in _ASKED:
         with watch.looking():
             _ask(agent.call, hook)
             _others_had_their_turn()
-        if watch.seen:
-            raise Failed(f"{hook} reached for the network: {watch.seen[0]}")
-    return f"no connection in {len(_ASKED)} hooks"
+        _expect_nothing(watch, hook)
+    return f"no connection in {len(_ASKED)} hooks{_once_started(stage)}"
+
+
+def _once_started(stage: Stage) -> str:
+    """The hooks that are asked for each message, of an agent that is at work. Its own threads may connect by then."""
+    try:
+        agent = stage.started()
+    except (Failed, NotApplicable):
+        return ""
+    watch = Watch(NETWORK | PROCESSES, refuse=True)
+    for hook in _ASKED_AGAIN:
+        with watch.looking():
+            _ask(agent.call, hook)
+        _expect_nothing(watch, f"after initialize, {hook}")
+    return f", nor in {len(_ASKED_AGAIN)} after initialize"
+
+
+def _expect_nothing(watch: Watch, what: str) -> None:
+    if watch.seen and watch.seen[0] in PROCESSES:
+        raise Failed(f"{what} started a process, which may connect: {watch.seen[0]}")
+    if watch.seen:
+        raise Failed(f"{what} reached for the network: {watch.seen[0]}")
 
 
 def _others_had_their_turn() -> None:
@@ -50,7 +73,7 @@ CHECKS = (
     Check(
         "no-network",
         "Asking whether it is available, and for what, causes no connection",
-        "Refuses connections and calls all hooks that are called outside of sessions.",
+        "Refuses connections and new processes, and calls all hooks that are called outside of sessions.",
         "They are called for each message or for each provider in a list: a slow server would hold up every chat.",
         no_network,
     ),

@@ -18,13 +18,32 @@ _ALIKE = (
     *(("webui:用户一", "webui:客户二"), ("team:alpha", "team-alpha"), ("用户", "客户"), ("!!!", "???")),
     *((f"{_LONG}-one", f"{_LONG}-two"), ("room:AbCdEf", "room:aBcDeF")),
 )
+_GROUP = replace(ALICE, chat_id="chat-choir", chat_name="Choir", chat_type="group")
+_KEY = "agent:main:telegram:group:chat-choir"
+_PAIRS = (
+    ("", ALICE, BOB),
+    (", where only the user ids differ", ALICE, replace(ALICE, user_id=BOB.user_id)),
+    (
+        *(", in the same group", replace(_GROUP, gateway_session_key=f"{_KEY}:{ALICE.user_id}")),
+        replace(_GROUP, user_id="user-carol", user_name="carol", gateway_session_key=f"{_KEY}:user-carol"),
+    ),
+)
 _DIFFERENT = ("webui:user-42", "webui:user-99")
 
 
 def two_users(stage: Stage) -> str:
     """What Alice says, and what Bob gets to read. Both have the same session id, as two API users can."""
     stage.needs_memory()
-    alice, bob = stage.started(replace(ALICE, id="api-1")), stage.started(replace(BOB, id="api-1"))
+    for where, one, other in _PAIRS:
+        leaks = _leaks(stage, replace(one, id="api-1"), replace(other, id="api-1"))
+        if leaks:
+            raise Failed(f"what one user said is {' and '.join(leaks)}{where}")
+    return f"what one user said came back to that user and not to the other, in {len(_PAIRS)} ways to be another"
+
+
+def _leaks(stage: Stage, one: AgentSession, other: AgentSession) -> list[str]:
+    """Where the other reads what the one said."""
+    alice, bob = stage.started(one), stage.started(other)
     _tell_and_wait(stage, alice)
     alice.call("queue_prefetch", LOCKER.question, session_id=alice.session.id)
     shown = {
@@ -34,11 +53,9 @@ def two_users(stage: Stage) -> str:
     }
     leaks = [where for where, text in shown.items() if LOCKER.answer in text]
     alice.stop()
-    if not leaks and LOCKER.answer in stage.started(replace(BOB, id="api-1")).recall(LOCKER.question):
-        leaks = ["recalled for another, once the session has ended"]
-    if leaks:
-        raise Failed(f"what one user said is {' and '.join(leaks)}")
-    return "what one user said came back to that user and not to the other"
+    if not leaks and LOCKER.answer in stage.started(other).recall(LOCKER.question):
+        return ["recalled for another, once the session has ended"]
+    return leaks
 
 
 def ten_at_once(stage: Stage) -> str:
@@ -106,7 +123,8 @@ CHECKS = (
     Check(
         "two-users",
         "What one user says is not shown to another",
-        "Two users with one session id in one process: one says something, and the other asks for it.",
+        "Two users with one session id in one process: one says something, and the other asks for it. Then two of one "
+        "name in one chat, whose user ids alone differ, and two in one group.",
         "Gateways serve many people with one process. Session ids do not tell them apart; user ids and chat keys do.",
         two_users,
     ),

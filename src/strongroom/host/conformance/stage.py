@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -173,10 +173,12 @@ class Stage:
 
     # Files
 
-    def holding(self, text: str, agent: Agent | None = None) -> int:
-        """How many files of the provider hold this text, in clear or in a form that hides nothing."""
+    def holding(self, text: str, agent: Agent | None = None, more: Iterable[Path] = ()) -> int:
+        """How many files of the provider, and of those named, hold this text, in clear or so that nothing is hidden."""
         forms = written(text)
-        return sum(any(form in content for form in forms) for content in self.contents(agent).values())
+        elsewhere = {str(one): one.read_bytes() for one in more if not one.is_relative_to(self.room.place)}
+        found = {**elsewhere, **self.contents(agent)}
+        return sum(any(form in content for form in forms) for content in found.values())
 
     def contents(self, agent: Agent | None = None) -> dict[str, bytes]:
         """Every file that the provider may have written, and what is in it."""

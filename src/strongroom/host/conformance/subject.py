@@ -15,6 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from operator import attrgetter
@@ -110,10 +111,33 @@ def _is_path(said: str) -> bool:
 
 def _install(source: Path, target: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, ignore=_LEFT_OUT)
+        try:
+            shutil.copytree(source, target, ignore=partial(_left_out, source))
+        except (shutil.Error, OSError) as error:
+            raise InvalidRequest(
+                f"{source} cannot be copied: {_first_reason(error)}", hint="each check runs a copy of the plugin"
+            ) from None
     else:
         target.mkdir(parents=True)
         shutil.copyfile(source, target / "__init__.py")
+
+
+def _left_out(top: Path, directory: str, names: list[str]) -> set[str]:
+    """What is not copied: what is made anew, what is neither file nor directory, and links that lead in a circle."""
+    found = {name: Path(directory, name) for name in names}
+    odd = {name for name, path in found.items() if not (path.is_file() or (path.is_dir() and not _circles(top, path)))}
+    return odd | _LEFT_OUT(directory, names)
+
+
+def _circles(top: Path, path: Path) -> bool:
+    return path.is_symlink() and (top.is_relative_to(path.resolve()) or path.resolve().is_relative_to(top))
+
+
+def _first_reason(error: OSError) -> str:
+    """Why one file was not copied, without the paths."""
+    several = error.args[0] if isinstance(error, shutil.Error) and error.args else []
+    name, why = (several[0][0], several[0][2]) if isinstance(several, list) and several else ("", str(error))
+    return f"{Path(name).name}: {why.partition('] ')[2].partition(': ')[0] or 'it was not read'}" if name else why
 
 
 def _existing(path: Path) -> Path:

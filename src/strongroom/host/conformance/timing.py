@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from strongroom.host.conformance.agent import REPLY, Agent
+from strongroom.host.conformance.agent import REPLY, Agent, Line, awaited
 from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later, numbered
 from strongroom.host.conformance.verdict import Check, Failed
 from strongroom.host.limits import Limits
 
 _LINES = 25
+_LOOKED_FOR = (0, 12, 24)
 _DOCUMENT = "a long document about many things " * 30_000
 
 
@@ -22,6 +23,7 @@ def in_time(stage: Stage) -> str:
     for number in range(_LINES):
         agent.messages += [{"role": "user", "content": numbered(number).said}, {"role": "assistant", "content": REPLY}]
         _timed(agent, limits.drain, "sync_turn", numbered(number).said, REPLY, session_id=ALICE.id)
+    came_back = _recalled(agent)
     _timed(agent, limits.system_prompt_block, "system_prompt_block")
     _timed(agent, limits.on_turn_start, "on_turn_start", 1, BICYCLE.said)
     _timed(agent, limits.prefetch, "prefetch", BICYCLE.question)
@@ -33,7 +35,24 @@ def in_time(stage: Stage) -> str:
     _timed(agent, limits.drain, "on_session_switch", ALICE.id, parent_session_id=ALICE.id, reason="compression")
     _timed(agent, limits.drain, "on_session_end", list(agent.messages))
     _timed(agent, limits.shutdown, "shutdown")
-    return f"each hook returned within its limit, with {_LINES} turns kept"
+    return f"each hook returned within its limit, with {_LINES} turns kept{came_back}"
+
+
+def _recalled(agent: Agent) -> str:
+    """Fail where some of the turns come back and others do not. Where none does, there is nothing to say."""
+    wanted = [numbered(number) for number in _LOOKED_FOR]
+    seen: set[Line] = set()
+
+    def all_seen() -> bool:
+        seen.update(line for line in wanted if line.answer in agent.recall(line.question))
+        return len(seen) == len(wanted)
+
+    if awaited(all_seen, agent.patience):
+        return ", and the first, the middle and the last came back"
+    if seen:
+        lost = [str(number + 1) for number in _LOOKED_FOR if numbered(number) not in seen]
+        raise Failed(f"of {_LINES} turns, turn {' and '.join(lost)} did not come back, and others did")
+    return ""
 
 
 def long_text(stage: Stage) -> str:
@@ -73,7 +92,7 @@ CHECKS = (
     Check(
         "in-time",
         "Each hook returns within the host's limit",
-        f"Keeps {_LINES} turns and measures each hook that somebody, or the next turn, waits for.",
+        f"Keeps {_LINES} turns, measures each hook that somebody, or the next turn, waits for; asks for three turns.",
         "What is late is left out of the turn, and a provider that is stuck is not asked again until it returns.",
         in_time,
         seconds=180,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,10 +10,10 @@ from typing import Any
 from strongroom.host.conformance.agent import Agent
 from strongroom.host.conformance.stage import Stage
 from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
+from strongroom.host.tools import flaws
 
 RESERVED = frozenset({"memory"})
 """The built-in memory's own tool."""
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_TOOLS = "it has no tools"
 
 
@@ -74,7 +73,8 @@ def _answer(agent: Agent, tool: str, arguments: dict[str, Any], what: str) -> No
 
 def _bad_arguments(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     parameters = schema.get("parameters")
-    named = list(parameters.get("properties", {})) if isinstance(parameters, Mapping) else []
+    properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
+    named = list(properties) if isinstance(properties, Mapping) else []
     yield "no arguments", {}
     yield "arguments that are null", dict.fromkeys(named)
     yield "arguments of the wrong kind", {name: [{"x": 1}] for name in named}
@@ -82,29 +82,12 @@ def _bad_arguments(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, A
 
 
 def _flaws(schema: Mapping[str, Any]) -> Iterator[str]:
-    name, parameters = schema.get("name"), schema.get("parameters")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        yield "its name is not 1 to 64 letters, digits, _ and -"
-    elif name in RESERVED:
+    """What a host would leave the tool out for, and what a model lacks."""
+    if schema.get("name") in RESERVED:
         yield "its name is that of a tool of the runtime"
-    if not isinstance(schema.get("description"), str) or not schema["description"]:
+    if schema.get("description") in (None, ""):
         yield "it has no description"
-    if not isinstance(parameters, Mapping) or parameters.get("type") != "object":
-        yield "its parameters are no JSON schema of an object"
-    elif not isinstance(parameters.get("properties", {}), Mapping):
-        yield "its properties are no object"
-    elif set(parameters.get("required", [])) - set(parameters.get("properties", {})):
-        yield "it requires what is not among its properties"
-    if not _is_json(schema):
-        yield "it is not JSON"
-
-
-def _is_json(value: object) -> bool:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        return False
-    return True
+    yield from flaws({"description": "", **schema})
 
 
 def _names(agent: Agent) -> set[str]:

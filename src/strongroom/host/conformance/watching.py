@@ -1,4 +1,4 @@
-"""Seeing what a provider does below its own code: connections and opened files, by Python's audit events.
+"""Seeing what a provider does below its own code: connections, processes and files, by Python's audit events.
 
 Events of other threads are counted where that is asked for; those of other processes, and of libraries that go past
 Python, are not.
@@ -6,16 +6,21 @@ Python, are not.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 NETWORK = frozenset(
     f"socket.{name}" for name in ("connect", "getaddrinfo", "gethostbyname", "gethostbyaddr", "sendto", "sendmsg")
 )
+PROCESSES = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn"})
 FILES = frozenset({"open", "sqlite3.connect"})
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND
+_NO_FILES = tuple(map(Path, ("/dev", "/proc", "/sys")))
 
 
 class Watch:
@@ -44,6 +49,29 @@ class Watch:
 
     def _is_looking(self) -> bool:
         return bool(self._thread) if self._everywhere else threading.get_ident() == self._thread
+
+
+class Written:
+    """The files that Python code of this process opened for writing, from now on, wherever they are."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        sys.addaudithook(self._heard)
+
+    def paths(self) -> list[Path]:
+        """Those that are there now. Devices and the like are none."""
+        found = {Path(name).absolute() for name in self._names}
+        return sorted(one for one in found if not any(one.is_relative_to(top) for top in _NO_FILES) and one.is_file())
+
+    def _heard(self, event: str, args: tuple[Any, ...]) -> None:
+        if event == "sqlite3.connect" or (event == "open" and _is_for_writing(*args)):
+            with suppress(TypeError, ValueError):  # a number of an open file, or no name at all
+                self._names.add(os.fsdecode(args[0]))
+
+
+def _is_for_writing(name: object, mode: object, flags: object) -> bool:
+    by_mode = isinstance(mode, str) and bool(set(mode) & set("wax+"))
+    return not isinstance(name, int) and (by_mode or (isinstance(flags, int) and bool(flags & _WRITING)))
 
 
 def _is_local(event: str, args: tuple[Any, ...]) -> bool:

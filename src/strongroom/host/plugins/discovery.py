@@ -22,12 +22,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from strongroom.errors import ProviderMissing, ProviderUnavailable
+from strongroom.errors import ProviderMissing, ProviderUnavailable, StrongroomError
 from strongroom.host.limits import Limits
 from strongroom.host.plugins import manifest as manifests
 from strongroom.host.plugins import names
 from strongroom.host.plugins.loading import Factory, Found, Where, loaded
-from strongroom.host.plugins.reasons import in_one_line, unavailable, why
+from strongroom.host.plugins.reasons import described, in_one_line, unavailable, why
 
 __all__ = [
     "ENTRY_POINTS",
@@ -114,8 +114,10 @@ def examined(one: str | Found, home: Path, seconds: float = Limits().initialize)
     def ask() -> None:
         try:
             asked.set_result(_asked(lambda: loaded(there, home) if there else load(str(one), home), doing))
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+        except StrongroomError as error:
             asked.set_exception(error)
+        except BaseException as error:  # noqa: BLE001 - no interrupt comes to this thread: it is the plugin's own
+            asked.set_result(Examination(known, False, f"{doing[-1]} failed: {described(error)}"))
 
     Thread(target=copy_context().run, args=(ask,), daemon=True, name="examining").start()
     try:

@@ -2,13 +2,16 @@
 
 - It is replaced whole or not at all, and is 0600 afterwards even if others could read it before. Lines, comments and
   order stay; of a variable that stood there twice, one line remains. A comment behind a value moves above its line.
-- One that is a link, no plain file, or another user's is refused: secrets would end up elsewhere.
+- To be written, one that is a link, no plain file, or another user's is refused: secrets would end up elsewhere. To be
+  read at a start, a link is followed to a file of ours; what cannot be used is left out, and the log says so.
+- Some variables are never taken from it, nor written to it (`is_never_set`).
 - Values are quoted so that python-dotenv and Hermes' own reader, which differ, get the same back. `unfit` says which
   values cannot be written so; they are for the caller to refuse.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import stat
@@ -18,7 +21,16 @@ from pathlib import Path
 from strongroom.errors import ProviderUnavailable
 from strongroom.files import make_directory, write_file
 
+_log = logging.getLogger("strongroom.host")
+
 _MOST_BYTES = 1 << 20
+# What decides which programs and libraries run, where a home is, or how a vault is guarded: no provider's setting.
+_NEVER = re.compile(
+    r"(LD|DYLD|STRONGROOM)_.*|PYTHON[A-Z0-9].*|PYTHON_(GIL|JIT|HISTORY|BASIC_REPL)|BASH_(ENV|FUNC.*)|ENV|IFS|NODE_(OPTIONS|PATH)|PERL5(LIB|OPT)|RUBY(LIB|OPT)"
+    r"|GIT_(SSH|SSH_COMMAND|EXEC_PATH|SHELL)|PATH|HOME|SHELL|BROWSER|EDITOR|VISUAL|PAGER"
+    r"|HERMES_(HOME|PROFILE|CONFIG|ENV)",
+    re.DOTALL,
+)
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LINE = re.compile(
     r"[^\S\r\n]*(?P<export>export[^\S\r\n]+)?(?P<key>[^=#\s'\"]+)[^\S\r\n]*=[^\S\r\n]*"
@@ -28,18 +40,41 @@ _LINE = re.compile(
 _REST = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 
 
-def read(home: Path) -> dict[str, str]:
+def is_never_set(name: str) -> bool:
+    """Whether a variable is not for a home's file, or a provider's set-up, to set."""
+    return _NEVER.fullmatch(name) is not None
+
+
+def read(home: Path, *, follow: bool = False) -> dict[str, str]:
     """The variables in `<home>/.env`, as the usual readers see them; the last of a name counts."""
     found = {}
-    for match in filter(None, _lines(text(home) or "")):
+    for match in filter(None, _lines(text(home, follow=follow) or "")):
         found[match["key"]] = _value(match)
     return found
 
 
 def apply(home: Path) -> None:
-    """Put the variables into this process's environment, as runtimes do at their start. Those set there stay."""
-    for name, value in read(home).items():
-        os.environ.setdefault(name, value)
+    """Put the variables into this process's environment, as runtimes do at their start. Those set there stay.
+
+    Raises nothing: whoever starts goes on without what cannot be used.
+    """
+    try:
+        found = read(home, follow=True)
+    except ProviderUnavailable as error:
+        _log.warning("%s", error.message)
+        return
+    for name, value in found.items():
+        if is_never_set(name):
+            _log.warning(".env: %s is left out: it is not for a home to set", _printable(name))
+            continue
+        try:
+            os.environ.setdefault(name, value)
+        except ValueError:  # a NUL in it
+            _log.warning(".env: %s is left out: it cannot be in an environment", _printable(name))
+
+
+def _printable(name: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in name)[:100]
 
 
 def rewritten(before: str, variables: Mapping[str, str]) -> str:
@@ -108,11 +143,12 @@ def _is_fit_bare(value: str) -> bool:
     return value[0] not in "'\"" and not value[0].isspace() and not re.search(r"\s#", value)
 
 
-def text(home: Path) -> str | None:
+def text(home: Path, *, follow: bool = False) -> str | None:
     """The text of the file, or None. Raises if it is not a file of our own that can be kept as it is."""
     path = home / ".env"
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -1,30 +1,31 @@
 """What can be said of a plugin without running any of it: how it begins, its `plugin.yaml`, and what it lacks.
 
 The manifest explains, it never refuses: a plugin may do without a package that it names, or take its key from a file of
-its own. Reading it needs PyYAML (`pip install strongroom[host]`); without that, and for a file that makes no sense,
-`problem` says so and the plugin loads all the same. The commands of `external_dependencies` are looked for, never run.
+its own. Without PyYAML, and for a file that makes no sense, `problem` says so and the plugin loads all the same. The
+commands of `external_dependencies` are looked for, never run.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from strongroom.host.plugins.reading import NotRead, opened, read_yaml
+
 FILE = "plugin.yaml"
-MOST_BYTES = 64 * 1024
 _MOST_SHOWN = 300
 _LOOKED_AT = 8_192
 _MOST_FILES = 50
 _MOST_OF_A_FILE = 1 << 20
 _WORDS = ("MemoryProvider", "register_memory_provider")
-_WITHOUT_YAML = "PyYAML is not installed (pip install strongroom[host])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Manifest:
 def names_a_provider(directory: Path) -> bool:
     """Whether a directory is a plugin for memory, by Hermes' rule: how its `__init__.py` begins."""
     try:
-        with (directory / "__init__.py").open(encoding="utf-8", errors="replace") as file:
+        binary = opened(directory / "__init__.py")
+        with io.TextIOWrapper(binary, encoding="utf-8", errors="replace") as file:
             opening = file.read(_LOOKED_AT)
     except OSError:
         return False
@@ -63,7 +65,7 @@ def names_a_provider(directory: Path) -> bool:
 
 def why_no_plugin(directory: Path) -> str:
     """What that rule found wrong."""
-    if not os.access(directory / "__init__.py", os.R_OK):
+    if not (directory / "__init__.py").is_file() or not os.access(directory / "__init__.py", os.R_OK):
         return "there is no __init__.py that can be read"
     return f"the first {_LOOKED_AT} characters of __init__.py name neither {' nor '.join(_WORDS)}"
 
@@ -72,44 +74,23 @@ def is_meant_as_a_provider(directory: Path) -> bool:
     """Whether a plugin that the rule leaves out names a provider all the same: further down, or in another file."""
     try:
         files = sorted(directory.glob("*.py"))[:_MOST_FILES]
-        return any(word.encode() in _beginning(file) for file in files for word in _WORDS)
     except OSError:
         return False
+    return any(word.encode() in _beginning(file) for file in files for word in _WORDS)
 
 
 def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MOST_OF_A_FILE)
-
-
-class NotRead(ValueError):
-    """A YAML file cannot be used. The message says why."""
-
-
-def read_yaml(path: Path) -> Any:
-    """What a small YAML file says, with plain types only."""
     try:
-        yaml = import_module("yaml")
-    except ImportError:
-        raise NotRead(_WITHOUT_YAML) from None
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise NotRead(f"it is larger than {MOST_BYTES // 1024} KiB")
-        return yaml.safe_load(data.decode("utf-8-sig"))
-    except OSError as error:
-        raise NotRead(error.strerror or type(error).__name__) from None
-    except UnicodeDecodeError:
-        raise NotRead("it is not UTF-8") from None
-    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
-        raise error if isinstance(error, NotRead) else NotRead(f"it is not YAML{_position(error)}") from None
+        with opened(path) as file:
+            return file.read(_MOST_OF_A_FILE)
+    except OSError:
+        return b""
 
 
 def read(directory: Path) -> Manifest:
     """The manifest of a plugin; an empty one where there is none."""
     path = directory / FILE
-    if not path.is_file():
+    if not path.exists():
         return Manifest()
     try:
         said = read_yaml(path)
@@ -211,8 +192,3 @@ def _externals(value: object) -> tuple[External, ...]:
         return tuple(one(given) for given in _list(value))
     except KeyError:
         raise TypeError from None
-
-
-def _position(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f" (line {mark.line + 1})" if mark else ""

@@ -30,7 +30,7 @@ from types import ModuleType
 from typing import Any
 
 from strongroom.files import write_file
-from strongroom.host.plugins.manifest import read_yaml
+from strongroom.host.plugins.reading import read_yaml
 from strongroom.host.provider import MemoryProvider
 
 _HOME: ContextVar[Path | None] = ContextVar("strongroom_host_home", default=None)

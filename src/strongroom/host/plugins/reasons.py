@@ -30,7 +30,9 @@ def isolated(one: Found, doing: str, call: Callable[[], T]) -> T:
         return call()
     except ProviderUnavailable:
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault must not be the runtime's
+    except BaseException as error:  # a plugin's fault must not be the runtime's
+        if type(error) is KeyboardInterrupt:  # somebody's, at the keyboard; one of the plugin's own making is a fault
+            raise
         reason = f"{doing} failed: {described(error)}{_place(error, one.path)}{_supplied(error)}"
         missing = manifests.missing_packages(one.manifest)
         hint = f"pip install {' '.join(missing)}" if missing and isinstance(error, ImportError) else ""
@@ -65,7 +67,14 @@ def described(error: BaseException, hidden: Sequence[str] = ()) -> str:
         said = in_one_line(said)
     except Exception:  # noqa: BLE001 - even this is a plugin's code
         said = ""
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"{_kind(error)}: {said}" if said else _kind(error)
+
+
+def _kind(error: BaseException) -> str:
+    try:
+        return in_one_line(type(error).__name__)
+    except Exception:  # noqa: BLE001 - a class may answer with an error even to this
+        return "an error"
 
 
 def _place(error: BaseException, directory: Path | None) -> str:

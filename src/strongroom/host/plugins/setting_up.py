@@ -31,11 +31,6 @@ from strongroom.host.provider import MemoryProvider
 _TRIES = 3
 _MOST_FIELDS = 100
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# What decides which programs and libraries run, or where a home is: no provider's setting.
-_NEVER = re.compile(
-    r"(LD|DYLD)_[A-Z_]+|PYTHON[A-Z]+|NODE_(OPTIONS|PATH)|GIT_(SSH|SSH_COMMAND|EXEC_PATH|SHELL)"
-    r"|PATH|HOME|SHELL|BROWSER|EDITOR|VISUAL|PAGER|HERMES_(HOME|PROFILE|CONFIG|ENV)"
-)
 _CREDENTIALS = ("_API_KEY", "_TOKEN", "_SECRET", "_KEY")
 
 
@@ -176,7 +171,7 @@ def _wrong(one: Field, keys: set[str]) -> list[str]:
     reasons = [f"it depends on {name}, which is no field" for name in unknown]
     if one.env_var and not _VARIABLE.fullmatch(one.env_var):
         reasons.append("its variable has a name that cannot be one")
-    elif _NEVER.fullmatch(one.env_var):
+    elif envfile.is_never_set(one.env_var):
         reasons.append(f"{one.env_var} is not for a provider to set")
     choices = {_shown(choice) for choice in one.choices}
     if one.choices and _shown(one.default) not in {"", *choices}:

@@ -1,0 +1,72 @@
+"""Ending what a check started, with what that started in turn, also where it left the check's session and group.
+
+The process of a check takes in the orphans among its descendants (`adopt`), so that all of them can be found below it.
+That works on Linux; elsewhere, and where the process of a check dies by itself, only its group is ended, and a helper
+that left the group goes on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_ROUNDS = 20
+_SUBREAPER = 36
+
+
+def adopt() -> None:
+    """Become the parent of descendants whose own parent ends, as init is for others."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_below(top: int) -> None:
+    """Kill all that descends from a process, until nothing that could start more is left."""
+    for _ in range(_ROUNDS):
+        alive = [one for one in _below(top) if not _is_dead(one)]
+        for one in alive:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(one, signal.SIGKILL)
+        if not alive:
+            return
+
+
+def end(leader: int) -> None:
+    """Kill the process of a check, its group and all that descends from it."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(leader, signal.SIGSTOP)  # while it stands still, it starts nothing
+    end_below(leader)
+    end_group(leader)
+
+
+def end_group(leader: int) -> None:
+    """Kill what is left in a group; there may be nobody."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _below(top: int) -> list[int]:
+    found = _children(top)
+    for one in found:  # grows while it is gone through
+        found += _children(one)
+    return found
+
+
+def _children(process: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for path in Path(f"/proc/{process}/task").glob("*/children"):
+            found += map(int, path.read_text().split())
+    return found
+
+
+def _is_dead(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return True
+    return state[0] in "ZX"

@@ -1,0 +1,83 @@
+"""Reading files that a plugin's author wrote, before anything of the plugin runs.
+
+- Only plain files are read: a pipe or a device in a file's place is an error, and keeps nobody waiting.
+- YAML is read with plain types, and without references: a few hundred bytes of those stand for gigabytes.
+
+YAML needs PyYAML (`pip install strongroom[host]`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO
+
+MOST_BYTES = 64 * 1024
+_WITHOUT_YAML = "PyYAML is not installed (pip install strongroom[host])"
+
+
+class NotRead(ValueError):
+    """A YAML file cannot be used. The message says why."""
+
+
+def opened(path: Path) -> BinaryIO:
+    """A plain file, open for reading. Raises OSError for anything else, at once."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_yaml(path: Path) -> Any:
+    """What a small YAML file says, with plain types only."""
+    try:
+        yaml = import_module("yaml")
+    except ImportError:
+        raise NotRead(_WITHOUT_YAML) from None
+    try:
+        with opened(path) as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise NotRead(f"it is larger than {MOST_BYTES // 1024} KiB")
+        return yaml.load(data.decode("utf-8-sig"), Loader=_loader())
+    except OSError as error:
+        raise NotRead(error.strerror or type(error).__name__) from None
+    except UnicodeDecodeError:
+        raise NotRead("it is not UTF-8") from None
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        raise error if isinstance(error, NotRead) else NotRead(f"it is not YAML{_position(error)}") from None
+
+
+@cache
+def _loader() -> Any:
+    """PyYAML's safe loader, without anchors, references to them, and `<<`."""
+    yaml: Any = import_module("yaml")
+    merge = "tag:yaml.org,2002:merge"
+
+    class Plain(yaml.SafeLoader):  # type: ignore[misc]
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event = self.peek_event()
+            if getattr(event, "anchor", None) is not None:
+                raise NotRead(f"it uses anchors (line {event.start_mark.line + 1})")
+            return super().compose_node(parent, index)
+
+        def flatten_mapping(self, node: Any) -> None:
+            for key, _ in node.value:
+                if key.tag == merge:
+                    raise NotRead(f"it uses << (line {key.start_mark.line + 1})")
+            super().flatten_mapping(node)
+
+    return Plain
+
+
+def _position(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f" (line {mark.line + 1})" if mark else ""

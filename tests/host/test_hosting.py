@@ -290,10 +290,9 @@ def test_a_closed_host_leaves_no_thread_behind(tmp_path: Path) -> None:
     memory = host.manager(session())
     memory.sync_turn("u", "a")
     memory.prefetch("q")
-    mine = [thread for thread in threading.enumerate() if thread not in before]
-    assert mine
+    assert host.threads
     host.close()
-    for thread in mine:
+    for thread in [one for one in threading.enumerate() if one not in before]:
         thread.join(PATIENCE)
     assert host.threads == 0
 

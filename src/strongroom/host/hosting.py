@@ -41,8 +41,8 @@ class Host:
     `provider` is the name of one to look for, or what makes a new object of it; without one, agents have the built-in
     memory alone. The journal's key is kept in `keys`, outside of `home`, which others may back up. `reserved_tools`
     are the names of the runtime's own tools: no provider can take them. Variables in `home/.env`, where set-up writes
-    secrets and providers look for them, are put into this process's environment unless they are set there; save for those
-    that decide which programs run.
+    secrets and providers look for them, are put into this process's environment unless they are set there; save
+    for those that decide which programs run.
     """
 
     def __init__(

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
-import sys
-import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -19,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from strongroom import fence
+from strongroom.host import blame
 from strongroom.host.calling import fitted
 from strongroom.host.fencing import writable
 from strongroom.host.plugins.names import at_home
@@ -146,23 +144,13 @@ class Guarded:
         return answer
 
     def _failed(self, hook: str, error: BaseException) -> None:
-        where = place_of(error, self.provider)
+        where = blame.place(error, self.provider) or blame.deepest(error)
         kind = _kind(error)
         # A hook that fails at each message must not fill the log: a warning once, after that for who looks closely.
         level = logging.DEBUG if (hook, kind) in self._known else logging.WARNING
         self._known.add((hook, kind))
         log.log(level, "memory provider %s: %s raised %s%s", self.name, hook, kind, where)
         log.debug("memory provider %s: %s raised", self.name, hook, exc_info=error)
-
-
-def place_of(error: BaseException, provider: object) -> str:
-    """Where an error was raised: the deepest place in the provider's own directory, or the deepest there is."""
-    frames = traceback.extract_tb(error.__traceback__)
-    module = sys.modules.get(type(provider).__module__)
-    own = os.path.dirname(getattr(module, "__file__", None) or "\0")
-    inside = [frame for frame in frames if frame.filename.startswith(own + os.sep)]
-    found = (inside or frames)[-1:]
-    return f" at {Path(found[0].filename).name}:{found[0].lineno}" if found else ""
 
 
 def _kind(error: BaseException) -> str:

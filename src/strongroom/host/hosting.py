@@ -19,9 +19,9 @@ from ulid import ULID
 from strongroom import cobblestone
 from strongroom.errors import InvalidRequest, ProviderUnavailable, StrongroomError
 from strongroom.files import make_directory
-from strongroom.host import journal, places, recovering
+from strongroom.host import blame, journal, places, recovering
 from strongroom.host.contexts import DEFAULT_REACH, AgentContext, Reach
-from strongroom.host.guarding import Guarded, isolated, log, name_of, place_of
+from strongroom.host.guarding import Guarded, isolated, log, name_of
 from strongroom.host.journal import Journal
 from strongroom.host.limits import Limits
 from strongroom.host.manager import MemoryManager, Shared, end_together
@@ -195,7 +195,11 @@ def _forked(host: Host | None) -> None:
 
 
 def _cannot_be_made(error: BaseException) -> None:
-    why = error.message if isinstance(error, StrongroomError) else f"{type(error).__name__}{place_of(error, None)}"
+    why = (
+        error.message
+        if isinstance(error, StrongroomError)
+        else f"{type(error).__name__}{blame.place(error) or blame.deepest(error)}"
+    )
     log.warning("the memory provider cannot be made: %s", why)
     log.debug("the memory provider cannot be made", exc_info=error)
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any
 
+from strongroom.host import blame
 from strongroom.host.calling import fitted
-from strongroom.host.conformance import asking, blame
+from strongroom.host.conformance import asking
 from strongroom.host.conformance.reading import readable
 from strongroom.host.conformance.verdict import Failed
 from strongroom.host.provider import MemoryProvider, Message

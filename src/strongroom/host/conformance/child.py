@@ -11,8 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from strongroom.host.blame import place
 from strongroom.host.conformance import ending
-from strongroom.host.conformance.blame import place
 from strongroom.host.conformance.driving import Room
 from strongroom.host.conformance.stage import Stage
 from strongroom.host.conformance.subject import Subject

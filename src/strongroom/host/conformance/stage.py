@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.errors import ProviderUnavailable
-from strongroom.host.conformance import blame, driving
+from strongroom.host import blame
+from strongroom.host.conformance import driving
 from strongroom.host.conformance.agent import Agent, Line, awaited
 from strongroom.host.conformance.subject import Factory, Subject, factory_of
 from strongroom.host.conformance.verdict import Failed, NotApplicable

@@ -9,11 +9,10 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-import strongroom
 from strongroom.host.provider import MemoryProvider
 
 _PATH = re.compile(r"(?<![\w.:/~])~?(?:/[^\s/'\"(),;:]+)+/([^\s/'\"(),;:]+)")
-_NOT_THEIRS = (Path(strongroom.__file__).parent, Path(os.__file__).parent)
+_NOT_THEIRS = (Path(__file__).parents[1], Path(os.__file__).parent)
 
 
 def place(error: BaseException, provider: object = None) -> str:
@@ -21,6 +20,12 @@ def place(error: BaseException, provider: object = None) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if _is_own(Path(one.filename), provider)]
     return f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+
+
+def deepest(error: BaseException) -> str:
+    """The line that raised an error, whoever's it is."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 def without_paths(text: str, hidden: Iterable[str] = ()) -> str:

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from strongroom import host
 from strongroom.host import AgentContext, Limits, MemoryProvider, Reach
 from strongroom.host.contexts import DEFAULT_REACH
-from tests.docs.pages import DOCS, rows, section
+from tests.docs.pages import DOCS, code, rows, section
 from tests.hermes.differences import DIFFERENCES
 
 PAGE = DOCS / "host.md"
@@ -55,3 +56,10 @@ def test_page_gives_every_context_its_reach() -> None:
     said = {name: cells[1].strip("`") for cells in table for name in re.findall(r"`(\w+)`", cells[0])}
     assert said == {str(context): DEFAULT_REACH[context].name for context in AgentContext}
     assert {cells[1].strip("`") for cells in table} == {reach.name for reach in Reach}
+
+
+@pytest.mark.requirement("project-docs", "project-public")
+def test_page_lists_every_public_name_and_no_other() -> None:
+    named = [name for cells in rows(section(PAGE, "## The names of `strongroom.host`")) for name in code(cells[0])]
+    assert sorted(named) == sorted(host.__all__)
+    assert all(hasattr(host, name) for name in named)

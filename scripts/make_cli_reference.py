@@ -11,7 +11,12 @@ import click
 from strongroom.cli.app import VERBS, Command, app
 from strongroom.cli.errors import MEANINGS
 
-PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the scripts are no installed package
+
+from scripts.kept_page import kept  # noqa: E402
+
+PAGE = ROOT / "docs" / "cli.md"
 SHARED = {"--vault", "--passphrase-file", "--json", "--cap-file", "--url", "--ca-file", "--allow-cleartext", "--help"}
 
 INTRODUCTION = """\
@@ -148,15 +153,7 @@ def own_options(command: Command, context: click.Context) -> Iterator[str]:
 
 def main() -> int:
     written = page()
-    if "--check" in sys.argv[1:]:
-        same = PAGE.exists() and PAGE.read_text() == written
-        print(
-            "docs/cli.md is up to date" if same else "docs/cli.md is not up to date: run scripts/make_cli_reference.py"
-        )
-        return 0 if same else 1
-    PAGE.write_text(written)
-    print(f"wrote {len(written.splitlines())} lines")
-    return 0
+    return kept(PAGE, written, "make_cli_reference.py")
 
 
 if __name__ == "__main__":

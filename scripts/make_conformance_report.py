@@ -14,7 +14,12 @@ from pathlib import Path
 
 from strongroom.host.conformance import CHECKS, Report, check
 
-PAGE = Path(__file__).parents[1] / "docs" / "conformance-holographic.md"
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the scripts are no installed package
+
+from scripts.kept_page import kept  # noqa: E402
+
+PAGE = ROOT / "docs" / "conformance-holographic.md"
 PROVIDER = "holographic"
 HERMES = "0.19.0"
 
@@ -62,14 +67,7 @@ def main() -> int:
         print(f"this needs hermes-agent {HERMES} without numpy: run it with .venv-hermes/bin/python")
         return 2
     written = page(check(PROVIDER, progress=lambda one: print(f"{one.check.id}: {one.outcome}", file=sys.stderr)))
-    if "--check" in sys.argv[1:]:
-        same = PAGE.exists() and PAGE.read_text() == written
-        told = "is up to date" if same else "is not up to date: run scripts/make_conformance_report.py"
-        print(f"docs/{PAGE.name} {told}")
-        return 0 if same else 1
-    PAGE.write_text(written)
-    print(f"wrote {len(written.splitlines())} lines")
-    return 0
+    return kept(PAGE, written, "make_conformance_report.py")
 
 
 if __name__ == "__main__":

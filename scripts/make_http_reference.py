@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))  # the scripts are no installed package
 
 from scripts.http_examples import Example, examples, shown  # noqa: E402
 from scripts.http_words import FIELDS, HEADERS, INTRODUCTION, NOTES, OPEN, STATUSES, TRYING  # noqa: E402
+from scripts.kept_page import kept  # noqa: E402
 
 PAGE = ROOT / "docs" / "http.md"
 
@@ -124,14 +125,7 @@ def without_cap() -> Iterator[str]:
 
 def main() -> int:
     written = page()
-    if "--check" in sys.argv[1:]:
-        same = PAGE.exists() and PAGE.read_text() == written
-        told = "is up to date" if same else "is not up to date: run scripts/make_http_reference.py"
-        print(f"docs/http.md {told}")
-        return 0 if same else 1
-    PAGE.write_text(written)
-    print(f"wrote {len(written.splitlines())} lines")
-    return 0
+    return kept(PAGE, written, "make_http_reference.py")
 
 
 if __name__ == "__main__":

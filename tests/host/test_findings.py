@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import threading
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,9 @@ def test_a_child_after_a_fork_can_neither_write_nor_hold_the_journal(tmp_path: P
     memory = host.manager(session())
     memory.sync_turn("before", "ok")
     memory.flush(PATIENCE)
-    child = os.fork()
+    with warnings.catch_warnings():  # later versions of Python warn of what is tried here
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if not child:
         refused = 0
         try:

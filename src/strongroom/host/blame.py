@@ -22,6 +22,11 @@ def place(error: BaseException, provider: object = None) -> str:
     return f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
+def kind(error: BaseException) -> str:
+    """What kind of error it is. A metaclass can make the plain way to ask for a class's name raise."""
+    return str(type.__dict__["__name__"].__get__(type(error)))
+
+
 def deepest(error: BaseException) -> str:
     """The line that raised an error, whoever's it is."""
     frames = traceback.extract_tb(error.__traceback__)

@@ -145,16 +145,12 @@ class Guarded:
 
     def _failed(self, hook: str, error: BaseException) -> None:
         where = blame.place(error, self.provider) or blame.deepest(error)
-        kind = _kind(error)
+        kind = blame.kind(error)
         # A hook that fails at each message must not fill the log: a warning once, after that for who looks closely.
         level = logging.DEBUG if (hook, kind) in self._known else logging.WARNING
         self._known.add((hook, kind))
         log.log(level, "memory provider %s: %s raised %s%s", self.name, hook, kind, where)
         log.debug("memory provider %s: %s raised", self.name, hook, exc_info=error)
-
-
-def _kind(error: BaseException) -> str:
-    return str(type.__dict__["__name__"].__get__(type(error)))  # a metaclass can make the plain way raise
 
 
 def _discard(answer: object) -> None:

@@ -222,10 +222,12 @@ class MemoryManager:
 
     def cache_busting_signature(self) -> Signature | None:
         """What the external provider says its settings are; None where nobody says anything. See `AgentCache`."""
-        given: Signature | None = None
-        for hook in () if self._external is None else signature_hooks(self._external.provider):
-            given = self._external.look(hook, None) if self._external is not None and given is None else given
-        return given  # what is no mapping is for the cache to find out, which says so once
+        external = self._external
+        if external is None:
+            return None
+        said = (external.look(hook, None) for hook in signature_hooks(external.provider))
+        # What is no mapping is for the cache to find out, which says so once.
+        return next((given for given in said if given is not None), None)
 
     def flush(self, seconds: float) -> bool:
         """Wait until the provider has been told everything; False if that took longer."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from strongroom.errors import ProviderUnavailable
+from strongroom.host import blame
 from strongroom.host.plugins import manifest as manifests
 from strongroom.host.plugins import names
 
@@ -67,14 +68,8 @@ def described(error: BaseException, hidden: Sequence[str] = ()) -> str:
         said = in_one_line(said)
     except Exception:  # noqa: BLE001 - even this is a plugin's code
         said = ""
-    return f"{_kind(error)}: {said}" if said else _kind(error)
-
-
-def _kind(error: BaseException) -> str:
-    try:
-        return in_one_line(type(error).__name__)
-    except Exception:  # noqa: BLE001 - a class may answer with an error even to this
-        return "an error"
+    kind = in_one_line(blame.kind(error))
+    return f"{kind}: {said}" if said else kind
 
 
 def _place(error: BaseException, directory: Path | None) -> str:

@@ -239,6 +239,7 @@ def test_random_bytes_are_refused_or_hung_up_on(served: Running) -> None:
     for size in (1, 10, 1000, 100_000):
         with Connection(served.address) as connection:
             connection.send(os.urandom(size) + b"\r\n\r\n")
-            connection.socket.shutdown(1)
+            with suppress(OSError):  # it may have hung up by now
+                connection.socket.shutdown(1)
             with suppress(EOFError, ConnectionError):
                 assert connection.answer().outcome in ((400, "invalid_request"), (431, "headers_too_large"))

@@ -42,11 +42,11 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 $(READY): pyproject.toml constraints.txt scripts/setup.sh
-	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) -e ".[dev,host,server,mcp]"
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) -e ".[dev,hermes,host,server,mcp]"
 
 # Hermes pins its own versions, so the core must live with those: no constraints here.
 $(HERMES)/.ready: pyproject.toml scripts/setup.sh
-	@PYTHON="$(PYTHON)" UNPINNED=1 sh scripts/setup.sh $(HERMES) -e . "hermes-agent==0.19.0"
+	@PYTHON="$(PYTHON)" UNPINNED=1 sh scripts/setup.sh $(HERMES) -e ".[hermes]" "hermes-agent==0.19.0" "aiohttp==3.14.1"
 
 clean:
 	rm -rf $(VENV) $(HERMES) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the scripts are no installed package
 
-from scripts import vectors_audit, vectors_cap, vectors_keys, vectors_sealed  # noqa: E402
+from scripts import vectors_audit, vectors_cap, vectors_inbox, vectors_keys, vectors_sealed  # noqa: E402
 
 
 def write(directory: Path) -> None:
@@ -17,6 +17,7 @@ def write(directory: Path) -> None:
     vectors_sealed.write(directory / "line", vectors_sealed.vectors())
     vectors_sealed.write(directory / "keys", vectors_keys.vectors())
     vectors_sealed.write(directory / "audit", vectors_audit.vectors())
+    vectors_sealed.write(directory / "inbox", vectors_inbox.vectors())
 
 
 if __name__ == "__main__":

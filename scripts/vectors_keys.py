@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+from scripts.vectors_inbox import bech32
 from scripts.vectors_sealed import (
     ALICE,
     TRAVEL,
@@ -78,6 +79,9 @@ def _secrets_vectors() -> Iterator[Case]:
     where: Vector = {"vault": VAULT, "keyring": RING, "document": document()}
     opened = {name: secret(name).hex() for name in names} | {"issuers": {"0123456789abcdef": issuer.hex()}}
     yield case("secrets", kind, "the vault's own secrets", **where, secrets=opened)
+    inbox = bech32("age-secret-key-", secret("inbox key")).upper()
+    with_inbox = where | {"document": document(content=plain | {"generation": 1, "inbox": inbox})}
+    yield case("secrets-inbox", kind, "with an inbox key", **with_inbox, secrets=opened | {"inbox": inbox})
     moved = where | {"document": document("0f0e0d0c0b0a0908")}
     yield case("secrets-moved", kind, "of another vault", "tampered", **moved)
     later = where | {"document": document(content=plain | {"v": 2})}

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from scripts import make_vectors
 
-from strongroom import FileKeys, PassphraseKeys, cobblestone, seal, tlog
+from strongroom import FileKeys, PassphraseKeys, cobblestone, inbox, seal, tlog
 from strongroom.audit.entry import decode_entry
 from strongroom.audit.log import VaultMac
 from strongroom.audit.verify import Expected
@@ -26,8 +26,8 @@ from strongroom.store import Head
 from tests.test_cobblestone import spec_open
 
 VECTORS = Path(__file__).parent / "vectors"
-FOLDERS = ["audit", "cap", "keys", "line"]
-FILES = sorted(path for folder in ("audit", "keys", "line") for path in (VECTORS / folder).glob("*.json"))
+FOLDERS = ["audit", "cap", "inbox", "keys", "line"]
+FILES = sorted(path for folder in ("audit", "inbox", "keys", "line") for path in (VECTORS / folder).glob("*.json"))
 
 Vector = dict[str, Any]
 
@@ -118,7 +118,8 @@ def _tag(vector: Vector, _: Path) -> Vector:
 def _vault_secrets(vector: Vector, _: Path) -> Vector:
     found = VaultSecrets.open(vector["document"].encode(), vector["vault"], _ring(vector))
     names = ("log_seed", "name_key", "tag_key", "record_key")
-    return {"secrets": {name: getattr(found, name).hex() for name in names} | {"issuers": _hex(found.issuers)}}
+    opened: Vector = {name: getattr(found, name).hex() for name in names} | {"issuers": _hex(found.issuers)}
+    return {"secrets": opened | ({"inbox": found.inbox} if found.inbox else {})}
 
 
 def _actor_document(vector: Vector, _: Path) -> Vector:
@@ -149,6 +150,17 @@ def _keyring(vector: Vector, scratch: Path) -> Vector:
 
 def _passphrase(vector: Vector, scratch: Path) -> Vector:
     return _file(PassphraseKeys(scratch, vector["passphrase"]), vector)
+
+
+def _recipient(vector: Vector, _: Path) -> Vector:
+    return {"recipient": inbox.recipient_of(vector["identity"])}
+
+
+def _inbox(vector: Vector, _: Path) -> Vector:
+    bundle = inbox.unseal(vector["identity"], _b64(vector["sealed"]))
+    again = inbox.seal(inbox.recipient_of(vector["identity"]), bundle)
+    assert inbox.unseal(vector["identity"], again) == bundle
+    return {"bundle": json.loads(msgspec.json.encode(bundle))}
 
 
 def _entry(vector: Vector, _: Path) -> Vector:
@@ -241,6 +253,8 @@ KINDS: dict[str, Callable[[Vector, Path], Vector]] = {
     "actor-document": _actor_document,
     "keyring": _keyring,
     "passphrase": _passphrase,
+    "recipient": _recipient,
+    "inbox": _inbox,
     "entry": _entry,
     "tree": _tree,
     "bundle": _bundle,

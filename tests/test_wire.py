@@ -32,10 +32,14 @@ FULL: dict[type[wire.Call[Any]], dict[str, Any]] = {
             NewLine(text="b"),
         )
     },
+    wire.ReadInbox: {},
+    wire.Deliver: {"sealed": b"sealed"},
+    wire.Observe: {"what": "terminal", "digest": "d"},
     wire.Get: {
         "query": "x",
         "k": 3,
         "ids": ("a",),
+        "without": ("b",),
         "namespaces": ("work",),
         "session": "s",
         "now": NOON,
@@ -246,11 +250,17 @@ def test_a_memory_asks_with_these_calls_and_no_other() -> None:
             self.calls.append(call)
             raise Asked
 
+        def with_cap(self, token: str) -> wire.Door:
+            raise NotImplementedError
+
     door = Recorder()
     memory = Memory(door)
     doings: list[Callable[[], object]] = [
         lambda: memory.put("x"),
         lambda: memory.put_many([NewLine(text="x")]),
+        lambda: memory.inbox(),
+        lambda: memory.deliver(b"x"),
+        lambda: memory.observe("terminal", "0" * 64),
         lambda: memory.get("x"),
         lambda: memory.list(),
         lambda: memory.snapshot(),
@@ -265,7 +275,7 @@ def test_a_memory_asks_with_these_calls_and_no_other() -> None:
             doing()
     memories = {kind for kind in wire.CALLS if kind.data_class == DataClass.MEMORY}
     assert {type(call) for call in door.calls} == memories
-    public = {name for name in vars(Memory) if not name.startswith("_")} - {"close", "door"}
+    public = {name for name in vars(Memory) if not name.startswith("_")} - {"close", "door", "with_cap"}
     assert len(public) == len(doings), "a new method needs a row"
 
 

@@ -35,6 +35,7 @@ K_DEFAULT = 5
 K_LIMIT = 20
 ANSWER_LIMIT = 64 * 1024
 LIST_LIMIT = 1000
+WITHOUT_LIMIT = 1024
 
 DEFAULT_NAMESPACES = ("personal", "family", "work", "travel")
 """Most sensitive first."""
@@ -43,6 +44,8 @@ _SEGMENT = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _LINE_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _LINK_ID = re.compile(r"[0-9a-f]{64}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DEED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/@+-]{0,63}")
 _REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENCODED = "h+"
 _ACTOR_LIMIT = 512
@@ -316,6 +319,20 @@ def clean_field(text: str, what: str) -> str:
     if "\n" in text or "\t" in text:
         raise InvalidRequest(f"{what} must be one line without tabs")
     return clean_text(text, limit=4 * FIELD_LIMIT, what=what)
+
+
+def deed(text: str) -> str:
+    """Check the name of something done outside the vault. A name and no sentence: the log keeps it in clear for ever."""
+    if not _DEED.fullmatch(text := plain(text)):
+        raise InvalidRequest("what was done is a name of 1 to 64 letters, digits and . _ : / @ + -, such as a tool's")
+    return text
+
+
+def digest(text: str) -> str:
+    """Check a SHA-256 in hex."""
+    if not _DIGEST.fullmatch(text := plain(text)):
+        raise InvalidRequest("a digest is 64 hex digits in lower case", hint="hashlib.sha256(...).hexdigest()")
+    return text
 
 
 def kind(text: str) -> Kind:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from sys import getsizeof
@@ -276,10 +276,22 @@ class Shelves:
                     del self._loading[prefix]
             turn.set()
 
-    def rank(self, shelves: Sequence[Shelf], query: str, k: int, now: datetime) -> Sequence[Ranked]:
-        """Let the engine rank these shelves, and make sure that it gave back nothing but their lines."""
+    def rank(
+        self,
+        shelves: Sequence[Shelf],
+        query: str,
+        k: int,
+        now: datetime,
+        without: Collection[LineId] = (),
+    ) -> Sequence[Ranked]:
+        """Let the engine rank these shelves, and make sure that it gave back nothing but their lines.
+
+        The lines named by `without` are ranked like all others, so that no score depends on them, and then left out.
+        """
         with reading(shelves):
-            ranked = self._engine.rank(query, [shelf.index for shelf in shelves], k, now)
+            # Only those that are here make room for more: an id that names no line changes nothing.
+            more = sum(name in shelf.lines for name in without for shelf in shelves)
+            ranked = self._engine.rank(query, [shelf.index for shelf in shelves], k + more, now)
             given = [shelf.lines for shelf in shelves]
             for hit in ranked:
                 line = hit.line
@@ -288,7 +300,7 @@ class Shelves:
                         break
                 else:
                     raise RuntimeError("the engine returned a line that it was not given")
-            return ranked[:k]
+            return [hit for hit in ranked if hit.line.id not in without][:k] if more else ranked[:k]
 
     def changed(self, prefix: str, name: LineId, line: Line | None, *, deleted: bool) -> None:
         """Pass a change on to the shelf that holds the line, if it is in RAM."""

@@ -56,6 +56,10 @@ class Door(Protocol):
 
     def call(self, call: Call[A]) -> A: ...
 
+    def with_cap(self, token: str) -> Door:
+        """A door to the same place for another cap. It shares what this one holds open, and renews nothing itself."""
+        ...
+
 
 # Answers that the model has no word for.
 
@@ -70,6 +74,16 @@ class Recalled(msgspec.Struct, frozen=True):
     """The recalled lines, best first."""
 
     lines: tuple[Hit, ...]
+
+
+class Inbox(msgspec.Struct, frozen=True):
+    """The public key (an age recipient) to which lines can be sealed for this vault."""
+
+    recipient: str
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """It is on record. Where in the log is not told: that would tell of what others do."""
 
 
 class Issued(msgspec.Struct, frozen=True):
@@ -146,8 +160,36 @@ class Put(Call[Receipts], frozen=True, kw_only=True):
     lines: tuple[NewLine, ...]
 
 
+class ReadInbox(Call[Inbox], frozen=True, kw_only=True):
+    """The key to seal lines to while the vault is out of reach."""
+
+    op = Op.PUT
+    answer = Inbox
+    method = "GET"
+    path = "/v1/memory/inbox"
+
+
+class Deliver(Call[Receipts], frozen=True, kw_only=True):
+    """Remember the lines of a sealed bundle, all or none: a put of what is in it, for the actor that it names."""
+
+    op = Op.PUT
+    answer = Receipts
+    path = "/v1/memory/deliver"
+    sealed: bytes
+
+
+class Observe(Call[Observed], frozen=True, kw_only=True):
+    """Put on record that something was done outside the vault: its name, and a SHA-256 of what it was done with."""
+
+    op = Op.PUT
+    answer = Observed
+    path = "/v1/memory/observe"
+    what: str
+    digest: str
+
+
 class Get(Call[Recalled], frozen=True, kw_only=True):
-    """Recall the best `k` lines for a query, or exactly the lines named by `ids`."""
+    """Recall the best `k` lines for a query but those in `without`, or exactly the lines named by `ids`."""
 
     op = Op.GET
     answer = Recalled
@@ -155,6 +197,7 @@ class Get(Call[Recalled], frozen=True, kw_only=True):
     query: str = ""
     k: int | None = None
     ids: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
     namespaces: Names = None
     session: str | None = None
     now: datetime | None = None
@@ -321,6 +364,9 @@ class ReadStatus(Call[Status], frozen=True, kw_only=True):
 
 CALLS: tuple[type[Call[Any]], ...] = (
     Put,
+    ReadInbox,
+    Deliver,
+    Observe,
     Get,
     List,
     TakeSnapshot,

@@ -12,9 +12,9 @@ from typing import assert_type
 import pytest
 
 import strongroom
-from strongroom import AsyncMemory, Memory, NewLine, Token, Vault, errors
+from strongroom import AsyncMemory, Memory, NewLine, Token, Vault, errors, inbox
 from strongroom.model import Erased, Forgotten, Hit, Listing, Profile, Receipt, Snapshot
-from strongroom.wire import A, Call
+from strongroom.wire import A, Call, Door
 from tests.client.served import served
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
@@ -36,9 +36,14 @@ def test_every_method_can_be_awaited_and_keeps_its_types(memory: Memory) -> None
         async with AsyncMemory(memory) as later:
             receipt = assert_type(await later.put("Trip to Chengdu", namespace="travel"), Receipt)
             assert_type(await later.put_many([NewLine(text="x", namespace="work")]), list[Receipt])
+            recipient = assert_type(await later.inbox(), str)
+            line = NewLine(text="y", namespace="work", id="01JABCDEFGHJKMNPQRSTVWXYZ0")
+            bundle = inbox.seal(recipient, inbox.Bundle("local/alice", (line,)))
+            assert_type(await later.deliver(bundle), list[Receipt])
+            await later.observe("terminal", "0" * 64)
             hits = assert_type(await later.get("chengdu", namespaces=["travel"]), list[Hit])
             assert [hit.id for hit in hits] == [receipt.id]
-            assert len(assert_type(await later.list(limit=5), Listing).lines) == 2
+            assert len(assert_type(await later.list(limit=5), Listing).lines) == 3
             written = assert_type(await later.set_profile("likes trains", namespace="work"), Profile)
             assert assert_type(await later.profile("work"), Profile) == written
             assert assert_type(await later.snapshot(), Snapshot).profiles == (written,)
@@ -59,6 +64,9 @@ def test_calls_run_beside_each_other_and_off_the_loop(vault: Vault, cap: Token) 
             meeting.wait()
             return vault.door(cap).call(call)
 
+        def with_cap(self, token: str) -> Door:
+            raise NotImplementedError
+
     async def steps() -> list[list[Hit]]:
         later = AsyncMemory(Memory(Meeting()))
         return await asyncio.gather(*(later.get("x") for _ in range(3)))
@@ -74,11 +82,17 @@ def test_a_wrong_argument_is_a_type_error_for_both_readers(vault: Vault, cap: To
 
 def test_there_is_one_method_for_each_of_memory_with_the_same_signature() -> None:
     for name, method in vars(Memory).items():
-        if not name.startswith("_") and callable(method):
+        if not name.startswith("_") and name != "with_cap" and callable(method):
             twin = vars(AsyncMemory)[name]
             assert inspect.signature(twin) == inspect.signature(method)
             assert inspect.iscoroutinefunction(twin)
             assert twin.__doc__ == method.__doc__
+
+
+def test_with_another_cap_it_is_another_memory_to_be_awaited(vault: Vault, cap: Token) -> None:
+    travel = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=["travel"])
+    later = assert_type(AsyncMemory(vault.memory(cap)).with_cap(travel), AsyncMemory)
+    assert asyncio.run(later.put("x")).namespace == "travel"
 
 
 def test_a_repr_shows_no_cap(vault: Vault, cap: Token) -> None:

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Memory, NewLine, Token, Vault, errors
+from strongroom import FileKeys, Memory, NewLine, Token, Vault, errors, inbox
 from strongroom import cap as caps
 from strongroom.model import Hit, Kind, LineInfo, Listing, Profile, Receipt, Snapshot
 from tests.client.served import served
@@ -102,6 +102,9 @@ def _own(keys: FileKeys, clock: Clock, audience: str, actor: str = "local/alice"
 
 CALLS: dict[str, Callable[[Memory], object]] = {
     "put": lambda memory: memory.put("x", namespace="work"),
+    "inbox": lambda memory: memory.inbox(),
+    "deliver": lambda memory: memory.deliver(b"never opened"),
+    "observe": lambda memory: memory.observe("terminal", "0" * 64),
     "get": lambda memory: memory.get("x"),
     "list": lambda memory: memory.list(),
     "snapshot": lambda memory: memory.snapshot(),
@@ -110,6 +113,8 @@ CALLS: dict[str, Callable[[Memory], object]] = {
     "erase": lambda memory: memory.erase(["work"]),
     "renew": lambda memory: memory.renew(),
 }
+NEEDS = dict.fromkeys(("inbox", "deliver", "observe"), "put")
+"""The op of a verb that has none of its own."""
 
 
 def test_a_cap_that_is_no_cap_is_refused_by_every_verb(
@@ -147,7 +152,7 @@ def test_an_expired_a_future_and_a_revoked_cap_are_refused(
 
 @pytest.mark.parametrize("verb", sorted(CALLS))
 def test_a_cap_without_the_op_is_refused(verb: str, opens: Opens, vault: Vault) -> None:
-    others = sorted({*ALL_OPS, "renew"} - {verb})
+    others = sorted({*ALL_OPS, "renew"} - {NEEDS.get(verb, verb)})
     held = opens(vault.mint(actor="local/alice", ops=others, namespaces=NAMESPACES))
     assert _refused(lambda: CALLS[verb](held)) == "cap_op_mismatch"
 
@@ -289,7 +294,7 @@ BAD: list[tuple[str, Callable[[Memory], object], str]] = [
         lambda m: m.put_many([NewLine(text="x" * 200_000, namespace="work")] * 40),
         "body_too_large",
     ),
-    ("k of none", lambda m: m.get("x", k=0), "invalid_request"),
+    ("k false", lambda m: m.get("x", k=False), "invalid_request"),
     ("a negative k", lambda m: m.get("x", k=-1), "invalid_request"),
     ("k true", lambda m: m.get("x", k=True), "invalid_request"),
     ("k as a fraction", lambda m: m.get("x", k=5.0), "invalid_request"),  # type: ignore[arg-type]
@@ -308,6 +313,24 @@ BAD: list[tuple[str, Callable[[Memory], object], str]] = [
     ("numbers as ids", lambda m: m.get(ids=[5]), "invalid_request"),  # type: ignore[list-item]
     ("21 ids", lambda m: m.get(ids=[ID] * 21), "too_many"),
     ("an unknown id", lambda m: m.get(ids=[ID]), "not_found"),
+    ("one text to leave out", lambda m: m.get("x", without=ID), "invalid_request"),
+    ("a bad id to leave out", lambda m: m.get("x", without=["x"]), "invalid_request"),
+    ("a number to leave out", lambda m: m.get("x", without=[5]), "invalid_request"),  # type: ignore[list-item]
+    ("1025 lines to leave out", lambda m: m.get("x", without=[ID] * 1025), "too_many"),
+    ("ids and lines to leave out", lambda m: m.get(ids=[], without=[ID]), "invalid_request"),
+    ("a bundle of nothing", lambda m: m.deliver(b""), "invalid_request"),
+    ("a bundle of garbage", lambda m: m.deliver(b"age-encryption.org/v1\n" * 99), "invalid_request"),
+    ("a bundle of text", lambda m: m.deliver("x"), "invalid_request"),  # type: ignore[arg-type]
+    ("a bundle of None", lambda m: m.deliver(None), "invalid_request"),  # type: ignore[arg-type]
+    ("a bundle too large", lambda m: m.deliver(bytes(1024 * 1024 + 1)), "body_too_large"),
+    ("an empty deed", lambda m: m.observe("", "0" * 64), "invalid_request"),
+    ("a deed in words", lambda m: m.observe("read a file", "0" * 64), "invalid_request"),
+    ("a long deed", lambda m: m.observe("x" * 65, "0" * 64), "invalid_request"),
+    ("a deed of two lines", lambda m: m.observe("a\nb", "0" * 64), "invalid_request"),
+    ("None as deed", lambda m: m.observe(None, "0" * 64), "invalid_request"),  # type: ignore[arg-type]
+    ("a short digest", lambda m: m.observe("x", "0" * 63), "invalid_request"),
+    ("a digest in capitals", lambda m: m.observe("x", "A" * 64), "invalid_request"),
+    ("bytes as digest", lambda m: m.observe("x", bytes(32)), "invalid_request"),  # type: ignore[arg-type]
     ("None among namespaces", lambda m: m.get("x", namespaces=[None]), "invalid_request"),  # type: ignore[list-item]
     ("bytes as namespaces", lambda m: m.get("x", namespaces=b"work"), "invalid_request"),  # type: ignore[arg-type]
     ("now without zone", lambda m: m.get("x", now=NAIVE), "invalid_request"),
@@ -617,6 +640,54 @@ def test_no_namespace_named_means_the_caps_own_and_none_at_all_means_none(
     assert memory.get("in", namespaces=[]) == []
 
 
+def test_a_get_of_none_returns_nothing_whatever_the_cap_allows(
+    memory: Memory, opens: Opens, cap: Token, clock: Clock
+) -> None:
+    memory.put("x", namespace="work")
+    few = opens(strongroom.attenuate(cap, max_k=1, now=clock))
+    assert memory.get("x", k=0) == memory.get(k=0, patience=0) == few.get("x", k=0) == []
+    assert _refused(lambda: memory.get("x", k=0, namespaces=["nowhere"])) == "cap_namespace_denied"
+    assert _refused(lambda: memory.get("x" * 8193, k=0)) == "line_too_large"
+
+
+def test_lines_left_out_make_room_for_the_next_best_with_the_same_scores(memory: Memory) -> None:
+    memory.put_many([NewLine(text=f"line {n}", namespace=NAMESPACES[n % 4]) for n in range(12)])
+    every = memory.get("line", k=12)
+    for left_out in ([every[0].id], [hit.id for hit in every[:7]], [every[3].id, ID], [hit.id for hit in every]):
+        rest = [hit for hit in every if hit.id not in left_out]
+        assert memory.get("line", k=3, without=left_out) == rest[:3]
+    assert memory.get("line", k=12, without=[ID] * 1024) == every
+    assert memory.get("line", k=12, without=()) == every
+
+
+# The inbox, and what was done elsewhere.
+
+
+def test_a_bundle_is_delivered_once_however_often_it_is_sent(memory: Memory) -> None:
+    lines = (NewLine(text="Trip", namespace="travel", id=ID, time=NOON), NewLine(text="x", namespace="work", id=OTHER))
+    sealed = inbox.seal(memory.inbox(), inbox.Bundle("local/alice", lines))
+    first, again = memory.deliver(sealed), memory.deliver(sealed)
+    assert [receipt.id for receipt in first] == [ID, OTHER]
+    assert [receipt.duplicate for receipt in first + again] == [False, False, True, True]
+    assert [(hit.text, hit.time) for hit in memory.get(ids=[ID])] == [("Trip", NOON)]
+    memory.forget(ids=[ID])
+    assert [receipt.forgotten for receipt in memory.deliver(sealed)] == [True, False]
+    assert memory.observe("mcp__files__read", "0f" * 32) is None
+
+
+def test_with_another_cap_it_is_the_memory_of_that_cap(memory: Memory, opens: Opens, vault: Vault) -> None:
+    bob = memory.with_cap(vault.mint(actor="local/bob", ops=["put", "get"], namespaces=["work"]))
+    assert type(bob) is Memory
+    memory.put("hers", namespace="work")
+    bob.put("his")
+    assert [hit.text for hit in bob.get("x")] == ["his"]
+    assert [hit.text for hit in memory.get("x")] == ["hers"]
+    assert _refused(bob.list) == "cap_op_mismatch"
+    assert _refused(lambda: memory.with_cap("garbage").get("x")) == "cap_malformed"
+    bob.close()
+    assert [hit.text for hit in bob.get("x")] == ["his"], "closing it closes nothing"
+
+
 # Profiles.
 
 
@@ -746,6 +817,7 @@ def test_every_verb_of_memory_is_in_this_suite() -> None:
     source = inspect.getsource(inspect.getmodule(test_every_verb_of_memory_is_in_this_suite))  # type: ignore[arg-type]
     verbs = {name for name, one in vars(Memory).items() if not name.startswith("_") and callable(one)}
     assert verbs == {
-        *("close", "erase", "forget", "get", "list", "profile", "put", "put_many", "renew", "set_profile", "snapshot")
+        *("close", "deliver", "erase", "forget", "get", "inbox", "list", "observe", "profile", "put", "put_many"),
+        *("renew", "set_profile", "snapshot", "with_cap"),
     }
     assert all(f".{verb}(" in source for verb in verbs)

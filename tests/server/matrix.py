@@ -5,14 +5,17 @@ A row says how to ask and what another actor gets; a column makes a cap and says
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ulid import ULID
+
 import strongroom
-from strongroom import Token, Vault, cap, wire
+from strongroom import NewLine, Token, Vault, cap, inbox, wire
 from strongroom.model import Op
 from strongroom.server.mcp import TOOLS
 from tests.conftest import Clock
@@ -54,6 +57,12 @@ class Scene:
     def minted(self) -> str:
         """The link of a cap of alice's."""
         return cap.parse(self.vault.mint(actor=ALICE, ops=["get"], namespaces=[HERE], ttl=3600)).links[0].id
+
+    def sealed(self) -> str:
+        """A fresh line of alice's, sealed to the inbox, as JSON has it."""
+        line = NewLine(text="the boat was late", namespace=HERE, id=str(ULID()))
+        bundle = inbox.Bundle(ALICE, (line,))
+        return base64.b64encode(inbox.seal(self.vault.memory(self.everything).inbox(), bundle)).decode()
 
     def version(self) -> str:
         """The version of alice's profile, which is written if there is none."""
@@ -162,6 +171,9 @@ CALL_ROWS = (
     _row(
         wire.Put, _body(lines=[{"text": "x", "namespace": HERE}]), nothing=lambda a: not a["receipts"][0]["duplicate"]
     ),
+    _row(wire.ReadInbox, lambda scene: Asked(), nothing=_nameless, names_namespace=False),
+    _row(wire.Deliver, _body(sealed=Scene.sealed), others=DENIED_ACTOR),
+    _row(wire.Observe, _body(what="terminal", digest="0" * 64), nothing=lambda a: a == {}, names_namespace=False),
     _row(wire.Get, _body(**_FRESH, **_IN_HERE), others=NOT_FOUND),
     _row(wire.List, _body(**_IN_HERE), nothing=lambda a: not a["lines"]),
     _row(wire.TakeSnapshot, _body(**_IN_HERE), nothing=lambda a: not a["profiles"]),

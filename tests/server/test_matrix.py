@@ -80,7 +80,7 @@ def test_a_bad_cap_is_refused_with_its_reason(scene: Scene, row: Row, column: Co
 def test_another_namespace_is_refused(scene: Scene, row: Row) -> None:
     asked, expected = row.ask(scene), (403, "cap_namespace_denied")
     if not row.names_namespace:  # there is nowhere to name one: the field is as unknown as any
-        asked, expected = replace(asked, body={**(asked.body or {}), "namespaces": [HERE]}), (400, "invalid_request")
+        asked, expected = _with_field(row, asked, "namespaces", [HERE]), (400, "invalid_request")
     answer, entries = cell(scene, row, row.cap(scene, namespaces=[ELSEWHERE]), asked)
     assert row.outcome(answer) == row.expected(expected)
     assert [(entry.decision, entry.reason, entry.data_class) for entry in entries] == [
@@ -125,10 +125,7 @@ def test_no_field_can_name_an_actor(scene: Scene, row: Row) -> None:
     for extra in ("actor", "actor_scope", "holder", "links"):
         if row.names_actor and extra.startswith("actor"):
             continue
-        given = replace(asked, query=f"{asked.query}&{extra}={ALICE}") if asked.query else asked
-        body = {**(asked.body or {}), extra: ALICE}
-        given = given if row.method == "GET" else replace(given, body=body, query=asked.query)
-        answer, entries = cell(scene, row, row.cap(scene), given)
+        answer, entries = cell(scene, row, row.cap(scene), _with_field(row, asked, extra, ALICE))
         assert row.outcome(answer) == row.expected((400, "invalid_request"))
         assert [entry.reason for entry in entries] == ["invalid_request"]
 
@@ -154,6 +151,13 @@ def test_what_needs_no_cap_looks_at_none(scene: Scene, path: str, column: Column
 @pytest.mark.requirement("server-matrix")
 def test_the_log_verifies_after_all_of_it(scene: Scene) -> None:
     assert scene.vault.audit.verify().ok
+
+
+def _with_field(row: Row, asked: Asked, name: str, value: Any) -> Asked:
+    """The same question with one more field: in the query of a GET, which has no body."""
+    if row.method == "GET":
+        return replace(asked, query=f"{asked.query}&{name}={value}".lstrip("&"))
+    return replace(asked, body={**(asked.body or {}), name: value})
 
 
 def _renamed(asked: Asked, old: str, new: str) -> Asked:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import NewLine, Token, Vault, wire
+from strongroom import NewLine, Token, Vault, inbox, wire
 from strongroom.errors import AuditUnavailable, BodyTooLarge, InvalidRequest
 from strongroom.memory.doing import done
 from strongroom.model import DataClass, Op
@@ -48,10 +48,13 @@ AUDITING: dict[str, wire.Call[Any]] = {
 }
 
 
-def _calls(some_link: str) -> dict[type[wire.Call[Any]], wire.Call[Any]]:
-    """One sound call of each kind, in an order in which all of them succeed."""
+def _calls(some_link: str, sealed: bytes = b"never opened") -> dict[type[wire.Call[Any]], wire.Call[Any]]:
+    """One sound call of each kind, in an order in which all of them succeed if the vault opens what is `sealed`."""
     given: list[wire.Call[Any]] = [
         wire.Put(lines=(NewLine(text="a trip", namespace="travel"),)),
+        wire.ReadInbox(),
+        wire.Deliver(sealed=sealed),
+        wire.Observe(what="terminal", digest="0" * 64),
         wire.Get(query="trip"),
         wire.List(),
         wire.WriteProfile(text="likes tea", namespace="travel"),
@@ -164,7 +167,9 @@ def test_nothing_is_answered_while_the_log_cannot_be_written(
 @pytest.mark.requirement("audit-reads")
 def test_every_call_that_succeeds_leaves_its_entry(vault: Vault) -> None:
     hers = renewable(vault)
-    for kind, call in _calls(link(hers)).items():
+    line = NewLine(text="a spooled trip", namespace="travel", id="01JABCDEFGHJKMNPQRSTVWXYZ0")
+    sealed = inbox.seal(vault.memory(hers).inbox(), inbox.Bundle(ALICE, (line,)))
+    for kind, call in _calls(link(hers), sealed).items():
         token = _cap_for(vault, kind)
         size = vault.audit.size()
         answer = vault.door(token, request=REQUEST).call(call)

@@ -199,6 +199,8 @@ def test_an_admin_cap_with_every_op_opens_no_memory(vault: Vault, kind: type[wir
 def _call(kind: type[wire.Call[Any]], some_link: str) -> wire.Call[Any]:
     given: dict[type, wire.Call[Any]] = {
         wire.Put: wire.Put(lines=(NewLine(text="x", namespace="work"),)),
+        wire.Deliver: wire.Deliver(sealed=b"never opened"),
+        wire.Observe: wire.Observe(what="terminal", digest="0" * 64),
         wire.WriteProfile: wire.WriteProfile(text="x", namespace="work"),
         wire.ReadProfile: wire.ReadProfile(namespace="work"),
         wire.Forget: wire.Forget(session="s"),

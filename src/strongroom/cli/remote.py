@@ -33,6 +33,9 @@ class ShellDoor:
         except StrongroomError as error:
             raise in_shell_words(error) from None
 
+    def with_cap(self, token: str) -> ShellDoor:
+        return ShellDoor(self._door.with_cap(token))
+
 
 def connected(run: Run, url: str, token: Token) -> Memory:
     """The memory that a cap opens on a server. Nothing is sent yet."""

@@ -48,8 +48,15 @@ class AsyncMemory:
     ) -> None:
         await self.close()
 
+    def with_cap(self, token: str) -> AsyncMemory:
+        """The memory that another cap opens in the same place; nothing is asked yet, so there is nothing to await."""
+        return AsyncMemory(self.memory.with_cap(token))
+
     put = _awaited(Memory.put)
     put_many = _awaited(Memory.put_many)
+    inbox = _awaited(Memory.inbox)
+    deliver = _awaited(Memory.deliver)
+    observe = _awaited(Memory.observe)
     get = _awaited(Memory.get)
     list = _awaited(Memory.list)
     snapshot = _awaited(Memory.snapshot)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from strongroom import model, wire
+from strongroom import inbox, model, wire
 from strongroom.errors import InvalidRequest
 from strongroom.model import Forgotten, Hit, LineInfo, Listing, Profile, Receipt, Snapshot
 
@@ -73,6 +73,11 @@ def _profile(answer: Profile) -> None:
         raise InvalidRequest("this is no version of a profile")
 
 
+def _inbox(answer: wire.Inbox) -> None:
+    if not inbox.is_recipient(answer.recipient):
+        raise InvalidRequest("this is no key to seal to")
+
+
 def _issued(answer: wire.Issued) -> None:
     model.link_id(answer.link)
 
@@ -98,6 +103,7 @@ def _each(check: Callable[[Any], object], values: Iterable[Any]) -> None:
 
 _CHECKS: dict[type[Any], Callable[[Any], None]] = {
     wire.Receipts: _receipts,
+    wire.Inbox: _inbox,
     wire.Recalled: _recalled,
     Listing: _listing,
     Forgotten: _forgotten,

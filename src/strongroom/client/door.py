@@ -1,9 +1,10 @@
 """The door to a server: which calls are sent again, with what ids and which cap.
 
 A call is sent again only after a failure that may pass, and only if repeating it does no harm. Every line of a put
-has an id before it is sent, so that it is written once however often it is sent. A forget and a revocation find
-nothing more to do the second time, and say so. An erase, a minting and a renewal are not sent again once they may
-have been carried out: that is the caller's to decide.
+has an id before it is sent, so that it is written once however often it is sent; so has every line of a bundle. A
+forget and a revocation find nothing more to do the second time, and say so. An observation that was sent twice is on
+record twice, under one request id. An erase, a minting and a renewal are not sent again once they may have been
+carried out: that is the caller's to decide.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from copy import copy
+from typing import Any, NamedTuple, cast
 
+import httpx
 import msgspec
 
 from strongroom import model, wire
@@ -55,7 +58,6 @@ class HttpDoor:
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._held = HeldCap(token)
-        self._transport = transport
         self._timeout = timeout
         self._retries = retries
         self._renew = renew
@@ -64,17 +66,22 @@ class HttpDoor:
         self._clock = clock
         self._sleep = sleep
         self._exchange = Exchange(address, clock)
-        self._local = _Local(transport)
-        self._closed = False
+        self._connections = _Connections(transport)
+        self._local = _Local()
 
     def __repr__(self) -> str:
         return f"<door to {self._exchange.address.shown}>"
 
     def close(self) -> None:
-        """Let go of the connections. Calls made later are ServerUnavailable."""
-        self._closed = True
-        if self._local.process == os.getpid():
-            self._local.transport.close()
+        """Let go of the connections. Calls made later, with this cap or another, are ServerUnavailable."""
+        self._connections.close()
+
+    def with_cap(self, token: str) -> HttpDoor:
+        """A door to the same server for another cap, over the same connections. It renews nothing."""
+        door = copy(self)
+        # Not shared: ids that count on across caps would tell one actor of what another puts.
+        door._held, door._local, door._renew, door._on_renew = HeldCap(token), _Local(), False, None
+        return door
 
     def call(self, call: Call[A]) -> A:
         self._held.shown()  # the cap comes first, whatever comes with it
@@ -143,13 +150,13 @@ class HttpDoor:
         return outcome, unclear
 
     def _once(self, call: Call[A], request_id: str, timeout: float) -> A | Failure:
-        if self._closed:
+        if self._connections.closed:
             return Failure(ServerUnavailable("this memory was closed", hint="connect again"), unclear=False)
-        return self._exchange.once(self._here().transport, call, self._held.shown(), request_id, timeout)
+        return self._exchange.once(self._connections.here(), call, self._held.shown(), request_id, timeout)
 
     def _here(self) -> _Local:
         if self._local.process != os.getpid():
-            self._local = _Local(self._transport, self._local)
+            self._local = _Local()
         return self._local
 
     def _keep_fresh(self) -> None:
@@ -181,14 +188,37 @@ class HttpDoor:
         return self._now() / 1000
 
 
-class _Local:
-    """What belongs to one process: a forked one must share no socket, no lock and no counted ids with its parent."""
+class _Connections:
+    """The connections of one process, for every cap that is shown over them. A forked one makes its own."""
 
-    def __init__(self, transport: Transport, inherited: _Local | None = None) -> None:
+    def __init__(self, transport: Transport) -> None:
+        self.closed = False
+        self._make = transport
+        self._made = _Made(os.getpid(), transport())
+
+    def here(self) -> httpx.BaseTransport:
+        if self._made.process != os.getpid():
+            self._made = _Made(os.getpid(), self._make(), self._made)
+        return self._made.transport
+
+    def close(self) -> None:
+        self.closed = True
+        if self._made.process == os.getpid():
+            self._made.transport.close()
+
+
+class _Made(NamedTuple):
+    process: int
+    transport: httpx.BaseTransport
+    inherited: Any = None  # kept, not closed: its connections are still the parent's
+
+
+class _Local:
+    """What belongs to one cap in one process: a forked one must share no lock and no counted ids with its parent."""
+
+    def __init__(self) -> None:
         self.process = os.getpid()
-        self.transport = transport()
         self.renewing = threading.Lock()
-        self._inherited = inherited  # kept, not closed: its connections are still the parent's
         self._ids: dict[str | None, LineIds] = {}
         self._guard = threading.Lock()
 

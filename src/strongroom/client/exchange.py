@@ -189,7 +189,7 @@ def _is_json(body: bytes) -> bool:
 def _parts(call: Call[Any]) -> tuple[dict[str, str] | None, dict[str, str], bytes | None]:
     """Where the fields of a call stand: in the query, in headers, in the body."""
     if not isinstance(call, wire.ReadProfile | wire.WriteProfile):
-        return None, {}, _encode(call)
+        return None, {}, None if call.method == "GET" else _encode(call)
     params = None if call.namespace is None else {"namespace": call.namespace}
     if isinstance(call, wire.ReadProfile):
         return params, {}, None

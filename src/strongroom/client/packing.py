@@ -16,7 +16,7 @@ from typing import Any, cast, get_type_hints
 
 import msgspec
 
-from strongroom import model, wire
+from strongroom import inbox, model, wire
 from strongroom.errors import BodyTooLarge, InvalidRequest, LineTooLarge, TooMany
 from strongroom.memory.recalling import QUERY_LIMIT
 from strongroom.model import NewLine
@@ -129,6 +129,14 @@ def _lines(lines: tuple[NewLine, ...]) -> tuple[NewLine, ...]:
     return tuple(cast(NewLine, _packed_struct(line)) for line in lines)
 
 
+def _sealed(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise InvalidRequest("a sealed bundle is bytes")
+    if len(value) > inbox.SEALED_LIMIT:
+        raise BodyTooLarge(f"a sealed bundle is at most {inbox.SEALED_LIMIT} bytes", hint="seal several")
+    return bytes(value)
+
+
 def _raw_size(line: NewLine) -> int:
     return len(line.text.encode("utf-8", "surrogatepass")) if isinstance(line.text, str) else 0
 
@@ -150,6 +158,7 @@ _BY_TYPE: dict[Any, Packer] = {
     int | None: _or_none(_whole),
     float | None: _or_none(_seconds),
     bool: bool,
+    bytes: _sealed,
     datetime | None: _or_none(_moment),
     tuple[str, ...]: _names,
     tuple[str, ...] | None: _or_none(_names),

@@ -15,7 +15,7 @@ from typing import Any
 
 from strongroom.host.provider import MemoryProvider
 
-_OURS = {"turn_id"}
+_OURS = {"turn_id", "turn_journal"}
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 

@@ -130,7 +130,7 @@ class MemoryManager:
         self._begun = True
         told = self.session.told(str(self._shared.home))
         for one in list(self._all):
-            if one.ask("initialize", self._limits.initialize, FAILED, self.session.id, **told) is FAILED:
+            if one.ask("initialize", self._limits.initialize, FAILED, self.session.id, turn_journal=True, **told) is FAILED:
                 self._lose(one)
 
     def system_prompt_block(self) -> str:

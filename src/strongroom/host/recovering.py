@@ -69,7 +69,7 @@ def _hand_over(remains: Remains, numbers: list[int], provider: Guarded | None, l
         return 0
     done = 0
     told = {**first.told, "hermes_home": str(provider.home)}  # the home may have moved
-    if provider.ask("initialize", limits.initialize, FAILED, first.session, **told) is not FAILED:
+    if provider.ask("initialize", limits.initialize, FAILED, first.session, turn_journal=True, **told) is not FAILED:
         for number in numbers:
             if not _kept(provider, remains.turns[number], remains.name_of(number), limits.recovered_turn):
                 break

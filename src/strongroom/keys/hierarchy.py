@@ -34,7 +34,8 @@ _TAGS_HELD = 256
 class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What the vault itself needs to know. Sealed as a whole under the root key.
 
-    `generation` grows with every change of what it says, so that an older copy put back can be told.
+    `generation` grows with every change of what it says, so that an older copy put back can be told. `inbox` is the
+    age identity that opens bundles; a vault made before there were any has none until its root is rotated.
     """
 
     v: int
@@ -44,14 +45,21 @@ class VaultSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     record_key: bytes
     issuers: dict[str, bytes]
     generation: Annotated[int, msgspec.Meta(ge=0, lt=2**53)] = 0
+    inbox: str = ""
 
     def __repr__(self) -> str:
         return "<vault secrets redacted>"
 
     @classmethod
-    def new(cls, issuers: dict[str, bytes], random: Random) -> VaultSecrets:
+    def new(cls, issuers: dict[str, bytes], random: Random, inbox: str = "") -> VaultSecrets:
         log, name, tag, record = (random(KEY_SIZE) for _ in range(4))
-        return cls(v=1, log_seed=log, name_key=name, tag_key=tag, record_key=record, issuers=issuers)
+        return cls(v=1, log_seed=log, name_key=name, tag_key=tag, record_key=record, issuers=issuers, inbox=inbox)
+
+    def with_inbox(self, identity: str) -> VaultSecrets:
+        """These secrets with an inbox key, where there is none yet: what was sealed to the old one must open."""
+        if self.inbox:
+            return self
+        return msgspec.structs.replace(self, inbox=identity, generation=self.generation + 1)
 
     def sealed(self, vault_id: str, ring: Keyring, random: Random) -> bytes:
         ctx = context("strongroom/vault-secrets/v1", vault_id, ring.active)

@@ -1,7 +1,8 @@
 """The memory service: the only path from a cap to a line.
 
 `state` knows an open vault and follows other processes, `clerk` asks the gate and keeps the record, `putting`,
-`recalling`, `profiles` and `forgetting` carry out the operations, and `bound` is what callers hold.
+`delivering`, `recalling`, `profiles`, `forgetting` and `observing` carry out the operations, and `bound` is what
+callers hold.
 """
 
 from strongroom.memory.bound import Memory

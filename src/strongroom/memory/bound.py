@@ -47,6 +47,10 @@ class Memory:
         if self._close is not None:
             self._close()
 
+    def with_cap(self, token: str) -> Memory:
+        """The memory that another cap opens in the same place, over the same connections; closing it closes nothing."""
+        return Memory(self._door.with_cap(token))
+
     def put(
         self,
         text: str,
@@ -68,12 +72,31 @@ class Memory:
         copies = tuple(_copied(line) for line in lines)
         return list(self._door.call(wire.Put(lines=copies)).receipts)
 
+    def inbox(self) -> str:
+        """The public key to seal lines to (`strongroom.inbox.seal`) while the vault is out of reach."""
+        return self._door.call(wire.ReadInbox()).recipient
+
+    def deliver(self, sealed: bytes) -> list[Receipt]:
+        """Remember the lines of a bundle that was sealed to the vault's inbox. The same as a put of its lines.
+
+        A bundle for another actor than the cap's is CapLimitExceeded. Delivered again, its lines are written once.
+        """
+        return [*self._door.call(wire.Deliver(sealed=sealed)).receipts]
+
+    def observe(self, what: str, digest: str) -> None:
+        """Put on record that something was done outside the vault: its name, and the SHA-256 of what it was done with.
+
+        Nothing is kept but the entry in the log, where `what` stands in clear and for ever.
+        """
+        self._door.call(wire.Observe(what=what, digest=digest))
+
     def get(
         self,
         query: str = "",
         *,
         k: int | None = None,
         ids: Sequence[str] | None = None,
+        without: Collection[str] = (),
         namespaces: Collection[str] | None = None,
         session: str | None = None,
         now: datetime | None = None,
@@ -84,12 +107,14 @@ class Memory:
         `session` is the session in which the question is asked, `now` the moment to which words such as
         "tomorrow" refer, in the asker's time zone. `patience` bounds, in seconds, how long to wait for lines to be
         read from disk: what is there by then is ranked, newest lines first, and the rest is read in the background.
-        An unknown id is LineNotFound.
+        With `k=0` nothing is returned: the lines are read for later. `without` names up to 1024 lines not to return;
+        the others keep their scores. An unknown id among `ids` is LineNotFound, among `without` it changes nothing.
         """
         call = wire.Get(
             query=query,
             k=k,
             ids=_ids(ids),
+            without=_ids(without) or (),
             namespaces=_names(namespaces),
             session=session,
             now=now,

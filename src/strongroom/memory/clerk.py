@@ -190,6 +190,7 @@ class Clerk:
         erased: str = "",
         caller: Caller,
         written: Mapping[str, Line] = NONE_WRITTEN,
+        detail: str = "",
     ) -> Doing[None]:
         """Record an admitted request with its effects, all or nothing.
 
@@ -199,6 +200,8 @@ class Clerk:
             held = self.state.keys_of(grant.actor)
             keys = None if held is None else held.keys
         entries = self._entries(grant, effects, keys, lines, count, erased, caller.request)
+        if detail:
+            entries[0] = msgspec.structs.replace(entries[0], detail=detail)
         commit = yield self.state.log.pending(entries, effects)
         if effects:
             self.state.committed(effects, commit.version, written)

@@ -10,7 +10,7 @@ from strongroom.gate import Ask, Grant
 from strongroom.memory.choosing import Choice
 from strongroom.memory.clerk import Caller, Clerk
 from strongroom.memory.doing import LONG, Doing
-from strongroom.model import Hit, Line, LineInfo, Listing, Op
+from strongroom.model import Hit, Line, LineId, LineInfo, Listing, Op
 from strongroom.shelves import Shelf, reading
 
 QUERY_LIMIT = 8 * 1024
@@ -21,7 +21,7 @@ _CHARACTER = 4
 
 def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
     """The best lines for a query, or exactly the lines named by `ids`. One log entry names what is returned."""
-    wanted = call.k if call.ids is None else max(len(call.ids), 1)
+    wanted = _wanted(call)
     ask = Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted)
     grant = yield from clerk.admit(caller, ask)
     shelves = clerk.at_hand(grant)
@@ -35,20 +35,49 @@ def _get(
     clerk: Clerk, grant: Grant, caller: Caller, call: wire.Get, shelves: list[Shelf] | None
 ) -> Doing[wire.Recalled]:
     _check_patience(call.patience)
+    without = _without(call)
     if shelves is None:
         shelves = clerk.shelves(grant, None if _patience(call) is None else 0.0)
-    found = _ranked(clerk, grant, shelves, call) if call.ids is None else _named(grant, shelves, call.ids)
+    if call.ids is None:
+        found = _ranked(clerk, grant, shelves, call, without)
+    else:
+        found = _named(grant, shelves, call.ids)
     hits = _within_budget(found)
     yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller)
     return wire.Recalled(tuple(hits))
 
 
-def _ranked(clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], call: wire.Get) -> list[Hit]:
+def _wanted(call: wire.Get) -> int | None:
+    """How many lines the gate is asked about. A get of none keeps within every limit: it only has shelves loaded."""
+    if call.ids is not None:
+        return max(len(call.ids), 1)
+    return None if _is_none(call.k) else call.k
+
+
+def _is_none(k: int | None) -> bool:
+    return type(k) is int and k == 0
+
+
+def _without(call: wire.Get) -> frozenset[LineId]:
+    """The lines not to return."""
+    if call.without and call.ids is not None:
+        raise InvalidRequest("a get by ids returns exactly these: it takes no others to leave out")
+    if len(call.without) > model.WITHOUT_LIMIT:
+        raise TooMany(f"at most {model.WITHOUT_LIMIT} lines can be left out")
+    return frozenset(map(model.line_id, call.without))
+
+
+def _ranked(
+    clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], call: wire.Get, without: frozenset[LineId]
+) -> list[Hit]:
     moment = model.moment(clerk.now()) if call.now is None else call.now
     if call.now is not None:
         model.millis(moment)  # refuses what is no moment
     text = model.clean_text(call.query, limit=QUERY_LIMIT, what="a query")
-    return [_hit(one.line, one.score) for one in clerk.state.shelves.rank(shelves, text, grant.k, moment)]
+    if _is_none(call.k):
+        return []
+    ranked = clerk.state.shelves.rank(shelves, text, grant.k, moment, without)
+    return [_hit(one.line, one.score) for one in ranked]
 
 
 def _patience(call: wire.Get) -> float | None:

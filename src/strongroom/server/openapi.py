@@ -98,7 +98,13 @@ def _responses(kind: type[wire.Call[Any]], named: dict[str, Any]) -> dict[str, A
     }
     if kind.answer is Profile:
         done["headers"] = {"ETag": {"description": "The profile's version.", "schema": {"type": "string"}}}
-    extra = {wire.Put: (408, 409), wire.Get: (404, 408), wire.WriteProfile: (408, 412), wire.Revoke: (404, 408)}
+    extra = {
+        wire.Put: (408, 409),
+        wire.Deliver: (408, 409),
+        wire.Get: (404, 408),
+        wire.WriteProfile: (408, 412),
+        wire.Revoke: (404, 408),
+    }
     statuses = sorted({*_ALWAYS, *extra.get(kind, (408,))} - ({408, 413, 415} if kind.method == "GET" else set()))
     return {"200": done} | {str(status): _refused(status, named) for status in statuses}
 

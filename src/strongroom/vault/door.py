@@ -9,7 +9,7 @@ from typing import Any, cast
 from strongroom import model, wire
 from strongroom.errors import Invalid, InvalidRequest, StrongroomError
 from strongroom.gate import Ask, Grant, Office
-from strongroom.memory import Caller, Clerk, forgetting, profiles, putting, recalling
+from strongroom.memory import Caller, Clerk, delivering, forgetting, observing, profiles, putting, recalling
 from strongroom.memory.doing import LONG, Doing, done
 from strongroom.model import DataClass, Op
 from strongroom.vault import issuing
@@ -32,6 +32,10 @@ class VaultDoor:
 
     def call(self, call: Call[A]) -> A:
         return done(self.doing(call), self._clerk.state.store)
+
+    def with_cap(self, token: str) -> VaultDoor:
+        """A door into the same vault for another cap."""
+        return VaultDoor(self._clerk, token, source=self._caller.source, request=self._caller.request)
 
     def refuse(self, kind: type[Call[Any]], error: Invalid) -> StrongroomError:
         """What to raise for a call that could not even be read; see `refusing`."""
@@ -120,6 +124,9 @@ def _auditor(clerk: Clerk, caller: Caller) -> Doing[Office]:
 
 _DOINGS: dict[type[Call[Any]], Callable[[Clerk, Caller, Any], Doing[Any]]] = {
     wire.Put: putting.put,
+    wire.ReadInbox: delivering.read_inbox,
+    wire.Deliver: delivering.deliver,
+    wire.Observe: observing.observe,
     wire.Get: recalling.get,
     wire.List: recalling.list_lines,
     wire.TakeSnapshot: profiles.snapshot,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from strongroom import cap, engines, model, seal
+from strongroom import cap, engines, inbox, model, seal
 from strongroom.audit.entry import Decision, Entry, marks
 from strongroom.audit.log import VaultMac, Witness
 from strongroom.audit.verify import VAULT, Progress, Report
@@ -95,7 +95,7 @@ def _found(
 ) -> Store:
     """Write the vault's first objects and its first log entry."""
     public = cap.public_key(source.issuer())
-    secrets = VaultSecrets.new({cap.issuer_id(public): public}, os.urandom)
+    secrets = VaultSecrets.new({cap.issuer_id(public): public}, os.urandom, inbox.new_identity())
     registry = NamespaceRegistry(names)
     effects: list[Effect] = [
         PutNew(FORMAT, msgspec.json.encode(VaultFormatRecord(v=FORMAT_VERSION, vault=vault_id, created=now))),

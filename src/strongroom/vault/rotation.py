@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from strongroom import cap
+from strongroom import cap, inbox
 from strongroom.errors import InvalidRequest, StoreUnavailable
 from strongroom.keys import ActorKeys, Keyring
 from strongroom.memory import Clerk, State
@@ -41,8 +41,10 @@ def _rewrap(clerk: Clerk, ring: Keyring, *, everything: bool) -> None:
     state = clerk.state
     effects: list[Effect] = []
     if everything:
-        secrets = state.secrets.sealed(state.vault_id, ring, os.urandom)
-        effects.append(Swap(SECRETS, secrets, state.secrets_version))
+        # A vault made before there were inboxes gets its key here; one that has a key keeps it.
+        secrets = state.secrets if state.secrets.inbox else state.secrets.with_inbox(inbox.new_identity())
+        body = secrets.sealed(state.vault_id, ring, os.urandom)
+        effects.append(Swap(SECRETS, body, state.secrets_version))
     touched: list[ActorKeys] = []
     for held in all_keys(state):
         if everything or held.keys.root != ring.active:

@@ -32,6 +32,9 @@ class _Printing:
         os.write(1, b"nor this\n")
         return self._door.call(call)
 
+    def with_cap(self, token: str) -> strongroom.wire.Door:
+        return _Printing(self._door.with_cap(token))
+
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))

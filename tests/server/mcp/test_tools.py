@@ -162,6 +162,9 @@ def test_a_defect_is_answered_without_its_words(vault: Vault, caplog: pytest.Log
         def call(self, call: wire.Call[wire.A]) -> wire.A:
             raise RuntimeError("SECRET inside")
 
+        def with_cap(self, token: str) -> wire.Door:
+            raise NotImplementedError
+
     async def main() -> None:
         for mode in ("legacy", "auto"):
             async with Client(server_for(lambda _: Broken()), mode=mode) as client:

@@ -1,0 +1,142 @@
+"""The inbox: lines sealed to a vault's public age key, to be delivered when the vault can be reached.
+
+A bundle holds what one put would hold, and names the actor whose memory it is for. Who sealed it cannot open it again;
+the vault's inbox key does. It gives no right: the cap shown at the delivery decides, and not the bundle. Pure, but for
+the randomness that age takes itself. Format: docs/spec/inbox.md.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from strongroom import model
+from strongroom.errors import BodyTooLarge, InvalidRequest, TooMany
+from strongroom.model import NewLine
+
+SEALED_LIMIT = 1024 * 1024
+"""Bytes of a sealed bundle."""
+
+_VERSION = 1
+_HEADER_LIMIT = 1024
+"""Bytes of age's header that are read: its reader takes time quadratic in their number."""
+
+_MAGIC = b"age-encryption.org/v1\n"
+_HEADER_END = b"\n--- "
+_RECIPIENT = re.compile(r"age1[02-9ac-hj-np-z]{58}")
+
+
+class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Lines for one actor. Each has an id, so that it is written once however often the bundle is delivered."""
+
+    actor: str
+    lines: tuple[NewLine, ...]
+    v: int = _VERSION
+
+    def __repr__(self) -> str:
+        return f"<bundle of {len(self.lines)} lines>"
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Bundle).decode
+
+
+def new_identity() -> str:
+    """A new age identity: the secret half of an inbox key."""
+    return str(_age().x25519.Identity.generate())
+
+
+def recipient_of(identity: str) -> str:
+    """The public half of an inbox key, to which bundles are sealed."""
+    return str(_identity(identity).to_public())
+
+
+def is_recipient(text: object) -> bool:
+    """Whether this looks like the public half of an inbox key."""
+    return isinstance(text, str) and _RECIPIENT.fullmatch(text) is not None
+
+
+def seal(recipient: str, bundle: Bundle) -> bytes:
+    """A bundle as an age file that only the vault opens. What a vault would refuse in any case is refused here."""
+    model.actor(bundle.actor)
+    _check_lines(bundle.lines)
+    sealed: bytes = _age().encrypt(_encode(bundle), [_recipient(recipient)])
+    _check_size(sealed)
+    return sealed
+
+
+def unseal(identity: str, sealed: bytes) -> Bundle:
+    """Open a bundle. It came from outside: whatever is wrong with it is InvalidRequest, BodyTooLarge or TooMany."""
+    if not isinstance(sealed, bytes):
+        raise InvalidRequest("a sealed bundle is bytes")
+    sealed = bytes(sealed)
+    _check_size(sealed)
+    if not sealed.startswith(_MAGIC) or _HEADER_END not in sealed[:_HEADER_LIMIT]:
+        raise InvalidRequest("this is no sealed bundle", hint="seal one with strongroom.inbox.seal()")
+    bundle = _read(_opened(_identity(identity), sealed))
+    _check_lines(bundle.lines)
+    return bundle
+
+
+def _opened(identity: Any, sealed: bytes) -> bytes:
+    age = _age()
+    try:
+        opened: bytes = age.decrypt(sealed, [identity])
+    except age.DecryptError:
+        raise InvalidRequest(
+            "the bundle does not open: it was sealed for another vault, or it is damaged",
+            hint="seal it to what this vault's inbox says; a damaged one cannot be mended",
+        ) from None
+    return opened
+
+
+def _read(opened: bytes) -> Bundle:
+    try:
+        bundle = _decode(opened)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidRequest("what was sealed is no bundle") from None
+    if bundle.v != _VERSION:
+        raise InvalidRequest("the bundle is of an unknown version", hint="install a newer strongroom at the vault")
+    return bundle
+
+
+def _check_lines(lines: tuple[NewLine, ...]) -> None:
+    if not lines:
+        raise InvalidRequest("the bundle holds no line")
+    if len(lines) > model.BATCH_LIMIT:
+        raise TooMany(f"a bundle holds at most {model.BATCH_LIMIT} lines")
+    for line in lines:
+        if line.id is None:
+            raise InvalidRequest("each line of a bundle needs an id", hint="else it would be written at each delivery")
+        model.line_id(line.id)
+
+
+def _check_size(sealed: bytes) -> None:
+    if len(sealed) > SEALED_LIMIT:
+        raise BodyTooLarge(f"a sealed bundle is at most {SEALED_LIMIT} bytes", hint="seal several")
+
+
+def _identity(text: str) -> Any:
+    age = _age()
+    try:
+        return age.x25519.Identity.from_str(text)
+    except age.IdentityError:
+        raise InvalidRequest("this is no age identity of the X25519 kind") from None
+
+
+def _recipient(text: str) -> Any:
+    age = _age()
+    if not is_recipient(text):
+        raise InvalidRequest("an inbox key is an age recipient: age1 and 58 more characters", hint="ask memory.inbox()")
+    try:
+        return age.x25519.Recipient.from_str(text)
+    except age.RecipientError:
+        raise InvalidRequest("this age recipient is misspelled", hint="ask memory.inbox() again") from None
+
+
+def _age() -> Any:
+    import pyrage  # type: ignore[import-untyped]  # loaded only where it is used
+
+    return pyrage

@@ -1,0 +1,121 @@
+"""The caps of a home's conversations: narrowed offline from the runtime's cap, for one actor and five minutes.
+
+The runtime's cap covers every actor of the home and opens nothing by itself. It is read again when its file changes.
+It is renewed well before it ends, and a cap that ended is made anew only where the vault is embedded, its keys are
+here anyway, and nobody has revoked it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from strongroom import cap
+from strongroom.cap import Cap, Token
+from strongroom.cap.authority import effective
+from strongroom.errors import CapExpired, CapRevoked, InvalidRequest
+from strongroom.model import Actor, Namespace, Op
+from strongroom.provider.doorway import Doorway
+from strongroom.vault.opening import attenuate
+from strongroom.wiring import capfile
+
+TTL = 300
+"""Seconds that a conversation's cap lives."""
+FRESH = 60
+"""Seconds that it must have left when it is used."""
+_NARROWED = 1024
+KEEPS = (Op.PUT, Op.GET, Op.LIST, Op.SNAPSHOT, Op.FORGET)
+RECALLS = (Op.GET, Op.SNAPSHOT)
+
+
+class Caps:
+    """The caps of one home. Thread-safe; shared by its agents."""
+
+    def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._now = now
+        self._guard = threading.Lock()
+        self._read: tuple[tuple[int, ...], Token, Cap] | None = None
+        self._narrowed: dict[tuple[str, ...], tuple[Token, float]] = {}
+
+    def __repr__(self) -> str:
+        return "<caps of a home>"
+
+    def runtime(self) -> tuple[Token, Cap]:
+        """The runtime's cap and what it allows, unverified: the gate does that."""
+        status = _status(self.path)
+        read = self._read
+        if read is None or read[0] != status:
+            token = capfile.read(self.path)
+            read = self._read = (status, token, effective(cap.parse(token), ""))
+        return read[1], read[2]
+
+    def narrowed(self, actor: Actor, names: Iterable[Namespace], ops: Iterable[Op] = KEEPS) -> Token:
+        """A cap for one actor, some namespaces and a few minutes, within the runtime's."""
+        token, held = self.runtime()
+        wanted = tuple(op for op in ops if op in held.ops)
+        allowed = tuple(name for name in names if name in held.namespaces)
+        if not wanted:
+            raise InvalidRequest("the runtime's cap allows none of what memory needs", hint="wire it again")
+        key = (token, actor, *wanted, "", *allowed)
+        with self._guard:
+            made, ends = self._narrowed.get(key, (None, 0.0))
+            if made is None or ends - self._now() < FRESH:
+                made, ends = self._made(token, held, actor, wanted, allowed), min(self._now() + TTL, held.exp)
+                while len(self._narrowed) >= _NARROWED:
+                    del self._narrowed[next(iter(self._narrowed))]
+                self._narrowed.pop(key, None)
+                self._narrowed[key] = (made, ends)
+            return made
+
+    def _made(self, token: Token, held: Cap, actor: Actor, ops: tuple[Op, ...], names: tuple[Namespace, ...]) -> Token:
+        if held.exp <= self._now():
+            raise CapExpired("the runtime's cap has ended", hint="run `strongroom wire hermes` again")
+        return attenuate(token, actor=actor, ops=[str(op) for op in ops], namespaces=names, ttl=TTL, delegable=False)
+
+    @property
+    def namespaces(self) -> frozenset[Namespace]:
+        return self.runtime()[1].namespaces
+
+    def days_left(self) -> float:
+        return (self.runtime()[1].exp - self._now()) / 86_400
+
+    # Keeping the runtime's own cap.
+
+    def is_due(self) -> bool:
+        """Whether the runtime's cap should be renewed now."""
+        return self.runtime()[1].exp - self._now() < _renewal(self.runtime()[1])
+
+    def renew(self, way: Doorway) -> None:
+        """Renew the runtime's cap, and keep the new one."""
+        token, held = self.runtime()
+        if held.exp > self._now():
+            capfile.write(self.path, way.ask(token, lambda memory: memory.renew()))
+        elif way.is_embedded:
+            capfile.write(self.path, self._again(way, held))
+        else:
+            raise CapExpired("the runtime's cap has ended, and only its owner can give another")
+
+    def _again(self, way: Doorway, held: Cap) -> Token:
+        """A cap like the one that ended, unless that one was revoked."""
+        vault = way.vault()
+        if any(record.revoked for record in vault.caps() if record.link == held.links[0]):
+            raise CapRevoked("the runtime's cap was revoked", hint="run `strongroom wire hermes` to allow it again")
+        names = tuple(name for name in vault.namespaces if name in held.namespaces)
+        return capfile.mint(vault, str(held.actor_scope), names)
+
+
+def _status(path: Path) -> tuple[int, ...]:
+    """What of a file's status differs when it was written anew, or opened to others; nothing if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode
+
+
+def _renewal(held: Cap) -> float:
+    """Seconds before its end from which a cap is renewed: a third of its life, for one that lives less than a month."""
+    return min(capfile.RENEW_BEFORE, (held.exp - held.nbf) / 3)

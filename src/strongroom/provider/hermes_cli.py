@@ -1,0 +1,160 @@
+"""`hermes strongroom status|recall|forget|why`: what a person asks of their memory from Hermes' own command line.
+
+Run by the owner of the home, with the runtime's cap narrowed to one actor. Prints for people, or JSON with `--json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from strongroom import model
+from strongroom.errors import InvalidRequest, StrongroomError
+from strongroom.host.plugins.names import get_hermes_home
+from strongroom.memory import Memory
+from strongroom.model import Actor, Hit
+from strongroom.provider import showing, status
+from strongroom.provider.home import Home, home_of
+from strongroom.provider.serving import ask
+from strongroom.provider.speaking import Conversation, Nobody, who
+from strongroom.routing import Route
+from strongroom.wiring.placing import placed
+
+_WALLS = {
+    True: "none against tools of your own user: the keys lie in your files (wire with --url for a wall)",
+    False: "the server: this home holds a cap and no keys",
+}
+
+
+def register_cli(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands of `hermes strongroom`."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    commands = parser.add_subparsers(dest="strongroom_command", metavar="COMMAND")
+    commands.add_parser("status", help="how memory is doing: where it is, the cap, what waits, what failed")
+    recall = _with_actor(commands.add_parser("recall", help="what would be recalled for a question"))
+    recall.add_argument("query", nargs="+", help="the question")
+    recall.add_argument("-k", type=int, default=5, help="at most so many lines")
+    forget = _with_actor(commands.add_parser("forget", help="forget lines for good"))
+    forget.add_argument("ids", nargs="+", help="ids as they stand in [brackets]")
+    why = _with_actor(commands.add_parser("why", help="where a line came from, and why it lies in its namespace"))
+    why.add_argument("id", help="an id as it stands in [brackets]")
+
+
+def strongroom_command(args: argparse.Namespace) -> int:
+    """Carry out a subcommand; the exit code is 1 if it failed."""
+    name = getattr(args, "strongroom_command", None) or "status"
+    try:
+        found = _COMMANDS[name](home_of(get_hermes_home()), args)
+    except StrongroomError as error:
+        sys.stderr.write(f"Error: {error.message}\n" + (f"Hint: {error.hint}\n" if error.hint else ""))
+        return 1
+    sys.stdout.write(json.dumps(found, indent=2, default=str) + "\n" if args.json else _told(found))
+    return 0
+
+
+def _with_actor(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("--as", dest="account", default="", metavar="PLATFORM:ID", help="somebody else's memory")
+    return parser
+
+
+def _actor(home: Home, args: argparse.Namespace) -> Actor:
+    platform, _, user = args.account.partition(":")
+    if args.account and not user:
+        raise InvalidRequest("--as takes platform:id, such as telegram:12345")
+    found = who(home.policy, Conversation(platform=platform or "cli", user_id=user))
+    if isinstance(found, Nobody):
+        raise InvalidRequest(found.reason)
+    return found.actor
+
+
+def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001
+    parts, policy = home.parts, home.policy
+    waiting = parts.spool.waiting()
+    found: dict[str, Any] = {
+        "home": str(home.path),
+        "profile": policy.profile,
+        "memory": home.way.place,
+        "wall": _WALLS[home.way.is_embedded],
+        "cap": _cap(home),
+        "namespaces": ", ".join(policy.namespaces),
+        "tools": str(policy.tools),
+        "spool": f"{waiting.turns} turns, {waiting.bytes} of {parts.spool.most} bytes",
+        "answers": _answers(home),
+    }
+    if home.broken:
+        found["policy"] = f"the file has a fault, the one before it is in use: {home.broken}"
+    for work, problem in status.read(parts.directory).items():
+        since = datetime.fromtimestamp(problem.since / 1000).astimezone()
+        found[f"problem: {work}"] = f"{problem.message} [{problem.reason}], since {since:%Y-%m-%d %H:%M}"
+    return found
+
+
+def _cap(home: Home) -> str:
+    try:
+        left = home.parts.caps.days_left()
+    except StrongroomError as error:
+        return f"{error.message} [{error.reason}]"
+    return f"ends in {left:.0f} days and is renewed before that" if left > 0 else "has ended"
+
+
+def _answers(home: Home) -> str:
+    owner = who(home.policy, Conversation(platform="cli"))
+    try:
+        if isinstance(owner, Nobody):
+            return owner.reason
+        ask(home, owner.actor, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
+    except StrongroomError as error:
+        return f"no: {error.message} [{error.reason}]"
+    return "yes"
+
+
+def _recall(home: Home, args: argparse.Namespace) -> dict[str, Any]:
+    def get(memory: Memory) -> list[Hit]:
+        return memory.get(" ".join(args.query), k=args.k, now=datetime.now().astimezone())
+
+    text, _ = showing.shown(ask(home, _actor(home, args), get), 20_000)
+    return {"recalled": text.removeprefix(showing.HEADING).strip() or "nothing"}
+
+
+def _forget(home: Home, args: argparse.Namespace) -> dict[str, Any]:
+    ids = [model.line_id(one.strip("[] ")) for one in args.ids]
+    done = ask(home, _actor(home, args), lambda memory: memory.forget(ids=ids))
+    hint = "Hermes may still hold recalled copies: run `strongroom scrub hermes`"
+    return {"forgotten": ", ".join(done.ids) or "none", "not found": ", ".join(done.missing) or "none", "next": hint}
+
+
+def _why(home: Home, args: argparse.Namespace) -> dict[str, Any]:
+    wanted = model.line_id(args.id.strip("[] "))
+    hit = ask(home, _actor(home, args), lambda memory: memory.get(ids=[wanted]))[0]
+    return {
+        "id": hit.id,
+        "said": f"{hit.time.astimezone():%Y-%m-%d %H:%M} by {hit.author or 'unknown'}, in session {hit.session or '-'}",
+        "kind": str(hit.kind),
+        "namespace": hit.namespace,
+        "rules": _explained(placed(home.policy, home.rules(), hit.text), hit),
+        "written by": f"{hit.provenance.source}, with cap {hit.provenance.links[0][:16]}",
+    }
+
+
+def _explained(route: Route, hit: Hit) -> str:
+    by = f"rule {route.rule!r} on {route.matched!r}" if route.rule else "no rule fits, so the default"
+    if route.namespace == hit.namespace:
+        return by
+    return f"its words alone say {route.namespace} ({by}); what stood beside it was more sensitive, or its chat decides"
+
+
+def _told(found: dict[str, Any]) -> str:
+    width = max(map(len, found))
+    return "".join(f"{name:<{width}}  {value}\n" for name, value in found.items())
+
+
+_COMMANDS: dict[str, Callable[[Home, argparse.Namespace], dict[str, Any]]] = {
+    "status": _status,
+    "recall": _recall,
+    "forget": _forget,
+    "why": _why,
+}

@@ -1,0 +1,153 @@
+"""One Hermes home in this process: its policy, caps, spool, conversations and problems, shared by all its agents.
+
+Agents come and go, some without being shut down, so nothing here belongs to one of them. Work that need not be waited
+for runs on two threads that all homes share.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import tomllib
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+from strongroom import routing, settings
+from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError
+from strongroom.files import make_directory, write_file
+from strongroom.host.cache.watching import Watched
+from strongroom.host.workers import Workers
+from strongroom.model import Millis
+from strongroom.provider.caps import Caps
+from strongroom.provider.doorway import Doorway, doorway
+from strongroom.provider.manners import Phrases
+from strongroom.provider.masking import Mask
+from strongroom.provider.sessions import Sessions
+from strongroom.provider.spool import Spool
+from strongroom.provider.status import Status
+from strongroom.provider.turns import ID_KEY_SIZE
+from strongroom.routing import Rules
+from strongroom.wiring import policy as policies
+from strongroom.wiring.policy import Policy
+
+_ID_KEY = "ids.key"
+_workers = Workers("strongroom-provider", most=2, spare=2)
+_homes: dict[tuple[int, str], Home] = {}
+_guard = threading.Lock()
+
+
+def millis() -> Millis:
+    return Millis(time.time_ns() // 1_000_000)
+
+
+class Home:
+    """What the agents of one home share. Thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._policy = Watched(policies.path_of(path), policies.read)
+        self._config = Watched(settings.config_path(), _rules)
+        self._parts: dict[Path, Parts] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def policy(self) -> Policy:
+        """The owner's policy as it is now."""
+        return self._policy.value
+
+    @property
+    def broken(self) -> str:
+        """Why the policy file as it is now is not in use; empty if it is."""
+        return self._policy.broken
+
+    @property
+    def parts(self) -> Parts:
+        """What belongs to the state directory that the policy names."""
+        policy = self.policy
+        if not policy.is_wired:
+            raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
+        with self._lock:
+            if policy.state not in self._parts:
+                self._parts[policy.state] = Parts(policy)
+            return self._parts[policy.state]
+
+    @property
+    def way(self) -> Doorway:
+        return doorway(self.policy)
+
+    def rules(self) -> Rules:
+        """The rules by which a text is given a namespace: the policy's, else those of the configuration file."""
+        return self.policy.rules or self._config.value
+
+    def phrases(self) -> Phrases:
+        """The phrases that take a turn off the record: the policy's, else the built-in ones."""
+        said, usual = self.policy.off_the_record, Phrases()
+        return Phrases(
+            turn=usual.turn if said.turn is None else said.turn,
+            off=usual.off if said.off is None else said.off,
+            on=usual.on if said.on is None else said.on,
+        )
+
+    def later(self, work: Callable[[], object]) -> None:
+        """Have work done on a shared thread. What it fails with is noted, never raised."""
+
+        def run() -> None:
+            try:
+                work()
+            except StrongroomError as error:
+                self.parts.status.failed("background work", error)
+
+        _workers.submit(run)
+
+
+class Parts:
+    """What one state directory holds."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.directory = policy.state
+        self.caps = Caps(policy.cap)
+        self.spool = Spool(policy.spool, policy.keep.spool_bytes)
+        self.sessions = Sessions(policy.state / "sessions")
+        self.status = Status(policy.state, millis)
+
+    @cached_property
+    def id_key(self) -> bytes:
+        """The key of the ids of this home's lines. Made once; if it cannot be read, no other is made."""
+        path = self.directory / _ID_KEY
+        try:
+            make_directory(self.directory)
+            if not path.exists():
+                _write_new(path)
+            found = path.read_bytes()
+        except OSError as error:
+            raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
+        if len(found) != ID_KEY_SIZE:
+            raise KeyUnavailable(f"{path} is damaged", hint="remove it; turns told twice may then be kept twice")
+        return found
+
+    @cached_property
+    def mask(self) -> Mask:
+        return Mask()
+
+
+def _rules(text: str) -> Rules:
+    table = tomllib.loads(text).get("routing")
+    return routing.default_rules() if table is None else routing.rules(table)
+
+
+def _write_new(path: Path) -> None:
+    try:
+        write_file(path, os.urandom(ID_KEY_SIZE), new=True)
+    except FileExistsError:
+        return  # another process was first
+
+
+def home_of(path: Path) -> Home:
+    """The process's own object for a home."""
+    key = (os.getpid(), os.path.realpath(path))
+    with _guard:
+        if key not in _homes:
+            _homes[key] = Home(path)
+        return _homes[key]

@@ -1,0 +1,262 @@
+"""What a message says about itself: whether it is off the record, who speaks in a shared chat, and which part of it was
+recalled rather than said. Rules over words; pure, and never a model.
+
+- A phrase matches whole words, whatever their case, width, accents and apostrophes; in scripts without spaces, parts of
+  words too. It may stand anywhere in a text, so "what does off the record mean?" is left out too: the safe side.
+- Where a text says both, the more private wins: OFF, then THIS_TURN, then ON. A longer phrase hides the shorter ones
+  in it: "no longer off the record" is ON.
+- A name before a message is what a chat platform shows, chosen by its owner: it is an author, never an identity.
+- Hermes puts notes of its own before some messages: what is replied to, a channel's last lines, files. They quote
+  others, so they are no part of what this person said.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from strongroom import model
+from strongroom.errors import InvalidRequest
+from strongroom.provider.showing import HEADING
+
+PHRASES_LIMIT = 256
+"""Phrases of one kind."""
+PHRASE_LIMIT = 64
+"""Characters of a phrase."""
+NAME_LIMIT = 64
+"""Characters of a speaker's name that are kept."""
+_LOOKED_AT = model.LINE_LIMIT
+"""Characters at either end of a text in which phrases are looked for."""
+
+
+class Asked(Enum):
+    """What a text asks about being remembered."""
+
+    NOTHING = "nothing"
+    THIS_TURN = "this turn"
+    OFF = "off"
+    """From this turn on nothing is kept."""
+    ON = "on"
+    """From this turn on it is kept again, this turn too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """What people say for each. The owner's policy may replace them."""
+
+    turn: tuple[str, ...] = (
+        *("off the record", "between you and me only", "not for the record", "keep this off your memory"),
+        *("don't remember this", "do not remember this", "don't remember that", "do not remember that"),
+        *("don't store this", "do not store this", "don't save this", "do not save this"),
+        *("don't record this", "do not record this", "don't keep this", "do not keep this"),
+        *("don't memorize this", "do not memorize this", "don't add this to your memory", "forget i said"),
+        *("nicht merken", "merk dir das nicht", "nicht im gedächtnis speichern", "unter uns gesagt"),
+        *("ne retiens pas", "ne retenez pas", "ne mémorise pas", "ne garde pas ça", "n'enregistre pas"),
+        *("no recuerdes esto", "no guardes esto", "no memorices", "no lo guardes", "extraoficialmente"),
+        *("fuera de registro", "não guarde isso", "não memorize", "em off"),
+        *("non ricordare questo", "non memorizzare", "in via ufficiosa"),
+        *("не запоминай", "не для протокола", "между нами говоря"),
+        *("不要记住", "别记住", "不要記住", "別記住", "别记下来", "不要记下", "私下说"),
+        *("オフレコ", "覚えないで", "記憶しないで", "記録しないで"),
+        *("기억하지 마", "오프 더 레코드"),
+        *("لا تتذكر هذا", "لا تحفظ هذا", "इसे याद मत रखना", "อย่าจำเรื่องนี้"),
+    )
+    off: tuple[str, ...] = (
+        *("this conversation is off the record", "this chat is off the record", "this session is off the record"),
+        *("everything from now on is off the record", "from now on off the record", "from here on off the record"),
+        *("go off the record", "going off the record", "let's go off the record", "we are off the record"),
+        *("we're off the record", "stay off the record", "not back on the record"),
+        *("stop remembering", "stop recording this", "stop storing", "don't remember this conversation"),
+        *("do not remember this conversation", "don't remember anything", "do not remember anything"),
+        *("don't store this conversation", "do not store this conversation", "don't remember this chat"),
+        *(
+            "merk dir nichts mehr",
+            "merke dir nichts",
+            "dieses gespräch nicht merken",
+            "dieses gespräch ist vertraulich",
+        ),
+        *("ne retiens plus rien", "ne retiens rien", "arrête de mémoriser", "cette conversation est confidentielle"),
+        *("deja de recordar", "deja de memorizar", "no recuerdes nada", "esta conversación es extraoficial"),
+        *("pare de memorizar", "smetti di memorizzare", "ничего не запоминай", "перестань запоминать"),
+        *("停止记忆", "停止記憶", "不要再记", "别再记", "什么都不要记", "这次对话不要记"),
+        *("この会話はオフレコ", "ここからオフレコ", "何も覚えないで", "もう覚えないで"),
+        *("아무것도 기억하지 마", "이 대화는 기억하지 마"),
+    )
+    on: tuple[str, ...] = (
+        *("back on the record", "on the record again", "no longer off the record", "not off the record anymore"),
+        *("you may remember again", "you can remember again", "start remembering again", "resume remembering"),
+        *("remember things again", "du darfst dir wieder", "merk dir wieder", "wieder merken"),
+        *(
+            "tu peux de nouveau retenir",
+            "tu peux te souvenir à nouveau",
+            "puedes recordar de nuevo",
+            "vuelve a recordar",
+        ),
+        *("pode memorizar de novo", "puoi ricordare di nuovo", "можешь снова запоминать", "снова запоминай"),
+        *("可以继续记", "可以再记", "恢复记忆", "恢復記憶", "重新开始记"),
+        *("オフレコ終わり", "オフレコ終了", "また覚えて", "다시 기억해"),
+    )
+
+
+DEFAULT = Phrases()
+
+
+def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
+    """What a text asks about being remembered. Of a very long one, the beginning and the end are looked at."""
+    seen = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
+    pattern, kinds = _compiled(phrases)
+    found = {kinds[one] for one in pattern.findall(_folded(seen))}
+    return next((asked for asked in (Asked.OFF, Asked.THIS_TURN, Asked.ON) if asked in found), Asked.NOTHING)
+
+
+# Scripts written without spaces between words, or with particles joined to them; also in parts, as folding leaves them.
+_JOINED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_JOINED_TEXT = re.compile(f"[{_JOINED}]")
+_BEFORE, _AFTER = rf"(?<![^\W{_JOINED}])", rf"(?![^\W{_JOINED}])"
+_FOLDS_HELD = 8192
+
+
+@lru_cache(maxsize=16)
+def _compiled(phrases: Phrases) -> tuple[re.Pattern[str], dict[str, Asked]]:
+    """One pattern for all phrases, the longest first, and what each of them asks."""
+    given = ((Asked.ON, phrases.on), (Asked.THIS_TURN, phrases.turn), (Asked.OFF, phrases.off))
+    kinds = {_checked(one): asked for asked, some in given for one in some}
+    if any(len(some) > PHRASES_LIMIT for _, some in given):
+        raise InvalidRequest(f"off the record: there are more than {PHRASES_LIMIT} phrases of one kind")
+    ordered = sorted(kinds, key=lambda one: (-len(one), one))
+    return re.compile("|".join(map(_whole, ordered)) or "(?!)"), kinds
+
+
+def _checked(phrase: str) -> str:
+    folded = _folded(phrase) if len(phrase) <= PHRASE_LIMIT else ""
+    if not folded:
+        raise InvalidRequest(f"off the record: a phrase has 1 to {PHRASE_LIMIT} characters, some of them letters")
+    return folded
+
+
+def _whole(phrase: str) -> str:
+    escaped = re.escape(phrase)
+    return escaped if _JOINED_TEXT.search(phrase) else f"{_BEFORE}{escaped}{_AFTER}"
+
+
+class _Folds(dict[int, str]):
+    """How each character is compared. One at a time: normalising whole texts costs quadratic time for stacked marks."""
+
+    def __missing__(self, code: int) -> str:
+        bare = unicodedata.normalize("NFKD", chr(code)).casefold()
+        fold = "".join(" " if unicodedata.category(one) == "Pd" else one for one in bare if _counts(one))
+        if len(self) < _FOLDS_HELD:
+            self[code] = fold
+        return fold
+
+
+def _counts(one: str) -> bool:
+    return unicodedata.category(one) not in ("Mn", "Me", "Cf") and one not in "'`\u2018\u2019\u02bc\u00b4"
+
+
+_FOLDS = _Folds()
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.translate(_FOLDS).split())
+
+
+# Who speaks
+
+_NAME_SEEN = 256
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
+
+
+def speaker(text: str) -> tuple[str, str]:
+    """Who speaks in a shared chat, from the `[name]` before a message, and what they say; no name if there is none.
+
+    Only for shared chats: elsewhere nobody puts a name there, and "[urgent] call mum" is what somebody said.
+    """
+    said = _without_notes(text)
+    end = _closing(said)
+    name = " ".join(_UNSEEN.sub(" ", said[1:end]).split())[:NAME_LIMIT].strip() if end else ""
+    return (name, said[end + 1 :].lstrip(" ")) if name else ("", said)
+
+
+def _closing(text: str) -> int:
+    """Where the bracket that a text begins with is closed, before a space; 0 if it is not, or not soon."""
+    if not text.startswith("["):
+        return 0
+    depth = 0
+    for place, one in enumerate(text[:_NAME_SEEN]):
+        depth += (one == "[") - (one == "]")
+        if depth == 0:
+            return place if text[place + 1 : place + 2] == " " else 0
+        if one == "\n":
+            return 0
+    return 0
+
+
+# What was recalled, or put there by the runtime
+
+_REPLY = re.compile(r'\[Replying to(?: your previous message)?: "')
+_REPLY_SEEN = 600
+_NOTE = re.compile(r"\[(?:Triggering message id: |The user sent )")
+_CHANNEL = ("[Recent channel messages]\n", "[Context around the replied-to message]\n", "[Messages prefixed with [")
+_NEW = "\n\n[New message]\n"
+_NOTES_LIMIT = 32
+
+
+def _without_notes(text: str) -> str:
+    """A message without the runtime's notes before it. A quoted text may hold the end of a note, so the last one counts."""
+    for _ in range(_NOTES_LIMIT):
+        if _REPLY.match(text):
+            end = text.rfind('"]\n\n', 0, _REPLY_SEEN)
+        elif _NOTE.match(text):
+            end = text.find("]\n\n")
+        else:
+            break
+        if end < 0:
+            break
+        text = text[text.index("\n\n", end) + 2 :]
+    return text[text.rfind(_NEW) + len(_NEW) :] if text.startswith(_CHANNEL) and _NEW in text else text
+
+
+_TAG = re.compile(r"<\s{0,8}(/?)\s{0,8}memory-context\s{0,8}>", re.IGNORECASE)
+_SYSTEM_NOTE = re.compile(
+    r"\[System note:\s{1,8}The following is recalled memory context\b[^\]]{0,600}\]\s{0,8}", re.IGNORECASE
+)
+_RECALLED = re.compile(
+    r"^[ \t>]{0,8}- \d{4}-\d{2}-\d{2}, [a-z0-9._-]{1,64}, [^\n\"]{1,80}: \"[^\n]*\" "
+    r"\[[0-9A-HJKMNP-TV-Z]{26}\][ \t\r]*(?:\n|\Z)"
+    rf"|^[ \t>]{{0,8}}{re.escape(HEADING)}[ \t\r]*(?:\n|\Z)",
+    re.MULTILINE,
+)
+
+
+def bare(text: str) -> str:
+    """What was said, without what was recalled or noted for it: that is stored already, or was not said by this person.
+
+    Gone are Hermes' blocks and notes, and lines in the form in which ours are shown, wherever they stand: each of them
+    names the line that it repeats.
+    """
+    said = _without_notes(text)
+    if "memory-context" in said.lower():
+        said = _without_blocks(said)
+    said = _RECALLED.sub("", _SYSTEM_NOTE.sub("", said))
+    return said.strip() if said != text else text
+
+
+def _without_blocks(text: str) -> str:
+    """A block that is never closed goes on to the end, if it begins like one; a mere mention of the tag stays."""
+    kept: list[str] = []
+    done = opened = 0
+    is_open = False
+    for tag in _TAG.finditer(text):
+        if tag[1]:
+            kept.append("" if is_open else text[done : tag.start()])
+            done, is_open = tag.end(), False
+        elif not is_open:
+            kept.append(text[done : tag.start()])
+            done, opened, is_open = tag.end(), tag.start(), True
+    if is_open and text[done : done + 1] not in ("\n", "\r", ""):
+        done = opened
+    return "".join((*kept, "" if is_open and done != opened else text[done:]))

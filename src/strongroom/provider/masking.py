@@ -1,0 +1,359 @@
+"""Secrets in what people paste, masked by rule before it is kept: `[secret removed: github token]`. Pure; never a model.
+
+Most detectors are those of `detect-secrets`, taken one by one: neither its settings nor its checks over the network are
+used, and no measure of randomness, which would take ids and hashes for secrets. Rules of our own stand in where it has
+none, where it sees only the first line of a key, and where its patterns take quadratic time (OpenAI, JWT, npm).
+
+What is found must begin where a word begins: an id that holds the letters of a token is no token. Text around a secret
+stays as it was. Masking is a courtesy, not a wall: a password that looks like a word, said in passing, is not seen.
+Not responsible for what else a text says about its author.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from strongroom.errors import InvalidRequest
+
+Span = tuple[int, int]
+_Finder = Callable[[str], Iterable[Span]]
+_REMOVED = "[secret removed: "
+_MASKED = re.compile(r"(\[secret removed: [a-z0-9 ]{1,40}\])")
+_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A kind of secret and how it is found. It is looked for only in a text that holds one of the `signs`."""
+
+    kind: str
+    signs: tuple[str, ...]
+    find: _Finder
+
+
+class Mask:
+    """Masks secrets in texts. Built once: it holds nothing but rules, so any number of threads may use it."""
+
+    def __init__(self) -> None:
+        self._rules = (*_OWN, *_maintained(), *_NAMED)  # of two that see the same, the first gives the kind
+
+    def masked(self, text: str) -> tuple[str, int]:
+        """The text with each secret replaced by its kind, and how many there were. Applied again, it changes nothing."""
+        count = 0
+        for _ in range(_ROUNDS):  # what stood beside a secret may be seen only now
+            text, more = self._once(text)
+            count += more
+            if not more:
+                break
+        return text, count
+
+    def _once(self, text: str) -> tuple[str, int]:
+        if _REMOVED not in text:
+            return _replaced(text, self._found(text))
+        pieces = _MASKED.split(text)  # the name of a kind, such as "age key", announces nothing
+        done = [_replaced(piece, self._found(piece)) for piece in pieces[::2]]
+        pieces[::2] = [piece for piece, _ in done]
+        return "".join(pieces), sum(more for _, more in done)
+
+    def _found(self, text: str) -> list[tuple[int, int, int, str]]:
+        lowered = text.lower()
+        return sorted(
+            (start, -end, rank, rule.kind)
+            for rank, rule in enumerate(self._rules)
+            if any(sign in lowered for sign in rule.signs)
+            for start, end in rule.find(text)
+        )
+
+
+def _replaced(text: str, found: Iterable[tuple[int, int, int, str]]) -> tuple[str, int]:
+    """Each span replaced once. Of two that overlap, the one that begins first gives the kind, and both go."""
+    pieces: list[str] = []
+    count = done = 0
+    for start, negated, _, kind in found:
+        if start >= done:
+            pieces += (text[done:start], f"{_REMOVED}{kind}]")
+            count += 1
+        done = max(done, -negated)
+    return "".join((*pieces, text[done:])), count
+
+
+# Rules of our own
+
+
+def _starting(*patterns: str) -> _Finder:
+    """Tokens that begin where no word goes on. Each pattern ends in an open repeat, so a token is found whole."""
+    pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(patterns)})")
+    return lambda text: (found.span() for found in pattern.finditer(text))
+
+
+_BEGIN = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?=(?:\s|\\[nr]){0,8}(?:[A-Za-z0-9+/=]{16}|[A-Za-z-]{4,16}: ))|PuTTY-User-Key-File-\d(?=: )"
+)
+_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-MAC: [0-9a-f]{1,128}")
+
+
+def _key_blocks(text: str) -> Iterator[Span]:
+    """Whole private keys. One without an end goes on to the end of the text: it was cut off."""
+    done = 0
+    while begun := _BEGIN.search(text, done):
+        ended = _END.search(text, begun.end())
+        done = ended.end() if ended else len(text)
+        yield begun.start(), done
+
+
+_RUN = re.compile(r"[A-Za-z0-9_.~-]{24,}")
+_HEADER_LIMIT = 1024
+
+
+def _signed_tokens(text: str) -> Iterator[Span]:
+    """Compact JWS: web tokens, and caps, which are several of them and a seed, joined by `~`."""
+    for run in _RUN.finditer(text):
+        start, end = run.span()
+        while (start := text.find("eyJ", start, end)) >= 0:
+            dot = text.find(".", start, min(start + _HEADER_LIMIT, end))
+            if dot >= 0 and end - dot > 8 and _is_header(text[start:dot]):
+                yield start, start + len(text[start:end].rstrip(".-~"))
+                break
+            start += 3
+
+
+def _is_header(part: str) -> bool:
+    try:
+        return isinstance(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))), dict)
+    except (binascii.Error, ValueError, RecursionError):
+        return False
+
+
+_PASSWORDS = r"pass(?:word|wort|code|phrase|wd)|pwd|kennwort|contrase(?:ñ|n)a|mot de passe|senha|пароль"
+_TOKENS = r"(?:(?:api|secret|access|private|auth|client|bot)[ _-]?)?(?:token|secret)|(?:api|secret|access|private|auth)[ _-]?key"
+_ABOUT = r"(?: (?:for|to|of|at|on|für|de|pour) (?:[\w'-]{1,24} ){1,4}?(?=is|was|ist|:))?"
+_VALUE = (
+    r"(?:[\"'`\]]{0,2} {0,3}(?P<sign>:=|=>|[:=:])|,? {0,3}\b(?:is|was|ist|lautet|es|est|é|это)\b:?) {0,3}"
+    r"(?:[\"'`“‘«](?P<quoted>[^\"'`“”‘’«»\n]{3,128})[\"'`”’»]|(?P<bare>[^\s\"'`“”‘’«»]{3,256}))"
+)
+_JOINED = re.compile(
+    r"(?:密[码碼]|口令|暗証番号|パスワード|비밀번호)[ \"'”」]{0,2}(?:[::=]|是|为|為|は|는|가)\s{0,3}[\"'“「]?"
+    r"(?P<bare>(?!\[)[!-~]{3,128}(?<![.,;:!?)\]\"']))"
+)
+_PIN = re.compile(
+    r"\b(?:pin(?:[ -]?(?:code|number|nummer))?|cvv|cvc)(?: (?:for|of|to) (?:[\w'-]{1,24} ){1,4}?(?=is|was|:))?"
+    r" {0,3}(?:[:=:]|\b(?:is|was|ist|lautet|es|est)\b)\s{0,3}(?P<bare>\d[\d -]{1,10}\d)(?![\d:/%-]|\.\d)",
+    re.IGNORECASE,
+)
+_PHRASE = re.compile(
+    r"\b(?:seed|recovery|mnemonic|secret) (?:phrase|words?)\s{0,3}(?:is|are|:|=)\s{0,3}"
+    r"(?P<bare>(?:[a-z]{3,8}[ ,]{1,3}){11,23}[a-z]{3,8})\b",
+    re.IGNORECASE,
+)
+_CODE = re.compile(
+    r"[<{\[(*]|\$[A-Z_{(]|%[a-z(]|[A-Za-z_][\w.]*[(\[{]|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+[,;)]*$"
+    r"|(?:[a-z]+://|\.{0,2}/)|[A-Z_]+[,;)]*$|[\w-]{1,60}[)\]}]+[:;,]?$"
+)
+_STRONG = re.compile(r"\d|[!@#%^&*?+~$][^\s]")
+_LONG = re.compile(r"(?=.{0,200}\d)[A-Za-z0-9_+/=.-]{12,}")
+_STOP = re.compile(r" {0,3}(?:[.!\r\n]|$)")
+_ORDINARY = frozenset(
+    "the and not too that this same required optional wrong correct incorrect right invalid valid expired weak strong "
+    "empty missing unknown hidden secret private public lost forgotten long short case stored saved set reset hashed "
+    "encrypted encoded here there what where when how why very also still now only just always never good bad fine safe "
+    "ready changed wanted needed known string str text bytes int bool none null nil true false undefined any object "
+    "password passphrase passwort token key changed ok yes something nothing everything important difficult easy like "
+    "based used shared kept written printed available accepted rejected denied new old different falsch richtig nicht".split()
+)
+
+
+def _told(words: str, is_value: Callable[[re.Match[str], str], bool]) -> _Finder:
+    """Secrets that somebody names: a word for one, a verb or sign, and a value that looks like one."""
+    pattern = re.compile(rf"(?<![A-Za-z])(?P<word>{words})s?{_ABOUT}{_VALUE}", re.IGNORECASE)
+
+    def find(text: str) -> Iterator[Span]:
+        for found in pattern.finditer(text):
+            value = found["quoted"] or found["bare"].rstrip(".,;:!?。,)")
+            if len(value) > 2 and value.lower() not in _ORDINARY and not _CODE.match(value) and is_value(found, value):
+                start = found.start("quoted" if found["quoted"] else "bare")
+                yield start, start + len(value)
+
+    return find
+
+
+def _is_password(found: re.Match[str], value: str) -> bool:
+    if found["quoted"]:
+        return " " not in value or found["word"].lower() == "passphrase"
+    if _STRONG.search(value):
+        return True
+    if found["sign"] in ("=", ":=", "=>"):
+        return False  # in code, a bare word is a name
+    after = found.start("bare") + len(value)
+    return bool(_STOP.match(found.string, after)) and not value.lower().endswith(("ed", "ing", "able", "ible"))
+
+
+def _is_token(_: re.Match[str], value: str) -> bool:
+    return bool(_LONG.fullmatch(value))  # "the secret is patience"
+
+
+def _valued(*patterns: re.Pattern[str]) -> _Finder:
+    """What the group `bare` of a pattern holds."""
+    return lambda text: (found.span("bare") for pattern in patterns for found in pattern.finditer(text))
+
+
+def _both(one: _Finder, other: _Finder) -> _Finder:
+    return lambda text: (*one(text), *other(text))
+
+
+_BEARER = re.compile(
+    r"\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic|token|apikey)\s{1,3}(?P<bare>(?![$<{\[])(?=[^\s\"'`]{0,256}\d|[^\s\"'`.]{16})[^\s\"'`\[]{6,4096})",
+    re.IGNORECASE,
+)
+_BEARING = re.compile(r"\bbearer\s{1,3}(?P<bare>(?=[A-Za-z._~+/-]{0,256}\d)[A-Za-z0-9._~+/=-]{20,4096})", re.IGNORECASE)
+_NPMRC = re.compile(r":_authToken=\s{0,3}(?P<bare>[^\s\"'`\[$]{8,256})")
+_URL_PASSWORD = re.compile(r"://[^\s/?#@:\[\]]{0,256}:(?P<bare>[^\s/?#@\[\]{}<>$]{1,256})@(?=[\w\[])")
+
+_TOKEN = "[A-Za-z0-9_-]"  # noqa: S105 - a pattern
+_OWN = (
+    _Rule("private key", ("private key", "putty-user-key-file"), _key_blocks),
+    _Rule("signed token", ("eyj",), _signed_tokens),
+    _Rule("anthropic key", ("sk-ant-",), _starting(rf"sk-ant-{_TOKEN}{{16,}}")),
+    _Rule("openrouter key", ("sk-or-",), _starting(rf"sk-or-{_TOKEN}{{16,}}")),
+    _Rule(
+        "openai key",
+        ("sk-",),
+        _starting(rf"sk-(?:proj|svcacct|admin|None)-{_TOKEN}{{20,}}", rf"sk-[A-Za-z0-9]{{32,}}{_TOKEN}*"),
+    ),
+    _Rule("google key", ("aiza",), _starting(rf"AIza{_TOKEN}{{35,}}")),
+    _Rule("google token", ("ya29.", "gocspx-"), _starting(r"ya29\.[A-Za-z0-9_.-]{30,}", rf"GOCSPX-{_TOKEN}{{20,}}")),
+    _Rule("hugging face token", ("hf_",), _starting(r"hf_[A-Za-z0-9]{30,}")),
+    _Rule("groq key", ("gsk_",), _starting(r"gsk_[A-Za-z0-9]{40,}")),
+    _Rule("xai key", ("xai-",), _starting(r"xai-[A-Za-z0-9]{40,}")),
+    _Rule("age key", ("age-secret-key-",), _starting(r"(?i:AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{20,})")),
+    _Rule("github token", ("github_pat_",), _starting(r"github_pat_[A-Za-z0-9_]{40,}")),
+    _Rule("npm token", ("npm_", ":_authtoken="), _both(_starting(r"npm_[A-Za-z0-9]{36,}"), _valued(_NPMRC))),
+    _Rule("stripe access key", ("k_live_", "k_test_"), _starting(r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}")),
+    _Rule(
+        "slack token",
+        ("xapp-", "xoxe", "xoxc-", "xoxd-"),
+        _starting(r"(?:xapp|xoxe(?:\.xox[bp])?|xox[cd])-[A-Za-z0-9%-]{20,}"),
+    ),
+)
+_NAMED = (
+    _Rule("url password", ("://",), _valued(_URL_PASSWORD)),
+    _Rule("authorization", ("bearer", "authorization"), _valued(_BEARER, _BEARING)),
+    _Rule("password", ("pass", "pwd", "kennwort", "contrase", "senha", "пароль"), _told(_PASSWORDS, _is_password)),
+    _Rule("token", ("token", "secret", "key"), _told(_TOKENS, _is_token)),
+    _Rule("password", ("密", "口令", "暗証番号", "パスワード", "비밀번호"), _valued(_JOINED)),
+    _Rule("pin", ("pin", "cvv", "cvc"), _valued(_PIN)),
+    _Rule("seed phrase", ("phrase", "word"), _valued(_PHRASE)),
+)
+
+
+# Detectors of detect-secrets
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A detector and how its patterns are read. `group`: what they capture is the secret, not the whole match."""
+
+    module: str
+    detector: str
+    signs: tuple[str, ...]
+    group: bool = False
+    is_whole: bool = False
+    """Whether a longer word than the pattern takes is none of its kind. Otherwise the rest of the word goes too."""
+    needs: re.Pattern[str] = re.compile("")
+
+
+_MIXED = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[a-z])(?=.{0,200}[A-Z])")
+_DIGIT = re.compile(r".{0,200}\d")
+_TAKEN = (
+    _Taken("aws", "AWSKeyDetector", ("akia", "asia", "abia", "acca", "a3t", "aws"), group=True, is_whole=True),
+    _Taken("artifactory", "ArtifactoryDetector", ("akc", "ap"), is_whole=True, needs=_MIXED),
+    _Taken("azure_storage_key", "AzureStorageKeyDetector", ("accountkey=",)),
+    _Taken("discord", "DiscordBotTokenDetector", (".",), needs=_MIXED),
+    _Taken("github_token", "GitHubTokenDetector", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
+    _Taken("gitlab_token", "GitLabTokenDetector", ("gl", "gr1348941")),
+    _Taken("mailchimp", "MailchimpDetector", ("-us",), is_whole=True),
+    _Taken("pypi_token", "PypiTokenDetector", ("pypi-age",)),
+    _Taken("sendgrid", "SendGridDetector", ("sg.",)),
+    _Taken("slack", "SlackDetector", ("xox", "hooks.slack.com")),
+    _Taken("square_oauth", "SquareOAuthDetector", ("sq0csp-",)),
+    _Taken("stripe", "StripeDetector", ("k_live_",)),
+    _Taken("telegram_token", "TelegramBotTokenDetector", (":",), is_whole=True),
+    _Taken("twilio", "TwilioKeyDetector", ("ac", "sk"), is_whole=True),
+)
+_ASSIGNED = (
+    _Taken("cloudant", "CloudantDetector", ("cl",)),
+    _Taken("ibm_cloud_iam", "IbmCloudIamDetector", ("key", "pwd", "pass", "token"), needs=_DIGIT),
+    _Taken("ibm_cos_hmac", "IbmCosHmacDetector", ("secret",)),
+    _Taken("softlayer", "SoftlayerDetector", ("sl", "softlayer")),
+)
+_SPACES = re.compile(" {3,}")
+_REST = re.compile(r"[A-Za-z0-9_-]*")
+
+
+def _maintained() -> Iterator[_Rule]:
+    for taken in _TAKEN:
+        detector = _detector(taken)
+        yield _Rule(_kind(detector), taken.signs, _by_place(detector.denylist, taken))
+    for taken in _ASSIGNED:
+        detector = _detector(taken)
+        yield _Rule(_kind(detector), taken.signs, _by_value(detector.analyze_string, taken))
+
+
+def _detector(taken: _Taken) -> Any:
+    try:
+        importlib.import_module("detect_secrets")
+        return getattr(importlib.import_module(f"detect_secrets.plugins.{taken.module}"), taken.detector)()
+    except (ImportError, AttributeError):
+        raise InvalidRequest(
+            "masking secrets needs detect-secrets 1.5", hint='pip install "strongroom[hermes]"'
+        ) from None
+
+
+def _kind(detector: Any) -> str:
+    return str(detector.secret_type).lower()
+
+
+def _by_place(patterns: Iterable[re.Pattern[str]], taken: _Taken) -> _Finder:
+    held = tuple(patterns)
+
+    def find(text: str) -> Iterator[Span]:
+        for pattern in held:
+            done = 0  # a long word is measured once, not for each match in it
+            for found in pattern.finditer(text):
+                start, end = _trimmed(text, *found.span(found.lastindex if taken.group and found.lastindex else 0))
+                if start >= done and not _is_inside(text, start) and taken.needs.match(text[start:end]):
+                    done = _REST.match(text, end).end()  # type: ignore[union-attr]  # it matches the empty text
+                    if done == end or not taken.is_whole:
+                        yield start, done
+
+    return find
+
+
+def _trimmed(text: str, start: int, end: int) -> Span:
+    """A match without what only marks its edges."""
+    found = text[start:end]
+    return start + len(found) - len(found.lstrip(' \t\r\n=:"')), end - len(found) + len(found.rstrip(' \t\r\n"'))
+
+
+def _is_inside(text: str, start: int) -> bool:
+    """Whether a word goes on here rather than begins."""
+    before = text[start - 1 : start]
+    return before.isascii() and before.isalnum()
+
+
+def _by_value(analyze: Callable[[str], Iterable[str]], taken: _Taken) -> _Finder:
+    """For patterns that take cubic time where spaces repeat: they see two at most, and what they found is looked up."""
+
+    def find(text: str) -> Iterator[Span]:
+        for value in set(analyze(_SPACES.sub("  ", text))):
+            if taken.needs.match(value):
+                yield from (found.span() for found in re.finditer(re.escape(value), text))
+
+    return find

@@ -1,0 +1,99 @@
+"""The runtime's built-in memory, mirrored: what is added, replaced or removed there is so here too.
+
+A note is a line of kind fact whose author names the file it stands in. What is removed is forgotten, not marked. The
+runtime names a removed note by a part of its text, so it is looked for among the mirrored ones: first by asking for it,
+then one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from strongroom.errors import StrongroomError
+from strongroom.host.migrating import migrate_memory_files
+from strongroom.memory import Memory
+from strongroom.model import K_LIMIT, LIST_LIMIT, Hit, Kind, LineId
+from strongroom.provider import keeping, turns
+from strongroom.provider.serving import Session
+from strongroom.provider.speaking import Nobody
+from strongroom.wiring.policy import OWNER
+
+_SEPARATOR = "\n\u00a7\n"
+"""What stands between two notes of a memory file."""
+TARGETS = {"memory": "hermes memory", "user": "hermes user", "soul": "hermes soul"}
+_QUERY = 1000
+
+
+def written(session: Session, action: str, target: str, content: str, old_text: str) -> None:
+    """The built-in memory has changed."""
+    speaker = session.speaker
+    if isinstance(speaker, Nobody) or not session.policy.keep.memory_writes:
+        return
+    author = TARGETS.get(target, TARGETS["memory"])
+    gone = old_text or (content if action == "remove" else "")
+    # What is new comes first: if this is cut short, there is one line too many and none too few.
+    old = _found(session, author, gone) if action in ("replace", "remove") and gone.strip() else []
+    if action in ("add", "replace") and content.strip():
+        keeping.note(session, content, author)
+    if old:
+        session.ask(speaker, lambda memory: memory.forget(ids=old))
+        session.home.parts.status.count("forgotten", len(old))
+
+
+def _found(session: Session, author: str, part: str) -> list[LineId]:
+    """The mirrored notes that hold a text; those that are it exactly, if there are any."""
+    speaker = session.speaker
+    if isinstance(speaker, Nobody):
+        return []
+    masked = keeping.masked(session, turns.storable(part))
+
+    def find(memory: Memory) -> list[Hit]:
+        near = [hit for hit in memory.get(masked[:_QUERY], k=K_LIMIT) if _is_note(hit, author, masked)]
+        return near or [hit for hit in _notes(memory) if _is_note(hit, author, masked)]
+
+    found = session.ask(speaker, find)
+    exact = [hit.id for hit in found if hit.text == masked]
+    return exact or [hit.id for hit in found]
+
+
+def _is_note(hit: Hit, author: str, part: str) -> bool:
+    return hit.kind == Kind.FACT and hit.author == author and part in hit.text
+
+
+def _notes(memory: Memory) -> Iterator[Hit]:
+    after = None
+    while True:
+        page = memory.list(kind=Kind.FACT, limit=LIST_LIMIT, after=after)
+        ids = [info.id for info in page.lines]
+        for start in range(0, len(ids), K_LIMIT):
+            yield from memory.get(ids=ids[start : start + K_LIMIT])
+        after = page.next
+        if after is None:
+            return
+
+
+def import_files(session: Session) -> None:
+    """Take in the owner's memory files, once. They are the owner's: no other speaker gets them."""
+    speaker = session.speaker
+    is_owner = not isinstance(speaker, Nobody) and speaker.actor == f"{session.policy.scope}{OWNER}"
+    if not is_owner or isinstance(speaker, Nobody) or not session.policy.keep.import_files or not speaker.keeps:
+        return
+    try:
+        migrate_memory_files(
+            session.home.path,
+            session.policy.session,
+            lambda name, text: _import(session, name, text),
+            into=speaker.actor,
+        )
+    except StrongroomError as error:
+        session.failed("importing the memory files", error)
+    else:
+        session.worked("importing the memory files")
+
+
+def _import(session: Session, name: str, text: str) -> None:
+    target = name.rpartition("/")[2].removesuffix(".md").lower()
+    for entry in text.split(_SEPARATOR):
+        if entry.strip():
+            keeping.note(session, entry.strip(), TARGETS.get(target, TARGETS["memory"]))

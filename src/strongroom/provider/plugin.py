@@ -1,0 +1,216 @@
+"""The memory provider for Hermes: Hermes' hooks on one side, the gate on the other.
+
+One object serves one agent and holds nothing that would have to be let go of: agents are dropped without a word. What
+belongs to the home is shared (`home`). Every hook takes arguments that later versions may add.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from strongroom.errors import InvalidRequest, StrongroomError
+from strongroom.host.plugins.names import get_hermes_home
+from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
+from strongroom.provider import keeping, mirroring, recalling, tools, worth
+from strongroom.provider.home import Home, home_of
+from strongroom.provider.serving import Session, look_after
+from strongroom.provider.speaking import Nobody
+from strongroom.wiring import setup
+
+NAME = "strongroom"
+
+
+@dataclass(frozen=True, slots=True)
+class RecallStatus:
+    """What a runtime may show beside a reply: how many lines were recalled for it."""
+
+    provider_label: str
+    count: int
+    glyph: str = "\u25a3"
+
+
+class StrongroomProvider(MemoryProvider):
+    """Gated memory for one agent."""
+
+    def __init__(self, home: str | os.PathLike[str] | None = None) -> None:
+        self._place = Path(home) if home is not None else None
+        self._session: Session | None = None
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    # Before a session.
+
+    def is_available(self) -> bool:
+        return not self.unavailable_reason()
+
+    def unavailable_reason(self) -> str:
+        """Why memory cannot be used; empty if it can. Files only."""
+        try:
+            policy = self._home().policy
+        except StrongroomError as error:
+            return error.message
+        if not policy.is_wired:
+            return "this home is not wired; run `strongroom wire hermes`"
+        if not policy.cap.is_file():
+            return "the runtime's cap is not there; run `strongroom wire hermes` again"
+        if policy.keep.mask_secrets and find_spec("detect_secrets") is None:
+            return 'masking secrets needs detect-secrets: pip install "strongroom[hermes]"'
+        return ""
+
+    def get_tool_schemas(self) -> list[Schema]:
+        try:
+            return tools.offered(self._home().policy.tools)
+        except StrongroomError:
+            return []
+
+    def cache_busting_signature(self) -> Signature:
+        """The policy, as a hash: it holds no secret, and a renewed cap does not change it."""
+        try:
+            policy = self._home().policy
+        except StrongroomError as error:
+            return {f"{NAME}.policy": error.reason}
+        return {f"{NAME}.policy": sha256(repr(policy).encode()).hexdigest()[:16], f"{NAME}.tools": str(policy.tools)}
+
+    # A session.
+
+    def initialize(self, session_id: str, turn_journal: bool = False, **kwargs: Any) -> None:
+        """Make ready: what the speaker may recall begins to load, and what an earlier process left is delivered."""
+        if self._place is None and kwargs.get("hermes_home"):
+            self._place = Path(str(kwargs["hermes_home"]))
+        home = self._home()
+        if not home.policy.is_wired:
+            raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
+        session = self._session = Session(home, session_id, kwargs, is_journalled=turn_journal)
+        home.later(lambda: recalling.warm(session))
+        home.later(lambda: _catch_up(session))
+
+    def system_prompt_block(self) -> str:
+        return recalling.prompt(self._session) if self._session else ""
+
+    def on_turn_start(self, turn_number: int, message: str, **kwargs: Any) -> None:  # noqa: ARG002
+        if self._session and isinstance(message, str):
+            keeping.begin(self._session, message)
+
+    def prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> str:  # noqa: ARG002 - it isolates nothing
+        if not self._session or not isinstance(query, str):
+            return ""
+        return recalling.recalled(self._session, query)[0]
+
+    def recall_status(self) -> RecallStatus | None:
+        """What was recalled for the last question."""
+        return RecallStatus("Strongroom", self._session.last_shown) if self._session else None
+
+    def sync_turn(
+        self,
+        user_content: str,
+        assistant_content: str,
+        *,
+        session_id: str = "",
+        messages: Sequence[Message] | None = None,
+        turn_id: str = "",
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        session = self._session
+        if session:
+            keeping.turn(session, user_content, assistant_content, session_id or session.id, messages, turn_id)
+            session.home.later(lambda: look_after(session.home))
+
+    def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
+        if not self._session:
+            raise InvalidRequest("there is no session")
+        return tools.called(self._session, tool_name, args if isinstance(args, Mapping) else {})
+
+    def on_memory_write(
+        self,
+        action: str,
+        target: str,
+        content: str,
+        metadata: Mapping[str, Any] | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        if self._session:
+            old = (metadata or {}).get("old_text")
+            mirroring.written(self._session, action, target, content or "", old if isinstance(old, str) else "")
+
+    def on_delegation(self, task: str, result: str, *, child_session_id: str = "", **kwargs: Any) -> None:  # noqa: ARG002
+        if self._session:
+            keeping.delegated(self._session, task or "", result or "")
+
+    def on_pre_compress(self, messages: Sequence[Message], **kwargs: Any) -> str:  # noqa: ARG002
+        return worth.worth(messages) if self._session and not isinstance(self._session.speaker, Nobody) else ""
+
+    def on_session_switch(
+        self,
+        new_session_id: str,
+        *,
+        parent_session_id: str = "",  # noqa: ARG002
+        reset: bool = False,
+        rewound: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        session = self._session
+        if not session:
+            return
+        if rewound:
+            keeping.rewind(session)
+        _go_on(session, new_session_id or session.id, reset=reset, reason=str(kwargs.get("reason") or ""))
+
+    def on_session_end(self, messages: Sequence[Message], **kwargs: Any) -> None:  # noqa: ARG002 - turns are kept
+        if self._session:
+            self._session.home.later(lambda: look_after(self._home()))
+
+    def shutdown(self) -> None:
+        self._session = None
+
+    # Outside of sessions.
+
+    def get_config_schema(self) -> list[Mapping[str, Any]]:
+        return setup.config_schema()
+
+    def save_config(self, values: dict[str, Any], hermes_home: str) -> None:
+        setup.save_config(values, Path(hermes_home))
+
+    def post_setup(self, hermes_home: str, config: Mapping[str, Any] | None = None) -> None:
+        """Take over the whole set-up of `hermes memory setup strongroom`."""
+        setup.post_setup(Path(hermes_home), config)
+
+    def backup_paths(self) -> list[str]:
+        """Nothing: a backup of a runtime must hold neither the vault nor a cap. `strongroom backup` makes one."""
+        return []
+
+    def _home(self) -> Home:
+        return home_of(self._place if self._place is not None else get_hermes_home())
+
+
+def _catch_up(session: Session) -> None:
+    keeping.recover(session)
+    look_after(session.home)
+    mirroring.import_files(session)
+
+
+def _go_on(session: Session, new: str, *, reset: bool, reason: str) -> None:
+    """Go on under another id, or in a shortened history. What was said or shown goes along, unless left behind."""
+    speaker = session.speaker
+    old, session.id = session.id, new
+    if isinstance(speaker, Nobody):
+        return
+    before, after = session.state(speaker, old), session.state(speaker, new)
+    if new != old and not reset and reason != "resume":
+        after.carry(before.carried)
+        after.turn_off(before.is_off)
+    if reason == "compression":
+        after.compressed()
+        before.compressed()
+
+
+def register(context: Any, home: str | os.PathLike[str] | None = None) -> None:
+    """Register a new provider with Hermes, which calls this once for each agent."""
+    context.register_memory_provider(StrongroomProvider(home))

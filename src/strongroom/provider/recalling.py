@@ -1,0 +1,94 @@
+"""What a model is shown: the lines for the question that is asked now, within a budget, each once in a conversation.
+
+A failure shows nothing and is said: in the status, in the log, and once through the runtime. Every namespace that is
+shown is noted before it is shown, because a reply may repeat it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from strongroom.errors import StrongroomError
+from strongroom.memory import Memory
+from strongroom.memory.recalling import QUERY_LIMIT
+from strongroom.model import Hit, Namespace, Snapshot
+from strongroom.provider import manners, showing
+from strongroom.provider.serving import Session
+from strongroom.provider.speaking import Nobody, Speaker
+from strongroom.provider.turns import storable
+
+PROFILE_BUDGET = 4000
+"""Characters of the profiles in a system prompt."""
+
+
+def warm(session: Session) -> None:
+    """Begin to load what this speaker may recall; nothing is read or waited for."""
+    speaker = session.speaker
+    if not isinstance(speaker, Nobody):
+        try:
+            session.ask(speaker, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
+        except StrongroomError as error:
+            session.failed("loading", error)
+        else:
+            session.worked("loading")
+
+
+def recalled(session: Session, query: str, *, lines: int | None = None) -> tuple[str, list[Hit]]:
+    """What is remembered about a question, as text and as lines; nothing where memory does not answer."""
+    speaker = session.speaker
+    if isinstance(speaker, Nobody):
+        return "", []
+    try:
+        hits = _hits(session, speaker, query, session.policy.recall.lines if lines is None else lines)
+        text, taken = showing.shown(hits, session.policy.recall.characters)
+        state = session.state(speaker)
+        state.carry({hit.namespace for hit in taken})
+        state.see(hit.id for hit in taken)
+    except StrongroomError as error:
+        session.failed("recall", error)
+        return "", []
+    session.worked("recall")
+    session.last_shown = len(taken)
+    session.home.parts.status.count("recalled", len(taken))
+    return text, taken
+
+
+def _hits(session: Session, speaker: Speaker, query: str, k: int) -> list[Hit]:
+    text = _question(speaker, query)
+    if not text or not k:
+        return []
+    state = session.state(speaker)
+    with state.guard:
+        shown = tuple(state.seen)
+    now = datetime.now().astimezone()
+    patience = session.policy.recall.patience
+
+    def get(memory: Memory) -> list[Hit]:
+        return memory.get(text, k=k, now=now, patience=patience, without=shown)
+
+    return session.ask(speaker, get, hasty=True)
+
+
+def _question(speaker: Speaker, query: str) -> str:
+    said = manners.speaker(query)[1] if speaker.is_shared else query
+    return storable(manners.bare(said))[: QUERY_LIMIT // 4]
+
+
+def prompt(session: Session) -> str:
+    """The owner's profiles for the system prompt; nothing where there are none."""
+    speaker = session.speaker
+    if isinstance(speaker, Nobody):
+        return ""
+    try:
+        found = session.ask(speaker, Memory.snapshot, hasty=True)
+        text = showing.profiles(found.profiles, PROFILE_BUDGET)
+        session.state(speaker).carry(_shown(found, text))
+    except StrongroomError as error:
+        session.failed("the profile", error)
+        return ""
+    session.worked("the profile")
+    return text
+
+
+def _shown(found: Snapshot, text: str) -> set[Namespace]:
+    return {profile.namespace for profile in found.profiles if f"\n[{profile.namespace}]\n" in text}

@@ -1,0 +1,129 @@
+"""One agent's hold on memory: who speaks, in which conversation, and the cap with which the gate is asked.
+
+Nothing about the speaker is frozen: it is worked out anew from the policy at each call, so that an edit of the policy
+holds from the next turn. Not responsible for what is recalled or kept: `recalling` and `keeping` are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from strongroom.errors import CapExpired, StrongroomError
+from strongroom.memory import Memory
+from strongroom.model import Actor, LineId, Namespace
+from strongroom.provider.caps import KEEPS, RECALLS
+from strongroom.provider.home import Home, millis
+from strongroom.provider.sessions import State
+from strongroom.provider.speaking import Conversation, Nobody, Speaker, who
+from strongroom.provider.status import Warn
+from strongroom.provider.turns import Turns
+from strongroom.wiring import capfile
+from strongroom.wiring.policy import Policy
+
+T = TypeVar("T")
+_RENEWAL_GAP = 600.0
+_tried: dict[Path, float] = {}
+
+
+class Session:
+    """One agent's session. Its methods come from any thread."""
+
+    def __init__(
+        self,
+        home: Home,
+        session_id: str = "",
+        told: Mapping[str, Any] | None = None,
+        *,
+        is_journalled: bool = False,
+    ) -> None:
+        self.home = home
+        self.id = session_id
+        self.told = Conversation.told(told or {})
+        warn = (told or {}).get("warning_callback")
+        self.warn: Warn | None = warn if callable(warn) else None
+        self.turns = Turns()
+        self.is_journalled = is_journalled
+        """Whether the runtime itself keeps a turn safe until `sync_turn` has returned."""
+        self.draft: Path | None = None
+        self.last_shown = 0
+
+    @property
+    def policy(self) -> Policy:
+        return self.home.policy
+
+    @property
+    def speaker(self) -> Speaker | Nobody:
+        """Whose memory this is, as the policy says now."""
+        return who(self.home.policy, self.told)
+
+    def state(self, speaker: Speaker, session_id: str = "") -> State:
+        """What is known of the conversation."""
+        worst = self.policy.namespaces[0] if self.policy.namespaces else Namespace("personal")
+        return self.home.parts.sessions.of(speaker.actor, session_id or self.id, worst)
+
+    def ask(self, speaker: Speaker, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
+        """Ask the gate with a cap for this speaker and a few minutes."""
+        return ask(self.home, speaker.actor, use, hasty=hasty, keeps=speaker.keeps)
+
+    def failed(self, work: str, error: StrongroomError) -> None:
+        self.home.parts.status.failed(work, error, self.warn)
+
+    def worked(self, work: str) -> None:
+        self.home.parts.status.worked(work)
+
+
+def ask(home: Home, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = False, keeps: bool = True) -> T:
+    """Ask the gate as one actor of a home."""
+    ops = KEEPS if keeps else RECALLS
+    caps = home.parts.caps
+    try:
+        token = caps.narrowed(actor, home.policy.namespaces, ops)
+    except CapExpired:
+        if not home.way.is_embedded:
+            raise
+        caps.renew(home.way)
+        token = caps.narrowed(actor, home.policy.namespaces, ops)
+    return home.way.ask(token, use, hasty=hasty)
+
+
+def look_after(home: Home) -> None:
+    """Renew the runtime's cap if it is time, and warn where that does not work. For a thread that nobody waits for."""
+    parts = home.parts
+    last = _tried.get(parts.directory, -_RENEWAL_GAP)
+    if time.monotonic() - last < _RENEWAL_GAP:
+        return
+    _tried[parts.directory] = time.monotonic()
+    try:
+        if parts.caps.is_due():
+            parts.caps.renew(home.way)
+        parts.status.worked("renewing the cap")
+    except StrongroomError as error:
+        if parts.caps.days_left() * 86_400 < capfile.WARN_BEFORE:
+            parts.status.failed("renewing the cap", error)
+    parts.sessions.tidy()
+
+
+def forget(session: Session, speaker: Speaker, state: State) -> None:
+    """Forget what was taken back. What cannot be reached now is forgotten with a later turn."""
+    with state.guard:
+        waiting: list[LineId] = list(dict.fromkeys(state.undoing))
+    if not waiting or session.home.parts.spool.waiting().turns:
+        return
+    try:
+        session.ask(speaker, lambda memory: memory.forget(ids=waiting))
+    except StrongroomError as error:
+        session.failed("taking a turn back", error)
+        return
+    session.worked("taking a turn back")
+    with state.guard:
+        state.undoing = [one for one in state.undoing if one not in waiting]
+        for one in waiting:
+            with suppress(KeyError):
+                del state.seen[one]
+
+
+__all__ = ["Session", "ask", "forget", "look_after", "millis"]

@@ -1,0 +1,66 @@
+"""Recalled lines as a model sees them: one quoted line each, with its day, namespace, author and id. Pure.
+
+Quoted as JSON is, so that a line break or a quotation mark in it ends nothing; without control characters, hidden text
+or anything that passes for a fence. The id at the end is what a person asks to forget it by, and what scrubbing a
+runtime's history looks for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from strongroom import fence
+from strongroom.host.fencing import harmless
+from strongroom.model import Hit, Profile
+
+HEADING = "Earlier lines from this memory, quoted as data:"
+PROFILE_HEADING = "Background about the person, written by the owner of this memory:"
+_LONGEST = 700
+"""Characters of a line that are shown."""
+_SHORTEST = 40
+
+
+def shown(hits: Iterable[Hit], budget: int) -> tuple[str, list[Hit]]:
+    """As many of the hits as fit, best first, and which; nothing at all for none."""
+    lines: list[str] = []
+    taken: list[Hit] = []
+    room = budget - len(HEADING)
+    for hit in hits:
+        line = _line(hit, min(_LONGEST, room - _about(hit) - 8))
+        if len(line) + 1 > room or room - _about(hit) < _SHORTEST:
+            break
+        room -= len(line) + 1
+        lines.append(line)
+        taken.append(hit)
+    return "\n".join((HEADING, *lines)) if lines else "", taken
+
+
+def profiles(found: Iterable[Profile], budget: int) -> str:
+    """The owner's profiles for a system prompt; what does not fit whole is left out."""
+    blocks: list[str] = []
+    room = budget - len(PROFILE_HEADING)
+    for profile in found:
+        block = f"\n[{profile.namespace}]\n{harmless(fence.neutral(profile.text))}"
+        if profile.text.strip() and len(block) <= room:
+            blocks.append(block)
+            room -= len(block)
+    return PROFILE_HEADING + "".join(blocks) if blocks else ""
+
+
+def _line(hit: Hit, room: int) -> str:
+    text = harmless(fence.neutral(hit.text[: 2 * _LONGEST]))
+    text = text if len(text) <= room else text[: max(room - 1, 0)] + "\u2026"
+    said = json.dumps(text, ensure_ascii=False)
+    if len(said) > room + 2:  # what is escaped takes more room
+        said = json.dumps(text[: max(2 * room - len(said), 0)] + "\u2026", ensure_ascii=False)
+    return f"- {hit.time:%Y-%m-%d}, {hit.namespace}, {_author(hit)}: {said} [{hit.id}]"
+
+
+def _about(hit: Hit) -> int:
+    """Characters that a line has beside its text."""
+    return len(hit.namespace) + len(_author(hit)) + 50
+
+
+def _author(hit: Hit) -> str:
+    return harmless(fence.neutral_field(hit.author))[:64].replace('"', "'") or "unknown"

@@ -1,0 +1,233 @@
+"""Turns that could not be put yet, each sealed to the vault's inbox key in a file of its own, and delivered in order.
+
+A file is a short head, which names the actor whose cap delivers it, and the sealed bundle. Nothing here can open one.
+Two sorts:
+
+- `.turn`: a complete turn that the vault did not take: out of reach, or the cap refused.
+- `.draft`: what a person said in a turn that is under way. It goes when the turn is kept or given up. One whose process
+  died becomes a `.turn`: its reply may have been seen, so what it answered must not be lost.
+
+A process that lives holds a lock on its `.alive` file. The spool has a bound, and what does not fit is refused: the
+older turns stay. Files are for the owner alone. Thread-safe; several processes share a spool.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from ulid import ULID
+
+from strongroom.errors import StoreUnavailable
+from strongroom.files import make_directory, sync_directory, write_file
+from strongroom.model import Actor, Millis
+
+FILES_LIMIT = 20_000
+_TURN, _DRAFT, _ALIVE = ".turn", ".draft", ".alive"
+_HEAD_LIMIT = 4096
+
+
+class _Head(msgspec.Struct, frozen=True):
+    actor: str
+    v: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How much waits in a spool."""
+
+    turns: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A sealed turn and whose it is."""
+
+    path: Path
+    actor: Actor
+    sealed: bytes
+
+
+class Spool:
+    """One home's spool."""
+
+    def __init__(self, directory: Path, most: int) -> None:
+        self.directory = directory
+        self.most = most
+        self._run = os.urandom(8).hex()
+        self._alive = -1
+        self._process = os.getpid()
+        self._guard = threading.Lock()
+
+    # Keeping.
+
+    def add(self, actor: Actor, sealed: bytes, now: Millis) -> None:
+        """Keep a turn until it can be put. Durable when it returns; refused if the spool is full."""
+        waiting = self.waiting()
+        if waiting.bytes + len(sealed) > self.most or waiting.turns >= FILES_LIMIT:
+            raise StoreUnavailable(
+                f"the spool is full: {waiting.turns} turns in {waiting.bytes} bytes wait",
+                hint="bring the server or the cap back, or raise keep.spool_bytes; this turn is not kept",
+            )
+        self._write(self._name(now, _TURN), actor, sealed)
+
+    def draft(self, actor: Actor, sealed: bytes, now: Millis) -> Path:
+        """Keep what was said in a turn that is under way, until `drop` or the end of the process."""
+        self._live()
+        path = self._name(now, _DRAFT)
+        self._write(path, actor, sealed)
+        return path
+
+    def drop(self, path: Path) -> None:
+        """Let go of a draft, or of a turn that was delivered."""
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+    def set_aside(self, entry: Entry) -> None:
+        """Let a turn wait that the vault will never take, where people can find it."""
+        with suppress(OSError):
+            entry.path.rename(entry.path.with_suffix(".refused"))
+
+    # Delivering.
+
+    def entries(self) -> Iterator[Entry]:
+        """What waits, the oldest first."""
+        for path in self._files(_TURN):
+            entry = _read(path)
+            if entry is not None:
+                yield entry
+
+    def waiting(self) -> Waiting:
+        sizes = [_size(path) for path in self._files(_TURN)]
+        return Waiting(len(sizes), sum(sizes))
+
+    def adopt(self) -> int:
+        """Make turns of the drafts whose processes died; how many."""
+        adopted = 0
+        for draft in self._files(_DRAFT):
+            run = draft.name.rpartition("-")[2].removesuffix(_DRAFT)
+            if run != self._run and self._is_dead(run):
+                with suppress(OSError):
+                    draft.rename(draft.with_suffix(_TURN))
+                    adopted += 1
+        for alive in self._files(_ALIVE):
+            run = alive.name.removesuffix(_ALIVE)
+            if run != self._run:
+                self._is_dead(run, remove=True)
+        return adopted
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Whether this is the one that delivers now: two that deliver at once would only repeat each other."""
+        try:
+            make_directory(self.directory)
+            handle = os.open(self.directory / ".delivering", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            yield False
+            return
+        try:
+            yield _locked(handle)
+        finally:
+            os.close(handle)
+
+    def _files(self, suffix: str) -> list[Path]:
+        try:
+            return sorted(path for path in self.directory.iterdir() if path.suffix == suffix)
+        except OSError:
+            return []
+
+    def _name(self, now: Millis, suffix: str) -> Path:
+        value = now << 80 | int.from_bytes(os.urandom(10), "big")
+        return self.directory / f"{ULID.from_int(value)}-{self._run}{suffix}"
+
+    def _write(self, path: Path, actor: Actor, sealed: bytes) -> None:
+        try:
+            make_directory(self.directory)
+            write_file(path, msgspec.json.encode(_Head(actor)) + b"\n" + sealed, new=True)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the spool cannot be written: {error.strerror}", hint="this turn is not kept; make room on the disk"
+            ) from None
+
+    def _live(self) -> None:
+        """Hold the lock by which others see that this process lives."""
+        with self._guard:
+            if self._process != os.getpid():  # forked: the lock is the parent's
+                self._run, self._alive, self._process = os.urandom(8).hex(), -1, os.getpid()
+            if self._alive < 0:
+                try:
+                    make_directory(self.directory)
+                    self._alive = self._held_file()
+                    sync_directory(self.directory)
+                except OSError as error:
+                    raise StoreUnavailable(f"the spool cannot be written: {error.strerror}") from None
+
+    def _held_file(self) -> int:
+        path = self.directory / f"{self._run}{_ALIVE}"
+        while True:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if _locked(handle) and os.fstat(handle).st_nlink:
+                return handle
+            os.close(handle)  # another process took it for a dead one's, between the two calls
+
+    def _is_dead(self, run: str, *, remove: bool = False) -> bool:
+        try:
+            handle = os.open(self.directory / f"{run}{_ALIVE}", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        try:
+            is_dead = _locked(handle)
+            if is_dead and remove:
+                self.drop(self.directory / f"{run}{_ALIVE}")
+            return is_dead
+        finally:
+            os.close(handle)
+
+
+def drained(spool: Spool, deliver: Callable[[Entry], bool]) -> int:
+    """Deliver what waits, in order, until one does not go; how many went."""
+    done = 0
+    with spool.alone() as is_alone:
+        for entry in spool.entries() if is_alone else ():
+            if not deliver(entry):
+                break
+            spool.drop(entry.path)  # nothing, if it was set aside
+            done += 1
+    return done
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _read(path: Path) -> Entry | None:
+    """A sealed turn; None if it is gone. One that cannot be read is set aside, where people can find it."""
+    try:
+        head, _, sealed = path.read_bytes().partition(b"\n")
+        return Entry(path, Actor(msgspec.json.decode(head[:_HEAD_LIMIT], type=_Head).actor), sealed)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError):
+        with suppress(OSError):
+            path.rename(path.with_suffix(".damaged"))
+        return None
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,96 @@
+"""What went wrong with memory, for people to see: in `hermes strongroom status`, and once through the runtime.
+
+A problem is a kind of work (recall, keep, cap, secrets, ...), a reason, a sentence and a count; never a text, a query
+or a cap. The file is rewritten when a problem is new or gone, not at each repetition.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strongroom.errors import StrongroomError
+from strongroom.files import make_directory, write_file
+from strongroom.model import Millis
+
+FILE = "status.json"
+log = logging.getLogger("strongroom.provider")
+
+Warn = Callable[[str], None]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something that did not work, since when and how often."""
+
+    reason: str
+    message: str
+    since: Millis
+    count: int = 1
+
+
+class Status:
+    """The problems of one home, and how much was done. Shared by the agents of a process."""
+
+    def __init__(self, directory: Path, now: Callable[[], Millis]) -> None:
+        self._path = directory / FILE
+        self._now = now
+        self._guard = threading.Lock()
+        self._problems: dict[str, Problem] = {}
+        self.counts: dict[str, int] = {}
+
+    def failed(self, work: str, error: StrongroomError, warn: Warn | None = None) -> None:
+        """Note a problem. Said through `warn` when it is new."""
+        with self._guard:
+            before = self._problems.get(work)
+            same = before is not None and before.reason == error.reason
+            since, count = (before.since, before.count + 1) if same and before else (self._now(), 1)
+            self._problems[work] = Problem(error.reason, _sentence(error), since, count)
+            if not same:
+                self._write()
+        if not same:
+            log.warning("memory: %s failed (%s): %s", work, error.reason, _sentence(error))
+            if warn is not None:
+                with suppress(Exception):  # the runtime's own display must not break a turn
+                    warn(f"memory: {work} does not work: {_sentence(error)}")
+
+    def worked(self, work: str) -> None:
+        """Note that it works, again perhaps."""
+        if work in self._problems:
+            with self._guard:
+                if self._problems.pop(work, None) is not None:
+                    self._write()
+
+    def count(self, what: str, number: int = 1) -> None:
+        if number:
+            with self._guard:
+                self.counts[what] = self.counts.get(what, 0) + number
+
+    @property
+    def problems(self) -> dict[str, Problem]:
+        with self._guard:
+            return dict(self._problems)
+
+    def _write(self) -> None:
+        found: dict[str, Any] = {work: msgspec.structs.asdict(problem) for work, problem in self._problems.items()}
+        with suppress(OSError):  # it is in the log as well
+            make_directory(self._path.parent)
+            write_file(self._path, json.dumps(found, indent=1).encode(), new=False)
+
+
+def read(directory: Path) -> dict[str, Problem]:
+    """The problems that the last process noted in a home's state."""
+    try:
+        return msgspec.json.decode((directory / FILE).read_bytes(), type=dict[str, Problem])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def _sentence(error: StrongroomError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message

@@ -1,0 +1,48 @@
+"""The runtime's cap: what it covers, and the file that holds it, which is the owner's alone and outside Hermes' home."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from strongroom.cap import Token
+from strongroom.errors import CapMissing, KeyUnavailable
+from strongroom.files import make_directory, write_file
+from strongroom.vault.owner import Vault
+
+OPS = ("put", "get", "list", "snapshot", "forget", "renew")
+"""Never `profile`: what stands in a system prompt is the owner's to write. Never `erase`."""
+TTL = 30 * 86_400
+WARN_BEFORE = 7 * 86_400
+RENEW_BEFORE = 10 * 86_400
+"""Seconds before its end from which a cap is renewed: earlier than the warning, which then means that it failed."""
+_LIMIT = 64 * 1024
+
+
+def mint(vault: Vault, scope: str, namespaces: tuple[str, ...]) -> Token:
+    """A runtime's cap for every actor below `scope`."""
+    label = f"hermes {scope.split('/')[1]}"[:64]
+    return vault.mint(actor_scope=scope, ops=OPS, namespaces=namespaces, ttl=TTL, label=label)
+
+
+def read(path: Path) -> Token:
+    """The cap in a file. One that others can read is refused: it may be known to them."""
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise KeyUnavailable(f"{path} can be read by others", hint=f"chmod 600 {path}, and revoke that cap")
+            return Token(file.read(_LIMIT).decode("ascii", "replace").strip())
+    except FileNotFoundError:
+        raise CapMissing("the runtime's cap is not there", hint="run `strongroom wire hermes` again") from None
+    except OSError as error:
+        raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
+
+
+def write(path: Path, token: str) -> None:
+    """Keep a cap, whole and for the owner alone."""
+    try:
+        make_directory(path.parent)
+        write_file(path, str(token).encode() + b"\n", new=False)
+    except OSError as error:
+        raise KeyUnavailable(f"cannot write {path}: {error.strerror}") from None

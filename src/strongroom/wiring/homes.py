@@ -1,0 +1,108 @@
+"""Hermes' homes on this machine, as Hermes itself lays them out: a root, and named profiles below it.
+
+The root is the default profile's home. Where `HERMES_HOME` names a profile, the root is above it. Nothing is made here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from strongroom.errors import InvalidRequest
+
+DEFAULT = "default"
+ALL = "all"
+_NATIVE = ".hermes"
+_PROFILES = "profiles"
+_ACTIVE = "active_profile"
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A home of Hermes, the profile that it is, and the root that it belongs to."""
+
+    path: Path
+    profile: str
+    root: Path
+
+
+def find(home: str | None, profile: str | None, environ: Mapping[str, str], users_home: Path) -> tuple[Home, ...]:
+    """The homes that are meant: what is named, else where `hermes` itself would go. `all` is every profile there is."""
+    start = Path(home).expanduser() if home else _from_environment(environ, users_home)
+    one = of(start, users_home)
+    if profile is None:
+        return (_there(one if home or _named(environ) else _active(one)),)
+    name = profile.strip().lower()
+    if name == ALL:
+        return tuple(map(_there, [_profile(one.root, DEFAULT), *_profiles(one.root)]))
+    return (_there(_profile(one.root, name)),)
+
+
+def of(path: Path, users_home: Path) -> Home:
+    """The home at a path: which profile it is follows from where it is, as in Hermes."""
+    path = Path(os.path.abspath(path))
+    native = users_home / _NATIVE
+    if path.parent.name == _PROFILES:
+        name = path.name if _NAME.fullmatch(path.name) else "custom"
+        return Home(path, name, path.parent.parent)
+    if path != native and path.resolve().is_relative_to(native.resolve()) and path.resolve() != native.resolve():
+        return Home(path, "custom", native)
+    return Home(path, DEFAULT, path)
+
+
+def _from_environment(environ: Mapping[str, str], users_home: Path) -> Path:
+    return Path(_named(environ) or users_home / _NATIVE)
+
+
+def _named(environ: Mapping[str, str]) -> str:
+    return environ.get("HERMES_HOME", "").strip()
+
+
+def _active(root: Home) -> Home:
+    """The profile that `hermes profile use` made the usual one."""
+    try:
+        name = (root.path / _ACTIVE).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return root
+    return _profile(root.path, name) if name and name != DEFAULT else root
+
+
+def _profile(root: Path, name: str) -> Home:
+    if name == DEFAULT:
+        return Home(root, DEFAULT, root)
+    if not _NAME.fullmatch(name):
+        raise InvalidRequest(f"{name[:80]!r} is no name of a profile", hint="`hermes profile list` shows them")
+    return Home(root / _PROFILES / name, name, root)
+
+
+def _profiles(root: Path) -> list[Home]:
+    try:
+        names = sorted(one.name for one in (root / _PROFILES).iterdir() if one.is_dir() and _NAME.fullmatch(one.name))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {root / _PROFILES}: {error.strerror}") from None
+    return [_profile(root, name) for name in names]
+
+
+def _there(home: Home) -> Home:
+    """The home, if it is one and belongs to the user who asks."""
+    try:
+        status = home.path.stat()
+        os.listdir(home.path)
+    except FileNotFoundError:
+        hint = "run `hermes setup` first, or name it with --home or --profile"
+        raise InvalidRequest(f"there is no Hermes home at {home.path}", hint=hint) from None
+    except OSError as error:
+        raise InvalidRequest(f"{home.path} is no Hermes home: {error.strerror}", hint="name it with --home") from None
+    if status.st_uid != os.geteuid():
+        raise InvalidRequest(
+            f"{home.path} belongs to another user", hint="run this as the user who runs Hermes: the cap and vault are theirs"
+        )
+    if not os.access(home.path, os.W_OK | os.X_OK):
+        raise InvalidRequest(f"nothing can be written to {home.path}", hint="make it writable for its user")
+    return home

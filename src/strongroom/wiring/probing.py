@@ -1,0 +1,153 @@
+"""Hermes' own Python: finding it, and asking it what it can do, in a child process that changes nothing.
+
+`strongroom` may be installed elsewhere than Hermes, so what matters is what that Python can import.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from strongroom.errors import InvalidRequest, ProviderUnavailable
+
+LEAST = (0, 19)
+PATIENCE = 120.0
+"""Seconds after which a child counts as hung: a cold start of Hermes takes a few."""
+_MARK = "strongroom-wire:"
+_SCRIPT_LIMIT = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Hermes:
+    """A Hermes that was found. `lacks` are modules that its Python cannot import; `broken` says why not the provider."""
+
+    python: Path
+    version: str
+    strongroom: str
+    lacks: frozenset[str]
+    broken: str
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether it is of a version that this was made for, or later."""
+        numbers = re.findall(r"\d+", self.version)[:2]
+        return tuple(map(int, numbers)) >= LEAST
+
+
+def find(python: str | None = None, path: str | None = None) -> Hermes:
+    """The Hermes that `hermes` starts: of this Python's environment, else of the search path."""
+    found = Path(python) if python else _own() or _on_path(path)
+    if found is None:
+        raise InvalidRequest(
+            "no `hermes` is on the search path", hint="install Hermes, or name the Python that runs it with --python"
+        )
+    said = ask(found, _PROBE, ())
+    if not said["hermes"]:
+        raise InvalidRequest(f"{found} cannot import Hermes", hint="name the Python that runs it with --python")
+    lacks = frozenset(map(str, said["lacks"]))
+    return Hermes(found, str(said["hermes"]), str(said["strongroom"]), lacks, str(said["broken"]))
+
+
+def _own() -> Path | None:
+    return Path(sys.executable) if sys.executable and find_spec("hermes_cli") is not None else None
+
+
+def _on_path(path: str | None) -> Path | None:
+    script = shutil.which("hermes", path=path)
+    return None if script is None else python_of(Path(script))
+
+
+def python_of(script: Path, depth: int = 0) -> Path:
+    """The Python that a script starts: by its first line, or by the program that it hands over to."""
+    try:
+        text = script.read_bytes()[:_SCRIPT_LIMIT].decode("utf-8", "replace")
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {script}: {error.strerror}") from None
+    for words in _commands(text):
+        program = Path(words[0])
+        if program.name.startswith("python") and program.is_absolute():
+            return program
+        if depth < 3 and program.name in ("hermes", "hermes-agent") and program.is_absolute() and program != script:
+            return python_of(program, depth + 1)
+    beside = script.resolve().parent / "python"
+    if beside.exists():
+        return beside
+    raise InvalidRequest(f"which Python {script} starts is not plain", hint="name it with --python")
+
+
+def _commands(text: str) -> list[list[str]]:
+    """The commands that a script's first line and its `exec` lines start."""
+    found = []
+    for line in text.splitlines():
+        command = re.match(r"#!\s*(.+)|\s*'*exec'*\s+(.+)", line)
+        if command is None:
+            continue
+        try:
+            words = shlex.split(command[1] or command[2])
+        except ValueError:
+            continue
+        if words:
+            found.append(words)
+    return found
+
+
+def ask(python: Path, program: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Run a program in a Python and take the JSON object that it says last. What else it says stays unsaid."""
+    command = [str(python), "-B", "-P", "-c", program, *arguments]
+    try:
+        done = subprocess.run(  # noqa: S603 - the Python that the user runs Hermes with
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+            env={**os.environ, **(environ or {})},
+        )
+    except subprocess.TimeoutExpired:
+        raise ProviderUnavailable(f"{python} did not answer within {PATIENCE:.0f} s") from None
+    except OSError as error:
+        raise InvalidRequest(f"{python} does not start: {error.strerror}", hint="name another with --python") from None
+    for line in reversed(done.stdout.decode("utf-8", "replace").splitlines()):
+        if line.startswith(_MARK):
+            found: dict[str, Any] = json.loads(line.removeprefix(_MARK))
+            return found
+    raise ProviderUnavailable(f"{python} ended with code {done.returncode} and said nothing")
+
+
+SAY = f"""
+import json as _json
+def say(**found):
+    print("\\n{_MARK}" + _json.dumps(found), flush=True)
+"""
+
+_PROBE = (
+    SAY
+    + """
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+def of(name):
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+lacks = [one for one in ("detect_secrets", "httpx", "ruamel.yaml", "strongroom") if find_spec(one.partition(".")[0]) is None]
+broken = ""
+hermes = (of("hermes-agent") or "unknown") if find_spec("hermes_cli") is not None else ""
+if hermes:
+    try:
+        from strongroom.provider import register
+    except Exception as error:
+        broken = (type(error).__name__ + " " + str(getattr(error, "name", None) or "")).strip()
+say(hermes=hermes, strongroom=of("strongroom"), lacks=lacks, broken=broken)
+"""
+)

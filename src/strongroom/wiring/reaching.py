@@ -1,0 +1,133 @@
+"""Where memory is: the vault, opened or made, or the server, asked with the cap. Nothing of the home is written here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from strongroom import settings
+from strongroom.client import connect
+from strongroom.errors import InvalidRequest, UnknownNamespace, VaultMissing
+from strongroom.keys import default_directory
+from strongroom.model import DEFAULT_NAMESPACES
+from strongroom.vault.opening import identify
+from strongroom.vault.owner import Vault
+from strongroom.wiring import runtimecap
+from strongroom.wiring.policy import SENSITIVITY
+from strongroom.wiring.steps import Outcome, State
+from strongroom.wiring.work import Work
+
+_TIMEOUT = 10.0
+
+
+def reach(work: Work) -> Outcome:
+    """Find the vault or the server that was asked for or, if none was, the one of the policy, or the usual one."""
+    asked, policy = work.request, work.policy
+    if asked.url and asked.vault:
+        raise InvalidRequest("a vault and a server were both named", hint="--url means a server: say one of them")
+    work.url = asked.url or ("" if asked.vault or policy is None else policy.url)
+    if work.url:
+        return _server(work)
+    if asked.cap_file or asked.ca_file:
+        raise InvalidRequest("--cap-file and --ca-file are for a server", hint="say --url too; here a cap is minted")
+    return _vault(work)
+
+
+# The vault in Hermes' own process.
+
+
+def _vault(work: Work) -> Outcome:
+    known = work.policy.vault if work.policy is not None else ""
+    place = work.vault = _absolute(work.request.vault or known or settings.find().vault)
+    if "://" not in place:
+        work.refuse_within(Path(place), "the vault")
+    try:
+        vault_id = identify(place)
+    except VaultMissing:
+        return _made(work, place, is_usual=place == str(settings.default_vault()))
+    work.refuse_within(default_directory(vault_id), "the vault's keys")
+    with closing(work.vaults.open(place)) as vault:
+        work.namespaces = _chosen(work, vault.namespaces)
+    return Outcome(State.OK, f"the vault at {place}", _locked(vault_id))
+
+
+def _made(work: Work, place: str, *, is_usual: bool) -> Outcome:
+    if not is_usual:
+        raise VaultMissing(f"there is no vault at {place}", hint=f"`strongroom init {place}` makes one")
+    work.namespaces = _chosen(work, DEFAULT_NAMESPACES)
+    return work.do(f"a new vault at {place}", lambda: _make(work, place), hint="back up its keys: `strongroom doctor`")
+
+
+def _make(work: Work, place: str) -> None:
+    work.refuse_within(default_directory("new"), "the vault's keys")
+    work.vaults.create(place).close()
+
+
+def _locked(vault_id: str) -> str:
+    if not settings.is_locked(default_directory(vault_id)) or os.environ.get("STRONGROOM_PASSPHRASE_FILE"):
+        return ""
+    return "its keys are behind a passphrase: start Hermes with STRONGROOM_PASSPHRASE_FILE, or serve the vault"
+
+
+def _absolute(place: str) -> str:
+    return place if "://" in place else os.path.abspath(os.path.expanduser(place))
+
+
+# The server.
+
+
+def _server(work: Work) -> Outcome:
+    work.ca_file = _absolute(work.request.ca_file) if work.request.ca_file else _known_ca_file(work)
+    work.token = _shown(work)
+    said = runtimecap.said_by(work.token)
+    work.namespaces = _chosen(work, _by_sensitivity(said.namespaces))
+    runtimecap.check(work.token, work.scope, work.namespaces, work.machine.now())
+    memory = connect(work.url, work.token, timeout=_TIMEOUT, retries=1, renew=False, ca_file=work.ca_file or None)
+    with memory:
+        work.inbox = runtimecap.inbox_of(memory, work.token, work.scope)
+    renews = "renew" in said.ops
+    hint = "" if renews else "the cap does not allow renew: its owner has to give another before it ends"
+    return Outcome(State.OK if renews else State.WARN, f"the server at {work.url} accepts the cap", hint)
+
+
+def _known_ca_file(work: Work) -> str:
+    return work.policy.ca_file if work.policy is not None and work.policy.url == work.url else ""
+
+
+def _shown(work: Work) -> runtimecap.Token:
+    """The cap to show: the one that was given, unless the home's own is the same one, renewed."""
+    held = runtimecap.held_in(work.places.cap)
+    given = work.request.cap_file
+    if given is None:
+        if held is None:
+            raise InvalidRequest(
+                "a server is asked with a cap, and none was named",
+                hint=f"name its file with --cap-file; its owner makes one with `strongroom cap mint --scope {work.scope}`",
+            )
+        return held
+    new = runtimecap.given_in(Path(given))
+    return held if held is not None and runtimecap.is_later(held, new) else new
+
+
+def _by_sensitivity(names: Iterable[str]) -> tuple[str, ...]:
+    """From the most sensitive to the least; one that nobody knows counts as more than those that are known."""
+    found = set(names)
+    return (*sorted(found - set(SENSITIVITY)), *(name for name in SENSITIVITY if name in found))
+
+
+def _chosen(work: Work, there: Iterable[str]) -> tuple[str, ...]:
+    """The namespaces that Hermes is to reach: those asked for, else those of the policy, else all that there are."""
+    names, policy = tuple(there), work.policy
+    is_same = policy is not None and policy.is_wired and (policy.vault, policy.url) == (work.vault, work.url)
+    kept = policy.namespaces if policy is not None and is_same else names
+    wanted = work.request.namespaces or kept
+    if unknown := [name for name in wanted if name not in names]:
+        raise UnknownNamespace(f"there is no namespace {unknown[0]}", hint=f"there are {', '.join(names) or 'none'}")
+    return tuple(name for name in names if name in wanted) if work.request.namespaces else kept
+
+
+def opened(work: Work) -> Vault:
+    """The vault of this home. The caller closes it."""
+    return work.vaults.open(work.vault)

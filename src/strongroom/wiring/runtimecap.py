@@ -1,0 +1,118 @@
+"""What a runtime's cap must be: for memory, for every actor of the home, to be narrowed, and not about to end.
+
+Nothing is verified here: a cap is only read. Whether it is accepted, the vault says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from strongroom import cap, model
+from strongroom.cap import Cap, Token
+from strongroom.cap.authority import effective
+from strongroom.errors import CapMalformed, CapMissing, InvalidRequest
+from strongroom.memory import Memory
+from strongroom.model import CapRecord, DataClass, Op
+from strongroom.vault.opening import attenuate
+from strongroom.vault.owner import Vault
+from strongroom.wiring import capfile
+from strongroom.wiring.policy import OWNER
+
+NEEDED = frozenset((Op.PUT, Op.GET, Op.LIST, Op.SNAPSHOT, Op.FORGET))
+_A_WHILE = 300
+
+
+def said_by(token: Token) -> Cap:
+    """What a cap says of itself."""
+    return effective(cap.parse(token), "")
+
+
+def held_in(path: Path) -> Token | None:
+    """The cap in a file; None if there is none, or what is there is no cap."""
+    try:
+        token = capfile.read(path)
+        said_by(token)
+    except (CapMissing, CapMalformed):
+        return None
+    return token
+
+
+def fault(token: Token, scope: str, namespaces: Collection[str], now: float) -> str:
+    """Why a cap will not do for a home; empty if it will."""
+    said = said_by(token)
+    if said.data_class is not DataClass.MEMORY:
+        return f"it is for {said.data_class}, and not for memory"
+    if said.actor_scope is None or not scope.startswith(said.actor_scope):
+        return f"it does not cover the actors below {scope}"
+    if said.session is not None:
+        return "it is for one conversation only"
+    if lacks := sorted(NEEDED - said.ops):
+        return f"it does not allow {', '.join(lacks)}"
+    if not namespaces:
+        return "it covers no namespace"
+    if lacking := sorted(set(namespaces) - said.namespaces):
+        return f"it does not cover {', '.join(lacking)}"
+    if cap.parse(token).seed is None or said.depth_left < 1:
+        return "it cannot be narrowed to one person"
+    return "it has ended" if said.exp <= now else ""
+
+
+def check(token: Token, scope: str, namespaces: Collection[str], now: float) -> None:
+    """Refuse a cap that will not do for a home."""
+    if found := fault(token, scope, namespaces, now):
+        names = ",".join(namespaces) or "NAMES"
+        raise InvalidRequest(
+            f"the cap will not do: {found}",
+            hint=f"its owner makes one: strongroom cap mint --scope {scope} --ops {','.join(capfile.OPS)} "
+            f"--namespaces {names} --ttl 30d --out FILE",
+        )
+
+
+def inbox_of(memory: Memory, token: Token, scope: str) -> str:
+    """The vault's inbox key, asked for as the local owner: so it also shows that the cap is accepted."""
+    actor = model.actor(f"{scope}{OWNER}")
+    return memory.with_cap(attenuate(token, actor=actor, ops=[Op.PUT], ttl=_A_WHILE, delegable=False)).inbox()
+
+
+def is_standing(vault: Vault, token: Token) -> bool:
+    """Whether the vault minted a cap, and has not revoked it."""
+    link = said_by(token).links[0]
+    return any(one.link == link and not one.revoked for one in vault.caps())
+
+
+def revoke(vault: Vault, token: Token) -> bool:
+    """Revoke a cap with those that it was renewed from; False if none of them stands any more."""
+    standing = [one.link for one in _line_of(vault, token) if not one.revoked]
+    for link in standing:
+        vault.revoke(link)
+    return bool(standing)
+
+
+def _line_of(vault: Vault, token: Token) -> list[CapRecord]:
+    """A cap's record, and those of the caps that it was renewed from: never of an admin cap that minted it."""
+    link = said_by(token).links[0]
+    records = {one.link: one for one in vault.caps()}
+    if link not in records:
+        return []
+    mine = records[link]
+    found = [records[one] for one in (*mine.parents, link) if one in records]
+    return [one for one in found if (one.actor, one.data_class) == (mine.actor, mine.data_class)]
+
+
+def given_in(path: Path) -> Token:
+    """The cap in a file that somebody named."""
+    try:
+        token = capfile.read(path)
+    except CapMissing:
+        raise InvalidRequest(f"there is no cap in {path}", hint="name the file that holds it with --cap-file") from None
+    said_by(token)
+    return token
+
+
+def is_later(held: Token, new: Token) -> bool:
+    """Whether a cap is another one renewed: it allows the same, and ends no sooner."""
+    one, other = said_by(held), said_by(new)
+    same = ("actor_scope", "data_class", "ops", "namespaces", "session", "issued")
+    is_like = all(getattr(one, name) == getattr(other, name) for name in same)
+    return is_like and cap.parse(held).first.aud == cap.parse(new).first.aud and one.exp >= other.exp

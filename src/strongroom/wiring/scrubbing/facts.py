@@ -1,0 +1,51 @@
+"""What Hermes' database says of a session: enough to know whose memory was recalled in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+COLUMNS = {
+    "platform": "source",
+    "user_id": "user_id",
+    "chat_id": "chat_id",
+    "chat_type": "chat_type",
+    "thread_id": "thread_id",
+    "key": "session_key",
+    "identity": "profile_name",
+    "origin": "origin_json",
+}
+"""Our name of each fact, and Hermes' column of it. One that a version of Hermes does not have is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Who spoke where, as far as it was recorded; empty where it was not."""
+
+    platform: str = ""
+    user_id: str = ""
+    user_id_alt: str = ""
+    chat_id: str = ""
+    chat_type: str = ""
+    thread_id: str = ""
+    key: str = ""
+    identity: str = ""
+
+    @classmethod
+    def told(cls, row: Mapping[str, object]) -> Facts:
+        """From a row's values, by our names."""
+        found = {name: _text(row.get(name)) for name in COLUMNS if name != "origin"}
+        return cls(**found, user_id_alt=_other_id(_text(row.get("origin"))))
+
+
+def _other_id(origin: str) -> str:
+    try:
+        said = json.loads(origin) if origin else {}
+    except (ValueError, RecursionError):
+        return ""
+    return _text(said.get("user_id_alt")) if isinstance(said, dict) else ""
+
+
+def _text(value: object) -> str:
+    return str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""

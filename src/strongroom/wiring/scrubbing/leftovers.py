@@ -1,0 +1,41 @@
+"""What else in and around a Hermes home may hold recalled text, and is not Strongroom's to change: it is only listed.
+
+A copy made earlier (a backup, a snapshot, an export) holds what the database held then. Logs, dumps of requests and
+spilled outputs hold what Hermes wrote there. Its own memory files hold what the agent chose to note.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_IN_HOME = (
+    ("backups", "backups/*.zip"),
+    ("snapshots of the database", "state-snapshots/*"),
+    ("other copies of the database", "state.db.*"),
+    ("answers that the API server keeps", "response_store.db"),
+    ("exports of sessions", "session-exports/*"),
+    ("saved sessions", "sessions/saved/*"),
+    ("transcripts and dumps of requests", "sessions/*.json*"),
+    ("spilled outputs of hooks", "hook_outputs/*"),
+    ("logs", "logs/*.log*"),
+    ("the agent's own notes", "memories/*.md"),
+    ("the agent's own notes", "*MEMORY.md"),
+)
+_IN_USERS_HOME = (("backups", "hermes-backup-*.zip"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A place that was found, and what it is."""
+
+    what: str
+    path: Path
+
+
+def leftovers(home: Path, users_home: Path) -> list[Leftover]:
+    """What was found, in the order of how much of it may be there."""
+    found = [Leftover(what, path) for what, pattern in _IN_HOME for path in sorted(home.glob(pattern))]
+    return found + [
+        Leftover(what, path) for what, pattern in _IN_USERS_HOME for path in sorted(users_home.glob(pattern))
+    ]

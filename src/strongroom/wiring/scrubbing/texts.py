@@ -1,0 +1,127 @@
+"""Which parts of a stored text were recalled, and the text without those that are gone. Pure.
+
+A recalled line is one line that begins with a dash and a day and ends with its id in brackets, as `provider.showing`
+writes it. Hermes keeps them in what it sent to the model, behind what the person said and between its own fence tags.
+A fence in which no recalled line is left goes as a whole. What the person said is never touched, even if it looks like
+a recalled line. A tool's result is JSON: entries go by their id. A result that names a gone line in a way that is not
+understood goes as a whole, because half of it may be that line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from strongroom.model import LineId
+
+IsGone = Callable[[LineId], bool]
+
+_ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
+_ANY_ID = re.compile(rf"(?<![0-9A-Za-z]){_ULID}(?![0-9A-Za-z])")
+_LINE = re.compile(rf"^- \d{{4,}}-\d\d-\d\d, [^\n]*\[({_ULID})\][ \t]*$\n?", re.MULTILINE)
+_FENCE = re.compile(r"\s*<\s*memory-context\s*>(.*?)<\s*/\s*memory-context\s*>", re.DOTALL | re.IGNORECASE)
+
+REMOVED = '{"note": "removed: this was recalled, and has been forgotten since"}'
+"""What stands for a tool's result of which nothing may stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A text after cutting, and the ids of what was cut; None for a text that is not needed any more."""
+
+    text: str | None
+    gone: tuple[LineId, ...]
+
+
+def sent_ids(content: str, sent: str) -> set[LineId]:
+    """The ids of the lines that were recalled into what was sent to the model."""
+    return {LineId(found[1]) for found in _LINE.finditer(sent[len(_said(content, sent)) :])}
+
+
+def cut_sent(content: str, sent: str, is_gone: IsGone) -> Cut:
+    """What was sent, without the gone lines; None if then nothing but what the person said is left."""
+    said = _said(content, sent)
+    tail, gone = _without(sent[len(said) :], is_gone)
+    if not gone:
+        return Cut(sent, ())
+    text = said + tail if tail.strip() else said
+    return Cut(None if text == content else text, gone)
+
+
+def result_ids(content: str) -> set[LineId]:
+    """Every id that a tool's result names."""
+    return {LineId(one) for one in _ANY_ID.findall(content)}
+
+
+def cut_result(content: str, is_gone: IsGone) -> Cut:
+    """A tool's result without the gone lines."""
+    gone = tuple(sorted(one for one in result_ids(content) if is_gone(one)))
+    if not gone:
+        return Cut(content, ())
+    text = _pruned_result(content, is_gone)
+    left = result_ids(text)
+    return Cut(REMOVED if left.intersection(gone) else text, gone)
+
+
+def _said(content: str, sent: str) -> str:
+    """The part of what was sent that the person said."""
+    return content if sent.startswith(content) else ""
+
+
+def _without(text: str, is_gone: IsGone) -> tuple[str, tuple[LineId, ...]]:
+    gone: list[LineId] = []
+
+    def line(found: re.Match[str]) -> str:
+        if not is_gone(LineId(found[1])):
+            return found[0]
+        gone.append(LineId(found[1]))
+        return ""
+
+    def block(found: re.Match[str]) -> str:
+        before = len(gone)
+        body = _LINE.sub(line, found[1])
+        if len(gone) == before:
+            return found[0]
+        if not _LINE.search(body):
+            return ""
+        return text[found.start() : found.start(1)] + body + text[found.end(1) : found.end()]
+
+    outside = _FENCE.sub(block, text)
+    return _LINE.sub(line, outside), tuple(gone)
+
+
+class _Gone:
+    """Stands for what a result holds no more."""
+
+
+_GONE = _Gone()
+
+
+def _pruned_result(content: str, is_gone: IsGone) -> str:
+    try:
+        document = json.loads(content)
+        left = _pruned(document, is_gone)
+    except (ValueError, RecursionError):
+        return _without(content, is_gone)[0]
+    return REMOVED if left is _GONE else json.dumps(left, ensure_ascii=False)
+
+
+def _pruned(value: object, is_gone: IsGone) -> object:
+    """A value of JSON without entries of gone lines, and without gone lines in its texts."""
+    if isinstance(value, str):
+        return _without(value, is_gone)[0]
+    if isinstance(value, list):
+        return [kept for kept in _all(value, is_gone) if kept is not _GONE]
+    if isinstance(value, dict):
+        named = value.get("id")
+        if isinstance(named, str) and _ANY_ID.fullmatch(named) and is_gone(LineId(named)):
+            return _GONE
+        pairs = zip(value, _all(value.values(), is_gone), strict=True)
+        return {name: kept for name, kept in pairs if kept is not _GONE}
+    return value
+
+
+def _all(values: Iterable[object], is_gone: IsGone) -> Iterable[object]:
+    return (_pruned(one, is_gone) for one in values)

@@ -1,0 +1,151 @@
+"""What a run of `wire` or `unwire` was asked for, and what it knows of the home that it is at."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import platformdirs
+
+from strongroom.cap import Token
+from strongroom.errors import InvalidRequest
+from strongroom.vault.owner import Vault
+from strongroom.wiring import policy as policies
+from strongroom.wiring import yamlfile
+from strongroom.wiring.filing import inside, is_within, read_text
+from strongroom.wiring.homes import Home
+from strongroom.wiring.policy import Policy
+from strongroom.wiring.probing import Hermes
+from strongroom.wiring.steps import Outcome, State
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for. None and empty mean: as it is, or as is usual."""
+
+    home: str | None = None
+    profile: str | None = None
+    vault: str | None = None
+    url: str | None = None
+    cap_file: str | None = None
+    ca_file: str | None = None
+    me: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    tools: str | None = None
+    masking: bool = True
+    python: str | None = None
+    look_only: bool = False
+
+
+class Vaults(Protocol):
+    """How vaults are opened and made: the command line can ask for a passphrase, and a plugin cannot."""
+
+    def open(self, place: str) -> Vault:
+        """Open the vault in a place. The caller closes it."""
+
+    def create(self, place: str) -> Vault:
+        """Make a vault as `strongroom init` does, and open it. The caller closes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What is around a run: whose machine it is, and what time."""
+
+    environ: Mapping[str, str]
+    users_home: Path
+    now: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a home's cap, state and memory of how it was before are kept: outside the home, which backups copy."""
+
+    cap: Path
+    state: Path
+    before: Path
+
+
+@dataclass(slots=True)
+class Work:
+    """One home, and what the steps have found out about it so far."""
+
+    request: Request
+    vaults: Vaults
+    machine: Machine
+    home: Home
+    hermes: Hermes | None = None
+    places: Places = field(init=False)
+    config_text: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    policy_text: str | None = None
+    policy: Policy | None = None
+    vault: str = ""
+    url: str = ""
+    ca_file: str = ""
+    namespaces: tuple[str, ...] = ()
+    inbox: str = ""
+    token: Token | None = None
+    actor: str = ""
+
+    def __post_init__(self) -> None:
+        self.places = places_of(self.home)
+
+    @property
+    def look_only(self) -> bool:
+        return self.request.look_only
+
+    @property
+    def scope(self) -> str:
+        """The actors of this home, as a cap names them."""
+        return policies.read(f'profile = "{self.home.profile}"').scope
+
+    @property
+    def config_path(self) -> Path:
+        return inside(self.home.path, self.home.path / yamlfile.FILE)
+
+    @property
+    def policy_path(self) -> Path:
+        return inside(self.home.path, policies.path_of(self.home.path))
+
+    def read_files(self) -> None:
+        """Read what Hermes and the owner say. What cannot be read is refused before anything is changed."""
+        self.config_text = read_text(self.config_path) or ""
+        self.config = yamlfile.read(self.config_text)
+        self.policy_text = read_text(self.policy_path)
+        self.policy = None if self.policy_text is None else policies.read(self.policy_text)
+        if self.policy is not None and self._is_kept(self.policy):
+            self.places = Places(self.policy.cap, self.policy.state, self.policy.state.parent / self.places.before.name)
+        for place in (self.places.cap, self.places.state):
+            self.refuse_within(place, "the cap and what waits to be delivered")
+
+    def _is_kept(self, policy: Policy) -> bool:
+        """Whether the places that the policy names are this home's own: a home that was moved keeps its spool."""
+        is_own = policy.is_wired and policy.profile == self.home.profile and policy.state.is_absolute()
+        return is_own and policy.cap.is_file() and not is_within(policy.cap, self.home.root)
+
+    def refuse_within(self, place: Path, what: str) -> None:
+        """Refuse a place within the home or its root: Hermes' backups hold all of that."""
+        if is_within(place, self.home.path) or is_within(place, self.home.root):
+            raise InvalidRequest(
+                f"{what} would be in Hermes' own home: {place}",
+                hint=f"keep it outside of {self.home.root}, which Hermes' backups copy and its tools read",
+            )
+
+    def do(self, message: str, write: Callable[[], object], *, hint: str = "") -> Outcome:
+        """Do what a step has to do or, with a look only, say that it would be done."""
+        if self.look_only:
+            return Outcome(State.DRIFT, f"not as it should be: {message}", hint)
+        write()
+        return Outcome(State.OK, message, hint)
+
+
+def places_of(home: Home) -> Places:
+    """Where a home's things are kept unless its policy says otherwise."""
+    real = hashlib.sha256(os.fsencode(os.path.realpath(home.path))).hexdigest()[:8]
+    base = Path(platformdirs.user_data_dir("strongroom")) / "hermes" / f"{home.profile}-{real}"
+    return Places(base / "runtime.cap", base / "state", base / "before.json")

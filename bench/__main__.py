@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from bench import caps, following, fresh, gate, get, host, log, put, ram, recall, scores, sealing, served
+from bench import caps, following, fresh, gate, get, hermes, host, log, put, ram, recall, scores, sealing, served
 from bench.measure import Goal, Row, Run, table
 from bench.scores import Score
 
@@ -48,6 +48,10 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "host.prefetch": host.prefetch,
     "host.chats": host.chats,
     "host.cache": host.cache,
+    "hermes.beside": hermes.beside,
+    "hermes.size": hermes.size,
+    "hermes.http": hermes.http,
+    "hermes.first": hermes.first,
 }
 _SLOW = {"get.100k", "first.100k"}
 _SCRATCH = Path(__file__).parent / "out"

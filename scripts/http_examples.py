@@ -10,21 +10,24 @@ import asyncio
 import json
 import re
 import tempfile
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 import strongroom
-from strongroom import Token, wire
+from strongroom import NewLine, Token, inbox, wire
 from strongroom.model import Millis
 from strongroom.server.app import Application
 from strongroom.server.options import DEFAULT
 
 LINE = "01KS2Q8G00CHENGDVTR1P00000"
+SPOOLED = "01KS2Q8G00CHENGDVTR1P00001"
 _SHOWN = {"etag": "ETag", "retry-after": "Retry-After", "www-authenticate": "WWW-Authenticate"}
 _WIDTH = 110
 
@@ -53,7 +56,11 @@ class Masks:
         "rest": (r"[A-Za-z0-9+/_-]{40,}={0,2}", lambda number: f"…{number}"),
         "tag": (r"(?<![\w+/-])[\w-]{22}(?![\w+/=-])", lambda number: f"…{number}"),
     }
-    _FIXED: Mapping[str, object] = {"shelf_bytes": 4096, "holder": "…"}
+    _FIXED: Mapping[str, object] = {
+        "shelf_bytes": 4096,
+        "holder": "…",
+        "sealed": b64encode(b"age-encryption.org/v1\n...").decode(),
+    }
     """Differs between versions of Python, or says nothing to a reader."""
 
     def __init__(self) -> None:
@@ -145,6 +152,9 @@ async def _memory(stage: Stage) -> dict[str, Example]:
     line = {"id": LINE, "text": text, "namespace": "travel", "session": "monday", "time": "2026-05-20T09:00:00Z"}
     found = {
         "Put": await stage.ask(wire.Put, {"lines": [line]}, **{"X-Request-Id": "trip-planner-17"}),
+        "ReadInbox": await stage.ask(wire.ReadInbox),
+        "Deliver": await stage.ask(wire.Deliver, {"sealed": await _sealed(stage)}),
+        "Observe": await stage.ask(wire.Observe, {"what": "terminal", "digest": sha256(b"ls -l").hexdigest()}),
         "Get": await stage.ask(wire.Get, {"query": "where am I going next week?", "k": 3}),
         "denied": await stage.ask(wire.Get, {"query": "allergies", "namespaces": ["personal"]}),
         "List": await stage.ask(wire.List, {"namespaces": ["travel"], "limit": 10}),
@@ -155,6 +165,13 @@ async def _memory(stage: Stage) -> dict[str, Example]:
     found["TakeSnapshot"] = await stage.ask(wire.TakeSnapshot, {})
     found["Forget"] = await stage.ask(wire.Forget, {"session": "monday"})
     return found
+
+
+async def _sealed(stage: Stage) -> str:
+    """A bundle of one line, as JSON has it."""
+    told = await stage.response(wire.ReadInbox, None, "agent", "", {})
+    line = NewLine(text="Boarding at gate 12", namespace="travel", id=SPOOLED, session="tuesday")
+    return b64encode(inbox.seal(told.json()["recipient"], inbox.Bundle("local/alice", (line,)))).decode()
 
 
 async def _administration(stage: Stage) -> dict[str, Example]:

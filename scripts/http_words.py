@@ -5,6 +5,7 @@ Limits are taken from the code that holds them.
 
 from __future__ import annotations
 
+from strongroom.inbox import SEALED_LIMIT
 from strongroom.memory.recalling import QUERY_LIMIT
 from strongroom.model import (
     ANSWER_LIMIT,
@@ -16,6 +17,7 @@ from strongroom.model import (
     LINE_LIMIT,
     LIST_LIMIT,
     PROFILE_LIMIT,
+    WITHOUT_LIMIT,
     Kind,
 )
 from strongroom.server.options import DEFAULT
@@ -128,6 +130,12 @@ NOTES = {
         f"At most {BATCH_LIMIT} lines, of {BATCH_BYTES} bytes of text together. Give each line an id if you may have\n"
         "to send it again: the same line under the same id is written once and then reported as `duplicate`."
     ),
+    "ReadInbox": "What is sealed to it ([spec/inbox.md](spec/inbox.md)) opens in this vault alone.",
+    "Deliver": (
+        "The cap is looked at before the bundle is opened. A bundle for another actor than the cap's is\n"
+        "`cap_limit_exceeded`. Sent again, its lines are reported as `duplicate` and written once."
+    ),
+    "Observe": "Nothing is kept but the log entry, in which `what` stands in clear, and for ever: a name, not a text.",
     "Get": f"The texts of an answer are at most {ANSWER_LIMIT} bytes together; the first line always fits.",
     "ReadProfile": "The answer's `ETag` is the version.",
     "WriteProfile": "The body holds `text` alone; the namespace stands in the query, the version in `If-Match`.",
@@ -163,10 +171,16 @@ FIELDS: dict[str, dict[str, tuple[str | None, str]]] = {
         "id": (None, "a ULID of your own; else one is made"),
         "time": (None, "when it happened; else now"),
     },
+    "Deliver": {"sealed": (None, f"an age file, at most {SEALED_LIMIT} bytes before base64")},
+    "Observe": {
+        "what": (None, "1 to 64 of `A-Z a-z 0-9 . _ : / @ + -`, such as a tool's name"),
+        "digest": (None, "a SHA-256 in hex of what it was done with"),
+    },
     "Get": {
         "query": (None, f"what to look for, at most {QUERY_LIMIT} bytes"),
-        "k": (None, f"how many lines: {K_DEFAULT}, or what the cap allows; at most {K_LIMIT}"),
+        "k": (None, f"how many lines: {K_DEFAULT}, or what the cap allows; at most {K_LIMIT}; 0 only has lines read"),
         "ids": (None, "exactly these lines instead of a query"),
+        "without": (None, f"lines not to return, at most {WITHOUT_LIMIT}; with a query only"),
         "namespaces": _NAMESPACES,
         "session": (None, "the asker's conversation; a cap bound to one admits no other"),
         "now": (None, "the moment that words like *tomorrow* refer to; else the server's time"),

@@ -74,7 +74,7 @@ def route(kind: type[wire.Call[Any]], made: dict[str, Example]) -> Iterator[str]
         yield "|---|---|---|---|"
         yield from rows
         yield ""
-    answer = ", ".join(f"`{one}`" for one in kind.answer.__struct_fields__)
+    answer = ", ".join(f"`{one}`" for one in kind.answer.__struct_fields__) or "no field"
     yield f"It answers with {answer}: {' '.join((kind.answer.__doc__ or '').split())}\n"
     yield from ("```http", shown(made[name]), "```")
     if name == "WriteProfile":
@@ -108,6 +108,7 @@ TYPES = {
     "float": "number",
     "bool": "true or false",
     "datetime": "time, ISO 8601 with its zone",
+    "bytes": "bytes, in base64",
     "tuple[str, ...]": "list of texts",
     "tuple[NewLine, ...]": "list of lines",
 }

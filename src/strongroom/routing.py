@@ -117,11 +117,11 @@ def _matched(rule: Rule, text: str, folded: str) -> str | None:
 def _folded(text: str) -> str:
     """A text as words are compared: of one case, one form and single spaces, and no longer than they look."""
     seen = text[:TEXT_LIMIT]
-    seen = seen if seen.isascii() else unicodedata.normalize("NFKC", _unstacked(seen))
+    seen = seen if seen.isascii() else unicodedata.normalize("NFKC", unstacked(seen))
     return " ".join(seen.casefold().split())[:TEXT_LIMIT]
 
 
-def _unstacked(text: str) -> str:
+def unstacked(text: str) -> str:
     """A text without the marks above the 30th on one character: normalising takes time quadratic in their number."""
     kept: list[str] = []
     run = 0
@@ -334,7 +334,7 @@ namespace = "travel"
 words = [
   "trip", "trips", "travel", "travelling", "traveling", "flight", "flights", "airport", "airline", "hotel", "hotels",
   "hostel", "airbnb", "itinerary", "visa", "luggage", "boarding", "check-in", "train to", "ferry", "vacation",
-  "holiday", "sightseeing", "rental car", "layover", "jet lag",
+  "holiday", "sightseeing", "rental car", "layover", "jet lag", "fly to", "flies to", "flying to", "flew to",
   "旅行", "出差", "航班", "机票", "机场", "酒店", "火车", "高铁", "签证", "行程", "度假",
   "飛行機", "空港", "ホテル", "新幹線", "旅館", "여행", "항공", "호텔",
 ]

@@ -324,7 +324,7 @@ class Revoke(Call[Revoked], frozen=True, kw_only=True):
 
 
 class ReadEntries(Call[Entries], frozen=True, kw_only=True):
-    """Entries of the log from `start` on. They hold tags, never names or texts."""
+    """Entries of the log from `start` on. They hold tags, never texts, nor the names of actors and namespaces."""
 
     op = Op.AUDIT
     data_class = DataClass.ADMIN

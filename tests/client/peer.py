@@ -198,7 +198,7 @@ def _call(seen: Seen) -> wire.Call[Any]:
             fields |= msgspec.json.decode(seen.body)
             fields["version"] = seen.headers.get("if-match", "").strip('"')
         return msgspec.convert(fields, kind)
-    found: wire.Call[Any] = msgspec.json.decode(seen.body, type=kind)
+    found: wire.Call[Any] = msgspec.json.decode(seen.body or b"{}", type=kind)
     return found
 
 

@@ -45,6 +45,10 @@ VERBS = {
     "serve": ("strongroom.cli.serve:serve", "Serve the vault to others, over HTTP and MCP."),
     "mcp": ("strongroom.cli.mcp:mcp", "Serve memory to one MCP client, on stdin and stdout."),
     "provider": ("strongroom.cli.providers:provider", "List, set up and check memory providers."),
+    "wire": ("strongroom.cli.wire:wire", "Set a runtime up to remember through the gate."),
+    "unwire": ("strongroom.cli.wire:unwire", "Take a runtime's wiring away."),
+    "hook": ("strongroom.cli.hook:hook", "What a runtime's shell hooks call."),
+    "scrub": ("strongroom.cli.scrub:scrub", "Take recalled text out of a runtime's own history."),
     "demo": ("strongroom.cli.demo:demo", "See recall, denials and the log at work."),
     "completion": ("strongroom.cli.completion:completion", "Print the completion script of your shell."),
 }

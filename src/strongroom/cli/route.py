@@ -1,4 +1,7 @@
-"""route: what the routing rules make of a text, and the file that holds them. Keeps nothing and needs no vault."""
+"""route: what the routing rules make of a text, and the file that holds them. Keeps nothing and needs no vault.
+
+With a home of Hermes named, its policy comes first, as it does for what is said there.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from strongroom.cli.app import command
 from strongroom.cli.context import Run, common_options, pass_run
 from strongroom.errors import InvalidRequest
 from strongroom.files import make_directory
+from strongroom.wiring import homes, placing, policy
+from strongroom.wiring.filing import read_text
 
 
 class Routed(msgspec.Struct, frozen=True):
@@ -28,6 +33,7 @@ class Routed(msgspec.Struct, frozen=True):
     examples=[
         'strongroom route "my flight leaves at nine"',
         'strongroom route "下周去成都旅行" --json',
+        'strongroom route "the build is red" --platform slack --chat C0123456',
         "strongroom route --write-default --out -",
         "strongroom route --write-default",
     ]
@@ -35,16 +41,26 @@ class Routed(msgspec.Struct, frozen=True):
 @click.argument("text", nargs=-1)
 @click.option("--platform", metavar="NAME", help="Where the text came from, for rules that ask.")
 @click.option("--chat", metavar="NAME", help="In which chat, for rules that ask.")
+@click.option("--home", metavar="DIR", help="As in this home of Hermes, with its policy.")
+@click.option("--profile", metavar="NAME", help="As in this profile of Hermes.")
 @click.option("--write-default", is_flag=True, help="Write the default rules, with comments, to change them.")
 @click.option("--out", metavar="FILE", help="Where to write them: the configuration file unless told; - is stdout.")
 @common_options
 @pass_run
 def route(
-    run: Run, text: tuple[str, ...], platform: str | None, chat: str | None, write_default: bool, out: str | None
+    run: Run,
+    text: tuple[str, ...],
+    platform: str | None,
+    chat: str | None,
+    home: str | None,
+    profile: str | None,
+    write_default: bool,
+    out: str | None,
 ) -> None:
     """Explain which namespace TEXT would go to, or write the rules.
 
-    The rules decide for `put` without --namespace. No model is asked, and the gate has the last word.
+    The rules decide for `put` without --namespace. In a home of Hermes, what its policy says of the chat comes first,
+    then the profile's own namespace, then the rules. No model is asked, and the gate has the last word.
     """
     if write_default:
         if text:
@@ -53,12 +69,28 @@ def route(
         return
     if out is not None or not text:
         raise click.UsageError("say which text, or --write-default")
-    found = routing.route(" ".join(text), run.settings.rules(), platform=platform, chat=chat)
+    rules = run.settings.rules()
+    if home is None and profile is None:
+        found = routing.route(" ".join(text), rules, platform=platform, chat=chat)
+    else:
+        found = placing.placed(_policy(home, profile), rules, " ".join(text), platform, chat)
     run.answer(Routed(found.namespace, found.rule, found.matched), _explained(found))
+
+
+def _policy(home: str | None, profile: str | None) -> policy.Policy:
+    """The policy of a home; that of one that is not wired says nothing."""
+    found = homes.find(home, profile, os.environ, Path.home())
+    if len(found) > 1:
+        raise click.UsageError("a text is said in one profile: name it")
+    return policy.read(read_text(policy.path_of(found[0].path)) or "")
 
 
 def _explained(found: routing.Route) -> str:
     where = output.bold(found.namespace)
+    if found.rule == placing.BY_CHAT:
+        return f"{where}: the policy's [chats] says so of {output.one_line(found.matched)}"
+    if found.rule == placing.BY_PROFILE:
+        return f"{where}: the policy's `namespace` says so of all that the profile {found.matched} hears"
     if not found.rule:
         return f"{where}: no rule fits, so the default"
     why = f" matches {output.shown(found.matched)!r}" if found.matched else " fits where it came from"

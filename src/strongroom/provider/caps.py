@@ -15,7 +15,7 @@ from pathlib import Path
 from strongroom import cap
 from strongroom.cap import Cap, Token
 from strongroom.cap.authority import effective
-from strongroom.errors import CapExpired, CapRevoked, InvalidRequest
+from strongroom.errors import CapExpired, CapRevoked, CapSignatureInvalid, InvalidRequest
 from strongroom.model import Actor, Namespace, Op
 from strongroom.provider.doorway import Doorway
 from strongroom.vault.opening import attenuate
@@ -101,10 +101,13 @@ class Caps:
     def _again(self, way: Doorway, held: Cap) -> Token:
         """A cap like the one that ended, unless that one was revoked."""
         vault = way.vault()
-        if any(record.revoked for record in vault.caps() if record.link == held.links[0]):
+        known = [record for record in vault.caps() if record.link == held.links[0]]
+        if not known:
+            raise CapSignatureInvalid("the vault knows nothing of this cap", hint="run `strongroom wire hermes` again")
+        if any(record.revoked for record in known):
             raise CapRevoked("the runtime's cap was revoked", hint="run `strongroom wire hermes` to allow it again")
-        names = tuple(name for name in vault.namespaces if name in held.namespaces)
-        return capfile.mint(vault, str(held.actor_scope), names)
+        names = tuple(name for name in vault.namespaces if name in known[0].namespaces)
+        return capfile.mint(vault, known[0].actor, names)
 
 
 def _status(path: Path) -> tuple[int, ...]:

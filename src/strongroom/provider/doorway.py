@@ -1,7 +1,7 @@
 """The way from a home's policy to a vault: one handle for each place in a process, however many agents there are.
 
-Embedded, the vault is opened once; served, two sets of connections are kept, a hasty one for what a turn waits for and a
-patient one for what must not be lost. A server that was out of reach is left alone for a moment, so that a dead one
+Embedded, the vault is opened once. Served, two sets of connections are kept: a hasty one for what a turn waits for, and
+a patient one for what must not be lost. A server that was out of reach is left alone for a moment, so that a dead one
 costs a turn nothing.
 """
 
@@ -25,7 +25,7 @@ from strongroom.wiring.policy import Policy
 T = TypeVar("T")
 
 SOURCE = "hermes"
-PATIENT = 5.0
+PATIENT = 3.0
 """Seconds that keeping a turn may take before it is spooled."""
 _PAUSE = 3.0
 _doorways: dict[tuple[str, ...], Doorway] = {}
@@ -62,6 +62,13 @@ class Doorway:
             if self._vault is None:
                 self._vault = settings.open_vault(settings.find(self._vault_place), _passphrase)
             return self._vault
+
+    def check(self, token: Token) -> None:
+        """Make sure that there is a way: the vault opens, or the address is one. No call is made."""
+        if self.is_embedded:
+            self.vault()
+        else:
+            self._connected(token, hasty=False)
 
     def ask(self, token: Token, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
         """Use the memory behind a cap. A server that is out of reach is not asked again for a moment."""

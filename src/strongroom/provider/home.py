@@ -11,6 +11,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from strongroom.wiring import policy as policies
 from strongroom.wiring.policy import Policy
 
 _ID_KEY = "ids.key"
-_workers = Workers("strongroom-provider", most=2, spare=2)
+_workers: dict[int, Workers] = {}
 _homes: dict[tuple[int, str], Home] = {}
 _guard = threading.Lock()
 
@@ -97,9 +98,10 @@ class Home:
             try:
                 work()
             except StrongroomError as error:
-                self.parts.status.failed("background work", error)
+                with suppress(StrongroomError):  # the policy itself may be gone
+                    self.parts.status.failed("background work", error)
 
-        _workers.submit(run)
+        _at_work().submit(run)
 
 
 class Parts:
@@ -142,6 +144,12 @@ def _write_new(path: Path) -> None:
         write_file(path, os.urandom(ID_KEY_SIZE), new=True)
     except FileExistsError:
         return  # another process was first
+
+
+def _at_work() -> Workers:
+    """The threads of this process: a forked one has none of its parent's."""
+    with _guard:
+        return _workers.setdefault(os.getpid(), Workers("strongroom-provider", most=2, spare=2))
 
 
 def home_of(path: Path) -> Home:

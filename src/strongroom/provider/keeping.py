@@ -7,9 +7,12 @@ may repeat that. What is durable when a function here returns is durable in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from strongroom import inbox, model
 from strongroom.errors import (
@@ -18,20 +21,19 @@ from strongroom.errors import (
     CapNamespaceDenied,
     CapOpMismatch,
     Conflict,
-    Denied,
+    Invalid,
     InvalidRequest,
     StoreUnavailable,
     StrongroomError,
-    Tampered,
-    Unavailable,
 )
 from strongroom.memory import Memory
-from strongroom.model import Actor, Kind, LineId, Millis, Namespace, NewLine
+from strongroom.model import Kind, LineId, Millis, Namespace, NewLine
 from strongroom.provider import manners, spool, turns
 from strongroom.provider.manners import Asked
-from strongroom.provider.serving import Session, ask, forget, millis
-from strongroom.provider.sessions import State
-from strongroom.provider.speaking import Nobody, Speaker
+from strongroom.provider.serving import Session, ask, forget, millis, token_for
+from strongroom.provider.sessions import History, Kept, State, digest
+from strongroom.provider.speaking import Nobody, Speaker, name_of
+from strongroom.provider.turns import Begun
 from strongroom.wiring.placing import placed
 
 ASSISTANT = "assistant"
@@ -55,21 +57,26 @@ class Said:
 
 def begin(session: Session, message: str) -> None:
     """A turn begins. What the person said is safe from here on, even if the process dies before the turn is told."""
-    session.turns.begin(message, millis())
+    begun = session.turns.begin(message, millis())
     speaker = session.speaker
-    if isinstance(speaker, Nobody) or session.is_journalled or not _keeps(session, speaker):
+    if isinstance(speaker, Nobody) or not _keeps(session, speaker):
         return
-    _give_up_draft(session)
     state = session.state(speaker)
-    text, author = _words(session, speaker, message)
-    if not text or state.is_off or manners.asks(text, session.home.phrases()) in (Asked.THIS_TURN, Asked.OFF):
-        return
-    began, _ = session.turns.began(message, millis())
+    text, author = _words(speaker, message)
+    first = _routed(session, speaker, text, author)
+    _noted(session, lambda: state.carry({first.namespace}))
+    asked = manners.asks(text, session.home.phrases())
+    begun.is_off = asked in (Asked.THIS_TURN, Asked.OFF) or (state.is_off and asked is not Asked.ON)
+    if text and not begun.is_off and not session.is_journalled and session.policy.inbox:
+        _draft(session, speaker, begun, first)
+
+
+def _draft(session: Session, speaker: Speaker, begun: Begun, first: Said) -> None:
     try:
-        lines = _lines(session, speaker, began, session.id, [_routed(session, speaker, text, author)])
-        if lines and session.policy.inbox:
+        lines = _lines(session, speaker, begun.time, session.id, [first])
+        if lines:
             sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, tuple(lines)))
-            session.draft = session.home.parts.spool.draft(speaker.actor, sealed, began)
+            begun.draft = session.home.parts.spool.draft(speaker.actor, sealed, begun.time)
     except StrongroomError as error:
         session.failed("keeping a draft", error)
 
@@ -83,30 +90,56 @@ def turn(
     turn_id: str = "",
 ) -> None:
     """Keep a complete turn: a line for each speaker. Durable when it returns, or raised."""
-    began, is_known = session.turns.ended(user, millis())
+    begun = session.turns.ended(user, turn_id, millis())
+    if begun.is_kept:
+        return  # told again
     speaker = session.speaker
-    if isinstance(speaker, Nobody) or not _keeps(session, speaker):
-        _give_up_draft(session)
-        return
-    state = session.state(speaker, session_id)
-    if messages is not None and is_known:
-        _notice_undo(session, speaker, state, messages)
-    text, author = _words(session, speaker, user)
+    if not isinstance(speaker, Nobody) and _keeps(session, speaker) and not begun.is_taken_back:
+        _keep(session, speaker, begun, _Told(user, reply, session_id, messages))
+    begun.is_kept = True
+    for draft in session.turns.given_up(begun):
+        session.home.parts.spool.drop(draft)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A turn as a runtime tells it."""
+
+    user: str
+    reply: str
+    session: str
+    messages: Sequence[Mapping[str, Any]] | None
+
+    def history(self, speaker: Speaker) -> tuple[list[tuple[str, str]], int]:
+        """Roles and texts of the messages, and where this turn begins in them."""
+        found = [(role, _text_of(one)) for one in self.messages or () if (role := _role(one))]
+        places = [place for place, (role, _) in enumerate(found) if role == "user"]
+        own = [place for place in places if found[place][1] == self.user]
+        start = (own or places or [0])[-1]
+        return [(role, _words(speaker, text)[0] if role == "user" else text) for role, text in found], start
+
+
+def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None:
+    state = session.state(speaker, told.session)
+    messages, start = told.history(speaker)
+    if messages and begun.is_known:
+        _notice_undo(session, state, messages[:start])
+    text, author = _words(speaker, told.user)
     first = _routed(session, speaker, text, author)
-    state.carry({first.namespace})
+    _noted(session, lambda: state.carry({first.namespace}))
+    lines: list[NewLine] = []
+    spooled = None
     if _is_off(session, state, text):
         session.home.parts.status.count("off the record")
-        _give_up_draft(session)
-        return
-    said = [first, *_reply(session, speaker, state, reply)]
-    lines = _lines(session, speaker, began, session_id, said)
-    if turn_id and not is_known:
-        lines = _missing(session, speaker, session_id, lines)
-    store(session, speaker, lines)
+    else:
+        said = [first, *_reply(session, speaker, state, told.reply)]
+        lines = _lines(session, speaker, begun.time, told.session, said, begun.turn_id)
+        if begun.turn_id and not begun.is_known:
+            lines = _missing(session, speaker, lines, {"session": _label(told.session)})
+        spooled = store(session, speaker, lines)
     ids = tuple(LineId(line.id) for line in lines if line.id)
-    state.keep(text, ids)
+    state.keep(Kept(digest(text), ids, len(messages), spooled))
     state.see(ids)
-    _give_up_draft(session)
     forget(session, speaker, state)
 
 
@@ -125,15 +158,23 @@ def _is_off(session: Session, state: State, text: str) -> bool:
     """Whether a turn is off the record, after what it says about that itself."""
     asked = manners.asks(text, session.home.phrases())
     if asked in (Asked.OFF, Asked.ON):
-        state.turn_off(asked is Asked.OFF)
+        _noted(session, lambda: state.turn_off(asked is Asked.OFF))
     return state.is_off or asked is Asked.THIS_TURN
 
 
-def _words(session: Session, speaker: Speaker, user: str) -> tuple[str, str]:
+def _noted(session: Session, note_it: Callable[[], None]) -> None:
+    """Note something about the conversation. What cannot be written holds in this process all the same."""
+    try:
+        note_it()
+    except StrongroomError as error:
+        session.failed("noting a conversation's state", error)
+
+
+def _words(speaker: Speaker, user: str) -> tuple[str, str]:
     """What a person said, and who: in a shared chat the text itself names them."""
     said = manners.bare(user)
     name, said = manners.speaker(said) if speaker.is_shared else ("", said)
-    return turns.storable(said), name or speaker.author
+    return turns.storable(said), name_of(name) or speaker.author
 
 
 def _routed(session: Session, speaker: Speaker, text: str, author: str) -> Said:
@@ -159,16 +200,18 @@ def _carried(session: Session, speaker: Speaker, state: State, text: str) -> Nam
     return session.policy.most_sensitive(names)
 
 
-def _lines(session: Session, speaker: Speaker, began: Millis, session_id: str, said: Iterable[Said]) -> list[NewLine]:
+def _lines(
+    session: Session, speaker: Speaker, began: Millis, session_id: str, said: Iterable[Said], turn_id: str = ""
+) -> list[NewLine]:
     """The lines of some texts. What lies outside the cap is left out and counted: the owner drew that border."""
-    allowed = session.home.parts.caps.namespaces
+    allowed = _allowed(session)
     lines: list[NewLine] = []
     for place, one in enumerate(said):
         if one.namespace not in allowed:
             session.home.parts.status.count("outside the cap")
             continue
         for number, piece in enumerate(turns.pieces(masked(session, one.text))):
-            what = (speaker.actor, session_id, str(place), str(number), piece)
+            what = (speaker.actor, session_id, turn_id, str(place), str(number), piece)
             moment = Millis(began + place)
             lines.append(
                 NewLine(
@@ -184,6 +227,15 @@ def _lines(session: Session, speaker: Speaker, began: Millis, session_id: str, s
     return lines
 
 
+def _allowed(session: Session) -> frozenset[Namespace]:
+    """The namespaces that lines may go to. While the cap cannot be read, the policy's: the gate judges later."""
+    known = frozenset(session.policy.namespaces)
+    try:
+        return known & session.home.parts.caps.namespaces
+    except StrongroomError:
+        return known
+
+
 def masked(session: Session, text: str) -> str:
     """The text without secrets, unless the owner keeps them."""
     if not session.policy.keep.mask_secrets:
@@ -197,56 +249,66 @@ def _label(session_id: str) -> str:
     return turns.storable(session_id).replace("\n", " ").replace("\t", " ")[: model.FIELD_LIMIT]
 
 
-def _missing(session: Session, speaker: Speaker, session_id: str, lines: list[NewLine]) -> list[NewLine]:
-    """Those of a turn's lines that are not there yet: it came a second time, and nobody knows when it began."""
+def _missing(session: Session, speaker: Speaker, lines: list[NewLine], which: Mapping[str, str]) -> list[NewLine]:
+    """Those of some lines that are not there yet, whenever they were told before."""
 
     def there(memory: Memory) -> set[str]:
         found: set[str] = set()
-        page = memory.list(session=_label(session_id), limit=model.LIST_LIMIT)
+        page = memory.list(limit=model.LIST_LIMIT, **which)
         while True:
             found |= {turns.hash_of(info.id) for info in page.lines}
             if page.next is None:
                 return found
-            page = memory.list(session=_label(session_id), limit=model.LIST_LIMIT, after=page.next)
+            page = memory.list(limit=model.LIST_LIMIT, after=page.next, **which)
 
-    found = session.ask(speaker, there)
+    try:
+        found = session.ask(speaker, there)
+    except StrongroomError:
+        return lines  # better twice than not at all
     return [line for line in lines if line.id and turns.hash_of(line.id) not in found]
 
 
-def _give_up_draft(session: Session) -> None:
-    draft, session.draft = session.draft, None
-    if draft is not None:
-        session.home.parts.spool.drop(draft)
-
-
-def _notice_undo(session: Session, speaker: Speaker, state: State, messages: Sequence[Mapping[str, Any]]) -> None:
+def _notice_undo(session: Session, state: State, before: Sequence[tuple[str, str]]) -> None:
     """Take back turns that left the history since the last one: some runtimes tell of an undo in no other way."""
-    said = [_words(session, speaker, text)[0] for text in _said_in(messages)]
-    state.lengthened(len(messages))
-    with state.guard:
-        state.undoing += state.undone(said[:-1])
+    # A gateway hands over the whole history; others may hand over the turn alone.
+    is_gateway = bool(session.told.key) and session.told.platform != "api_server" and not session.is_journalled
+    if before:
+        state.follow(History.of(before))
+    elif is_gateway:
+        state.begin_again()
 
 
-def _said_in(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What people said, by the messages; never what a runtime sent in their name."""
-    found = (one.get("content") for one in messages if isinstance(one, Mapping) and one.get("role") == "user")
-    return [content for content in found if isinstance(content, str)]
+def _role(message: object) -> str:
+    role = message.get("role") if isinstance(message, Mapping) else None
+    return role if role in ("user", "assistant", "tool") else ""
+
+
+def _text_of(message: Mapping[str, Any]) -> str:
+    """What a message says; never what a runtime sent in its place."""
+    content = message.get("content")
+    return content if isinstance(content, str) else ""
 
 
 # Other things that are kept.
 
 
-def note(session: Session, text: str, author: str, kind: Kind = Kind.FACT) -> None:
-    """Keep a text that no turn holds."""
+def note(session: Session, text: str, author: str, kind: Kind = Kind.FACT) -> int:
+    """Keep a text that no turn holds, once; how many lines are new."""
     speaker = session.speaker
     if isinstance(speaker, Nobody) or not _keeps(session, speaker):
-        return
+        return 0
     state = session.state(speaker)
-    if state.is_off:
-        return
+    last = session.turns.last
+    if state.is_off or (last is not None and last.is_off and not last.is_kept):
+        return 0
     words = turns.storable(manners.bare(text))
     said = Said(words, author, _carried(session, speaker, state, words), kind)
-    store(session, speaker, _lines(session, speaker, millis(), session.id, [said]))
+    # Not of this session: the same note is the same line, whoever makes it and when.
+    lines = _lines(session, speaker, millis(), f"{kind} {author}", [said])
+    lines = [msgspec.structs.replace(line, session=_label(session.id)) for line in lines]
+    new = _missing(session, speaker, lines, {"kind": str(kind)}) if kind == Kind.FACT else lines
+    store(session, speaker, new)
+    return len(new)
 
 
 def delegated(session: Session, task: str, result: str) -> None:
@@ -257,48 +319,58 @@ def delegated(session: Session, task: str, result: str) -> None:
 
 
 def rewind(session: Session) -> None:
-    """Take back the last turn."""
+    """The runtime took the last turn back. One that was not told yet will not be kept."""
+    last = session.turns.last
+    if last is not None and not last.is_kept and not last.is_taken_back:
+        last.is_taken_back = True
+    else:
+        forget_last(session)
+
+
+def forget_last(session: Session) -> bool:
+    """Forget the last turn that was told; False if none is known, or it cannot be reached now."""
     speaker = session.speaker
-    if not isinstance(speaker, Nobody):
-        state = session.state(speaker)
-        with state.guard:
-            state.undoing += state.rewind()
-        forget(session, speaker, state)
+    if isinstance(speaker, Nobody):
+        return False
+    state = session.state(speaker)
+    return state.rewind() and forget(session, speaker, state)
 
 
 # Where it goes.
 
 
-def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> None:
-    """Put lines, or seal them into the spool if the vault cannot be reached or refuses the cap."""
+def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> Path | None:
+    """Put lines, or seal them into the spool if the vault does not take them now, and where."""
     if not lines:
-        return
+        return None
     try:
         _deliver_waiting(session)
         session.ask(speaker, lambda memory: memory.put_many(lines))
+    except Conflict:
+        return None  # it was told before, in other words
     except _REFUSED as error:
         session.failed("keeping", error)
-    except Conflict:
-        pass  # it was told before, in other words
-    except (Unavailable, Denied, Tampered) as error:
+        return None
+    except StrongroomError as error:
         session.failed("keeping", error)
-        _spool(session, speaker, lines)
-    else:
-        session.worked("keeping")
-        session.home.parts.status.count("kept", len(lines))
+        return _spool(session, speaker, lines)
+    session.worked("keeping")
+    session.home.parts.status.count("kept", len(lines))
+    return None
 
 
-def _spool(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> None:
+def _spool(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> Path:
     try:
         if not session.policy.inbox:
             raise InvalidRequest("there is no key to seal a turn with", hint="run `strongroom wire hermes` again")
         sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, tuple(lines)))
-        session.home.parts.spool.add(speaker.actor, sealed, millis())
+        path = session.home.parts.spool.add(speaker.actor, sealed, millis())
     except StrongroomError as error:
         session.failed("the spool", error)
         raise StoreUnavailable(f"a turn was lost: {error.message}", hint=error.hint) from None
     session.worked("the spool")
     session.home.parts.status.count("spooled")
+    return path
 
 
 def _deliver_waiting(session: Session) -> None:
@@ -312,8 +384,14 @@ def deliver(session: Session) -> int:
 
     def one(entry: spool.Entry) -> bool:
         try:
-            ask(home, Actor(model.actor(entry.actor)), lambda memory: memory.deliver(entry.sealed))
-        except (*_REFUSED, InvalidRequest, Conflict) as error:
+            # What is wrong with the cap or the way is not the turn's fault, and must not set it aside.
+            home.way.check(token_for(home, model.actor(entry.actor)))
+        except StrongroomError as error:
+            session.failed("delivering", error)
+            return False
+        try:
+            ask(home, model.actor(entry.actor), lambda memory: memory.deliver(entry.sealed))
+        except (*_REFUSED, Invalid, Conflict) as error:
             home.parts.status.failed("delivering a turn", error)
             home.parts.spool.set_aside(entry)
         except StrongroomError as error:

@@ -107,8 +107,10 @@ DEFAULT = Phrases()
 def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
     """What a text asks about being remembered. Of a very long one, the beginning and the end are looked at."""
     seen = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
-    pattern, kinds = _compiled(phrases)
-    found = {kinds[one] for one in pattern.findall(_folded(seen))}
+    folded = _folded(seen)
+    kinds = _kinds(phrases)
+    held = tuple(phrase for phrase in kinds if phrase in folded)  # a hundred times as fast as a pattern for all of them
+    found = {kinds[one] for one in _pattern(held).findall(folded)} if held else ()
     return next((asked for asked in (Asked.OFF, Asked.THIS_TURN, Asked.ON) if asked in found), Asked.NOTHING)
 
 
@@ -117,17 +119,23 @@ _JOINED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e
 _JOINED_TEXT = re.compile(f"[{_JOINED}]")
 _BEFORE, _AFTER = rf"(?<![^\W{_JOINED}])", rf"(?![^\W{_JOINED}])"
 _FOLDS_HELD = 8192
+_LONGEST_FOLD = 4
+"""Characters that one becomes: a few ligatures stand for whole sentences."""
 
 
 @lru_cache(maxsize=16)
-def _compiled(phrases: Phrases) -> tuple[re.Pattern[str], dict[str, Asked]]:
-    """One pattern for all phrases, the longest first, and what each of them asks."""
+def _kinds(phrases: Phrases) -> dict[str, Asked]:
+    """What each phrase asks, the longest first. One that is given twice asks for the more private."""
     given = ((Asked.ON, phrases.on), (Asked.THIS_TURN, phrases.turn), (Asked.OFF, phrases.off))
-    kinds = {_checked(one): asked for asked, some in given for one in some}
     if any(len(some) > PHRASES_LIMIT for _, some in given):
         raise InvalidRequest(f"off the record: there are more than {PHRASES_LIMIT} phrases of one kind")
-    ordered = sorted(kinds, key=lambda one: (-len(one), one))
-    return re.compile("|".join(map(_whole, ordered)) or "(?!)"), kinds
+    kinds = {_checked(one): asked for asked, some in given for one in some}
+    return dict(sorted(kinds.items(), key=lambda item: -len(item[0])))
+
+
+@lru_cache(maxsize=64)
+def _pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(_whole, phrases)))
 
 
 def _checked(phrase: str) -> str:
@@ -147,6 +155,7 @@ class _Folds(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         bare = unicodedata.normalize("NFKD", chr(code)).casefold()
+        bare = bare if len(bare) <= _LONGEST_FOLD else chr(code)
         fold = "".join(" " if unicodedata.category(one) == "Pd" else one for one in bare if _counts(one))
         if len(self) < _FOLDS_HELD:
             self[code] = fold
@@ -206,7 +215,7 @@ _NOTES_LIMIT = 32
 
 
 def _without_notes(text: str) -> str:
-    """A message without the runtime's notes before it. A quoted text may hold the end of a note, so the last one counts."""
+    """A message without the runtime's notes before it. What they quote may hold the end of a note: the last counts."""
     for _ in range(_NOTES_LIMIT):
         if _REPLY.match(text):
             end = text.rfind('"]\n\n', 0, _REPLY_SEEN)
@@ -225,7 +234,7 @@ _SYSTEM_NOTE = re.compile(
     r"\[System note:\s{1,8}The following is recalled memory context\b[^\]]{0,600}\]\s{0,8}", re.IGNORECASE
 )
 _RECALLED = re.compile(
-    r"^[ \t>]{0,8}- \d{4}-\d{2}-\d{2}, [a-z0-9._-]{1,64}, [^\n\"]{1,80}: \"[^\n]*\" "
+    r"^[ \t>]{0,8}- \d{4}-\d{2}-\d{2}, [a-z][a-z0-9-]{0,31}, [^\n\"]{1,80}: \"[^\n]*\" "
     r"\[[0-9A-HJKMNP-TV-Z]{26}\][ \t\r]*(?:\n|\Z)"
     rf"|^[ \t>]{{0,8}}{re.escape(HEADING)}[ \t\r]*(?:\n|\Z)",
     re.MULTILINE,

@@ -1,4 +1,4 @@
-"""Secrets in what people paste, masked by rule before it is kept: `[secret removed: github token]`. Pure; never a model.
+"""Secrets in what people paste, masked by rule before it is kept: `[secret removed: github token]`. Never a model.
 
 Most detectors are those of `detect-secrets`, taken one by one: neither its settings nor its checks over the network are
 used, and no measure of randomness, which would take ids and hashes for secrets. Rules of our own stand in where it has
@@ -16,6 +16,7 @@ import binascii
 import importlib
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ class Mask:
         self._rules = (*_OWN, *_maintained(), *_NAMED)  # of two that see the same, the first gives the kind
 
     def masked(self, text: str) -> tuple[str, int]:
-        """The text with each secret replaced by its kind, and how many there were. Applied again, it changes nothing."""
+        """The text with each secret replaced by its kind, and how many they were. Applied again, it changes nothing."""
         count = 0
         for _ in range(_ROUNDS):  # what stood beside a secret may be seen only now
             text, more = self._once(text)
@@ -132,20 +133,22 @@ def _is_header(part: str) -> bool:
         return False
 
 
-_PASSWORDS = r"pass(?:word|wort|code|phrase|wd)|pwd|kennwort|contrase(?:ñ|n)a|mot de passe|senha|пароль"
-_TOKENS = r"(?:(?:api|secret|access|private|auth|client|bot)[ _-]?)?(?:token|secret)|(?:api|secret|access|private|auth)[ _-]?key"
-_ABOUT = r"(?: (?:for|to|of|at|on|für|de|pour) (?:[\w'-]{1,24} ){1,4}?(?=is|was|ist|:))?"
+_PASSWORDS = r"pass(?:word|wort|code|phrase|wd)|pwd|kennwort|contrase[ñn]a|mot de passe|senha|пароль"
+_TOKENS = r"token|secret(?:[ _-]?key)?|(?:access|api|auth|private)[ _-]?key"
+_ABOUT = r"(?: (?:for|to|of|at|on|für|de|pour) [\w' -]{1,60}?)?"
 _VALUE = (
-    r"(?:[\"'`\]]{0,2} {0,3}(?P<sign>:=|=>|[:=:])|,? {0,3}\b(?:is|was|ist|lautet|es|est|é|это)\b:?) {0,3}"
+    r"(?:[\"'`\]]{0,2} {0,3}(?P<sign>:=|=>|[:=\uff1a])|,? {0,3}\b(?:is|was|ist|lautet|es|est|é|это)\b:?) {0,3}"
     r"(?:[\"'`“‘«](?P<quoted>[^\"'`“”‘’«»\n]{3,128})[\"'`”’»]|(?P<bare>[^\s\"'`“”‘’«»]{3,256}))"
 )
 _JOINED = re.compile(
-    r"(?:密[码碼]|口令|暗証番号|パスワード|비밀번호)[ \"'”」]{0,2}(?:[::=]|是|为|為|は|는|가)\s{0,3}[\"'“「]?"
+    r"(?:密[码碼]|口令|暗証番号|パスワード|비밀번호)[ \"'”」]{0,2}(?:[:=\uff1a]|是|为|為|は|는|가)\s{0,3}[\"'“「]?"
     r"(?P<bare>(?!\[)[!-~]{3,128}(?<![.,;:!?)\]\"']))"
 )
 _PIN = re.compile(
-    r"\b(?:pin(?:[ -]?(?:code|number|nummer))?|cvv|cvc)(?: (?:for|of|to) (?:[\w'-]{1,24} ){1,4}?(?=is|was|:))?"
-    r" {0,3}(?:[:=:]|\b(?:is|was|ist|lautet|es|est)\b)\s{0,3}(?P<bare>\d[\d -]{1,10}\d)(?![\d:/%-]|\.\d)",
+    r"\b(?:pin(?:[ -]?(?:code|number|nummer))?|cvv|cvc)"
+    rf"{_ABOUT}"
+    r" {0,3}(?:[:=\uff1a]|\b(?:is|was|ist|lautet|es|est)\b)\s{0,3}(?!\d{4}-\d\d-)(?P<bare>\d(?:[ -]?\d){2,11})"
+    r"(?![\d:/%-]|\.\d)",
     re.IGNORECASE,
 )
 _PHRASE = re.compile(
@@ -160,24 +163,33 @@ _CODE = re.compile(
 _STRONG = re.compile(r"\d|[!@#%^&*?+~$][^\s]")
 _LONG = re.compile(r"(?=.{0,200}\d)[A-Za-z0-9_+/=.-]{12,}")
 _STOP = re.compile(r" {0,3}(?:[.!\r\n]|$)")
+_PUNCTUATION = ".,;:)\u3002\uff0c"
+_ENDINGS = ("ed", "ing", "able", "ible")
 _ORDINARY = frozenset(
-    "the and not too that this same required optional wrong correct incorrect right invalid valid expired weak strong "
-    "empty missing unknown hidden secret private public lost forgotten long short case stored saved set reset hashed "
-    "encrypted encoded here there what where when how why very also still now only just always never good bad fine safe "
-    "ready changed wanted needed known string str text bytes int bool none null nil true false undefined any object "
-    "password passphrase passwort token key changed ok yes something nothing everything important difficult easy like "
-    "based used shared kept written printed available accepted rejected denied new old different falsch richtig nicht".split()
+    (
+        *("the", "and", "not", "too", "that", "this", "same", "required", "optional", "wrong", "correct"),
+        *("incorrect", "right", "invalid", "valid", "expired", "weak", "strong", "empty", "missing", "unknown"),
+        *("hidden", "secret", "private", "public", "lost", "forgotten", "long", "short", "case", "stored", "saved"),
+        *("set", "reset", "hashed", "encrypted", "encoded", "here", "there", "what", "where", "when", "how", "why"),
+        *("very", "also", "still", "now", "only", "just", "always", "never", "good", "bad", "fine", "safe", "ready"),
+        *("changed", "wanted", "needed", "known", "string", "str", "text", "bytes", "int", "bool", "none", "null"),
+        *("nil", "true", "false", "undefined", "any", "object", "password", "passphrase", "passwort", "token", "key"),
+        *("ok", "yes", "something", "nothing", "everything", "important", "difficult", "easy", "like", "based"),
+        *("used", "shared", "kept", "written", "printed", "available", "accepted", "rejected", "denied", "new"),
+        *("old", "different", "falsch", "richtig", "nicht"),
+    )
 )
 
 
 def _told(words: str, is_value: Callable[[re.Match[str], str], bool]) -> _Finder:
     """Secrets that somebody names: a word for one, a verb or sign, and a value that looks like one."""
-    pattern = re.compile(rf"(?<![A-Za-z])(?P<word>{words})s?{_ABOUT}{_VALUE}", re.IGNORECASE)
+    pattern = re.compile(rf"(?P<word>{words})s?{_ABOUT}{_VALUE}", re.IGNORECASE)
 
     def find(text: str) -> Iterator[Span]:
         for found in pattern.finditer(text):
-            value = found["quoted"] or found["bare"].rstrip(".,;:!?。,)")
-            if len(value) > 2 and value.lower() not in _ORDINARY and not _CODE.match(value) and is_value(found, value):
+            value = found["quoted"] or found["bare"].rstrip(_PUNCTUATION)
+            is_ordinary = len(value) < 3 or value.lower().rstrip("!?") in _ORDINARY or _CODE.match(value)
+            if not is_ordinary and is_value(found, value):
                 start = found.start("quoted" if found["quoted"] else "bare")
                 yield start, start + len(value)
 
@@ -192,7 +204,7 @@ def _is_password(found: re.Match[str], value: str) -> bool:
     if found["sign"] in ("=", ":=", "=>"):
         return False  # in code, a bare word is a name
     after = found.start("bare") + len(value)
-    return bool(_STOP.match(found.string, after)) and not value.lower().endswith(("ed", "ing", "able", "ible"))
+    return bool(_STOP.match(found.string, after)) and not value.lower().rstrip("!?").endswith(_ENDINGS)
 
 
 def _is_token(_: re.Match[str], value: str) -> bool:
@@ -209,7 +221,8 @@ def _both(one: _Finder, other: _Finder) -> _Finder:
 
 
 _BEARER = re.compile(
-    r"\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic|token|apikey)\s{1,3}(?P<bare>(?![$<{\[])(?=[^\s\"'`]{0,256}\d|[^\s\"'`.]{16})[^\s\"'`\[]{6,4096})",
+    r"\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic|token|apikey)\s{1,3}"
+    r"(?P<bare>(?![$<{\[])(?=[^\s\"'`]{0,256}\d|[^\s\"'`.]{16})[^\s\"'`\[]{6,4096})",
     re.IGNORECASE,
 )
 _BEARING = re.compile(r"\bbearer\s{1,3}(?P<bare>(?=[A-Za-z._~+/-]{0,256}\d)[A-Za-z0-9._~+/=-]{20,4096})", re.IGNORECASE)
@@ -267,10 +280,13 @@ class _Taken:
     is_whole: bool = False
     """Whether a longer word than the pattern takes is none of its kind. Otherwise the rest of the word goes too."""
     needs: re.Pattern[str] = re.compile("")
+    shortest: int = 0
+    """Characters that a secret of its kind has in a row."""
 
 
 _MIXED = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[a-z])(?=.{0,200}[A-Z])")
 _DIGIT = re.compile(r".{0,200}\d")
+_KEYS = ("key", "pwd", "pass", "token")
 _TAKEN = (
     _Taken("aws", "AWSKeyDetector", ("akia", "asia", "abia", "acca", "a3t", "aws"), group=True, is_whole=True),
     _Taken("artifactory", "ArtifactoryDetector", ("akc", "ap"), is_whole=True, needs=_MIXED),
@@ -288,10 +304,10 @@ _TAKEN = (
     _Taken("twilio", "TwilioKeyDetector", ("ac", "sk"), is_whole=True),
 )
 _ASSIGNED = (
-    _Taken("cloudant", "CloudantDetector", ("cl",)),
-    _Taken("ibm_cloud_iam", "IbmCloudIamDetector", ("key", "pwd", "pass", "token"), needs=_DIGIT),
-    _Taken("ibm_cos_hmac", "IbmCosHmacDetector", ("secret",)),
-    _Taken("softlayer", "SoftlayerDetector", ("sl", "softlayer")),
+    _Taken("cloudant", "CloudantDetector", ("cl",), group=True, shortest=24),
+    _Taken("ibm_cloud_iam", "IbmCloudIamDetector", _KEYS, group=True, needs=_DIGIT, shortest=44),
+    _Taken("ibm_cos_hmac", "IbmCosHmacDetector", ("secret",), group=True, shortest=48),
+    _Taken("softlayer", "SoftlayerDetector", ("sl", "softlayer"), group=True, shortest=64),
 )
 _SPACES = re.compile(" {3,}")
 _REST = re.compile(r"[A-Za-z0-9_-]*")
@@ -303,7 +319,7 @@ def _maintained() -> Iterator[_Rule]:
         yield _Rule(_kind(detector), taken.signs, _by_place(detector.denylist, taken))
     for taken in _ASSIGNED:
         detector = _detector(taken)
-        yield _Rule(_kind(detector), taken.signs, _by_value(detector.analyze_string, taken))
+        yield _Rule(_kind(detector), taken.signs, _spaced(_by_place(detector.denylist, taken), taken))
 
 
 def _detector(taken: _Taken) -> Any:
@@ -348,12 +364,18 @@ def _is_inside(text: str, start: int) -> bool:
     return before.isascii() and before.isalnum()
 
 
-def _by_value(analyze: Callable[[str], Iterable[str]], taken: _Taken) -> _Finder:
-    """For patterns that take cubic time where spaces repeat: they see two at most, and what they found is looked up."""
+def _spaced(find: _Finder, taken: _Taken) -> _Finder:
+    """For patterns that take cubic time where spaces repeat: they see two in a row at most."""
+    run = re.compile(f"[A-Za-z0-9_-]{{{taken.shortest}}}")
 
-    def find(text: str) -> Iterator[Span]:
-        for value in set(analyze(_SPACES.sub("  ", text))):
-            if taken.needs.match(value):
-                yield from (found.span() for found in re.finditer(re.escape(value), text))
+    def found(text: str) -> Iterator[Span]:
+        if run.search(text):
+            places, gone = [0], [0]  # from each place on, how many spaces are gone before it
+            for spaces in _SPACES.finditer(text):
+                gone.append(gone[-1] + len(spaces[0]) - 2)
+                places.append(spaces.end() - gone[-1])
+            for start, end in find(_SPACES.sub("  ", text)):
+                before = gone[bisect_right(places, start) - 1]
+                yield start + before, end + before
 
-    return find
+    return found

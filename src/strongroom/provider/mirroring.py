@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
+from unicodedata import normalize
 
 from strongroom.errors import StrongroomError
 from strongroom.host.migrating import migrate_memory_files
@@ -23,10 +25,19 @@ _SEPARATOR = "\n\u00a7\n"
 """What stands between two notes of a memory file."""
 TARGETS = {"memory": "hermes memory", "user": "hermes user", "soul": "hermes soul"}
 _QUERY = 1000
+_WORK = "mirroring the built-in memory"
 
 
 def written(session: Session, action: str, target: str, content: str, old_text: str) -> None:
-    """The built-in memory has changed."""
+    """The built-in memory has changed. What cannot be mirrored is said: it is not tried again by itself."""
+    try:
+        _written(session, action, target, content, old_text)
+    except StrongroomError as error:
+        session.failed(_WORK, error)
+        raise
+
+
+def _written(session: Session, action: str, target: str, content: str, old_text: str) -> None:
     speaker = session.speaker
     if isinstance(speaker, Nobody) or not session.policy.keep.memory_writes:
         return
@@ -39,6 +50,7 @@ def written(session: Session, action: str, target: str, content: str, old_text: 
     if old:
         session.ask(speaker, lambda memory: memory.forget(ids=old))
         session.home.parts.status.count("forgotten", len(old))
+        session.worked(_WORK)
 
 
 def _found(session: Session, author: str, part: str) -> list[LineId]:
@@ -46,7 +58,9 @@ def _found(session: Session, author: str, part: str) -> list[LineId]:
     speaker = session.speaker
     if isinstance(speaker, Nobody):
         return []
-    masked = keeping.masked(session, turns.storable(part))
+    masked = normalize("NFC", keeping.masked(session, turns.storable(part)))
+    if not masked:
+        return []
 
     def find(memory: Memory) -> list[Hit]:
         near = [hit for hit in memory.get(masked[:_QUERY], k=K_LIMIT) if _is_note(hit, author, masked)]
@@ -80,12 +94,8 @@ def import_files(session: Session) -> None:
     if not is_owner or isinstance(speaker, Nobody) or not session.policy.keep.import_files or not speaker.keeps:
         return
     try:
-        migrate_memory_files(
-            session.home.path,
-            session.policy.session,
-            lambda name, text: _import(session, name, text),
-            into=speaker.actor,
-        )
+        put = partial(_import, session)
+        migrate_memory_files(session.home.path, session.policy.session, put, into=speaker.actor)
     except StrongroomError as error:
         session.failed("importing the memory files", error)
     else:
@@ -94,6 +104,16 @@ def import_files(session: Session) -> None:
 
 def _import(session: Session, name: str, text: str) -> None:
     target = name.rpartition("/")[2].removesuffix(".md").lower()
+    if target == "soul" and text.strip() == _usual_soul():
+        return
     for entry in text.split(_SEPARATOR):
         if entry.strip():
             keeping.note(session, entry.strip(), TARGETS.get(target, TARGETS["memory"]))
+
+
+def _usual_soul() -> str:
+    """The persona that the runtime writes into every new home: nobody's memory until somebody has edited it."""
+    try:
+        return str(import_module("hermes_cli.default_soul").DEFAULT_SOUL_MD).strip()
+    except (ImportError, AttributeError):
+        return ""

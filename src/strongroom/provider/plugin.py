@@ -102,7 +102,7 @@ class StrongroomProvider(MemoryProvider):
     def prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> str:  # noqa: ARG002 - it isolates nothing
         if not self._session or not isinstance(query, str):
             return ""
-        return recalling.recalled(self._session, query)[0]
+        return recalling.recalled(self._session, query)
 
     def recall_status(self) -> RecallStatus | None:
         """What was recalled for the last question."""
@@ -145,7 +145,11 @@ class StrongroomProvider(MemoryProvider):
             keeping.delegated(self._session, task or "", result or "")
 
     def on_pre_compress(self, messages: Sequence[Message], **kwargs: Any) -> str:  # noqa: ARG002
-        return worth.worth(messages) if self._session and not isinstance(self._session.speaker, Nobody) else ""
+        session = self._session
+        speaker = session.speaker if session else Nobody("")
+        if session is None or isinstance(speaker, Nobody):
+            return ""
+        return worth.worth(messages, phrases=session.home.phrases(), is_off=session.state(speaker).is_off)
 
     def on_session_switch(
         self,
@@ -204,8 +208,7 @@ def _go_on(session: Session, new: str, *, reset: bool, reason: str) -> None:
         return
     before, after = session.state(speaker, old), session.state(speaker, new)
     if new != old and not reset and reason != "resume":
-        after.carry(before.carried)
-        after.turn_off(before.is_off)
+        after.take_over(before)
     if reason == "compression":
         after.compressed()
         before.compressed()

@@ -33,22 +33,28 @@ def warm(session: Session) -> None:
             session.worked("loading")
 
 
-def recalled(session: Session, query: str, *, lines: int | None = None) -> tuple[str, list[Hit]]:
-    """What is remembered about a question, as text and as lines; nothing where memory does not answer."""
+def recalled(session: Session, query: str) -> str:
+    """What is remembered about a question, as text; nothing where memory does not answer, which is said."""
+    session.last_shown = 0
+    try:
+        text, hits = found(session, query, session.policy.recall.lines)
+    except StrongroomError as error:
+        session.failed("recall", error)
+        return ""
+    session.worked("recall")
+    session.last_shown = len(hits)
+    return text
+
+
+def found(session: Session, query: str, lines: int) -> tuple[str, list[Hit]]:
+    """What is remembered about a question, as text and as lines, or why it cannot be said."""
     speaker = session.speaker
     if isinstance(speaker, Nobody):
         return "", []
-    try:
-        hits = _hits(session, speaker, query, session.policy.recall.lines if lines is None else lines)
-        text, taken = showing.shown(hits, session.policy.recall.characters)
-        state = session.state(speaker)
-        state.carry({hit.namespace for hit in taken})
-        state.see(hit.id for hit in taken)
-    except StrongroomError as error:
-        session.failed("recall", error)
-        return "", []
-    session.worked("recall")
-    session.last_shown = len(taken)
+    text, taken = showing.shown(_hits(session, speaker, query, lines), session.policy.recall.characters)
+    state = session.state(speaker)
+    state.carry({hit.namespace for hit in taken})
+    state.see(hit.id for hit in taken)
     session.home.parts.status.count("recalled", len(taken))
     return text, taken
 
@@ -80,9 +86,9 @@ def prompt(session: Session) -> str:
     if isinstance(speaker, Nobody):
         return ""
     try:
-        found = session.ask(speaker, Memory.snapshot, hasty=True)
-        text = showing.profiles(found.profiles, PROFILE_BUDGET)
-        session.state(speaker).carry(_shown(found, text))
+        taken = session.ask(speaker, Memory.snapshot, hasty=True)
+        text = showing.profiles(taken.profiles, PROFILE_BUDGET)
+        session.state(speaker).carry(_shown(taken, text))
     except StrongroomError as error:
         session.failed("the profile", error)
         return ""
@@ -90,5 +96,5 @@ def prompt(session: Session) -> str:
     return text
 
 
-def _shown(found: Snapshot, text: str) -> set[Namespace]:
-    return {profile.namespace for profile in found.profiles if f"\n[{profile.namespace}]\n" in text}
+def _shown(taken: Snapshot, text: str) -> set[Namespace]:
+    return {profile.namespace for profile in taken.profiles if f"\n[{profile.namespace}]\n" in text}

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from strongroom.cap import Token
 from strongroom.errors import CapExpired, StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Actor, LineId, Namespace
@@ -48,8 +49,8 @@ class Session:
         self.turns = Turns()
         self.is_journalled = is_journalled
         """Whether the runtime itself keeps a turn safe until `sync_turn` has returned."""
-        self.draft: Path | None = None
         self.last_shown = 0
+        self._actor: Actor | None = None
 
     @property
     def policy(self) -> Policy:
@@ -62,8 +63,15 @@ class Session:
 
     def state(self, speaker: Speaker, session_id: str = "") -> State:
         """What is known of the conversation."""
-        worst = self.policy.namespaces[0] if self.policy.namespaces else Namespace("personal")
-        return self.home.parts.sessions.of(speaker.actor, session_id or self.id, worst)
+        policy = self.policy
+        worst = policy.namespaces[0] if policy.namespaces else Namespace("personal")
+        sessions, name = self.home.parts.sessions, session_id or self.id
+        state = sessions.of(speaker.actor, name, worst)
+        before, self._actor = self._actor, speaker.actor
+        if before not in (None, speaker.actor):
+            # The policy gave the same conversation to another actor; what was said in it stands there all the same.
+            state.carry(sessions.of(before, name, worst).carried)
+        return state
 
     def ask(self, speaker: Speaker, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
         """Ask the gate with a cap for this speaker and a few minutes."""
@@ -76,18 +84,22 @@ class Session:
         self.home.parts.status.worked(work)
 
 
-def ask(home: Home, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = False, keeps: bool = True) -> T:
-    """Ask the gate as one actor of a home."""
+def token_for(home: Home, actor: Actor, *, keeps: bool = True) -> Token:
+    """A cap for one actor of a home and a few minutes; the runtime's own is made anew if it has ended and may be."""
     ops = KEEPS if keeps else RECALLS
     caps = home.parts.caps
     try:
-        token = caps.narrowed(actor, home.policy.namespaces, ops)
+        return caps.narrowed(actor, home.policy.namespaces, ops)
     except CapExpired:
         if not home.way.is_embedded:
             raise
-        caps.renew(home.way)
-        token = caps.narrowed(actor, home.policy.namespaces, ops)
-    return home.way.ask(token, use, hasty=hasty)
+    caps.renew(home.way)
+    return caps.narrowed(actor, home.policy.namespaces, ops)
+
+
+def ask(home: Home, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = False, keeps: bool = True) -> T:
+    """Ask the gate as one actor of a home."""
+    return home.way.ask(token_for(home, actor, keeps=keeps), use, hasty=hasty)
 
 
 def look_after(home: Home) -> None:
@@ -107,23 +119,24 @@ def look_after(home: Home) -> None:
     parts.sessions.tidy()
 
 
-def forget(session: Session, speaker: Speaker, state: State) -> None:
-    """Forget what was taken back. What cannot be reached now is forgotten with a later turn."""
+def forget(session: Session, speaker: Speaker, state: State) -> bool:
+    """Forget what was taken back; False if it cannot be reached now: then it is tried with a later turn."""
     with state.guard:
         waiting: list[LineId] = list(dict.fromkeys(state.undoing))
-    if not waiting or session.home.parts.spool.waiting().turns:
-        return
+    if not waiting:
+        return True
     try:
         session.ask(speaker, lambda memory: memory.forget(ids=waiting))
     except StrongroomError as error:
         session.failed("taking a turn back", error)
-        return
+        return False
     session.worked("taking a turn back")
     with state.guard:
         state.undoing = [one for one in state.undoing if one not in waiting]
         for one in waiting:
             with suppress(KeyError):
                 del state.seen[one]
+    return True
 
 
-__all__ = ["Session", "ask", "forget", "look_after", "millis"]
+__all__ = ["Session", "ask", "forget", "look_after", "millis", "token_for"]

@@ -12,10 +12,9 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import takewhile
 from pathlib import Path
 
 from strongroom.errors import StoreUnavailable
@@ -28,14 +27,18 @@ TURNS_LIMIT = 256
 HELD = 4096
 """Conversations that a process remembers."""
 FILES_LIMIT = 5000
+SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[END OF PRIOR CONTEXT")
+"""How a runtime begins a message that stands for those it dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A turn that was kept: what the person said, and the lines it became."""
+    """A turn that was told: what the person said, the lines it became, and how long the history was then."""
 
     said: str
     ids: tuple[LineId, ...]
+    length: int = 0
+    spooled: Path | None = None
 
 
 @dataclass(eq=False)
@@ -43,6 +46,7 @@ class State:
     """One conversation's state. Shared by its agents; take `guard` to change it."""
 
     path: Path
+    worst: Namespace
     carried: set[Namespace] = field(default_factory=set)
     """Every namespace that was shown or said in it: what a reply may repeat."""
     is_off: bool = False
@@ -50,23 +54,22 @@ class State:
     turns: list[Kept] = field(default_factory=list)
     undoing: list[LineId] = field(default_factory=list)
     """Lines that were taken back and not forgotten yet."""
-    length: int = 0
-    """How many messages its history had."""
+    summary: str = ""
+    """What the history's summaries were, as a hash."""
     guard: threading.RLock = field(default_factory=threading.RLock)
+    _on_disk: tuple[frozenset[Namespace], bool] = (frozenset(), False)
+    _status: tuple[int, ...] = ()
 
     def carry(self, names: Iterable[Namespace]) -> None:
         """Note namespaces that stand before the model from now on. On disk before this returns."""
         with self.guard:
-            new = set(names) - self.carried
-            if new:
-                self.carried |= new
-                self._write()
+            self.carried |= set(names)
+            self._write()
 
     def turn_off(self, is_off: bool) -> None:
         with self.guard:
-            if self.is_off != is_off:
-                self.is_off = is_off
-                self._write()
+            self.is_off = is_off
+            self._write()
 
     def see(self, ids: Iterable[LineId]) -> None:
         """Note lines that stand before the model, so that they are not shown again."""
@@ -76,54 +79,101 @@ class State:
             while len(self.seen) > SEEN_LIMIT:
                 self.seen.popitem(last=False)
 
-    def keep(self, said: str, ids: tuple[LineId, ...]) -> None:
-        with self.guard:
-            if not any(turn.ids == ids for turn in self.turns):
-                self.turns = [*self.turns, Kept(sha256(said.encode("utf-8", "replace")).hexdigest(), ids)][
-                    -TURNS_LIMIT:
-                ]
+    def take_over(self, other: State) -> None:
+        """Go on from another conversation: everything that was said or shown there stands here too."""
+        with self.guard, other.guard:
+            self.seen.update(other.seen)
+            self.turns = [*other.turns, *self.turns][-TURNS_LIMIT:]
+            self.summary = other.summary
+            self.is_off = other.is_off
+            self.carry(other.carried)
 
-    def lengthened(self, length: int) -> None:
-        """Note how many messages the history has. Fewer than before: some were dropped, and what was shown in them."""
+    def keep(self, turn: Kept) -> None:
         with self.guard:
-            if length < self.length:
-                self.seen.clear()
-            self.length = length
+            self.turns = [*self.turns, turn][-TURNS_LIMIT:]
 
     def compressed(self) -> None:
         """Messages were summarised away: what was shown in them may be shown again. What was said still counts."""
         with self.guard:
             self.seen.clear()
+            self.turns = [Kept(turn.said, turn.ids) for turn in self.turns]
 
-    def undone(self, history: Iterable[str]) -> list[LineId]:
-        """Take back the turns that are in the history no more, and give their lines.
+    def follow(self, before: History) -> None:
+        """Compare the history before this turn with what is known of it, and take back what was undone.
 
-        `history` is what the person said in the turns before this one, in order. An undo drops the newest turns and a
-        compression the oldest: so a turn counts as undone only if one before it is still there, and where the same
-        words leave it open, nothing does.
+        An undo cuts the newest turns off, and leaves the history exactly as it was after an earlier one. A compression
+        changes its summary. Where neither is certain, nothing is taken back: that would be a loss.
         """
         with self.guard:
-            kept = [turn.said for turn in self.turns]
-            there = [said for said in map(_digest, history) if said in set(kept)]
-            ends = [place for place, said in enumerate(kept) if there and said == there[-1]]
-            if not ends:
-                return []
-            last = max(ends, key=lambda place: (_common_end(kept[: place + 1], there), place))
-            gone, self.turns = self.turns[last + 1 :], self.turns[: last + 1]
-            return [one for turn in gone for one in turn.ids]
+            if before.summary != self.summary:
+                self.summary = before.summary
+                self.compressed()
+            elif self.turns and 0 < before.length < self.turns[-1].length:
+                self.seen.clear()
+                ends = (turn.length == before.length and turn.said == before.last for turn in self.turns)
+                if (last := next((place for place, is_end in enumerate(ends) if is_end), None)) is not None:
+                    self._take_back(last + 1)
 
-    def rewind(self) -> list[LineId]:
-        """Take back the last turn, and give its lines."""
+    def begin_again(self) -> None:
+        """The history begins with this turn: all that was told before was undone."""
         with self.guard:
-            return list(self.turns.pop().ids) if self.turns else []
+            self._take_back(0)
+
+    def rewind(self) -> bool:
+        """Take back the last turn; False if none is known."""
+        with self.guard:
+            known = bool(self.turns)
+            self._take_back(max(len(self.turns) - 1, 0))
+            return known
+
+    def _take_back(self, start: int) -> None:
+        gone, self.turns = self.turns[start:], self.turns[:start]
+        for turn in gone:
+            self.undoing += turn.ids
+            if turn.spooled is not None:
+                turn.spooled.unlink(missing_ok=True)
+
+    def refresh(self) -> None:
+        """Take in what another process noted."""
+        with self.guard:
+            status = _status(self.path)
+            if status != self._status:
+                self._status = status
+                found = _read(self.path, self.worst)
+                if found is not None:
+                    is_ours = self.is_off != self._on_disk[1]
+                    self._on_disk = found
+                    self.carried |= found[0]
+                    self.is_off = self.is_off if is_ours else found[1]
 
     def _write(self) -> None:
+        self.refresh()
+        wanted = (frozenset(self.carried), self.is_off)
+        if wanted == self._on_disk:
+            return
         data = json.dumps({"carried": sorted(self.carried), "off": self.is_off}).encode()
         try:
             make_directory(self.path.parent)
             write_file(self.path, data, new=False)
         except OSError as error:
             raise StoreUnavailable(f"cannot write the state of a conversation: {error.strerror}") from None
+        self._on_disk, self._status = wanted, _status(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A history before a turn: how many messages, what the person said last, and what sums up older ones."""
+
+    length: int
+    last: str
+    summary: str
+
+    @classmethod
+    def of(cls, messages: Sequence[tuple[str, str]]) -> History:
+        """From roles and texts."""
+        summaries = [text for _, text in messages if text.lstrip().startswith(SUMMARIES)]
+        said = [text for role, text in messages if role == "user"]
+        return cls(len(messages), digest(said[-1]) if said else "", digest("\0".join(summaries)) if summaries else "")
 
 
 class Sessions:
@@ -135,16 +185,16 @@ class Sessions:
         self._guard = threading.Lock()
 
     def of(self, actor: Actor, session: str, worst: Namespace) -> State:
-        """The state of a conversation, read from disk if this process does not know it; `worst` if it is damaged."""
+        """The state of a conversation, as any process knows it; `worst` is what a damaged file counts as."""
         name = sha256(f"{actor}\0{session}".encode("utf-8", "replace")).hexdigest()[:32]
         path = self._directory / f"{name}.json"
         with self._guard:
-            state = self._states.get(path) or _read(path, worst)
-            self._states[path] = state
+            state = self._states.setdefault(path, State(path, worst))
             self._states.move_to_end(path)
             while len(self._states) > HELD:
                 self._states.popitem(last=False)
-            return state
+        state.refresh()
+        return state
 
     def tidy(self) -> None:
         """Drop the oldest files where there are too many."""
@@ -156,20 +206,24 @@ class Sessions:
             return
 
 
-def _read(path: Path, worst: Namespace) -> State:
-    try:
-        found = json.loads(path.read_bytes())
-        return State(path, {Namespace(str(name)) for name in found["carried"]}, bool(found["off"]))
-    except FileNotFoundError:
-        return State(path)
-    except (OSError, ValueError, LookupError, TypeError):
-        return State(path, {worst})
-
-
-def _digest(said: str) -> str:
+def digest(said: str) -> str:
+    """What a text is compared by."""
     return sha256(said.encode("utf-8", "replace")).hexdigest()
 
 
-def _common_end(one: list[str], other: list[str]) -> int:
-    """How many elements at the end two lists have in common."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(reversed(one), reversed(other), strict=False)))
+def _status(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size
+
+
+def _read(path: Path, worst: Namespace) -> tuple[frozenset[Namespace], bool] | None:
+    try:
+        found = json.loads(path.read_bytes())
+        return frozenset(Namespace(str(name)) for name in found["carried"]), bool(found["off"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError):
+        return frozenset((worst,)), False

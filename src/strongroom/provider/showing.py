@@ -50,11 +50,11 @@ def profiles(found: Iterable[Profile], budget: int) -> str:
 
 def _line(hit: Hit, room: int) -> str:
     text = harmless(fence.neutral(hit.text[: 2 * _LONGEST]))
-    text = text if len(text) <= room else text[: max(room - 1, 0)] + "\u2026"
     said = json.dumps(text, ensure_ascii=False)
-    if len(said) > room + 2:  # what is escaped takes more room
-        said = json.dumps(text[: max(2 * room - len(said), 0)] + "\u2026", ensure_ascii=False)
-    return f"- {hit.time:%Y-%m-%d}, {hit.namespace}, {_author(hit)}: {said} [{hit.id}]"
+    while len(said) > room + 2 and text:  # what is escaped takes more room than it has characters
+        text = text[: max(len(text) - (len(said) - room) // 2 - 1, 0)]
+        said = json.dumps(text + "\u2026", ensure_ascii=False)
+    return f"- {hit.time.astimezone():%Y-%m-%d}, {hit.namespace}, {_author(hit)}: {said} [{hit.id}]"
 
 
 def _about(hit: Hit) -> int:

@@ -97,6 +97,8 @@ def who(policy: Policy, said: Conversation) -> Speaker | Nobody:
 def _place(policy: Policy, said: Conversation) -> tuple[str, ...] | Nobody:
     root = _root(policy, said)
     if _is_shared(said):
+        if not (said.chat_id or said.key):
+            return Nobody(f"{said.platform[:32] or 'the runtime'} does not say which chat it is")
         return (*root, _platform(said), "chat", said.chat_id or said.key, *filter(None, (said.thread_id,)))
     if name := _alias(policy.identity, said):
         return (*root, OWNER) if name == OWNER else (*root, "as", name)
@@ -136,11 +138,15 @@ def _is_shared(said: Conversation) -> bool:
 
 
 def _author(said: Conversation, *, is_shared: bool) -> str:
-    name = " ".join(said.user_name.split())[:64]
+    return name_of(said.user_name) or ("someone" if is_shared else "user")
+
+
+def name_of(said: str) -> str:
+    """A name as a line can hold it; empty if there is none that it can."""
     try:
-        return model.clean_field(name, "a name") or ("someone" if is_shared else "user")
+        return model.clean_field(" ".join(said.split())[:64], "a name")
     except InvalidRequest:
-        return "user"
+        return ""
 
 
 def _text(value: object) -> str:

@@ -68,15 +68,17 @@ class Spool:
 
     # Keeping.
 
-    def add(self, actor: Actor, sealed: bytes, now: Millis) -> None:
-        """Keep a turn until it can be put. Durable when it returns; refused if the spool is full."""
+    def add(self, actor: Actor, sealed: bytes, now: Millis) -> Path:
+        """Keep a turn until it can be put, and where. Durable when it returns; refused if the spool is full."""
         waiting = self.waiting()
         if waiting.bytes + len(sealed) > self.most or waiting.turns >= FILES_LIMIT:
             raise StoreUnavailable(
                 f"the spool is full: {waiting.turns} turns in {waiting.bytes} bytes wait",
                 hint="bring the server or the cap back, or raise keep.spool_bytes; this turn is not kept",
             )
-        self._write(self._name(now, _TURN), actor, sealed)
+        path = self._name(now, _TURN)
+        self._write(path, actor, sealed)
+        return path
 
     def draft(self, actor: Actor, sealed: bytes, now: Millis) -> Path:
         """Keep what was said in a turn that is under way, until `drop` or the end of the process."""
@@ -98,9 +100,14 @@ class Spool:
     # Delivering.
 
     def entries(self) -> Iterator[Entry]:
-        """What waits, the oldest first."""
+        """What waits, the oldest first. One that cannot be read now ends it: those behind it come after it."""
         for path in self._files(_TURN):
-            entry = _read(path)
+            try:
+                entry = _read(path)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return
             if entry is not None:
                 yield entry
 
@@ -214,15 +221,12 @@ def _locked(handle: int) -> bool:
 
 
 def _read(path: Path) -> Entry | None:
-    """A sealed turn; None if it is gone. One that cannot be read is set aside, where people can find it."""
+    """A sealed turn. None if it is damaged: it is set aside then, where people can find it."""
+    head, _, sealed = path.read_bytes().partition(b"\n")
     try:
-        head, _, sealed = path.read_bytes().partition(b"\n")
         return Entry(path, Actor(msgspec.json.decode(head[:_HEAD_LIMIT], type=_Head).actor), sealed)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError):
-        with suppress(OSError):
-            path.rename(path.with_suffix(".damaged"))
+    except msgspec.DecodeError:
+        path.rename(path.with_suffix(".damaged"))
         return None
 
 

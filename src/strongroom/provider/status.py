@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -42,7 +41,7 @@ class Status:
         self._path = directory / FILE
         self._now = now
         self._guard = threading.Lock()
-        self._problems: dict[str, Problem] = {}
+        self._problems = read(directory)
         self.counts: dict[str, int] = {}
 
     def failed(self, work: str, error: StrongroomError, warn: Warn | None = None) -> None:
@@ -50,10 +49,10 @@ class Status:
         with self._guard:
             before = self._problems.get(work)
             same = before is not None and before.reason == error.reason
-            since, count = (before.since, before.count + 1) if same and before else (self._now(), 1)
+            since, count = (before.since, before.count + 1) if before is not None and same else (self._now(), 1)
             self._problems[work] = Problem(error.reason, _sentence(error), since, count)
             if not same:
-                self._write()
+                self._write(work)
         if not same:
             log.warning("memory: %s failed (%s): %s", work, error.reason, _sentence(error))
             if warn is not None:
@@ -65,7 +64,7 @@ class Status:
         if work in self._problems:
             with self._guard:
                 if self._problems.pop(work, None) is not None:
-                    self._write()
+                    self._write(work)
 
     def count(self, what: str, number: int = 1) -> None:
         if number:
@@ -77,11 +76,13 @@ class Status:
         with self._guard:
             return dict(self._problems)
 
-    def _write(self) -> None:
-        found: dict[str, Any] = {work: msgspec.structs.asdict(problem) for work, problem in self._problems.items()}
+    def _write(self, work: str) -> None:
+        """Write one problem down, or that it is gone; what another process noted stays."""
+        found = {**read(self._path.parent), work: self._problems.get(work)}
+        known = {name: msgspec.structs.asdict(one) for name, one in found.items() if one is not None}
         with suppress(OSError):  # it is in the log as well
             make_directory(self._path.parent)
-            write_file(self._path, json.dumps(found, indent=1).encode(), new=False)
+            write_file(self._path, json.dumps(known, indent=1).encode(), new=False)
 
 
 def read(directory: Path) -> dict[str, Problem]:

@@ -81,7 +81,7 @@ def _recall(session: Session, args: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidRequest("query is a text to search for")
     if type(lines) is not int or not 1 <= lines <= model.K_LIMIT:
         raise InvalidRequest(f"lines is a number from 1 to {model.K_LIMIT}")
-    text, hits = recalling.recalled(session, query, lines=lines)
+    text, hits = recalling.found(session, query, lines)
     return {"recalled": text, "count": len(hits)}
 
 
@@ -90,8 +90,7 @@ def _forget(session: Session, args: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(speaker, Nobody):
         raise InvalidRequest(f"there is no memory here: {speaker.reason}")
     if args.get("last_turn") is True:
-        keeping.rewind(session)
-        return {"forgotten": "the turn before this one"}
+        return {"forgotten": "the turn before this one" if keeping.forget_last(session) else "nothing"}
     ids = args.get("ids")
     if not isinstance(ids, list) or not 1 <= len(ids) <= _FORGET_LIMIT or not all(isinstance(one, str) for one in ids):
         raise InvalidRequest(f"ids is a list of 1 to {_FORGET_LIMIT} line ids", hint="or say last_turn")
@@ -104,8 +103,7 @@ def _remember(session: Session, args: Mapping[str, Any]) -> dict[str, Any]:
     text = args.get("text")
     if not isinstance(text, str) or not text.strip():
         raise InvalidRequest("text is the fact to keep")
-    keeping.note(session, text, keeping.ASSISTANT, Kind.FACT)
-    return {"kept": True}
+    return {"kept": keeping.note(session, text, keeping.ASSISTANT, Kind.FACT) > 0}
 
 
 _CALLS = {RECALL: _recall, FORGET: _forget, REMEMBER: _remember}

@@ -12,11 +12,12 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from ulid import ULID
 
-from strongroom import model
-from strongroom.errors import InvalidRequest, LineTooLarge
+from strongroom import model, routing
+from strongroom.errors import LineTooLarge
 from strongroom.model import LineId, Millis
 
 ID_KEY_SIZE = 32
@@ -31,21 +32,34 @@ _PIECES = 16
 """Lines that one text becomes at most; the rest of it is left out and said so."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Begun:
-    """A turn that began."""
+    """A turn that began, and what became of it."""
 
     message: str
     time: Millis
+    is_known: bool = True
+    """Whether it was told when it began; else `time` is when it ended."""
+    is_off: bool = False
+    """Whether it asked not to be kept."""
+    is_taken_back: bool = False
     is_kept: bool = False
+    turn_id: str = ""
+    draft: Path | None = None
 
 
 class Turns:
-    """When the last turns of one agent began. A turn is told after it ended, and the next may have begun by then."""
+    """The last turns of one agent. A turn is told after it ended, and the next may have begun by then."""
 
     def __init__(self) -> None:
         self._begun: deque[Begun] = deque(maxlen=_REMEMBERED)
         self._guard = threading.Lock()
+
+    @property
+    def last(self) -> Begun | None:
+        """The turn that began last."""
+        with self._guard:
+            return self._begun[-1] if self._begun else None
 
     def begin(self, message: str, now: Millis) -> Begun:
         """A turn begins. Never at the moment of the one before, nor at that of its reply."""
@@ -55,24 +69,24 @@ class Turns:
             self._begun.append(begun)
             return begun
 
-    def began(self, message: str, now: Millis) -> tuple[Millis, bool]:
-        """When the newest turn with this message began, and whether that is known."""
+    def ended(self, message: str, turn_id: str, now: Millis) -> Begun:
+        """The turn that this message began: one that is not kept yet, else one that was and is told again."""
         with self._guard:
-            found = next((one for one in reversed(self._begun) if one.message == message), None)
-            return (now, False) if found is None else (found.time, True)
+            same = [one for one in self._begun if one.message == message and one.turn_id in ("", turn_id)]
+            waiting = [one for one in self._begun if not one.is_kept]
+            for found in (*(one for one in same if not one.is_kept), *same[-1:], *waiting[-1:]):
+                found.turn_id = turn_id
+                return found
+            return Begun(message, now, is_known=False, turn_id=turn_id)
 
-    def ended(self, message: str, now: Millis) -> tuple[Millis, bool]:
-        """When the turn that begins with this message began, and whether that is known."""
+    def given_up(self, until: Begun) -> list[Path]:
+        """The drafts of a turn and of those that began before it: they are kept by now, or never will be."""
         with self._guard:
-            same = [one for one in self._begun if one.message == message]
-            found = next((one for one in same if not one.is_kept), same[-1] if same else None)
-            if found is None:
-                waiting = [one for one in self._begun if not one.is_kept]
-                found = waiting[-1] if waiting else None
-            if found is None:
-                return now, False
-            found.is_kept = True
-            return found.time, True
+            done = [one for one in self._begun if one.time <= until.time and one.draft is not None]
+            drafts = [one.draft for one in done if one.draft is not None]
+            for one in done:
+                one.draft = None
+            return drafts
 
 
 def line_id(key: bytes, began: Millis, *what: str) -> LineId:
@@ -87,8 +101,9 @@ def hash_of(line: str) -> str:
 
 
 def storable(text: str) -> str:
-    """The text without what no line may hold: control characters and halves of surrogate pairs."""
-    return _UNSTORABLE.sub(" ", text.replace("\r\n", "\n")).strip()
+    """The text without what no line may hold: control characters, halves of surrogate pairs, towers of marks."""
+    plain = _UNSTORABLE.sub(" ", text.replace("\r\n", "\n")).strip()
+    return plain if plain.isascii() else routing.unstacked(plain)
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -100,8 +115,6 @@ def pieces(text: str) -> Iterator[str]:
         yield model.clean_text(whole)
     except LineTooLarge:
         parts = [whole[start : start + _PIECE] for start in range(0, len(whole), _PIECE)]
-        yield from (part for part in parts[:_PIECES] if part.strip())
+        yield from (model.clean_text(part) for part in parts[:_PIECES] if part.strip())
         if len(parts) > _PIECES:
             yield f"[{len(whole) - _PIECE * _PIECES} more characters were left out]"
-    except InvalidRequest:  # a run of combining marks that no line may hold
-        yield from pieces(whole.encode("ascii", "ignore").decode())

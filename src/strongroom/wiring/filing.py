@@ -1,4 +1,4 @@
-"""Files of somebody else's home: read whole, replaced whole and durably, and never through a link that leads out of it."""
+"""Files of a runtime's home: read whole, replaced whole and durably, never through a link that leads out of it."""
 
 from __future__ import annotations
 

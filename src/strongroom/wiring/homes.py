@@ -101,7 +101,8 @@ def _there(home: Home) -> Home:
         raise InvalidRequest(f"{home.path} is no Hermes home: {error.strerror}", hint="name it with --home") from None
     if status.st_uid != os.geteuid():
         raise InvalidRequest(
-            f"{home.path} belongs to another user", hint="run this as the user who runs Hermes: the cap and vault are theirs"
+            f"{home.path} belongs to another user",
+            hint="run this as the user who runs Hermes: the cap and vault are theirs",
         )
     if not os.access(home.path, os.W_OK | os.X_OK):
         raise InvalidRequest(f"nothing can be written to {home.path}", hint="make it writable for its user")

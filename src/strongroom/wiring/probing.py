@@ -29,7 +29,7 @@ _SCRIPT_LIMIT = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Hermes:
-    """A Hermes that was found. `lacks` are modules that its Python cannot import; `broken` says why not the provider."""
+    """A Hermes that was found: modules that its Python cannot import, and why it cannot import the provider."""
 
     python: Path
     version: str
@@ -101,7 +101,9 @@ def _commands(text: str) -> list[list[str]]:
     return found
 
 
-def ask(python: Path, program: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+def ask(
+    python: Path, program: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Run a program in a Python and take the JSON object that it says last. What else it says stays unsaid."""
     command = [str(python), "-B", "-P", "-c", program, *arguments]
     try:
@@ -140,7 +142,7 @@ def of(name):
         return version(name)
     except PackageNotFoundError:
         return ""
-lacks = [one for one in ("detect_secrets", "httpx", "ruamel.yaml", "strongroom") if find_spec(one.partition(".")[0]) is None]
+lacks = [one for one in ("detect_secrets", "httpx", "strongroom") if find_spec(one) is None]
 broken = ""
 hermes = (of("hermes-agent") or "unknown") if find_spec("hermes_cli") is not None else ""
 if hermes:

@@ -1,19 +1,18 @@
-"""Where memory is: the vault, opened or made, or the server, asked with the cap. Nothing of the home is written here."""
+"""Where memory is: the vault, opened or made, or the server, asked with the cap. Nothing in the home is written."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 
 from strongroom import settings
+from strongroom.cap import Token
 from strongroom.client import connect
 from strongroom.errors import InvalidRequest, UnknownNamespace, VaultMissing
 from strongroom.keys import default_directory
 from strongroom.model import DEFAULT_NAMESPACES
 from strongroom.vault.opening import identify
-from strongroom.vault.owner import Vault
 from strongroom.wiring import runtimecap
 from strongroom.wiring.policy import SENSITIVITY
 from strongroom.wiring.steps import Outcome, State
@@ -48,8 +47,7 @@ def _vault(work: Work) -> Outcome:
     except VaultMissing:
         return _made(work, place, is_usual=place == str(settings.default_vault()))
     work.refuse_within(default_directory(vault_id), "the vault's keys")
-    with closing(work.vaults.open(place)) as vault:
-        work.namespaces = _chosen(work, vault.namespaces)
+    work.namespaces = _chosen(work, work.opened(place).namespaces)
     return Outcome(State.OK, f"the vault at {place}", _locked(vault_id))
 
 
@@ -62,7 +60,7 @@ def _made(work: Work, place: str, *, is_usual: bool) -> Outcome:
 
 def _make(work: Work, place: str) -> None:
     work.refuse_within(default_directory("new"), "the vault's keys")
-    work.vaults.create(place).close()
+    work.kept = work.vaults.create(place)
 
 
 def _locked(vault_id: str) -> str:
@@ -96,7 +94,7 @@ def _known_ca_file(work: Work) -> str:
     return work.policy.ca_file if work.policy is not None and work.policy.url == work.url else ""
 
 
-def _shown(work: Work) -> runtimecap.Token:
+def _shown(work: Work) -> Token:
     """The cap to show: the one that was given, unless the home's own is the same one, renewed."""
     held = runtimecap.held_in(work.places.cap)
     given = work.request.cap_file
@@ -104,7 +102,7 @@ def _shown(work: Work) -> runtimecap.Token:
         if held is None:
             raise InvalidRequest(
                 "a server is asked with a cap, and none was named",
-                hint=f"name its file with --cap-file; its owner makes one with `strongroom cap mint --scope {work.scope}`",
+                hint=f"name its file with --cap-file; its owner makes one: strongroom cap mint --scope {work.scope}",
             )
         return held
     new = runtimecap.given_in(Path(given))
@@ -126,8 +124,3 @@ def _chosen(work: Work, there: Iterable[str]) -> tuple[str, ...]:
     if unknown := [name for name in wanted if name not in names]:
         raise UnknownNamespace(f"there is no namespace {unknown[0]}", hint=f"there are {', '.join(names) or 'none'}")
     return tuple(name for name in names if name in wanted) if work.request.namespaces else kept
-
-
-def opened(work: Work) -> Vault:
-    """The vault of this home. The caller closes it."""
-    return work.vaults.open(work.vault)

@@ -29,6 +29,13 @@ class Outcome:
     state: State
     message: str
     hint: str = ""
+    changed: bool = False
+    """Whether anything was written or removed."""
+
+
+def done(message: str, hint: str = "") -> Outcome:
+    """Something was changed."""
+    return Outcome(State.OK, message, hint, changed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,7 @@ class Step:
     hint: str = ""
     reason: str = ""
     family: str = ""
+    changed: bool = False
 
 
 class Steps:
@@ -81,4 +89,4 @@ def _ended(number: int, name: str, profile: str, do: Callable[[], Outcome]) -> S
     except OSError as error:  # of a path that nobody expected to fail
         message = f"{error.strerror or type(error).__name__}: {error.filename or ''}".strip(": ")
         return Step(number, name, profile, State.FAIL, message, reason="store_unavailable", family="unavailable")
-    return Step(number, name, profile, found.state, found.message, found.hint)
+    return Step(number, name, profile, found.state, found.message, found.hint, changed=found.changed)

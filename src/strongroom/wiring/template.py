@@ -42,13 +42,22 @@ _TEXT = """\
 
 # --- Where things are. Written by `strongroom wire hermes`.
 
-profile = {profile}  # of Hermes; every actor of this home begins with hermes/<profile>/
-vault = {vault}  # the vault, opened in Hermes' own process; empty if a server is asked
-url = {url}  # the server that is asked instead; empty if there is none
-ca_file = {ca_file}  # the certificates to trust for an https:// server; empty for the public ones
-cap = {cap}  # the cap of this home: mode 0600, and outside of it
-state = {state}  # what waits to be delivered, sealed
-inbox = {inbox}  # the vault's public key, to which waiting turns are sealed
+# The profile of Hermes: every actor of this home begins with hermes/<profile>/.
+profile = {profile}
+
+# The vault, opened in Hermes' own process. Empty if a server is asked.
+vault = {vault}
+
+# The server that is asked instead, and the certificates to trust for it. Empty if there is none; for the public ones.
+url = {url}
+ca_file = {ca_file}
+
+# The cap of this home, in a file of mode 0600 outside of it.
+cap = {cap}
+
+# What waits to be delivered, sealed to the vault's public key.
+state = {state}
+inbox = {inbox}
 
 # The namespaces that Hermes reaches, from the most sensitive to the least. A reply that drew on several goes into the
 # most sensitive of them.

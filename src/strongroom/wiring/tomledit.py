@@ -43,10 +43,10 @@ def changed(text: str, table: str, key: str, value: Value) -> str:
         return text
     new = _set(re.findall(r"[^\n]*\n|[^\n]+", text), table, key, rendered(value))
     if not _means(new, _with(data, table, key, plain)):
-        where = f"[{table}] " if table else ""
+        where = f"below [{table}]" if table else "at the top"
         raise InvalidRequest(
-            f"{where}{key} is written in a way that is not changed from outside",
-            hint=f"write `{key} = {rendered(value)}` {f'below [{table}]' if table else 'at the top'}, and run this again",
+            f"{key}, {where}, is written in a way that is not changed from outside",
+            hint=f"write `{key} = {rendered(value)}` {where}, and run this again",
         )
     return new
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 EMBEDDED = (
-    "No wall stands against programs of the same user: Hermes opens the vault in its own process, so whatever its tools "
-    "may run can read the keys as you can. The gate keeps people, chats and namespaces apart. For a wall, run "
+    "No wall stands against programs of the same user: Hermes opens the vault in its own process, so what its tools "
+    "run can read the keys as you can. The gate keeps people, chats and namespaces apart. For a wall, run "
     "`strongroom serve` as another user and wire with --url."
 )
 SERVED = (

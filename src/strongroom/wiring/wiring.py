@@ -7,12 +7,143 @@ is written, the switch in config.yaml last. Running it again finishes, mends or 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
 
 from strongroom.errors import InvalidRequest, ProviderUnavailable
-from strongroom.version import VERSION
 from strongroom.wiring import homes, probing, reaching, shim, verifying, walls, writing, yamlfile
 from strongroom.wiring.homes import Home
 from strongroom.wiring.probing import Hermes
 from strongroom.wiring.steps import Outcome, State, Step, Steps
+from strongroom.wiring.walls import Beyond
 from strongroom.wiring.work import Machine, Request, Vaults, Work
+
+Planned = list[tuple[str, Callable[[], Outcome]]]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run did, and what it has to say beside."""
+
+    steps: list[Step] = field(default_factory=list)
+    homes: list[str] = field(default_factory=list)
+    wall: str = ""
+    beyond: list[Beyond] = field(default_factory=list)
+
+    @property
+    def failure(self) -> Step | None:
+        return next((step for step in self.steps if step.state is State.FAIL), None)
+
+    @property
+    def drifted(self) -> bool:
+        return any(step.state is State.DRIFT for step in self.steps)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is found once, for all homes."""
+
+    hermes: Hermes | None = None
+    homes: tuple[Home, ...] = ()
+
+
+def wire(request: Request, vaults: Vaults, machine: Machine) -> Report:
+    """Set Hermes up, or look whether it is."""
+    steps, found = Steps(), _Found()
+    begun = steps.run(
+        [
+            ("hermes", partial(_find_hermes, request, machine, found)),
+            ("packages", partial(_check_packages, request, found)),
+            ("home", partial(_find_homes, request, machine, found)),
+        ]
+    )
+    report = Report(steps.done)
+    works = [Work(request, vaults, machine, home, found.hermes) for home in found.homes] if begun else []
+    for work in works:
+        with closing(work):
+            steps.run(planned(work), work.home.profile)
+        report.homes.append(str(work.home.path))
+    if works and not steps.failed:
+        report.wall = walls.SERVED if works[0].url else walls.EMBEDDED
+        report.beyond = walls.beyond(works[0].config)
+    return report
+
+
+def planned(work: Work) -> Planned:
+    """The steps of one home."""
+    return [
+        ("settings", partial(_read_settings, work)),
+        ("memory", partial(reaching.reach, work)),
+        ("cap", partial(writing.keep_cap, work)),
+        ("policy", partial(writing.keep_policy, work)),
+        ("plugin", partial(writing.keep_plugin, work)),
+        ("verify", partial(_verify, work)),
+        ("provider", partial(writing.switch_on, work)),
+    ]
+
+
+def _find_hermes(request: Request, machine: Machine, found: _Found) -> Outcome:
+    hermes = found.hermes = probing.find(request.python, machine.environ.get("PATH"))
+    said = f"Hermes {hermes.version}, run by {hermes.python}"
+    if not hermes.is_tested:
+        return Outcome(State.WARN, said, "this was made for 0.19 and later: older ones may not load it")
+    return Outcome(State.OK, said)
+
+
+def _check_packages(request: Request, found: _Found) -> Outcome:
+    """Hermes' Python must be able to import the provider, and what it needs."""
+    hermes = _known(found.hermes)
+    needed = {"strongroom"} | ({"detect_secrets"} if request.masking else set()) | ({"httpx"} if request.url else set())
+    lacks = sorted(needed & hermes.lacks)
+    pip = f'{hermes.python} -m pip install "strongroom[hermes]"'
+    if lacks:
+        instead = "; or --no-masking, and secrets are kept as they are said" if lacks == ["detect_secrets"] else ""
+        raise ProviderUnavailable(f"Hermes' Python cannot import {', '.join(lacks)}", hint=pip + instead)
+    if hermes.broken:
+        raise ProviderUnavailable(f"Hermes' Python cannot import strongroom.provider: {hermes.broken}", hint=pip)
+    mine = version("strongroom")
+    if hermes.strongroom != mine:
+        return Outcome(State.WARN, f"there it is strongroom {hermes.strongroom}, and here {mine}", f"{pip} --upgrade")
+    return Outcome(State.OK, f"strongroom {mine} can be imported there")
+
+
+def _find_homes(request: Request, machine: Machine, found: _Found) -> Outcome:
+    found.homes = homes.find(request.home, request.profile, machine.environ, machine.users_home)
+    return Outcome(State.OK, ", ".join(f"{home.path} ({home.profile})" for home in found.homes))
+
+
+def _read_settings(work: Work) -> Outcome:
+    work.read_files()
+    if yamlfile.injects(work.config):
+        raise InvalidRequest(
+            f"a hook in {yamlfile.FILE} injects memory already, and with the provider all of it would come twice",
+            hint="remove `strongroom hook memory-inject` from hooks; the provider does what it does, and more",
+        )
+    shim.directory(work.home.path)
+    return Outcome(State.OK, f"{work.home.path / yamlfile.FILE} is sound")
+
+
+def _verify(work: Work) -> Outcome:
+    if work.look_only and not _is_plugin_there(work):
+        return Outcome(State.SKIP, "there is nothing to load yet")
+    seen = verifying.verified(_known(work.hermes), work.home, look_only=work.look_only)
+    if seen.pinned not in ("", shim.NAME):
+        raise ProviderUnavailable(
+            f"memory.provider is pinned to {seen.pinned} by whoever manages this Hermes",
+            hint="ask them: what config.yaml says is not used",
+        )
+    work.actor = seen.actor
+    who = f"; in a terminal you are {seen.actor}" if seen.actor else ""
+    return Outcome(State.OK, f"Hermes loads it{who}")
+
+
+def _is_plugin_there(work: Work) -> bool:
+    return not shim.differing(work.home.path) and work.places.cap.exists() and work.policy is not None
+
+
+def _known(hermes: Hermes | None) -> Hermes:
+    if hermes is None:
+        raise InvalidRequest("Hermes was not found")
+    return hermes

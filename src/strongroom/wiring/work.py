@@ -21,7 +21,7 @@ from strongroom.wiring.filing import inside, is_within, read_text
 from strongroom.wiring.homes import Home
 from strongroom.wiring.policy import Policy
 from strongroom.wiring.probing import Hermes
-from strongroom.wiring.steps import Outcome, State
+from strongroom.wiring.steps import Outcome, State, done
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,8 @@ class Work:
     inbox: str = ""
     token: Token | None = None
     actor: str = ""
+    kept: Vault | None = None
+    """The open vault: opening one whose keys are behind a passphrase takes seconds."""
 
     def __post_init__(self) -> None:
         self.places = places_of(self.home)
@@ -136,12 +138,24 @@ class Work:
                 hint=f"keep it outside of {self.home.root}, which Hermes' backups copy and its tools read",
             )
 
+    def opened(self, place: str) -> Vault:
+        """The vault of this home, opened once."""
+        if self.kept is None:
+            self.kept = self.vaults.open(place)
+        return self.kept
+
+    def close(self) -> None:
+        """Let go of the vault."""
+        if self.kept is not None:
+            self.kept.close()
+            self.kept = None
+
     def do(self, message: str, write: Callable[[], object], *, hint: str = "") -> Outcome:
         """Do what a step has to do or, with a look only, say that it would be done."""
         if self.look_only:
-            return Outcome(State.DRIFT, f"not as it should be: {message}", hint)
+            return Outcome(State.DRIFT, f"not yet: {message}", hint)
         write()
-        return Outcome(State.OK, message, hint)
+        return done(message, hint)
 
 
 def places_of(home: Home) -> Places:

@@ -7,21 +7,22 @@ only, so a run that was cut short is finished by another.
 from __future__ import annotations
 
 import json
-from contextlib import closing
+import tomllib
 from pathlib import Path
 
+from strongroom.cap import Token
 from strongroom.errors import InvalidRequest, KeyUnavailable
 from strongroom.files import make_directory, write_file
 from strongroom.wiring import capfile, runtimecap, shim, tomledit, yamlfile
 from strongroom.wiring import policy as policies
 from strongroom.wiring.filing import read_text, replace_text
-from strongroom.wiring.reaching import opened
 from strongroom.wiring.steps import Outcome, State
 from strongroom.wiring.template import Wiring, policy_text
 from strongroom.wiring.work import Work
 
 BACKUP = "config.yaml.before-strongroom"
 _DAY = 86_400
+_TOO_MUCH = "the old one covers more than it should"
 
 
 # The cap.
@@ -44,30 +45,30 @@ def _given(work: Work) -> Outcome:
 def _minted(work: Work) -> Outcome:
     if work.look_only and not _is_vault_there(work):
         return Outcome(State.DRIFT, "there is no vault yet, and so no cap")
-    with closing(opened(work)) as vault:
-        held = runtimecap.held_in(work.places.cap)
-        why = _why_another(work, held) if held is None or runtimecap.is_standing(vault, held) else "it was revoked"
-        if held is not None and not why:
-            work.token, work.inbox = held, _known_inbox(work)
-            if not work.inbox and not work.look_only:
-                work.inbox = runtimecap.inbox_of(vault.memory(held, source="wire"), held, work.scope)
-            return _with_state(work, Outcome(State.SKIP, f"{work.places.cap} holds one for {_days(work, held)} more days"))
+    vault = work.opened(work.vault)
+    held = runtimecap.held_in(work.places.cap)
+    why = _why_another(work, held) if held is None or runtimecap.is_standing(vault, held) else "it was revoked"
+    if held is not None and not why:
+        work.token, work.inbox = held, _known_inbox(work)
+        if not work.inbox and not work.look_only:
+            work.inbox = runtimecap.inbox_of(vault.memory(held, source="wire"), held, work.scope)
+        return _with_state(work, Outcome(State.SKIP, f"{work.places.cap} holds one for {_days(work, held)} more days"))
 
-        def mint() -> None:
-            token = work.token = capfile.mint(vault, work.scope, work.namespaces)
-            _store(work, token)
-            work.inbox = runtimecap.inbox_of(vault.memory(token, source="wire"), token, work.scope)
-            if held is not None:
-                runtimecap.revoke(vault, held)
+    def mint() -> None:
+        token = work.token = capfile.mint(vault, work.scope, work.namespaces)
+        _store(work, token)
+        work.inbox = runtimecap.inbox_of(vault.memory(token, source="wire"), token, work.scope)
+        if held is not None and why == _TOO_MUCH:
+            runtimecap.revoke(vault, held)
 
-        return work.do(f"a cap for {work.scope} in {work.places.cap}, because {why}", mint)
+    return work.do(f"a cap for {work.scope} in {work.places.cap}, because {why}", mint)
 
 
 def _is_vault_there(work: Work) -> bool:
     return "://" in work.vault or Path(work.vault).exists()
 
 
-def _why_another(work: Work, held: runtimecap.Token | None) -> str:
+def _why_another(work: Work, held: Token | None) -> str:
     if held is None:
         return "there was none"
     now = work.machine.now()
@@ -75,7 +76,7 @@ def _why_another(work: Work, held: runtimecap.Token | None) -> str:
         return found.replace("it has ended", "the old one ends")
     said = runtimecap.said_by(held)
     if said.namespaces != set(work.namespaces):
-        return "the old one covers more than it should"
+        return _TOO_MUCH
     return "" if set(capfile.OPS) <= {str(op) for op in said.ops} else "the old one allows less than it should"
 
 
@@ -84,7 +85,7 @@ def _known_inbox(work: Work) -> str:
     return work.policy.inbox if work.policy is not None and is_same else ""
 
 
-def _days(work: Work, held: runtimecap.Token) -> int:
+def _days(work: Work, held: Token) -> int:
     return int((runtimecap.said_by(held).exp - work.machine.now()) // _DAY)
 
 
@@ -94,7 +95,7 @@ def _with_state(work: Work, otherwise: Outcome) -> Outcome:
     return work.do(f"the directory {work.places.state}", lambda: _make_state(work))
 
 
-def _store(work: Work, token: runtimecap.Token) -> None:
+def _store(work: Work, token: Token) -> None:
     _make_state(work)
     capfile.write(work.places.cap, token)
 
@@ -145,12 +146,16 @@ def wanted_policy(work: Work) -> str:
 
 
 def _kept_up(text: str, table: str, key: str, value: tomledit.Value) -> str:
-    """A key that is missing and would be empty stays missing."""
-    return text if not value and f"{key} " not in text else tomledit.changed(text, table, key, value)
+    """The text with a key as it should be; one that is missing and would be empty stays missing."""
+    data = tomllib.loads(text)
+    held = data.get(table, {}) if table else data
+    return text if not value and key not in held else tomledit.changed(text, table, key, value)
 
 
 def _me(text: str) -> tuple[str, ...]:
-    return tuple(account for account, name in policies.read(text).identity.user_peer_aliases.items() if name == policies.OWNER)
+    return tuple(
+        account for account, name in policies.read(text).identity.user_peer_aliases.items() if name == policies.OWNER
+    )
 
 
 def _unique(accounts: tuple[str, ...]) -> tuple[str, ...]:
@@ -187,17 +192,18 @@ def switch_on(work: Work) -> Outcome:
     was = f", and was {before}: `strongroom unwire hermes` puts that back" if before else ""
 
     def write() -> None:
-        _remember(work, before)
+        _remember(work, before, had_file=work.config_path.exists())
         replace_text(work.home.path / BACKUP, text)
         replace_text(work.config_path, wanted)
 
     return work.do(f"memory.provider is strongroom{was}", write)
 
 
-def _remember(work: Work, before: str | None) -> None:
+def _remember(work: Work, before: str | None, *, had_file: bool) -> None:
     """Keep which provider there was: config.yaml itself is rewritten by others, who drop comments."""
+    said = {"provider": before, "had_file": had_file}
     try:
         make_directory(work.places.before.parent)
-        write_file(work.places.before, json.dumps({"provider": before}).encode() + b"\n", new=False)
+        write_file(work.places.before, json.dumps(said).encode() + b"\n", new=False)
     except OSError as error:
         raise KeyUnavailable(f"cannot write {work.places.before}: {error.strerror}") from None

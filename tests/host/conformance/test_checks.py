@@ -11,6 +11,7 @@ from strongroom.host.conformance.running import performed
 from tests.host.conformance.providers import bad
 from tests.host.conformance.providers.good import Good
 from tests.host.conformance.providers.old import Old
+from tests.host.conformance.providers.other import GroupsApart, ShowsOnce
 
 WRONG: dict[str, list[type]] = {
     "order": [bad.OnePromptOnly, bad.NumbersForText, bad.RaisesForBackups, bad.ReturnsAPromise],
@@ -32,12 +33,14 @@ WRONG: dict[str, list[type]] = {
         bad.SharesAtTheEnd,
         bad.KnowsPeopleByName,
         bad.KnowsChatsByName,
-        bad.OneForAGroup,
+        bad.OneForAllShownOnce,
+        bad.OpensPrivateMemoryInGroups,
+        bad.CarriesOutOfGroups,
         bad.SearchesEverybody,
         bad.SearchesEverybodyUnasked,
     ],
     "ten-at-once": [bad.LastOneWins, bad.MixesAtOnce],
-    "alike-keys": [bad.DropsSigns, bad.CutsKeys, bad.FoldsCase, bad.DropsSignsOfUsers],
+    "alike-keys": [bad.DropsSigns, bad.CutsKeys, bad.FoldsCase, bad.DropsSignsOfUsers, bad.DropsSignsShownOnce],
     "own-marks": [bad.FencesItself],
     "forged-marks": [bad.PromptsWhatWasSaid, bad.PromptsTheEndOfWhatWasSaid],
     "api-content": [bad.KeepsWhatWasSent, bad.RecallsWhatWasSent, bad.CompressesWhatWasSent],
@@ -57,6 +60,7 @@ WRONG: dict[str, list[type]] = {
         bad.ForgetsUntilTheNextStart,
         bad.CopiesElsewhere,
         bad.NeverRemoves,
+        bad.NeverRemovesShownOnce,
         bad.HidesWhatIsRemoved,
         bad.RemovesEverything,
         bad.HidesInBase64,
@@ -65,6 +69,7 @@ WRONG: dict[str, list[type]] = {
         bad.ForgetsUntilTheNextStart,
         bad.CopiesElsewhere,
         bad.NeverRemoves,
+        bad.NeverRemovesShownOnce,
         bad.HidesWhatIsRemoved,
         bad.RemovesToReplace,
     ],
@@ -130,6 +135,19 @@ def test_a_provider_that_is_wrong_in_one_thing_fails_that_check(check: str, prov
 def test_a_good_provider_passes_every_check(check: str) -> None:
     result = run(check, Good, patience=10)
     assert (result.outcome, bool(result.reason)) == (Outcome.PASS, True), result.reason
+
+
+@pytest.mark.requirement("conformance-other-ways")
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_provider_that_repeats_nothing_in_a_conversation_passes_every_check(check: str) -> None:
+    result = run(check, ShowsOnce, patience=10)
+    assert (result.outcome, bool(result.reason)) == (Outcome.PASS, True), result.reason
+
+
+@pytest.mark.requirement("conformance-other-ways")
+def test_a_provider_whose_groups_have_a_memory_of_their_own_passes_and_the_report_says_so() -> None:
+    result = run("two-users", GroupsApart, patience=10)
+    assert (result.outcome, "a group has a memory of its own" in result.reason) == (Outcome.PASS, True), result.reason
 
 
 @pytest.mark.parametrize("check", CHECKS)

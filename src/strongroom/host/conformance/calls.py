@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from strongroom.host.conformance.agent import Agent
-from strongroom.host.conformance.stage import ALICE, BOB, LOCKER, NOT_AVAILABLE, Stage, numbered
+from strongroom.host.conformance.agent import Agent, awaited
+from strongroom.host.conformance.stage import ALICE, BOB, LOCKER, NOT_AVAILABLE, Stage, later, numbered, recalled
 from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
 from strongroom.host.provider import MemoryProvider
 
@@ -52,7 +52,7 @@ def concurrent_prefetch(stage: Stage) -> str:
     if stage.way != "sync_turn":
         agent.stop()
         return "neither hook raised"
-    lost = [number for number in range(_ROUNDS) if not agent.keeps(numbered(number))]
+    lost = [number for number in range(_ROUNDS) if not stage.keeps(agent, numbered(number))]
     agent.stop()
     if lost:
         raise Failed(f"{len(lost)} of {_ROUNDS} turns that were kept while it was asked did not come back")
@@ -62,18 +62,19 @@ def concurrent_prefetch(stage: Stage) -> str:
 def any_thread(stage: Stage) -> str:
     """Each hook on a thread of its own, one after the other."""
     stage.learn()
-    agent = stage.agent()
+    agent, asking = stage.agent(), stage.agent(later(ALICE))
     if not agent.call("is_available"):
         raise NotApplicable(NOT_AVAILABLE)
     steps: list[Callable[[], Any]] = [
         agent.start,
+        asking.start,
         lambda: agent.call("system_prompt_block"),
         lambda: agent.call("on_turn_start", 1, LOCKER.said),
         lambda: agent.recall(LOCKER.question),
         lambda: agent.keep(LOCKER.said),
         lambda: agent.call("queue_prefetch", LOCKER.said, session_id=agent.session.id),
         lambda: agent.write("add", LOCKER.said),
-        lambda: _still_keeps(stage, agent),
+        lambda: _still_keeps(stage, agent, asking),
         lambda: agent.call("on_session_end", list(agent.messages)),
         lambda: agent.call("shutdown"),
     ]
@@ -83,9 +84,9 @@ def any_thread(stage: Stage) -> str:
     return f"{len(steps)} steps on {len(steps)} threads, and none raised"
 
 
-def _still_keeps(stage: Stage, agent: Agent) -> None:
-    """That it does not only go on, but knows whose memory it is."""
-    if stage.way and not agent.keeps(LOCKER):
+def _still_keeps(stage: Stage, agent: Agent, asking: Agent) -> None:
+    """That it does not only go on, but knows whose memory it is; `asking` is of the same person in another session."""
+    if stage.way and not awaited(lambda: recalled(LOCKER, agent, asking), stage.subject.patience):
         raise Failed("a line that was told on one thread did not come back on another")
 
 
@@ -127,7 +128,7 @@ def failed_start(stage: Stage) -> str:
     agent = stage.started()
     agent.turn(LOCKER.said)
     agent.write("add", LOCKER.said)
-    if keeps is True and not agent.keeps(LOCKER):
+    if keeps is True and not stage.keeps(agent, LOCKER):
         raise Failed("after a start that failed, another agent remembers nothing")
     return "another agent started" + (" and remembered" if keeps is True else "")
 

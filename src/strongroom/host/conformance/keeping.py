@@ -13,7 +13,7 @@ from typing import Any
 from strongroom.host.conformance.agent import REPLY, awaited
 from strongroom.host.conformance.driving import Ended
 from strongroom.host.conformance.hosted import hosting
-from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later, numbered, tell
+from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later, numbered, recalled, tell
 from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
 from strongroom.host.conformance.watching import Written
 
@@ -58,20 +58,20 @@ def _gone(stage: Stage, action: str, new: str) -> str:
     agent, other = stage.started(), numbered(0)
     agent.write("add", other.said)
     agent.write("add", LOCKER.said)
-    if stage.cannot("on_memory_write") or not agent.keeps(LOCKER):
+    if stage.cannot("on_memory_write") or not stage.keeps(agent, LOCKER):
         raise NotApplicable("it does not mirror what is written to the built-in memory")
     agent.write(action, new, old=LOCKER.said)
 
     def gone() -> bool:
-        return LOCKER.answer not in stage.started(later(ALICE, "asking")).recall(LOCKER.question)
+        return not recalled(LOCKER, stage.fresh())
 
     if not awaited(gone, stage.subject.patience):
         raise Failed(f"what the user had the built-in memory {action} is still recalled")
     if stage.play(f"{_HERE}:shows").answer is True:
         raise Failed(f"what the user had the built-in memory {action} is recalled again in the next process")
-    if not stage.started(later(ALICE, "other")).keeps(other):
+    if not stage.fresh().keeps(other):
         raise Failed(f"with what the user had the built-in memory {action}, another line is gone")
-    if new and not stage.started(later(ALICE, "new")).keeps(BICYCLE):
+    if new and not stage.fresh().keeps(BICYCLE):
         raise Failed("what was replaced is gone, and so is what came in its place")
     agent.stop()
     files = stage.holding(LOCKER.answer, agent, opened.paths())
@@ -144,18 +144,18 @@ def recover(stage: Stage) -> int:
 
 def recalls(stage: Stage) -> bool:
     """Whether a fresh process recalls the line."""
-    return stage.started(later(ALICE)).keeps(LOCKER)
+    return stage.fresh().keeps(LOCKER)
 
 
 def shows(stage: Stage) -> bool:
     """Whether a fresh process recalls the line at once: nobody waits for what should be gone."""
-    return LOCKER.answer in stage.started(later(ALICE, "fresh")).recall(LOCKER.question)
+    return recalled(LOCKER, stage.fresh())
 
 
 def goes_on(stage: Stage) -> bool:
     """Whether a fresh process keeps another turn."""
     stage.started(later(ALICE)).keep(BICYCLE.said)
-    return stage.started(later(ALICE, "asking")).keeps(BICYCLE)
+    return stage.fresh().keeps(BICYCLE)
 
 
 def _need_turns(stage: Stage) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strongroom.host.conformance.agent import awaited
-from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later
+from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage
 from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
 
 _TURN_ID, _OTHER_ID = "0" * 31 + "1", "0" * 31 + "2"
@@ -13,14 +13,14 @@ def same_turn_twice(stage: Stage) -> str:
     """A turn that comes a second time, to another object, as after a crash: under the same id where it takes one."""
     stage.needs_turns()
     stage.started().keep(LOCKER.said, turn_id=_TURN_ID)
-    if not stage.started(later(ALICE, "first")).keeps(LOCKER):
+    if not stage.fresh().keeps(LOCKER):
         raise Failed("a line that was told did not come back")
-    before = _times(stage, "second")
+    before = _times(stage)
     again = stage.started()
     again.keep(LOCKER.said, turn_id=_TURN_ID)
     again.keep(BICYCLE.said)
     stage.expect(BICYCLE, ALICE, "a turn that came twice")
-    if _times(stage, "third") > before:
+    if _times(stage) > before:
         raise Failed("a turn that came twice comes back twice")
     return "a turn that came twice came back once"
 
@@ -32,13 +32,13 @@ def equal_turns(stage: Stage) -> str:
     if not agent.takes("sync_turn", "turn_id"):
         raise NotApplicable("its sync_turn takes no turn_id: it cannot tell such turns from one that comes twice")
     agent.keep(LOCKER.said, turn_id=_TURN_ID)
-    if not agent.keeps(LOCKER):
+    if not stage.keeps(agent, LOCKER):
         raise Failed("a line that was told did not come back")
-    before = (_times(stage, "before"), _in_files(stage))
+    before = (_times(stage), _in_files(stage))
     agent.keep(LOCKER.said, turn_id=_OTHER_ID)
 
     def both() -> bool:
-        return _times(stage, "after") > before[0] or _in_files(stage) > before[1]
+        return _times(stage) > before[0] or _in_files(stage) > before[1]
 
     if awaited(both, stage.subject.patience):
         return "two turns with the same words were both kept"
@@ -47,9 +47,9 @@ def equal_turns(stage: Stage) -> str:
     raise Failed("a turn with the same words as another one was taken for that one")
 
 
-def _times(stage: Stage, name: str) -> int:
+def _times(stage: Stage) -> int:
     """How often the line comes back, by any way to ask."""
-    return stage.started(later(ALICE, name)).recall(LOCKER.question).count(LOCKER.answer)
+    return stage.fresh().recall(LOCKER.question).count(LOCKER.answer)
 
 
 def _in_files(stage: Stage) -> int:

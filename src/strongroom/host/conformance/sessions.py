@@ -37,23 +37,22 @@ def several_ends(stage: Stage) -> str:
     stage.needs_memory()
     agent = stage.started()
     stage.tell(agent, LOCKER)
-    before = _times(stage, "once")
+    before = _times(stage)
     for _ in range(3):
         agent.call("on_session_end", list(agent.messages))
     stage.tell(agent, BICYCLE)
     agent.call("on_session_end", list(agent.messages))
     stage.expect(BICYCLE, ALICE, "a session end that was not the last call")
-    after = _times(stage, "again")
+    after = _times(stage)
     if after > before:
         raise Failed("a line comes back more often after on_session_end was called again")
     return "repeated ends kept nothing twice, and a turn after an end was kept"
 
 
-def _times(stage: Stage, name: str) -> int:
-    asking = stage.started(later(ALICE, name))
-    if not asking.keeps(LOCKER):
+def _times(stage: Stage) -> int:
+    if not stage.fresh().keeps(LOCKER):
         raise Failed("a line that was told did not come back")
-    return stage.started(later(ALICE, f"{name}-more")).recall(LOCKER.question).count(LOCKER.answer)
+    return stage.fresh().recall(LOCKER.question).count(LOCKER.answer)
 
 
 def compression(stage: Stage) -> str:

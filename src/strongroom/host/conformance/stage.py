@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from strongroom.errors import ProviderUnavailable
@@ -110,6 +111,10 @@ class Stage:
             raise NotApplicable(NOT_AVAILABLE)
         return agent.start()
 
+    def fresh(self, session: AgentSession = ALICE) -> Agent:
+        """An agent of the same person whose session is new: some providers show nothing twice in a session."""
+        return self.started(later(session, f"fresh-{token_hex(4)}"))
+
     # Telling
 
     @cached_property
@@ -128,11 +133,12 @@ class Stage:
         lines = {"sync_turn": _TURN, "on_memory_write": _WRITE}
         for way, line in lines.items():
             tell(agent, line, way)
+        others = {way: self.fresh(agent.session) for way in lines}
         begun = time.monotonic()
         seen: set[str] = set()
 
         def settled() -> bool:
-            seen.update(way for way, line in lines.items() if line.answer in agent.recall(line.question))
+            seen.update(way for way, line in lines.items() if recalled(line, agent, others[way]))
             late = time.monotonic() >= begun + min(_GRACE, self.subject.patience)
             return seen == set(lines) or (not whole and ("sync_turn" in seen or (late and bool(seen))))
 
@@ -162,10 +168,24 @@ class Stage:
         """Tell a line in the way that this provider keeps."""
         tell(agent, line, self.way or "sync_turn")
 
+    def keeps(self, agent: Agent, line: Line) -> bool:
+        """Whether a line comes back to who told it, in the same session or in a new one of the same person.
+
+        A provider may leave out what stands in the conversation already.
+        """
+        if recalled(line, agent):
+            return True
+        other = self.fresh(agent.session)
+        return awaited(lambda: recalled(line, agent, other), self.subject.patience)
+
+    def reads(self, session: AgentSession, line: Line) -> bool:
+        """Whether a line is recalled at once in such a session, or in a new one of the same person."""
+        return recalled(line, self.started(session), self.fresh(session))
+
     def expect(self, line: Line, session: AgentSession, after: str) -> None:
         """Fail unless a fresh agent of that person recalls the line."""
         self.needs_memory()
-        if not self.started(later(session, "asking")).keeps(line):
+        if not self.fresh(session).keeps(line):
             raise Failed(f"a line that was told did not come back after {after}")
 
     def play(self, scene: str, **given: Any) -> driving.Ended:
@@ -199,6 +219,11 @@ def written(text: str) -> tuple[bytes, ...]:
     # A part of a longer text stands in base64 in one of three ways, and its first and last signs mix with others.
     mixed = (b64encode(b"\0" * shift + plain).rstrip(b"=")[4 if shift else 0 : -1] for shift in range(3))
     return plain, text.encode("utf-16-le"), plain.hex().encode(), plain.hex().upper().encode(), *mixed
+
+
+def recalled(line: Line, *agents: Agent) -> bool:
+    """Whether one of these agents recalls a line now."""
+    return any(line.answer in agent.recall(line.question) for agent in agents)
 
 
 def tell(agent: Agent, line: Line, way: str) -> None:

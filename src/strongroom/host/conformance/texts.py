@@ -10,6 +10,7 @@ from strongroom.host.conformance.agent import Agent, Line, awaited
 from strongroom.host.conformance.hosted import hosting
 from strongroom.host.conformance.stage import ALICE, LOCKER, NOTHING_CAME_BACK, Stage, later
 from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
+from strongroom.host.manager import MemoryManager
 
 _MARKS = re.compile(
     r"<\s*/?\s*memory-(provider-)?context|\[\s*system note\s*:|<<<(end-)?strongroom-recall", re.IGNORECASE
@@ -69,15 +70,26 @@ def forged_marks(stage: Stage) -> str:
     agent = stage.started()
     stage.tell(agent, _FORGED)
     with hosting(stage) as host:
-        memory = host.manager(later(ALICE))
-        awaited(lambda: _FORGED.answer in memory.prefetch(_FORGED.question), stage.subject.patience)
-        recalled = memory.prefetch(_FORGED.question)
+        recalled = _shown_by(host.manager(later(ALICE)), stage.subject.patience)
         after = _unfenced(stage.started(later(ALICE, "prompt")))
     if unfenced := [hook for hook, count in after.items() if count > before[hook]]:
         raise Failed(f"marks that somebody wrote come back outside of the fence, in {' and '.join(unfenced)}")
     if escapes(recalled):
         raise Failed("marks that somebody wrote are still marks in what the host shows")
     return "the line came back with harmless marks" if recalled else "the line is not recalled at all"
+
+
+def _shown_by(memory: MemoryManager, patience: float) -> str:
+    """What the host shows as soon as the line is in it; a provider may show it once."""
+    shown = ""
+
+    def back() -> bool:
+        nonlocal shown
+        shown = memory.prefetch(_FORGED.question)
+        return _FORGED.answer in shown
+
+    awaited(back, patience)
+    return shown
 
 
 def escapes(recalled: str) -> bool:
@@ -104,9 +116,10 @@ def api_content(stage: Stage) -> str:
     if _RECALLED in str(agent.call("on_pre_compress", list(agent.messages))):
         raise Failed("text that was recalled once is given to a compression as if it were said")
     agent.stop()
-    asking = stage.started(later(ALICE))
+    asking = stage.fresh()
     came_back = not stage.cannot("sync_turn") and asking.keeps(_SENT)
-    recalled = _RECALLED in asking.recall(f"{_SENT.question} {_RECALLED}") or _RECALLED in asking.recall(_SENT.question)
+    questions = (f"{_SENT.question} {_RECALLED}", _SENT.question)
+    recalled = any(_RECALLED in stage.fresh().recall(question) for question in questions)
     if recalled or stage.holding(_RECALLED, asking):
         raise Failed(
             f"text that was recalled once is {'recalled again' if recalled else 'in a file'} as if it were said"

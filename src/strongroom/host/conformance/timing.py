@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from strongroom.host.conformance.agent import REPLY, Agent, Line, awaited
-from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later, numbered
+from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later, numbered, recalled
 from strongroom.host.conformance.verdict import Check, Failed
 from strongroom.host.limits import Limits
 
@@ -23,7 +23,7 @@ def in_time(stage: Stage) -> str:
     for number in range(_LINES):
         agent.messages += [{"role": "user", "content": numbered(number).said}, {"role": "assistant", "content": REPLY}]
         _timed(agent, limits.drain, "sync_turn", numbered(number).said, REPLY, session_id=ALICE.id)
-    came_back = _recalled(agent)
+    came_back = _recalled(stage, agent)
     _timed(agent, limits.system_prompt_block, "system_prompt_block")
     _timed(agent, limits.on_turn_start, "on_turn_start", 1, BICYCLE.said)
     _timed(agent, limits.prefetch, "prefetch", BICYCLE.question)
@@ -38,14 +38,14 @@ def in_time(stage: Stage) -> str:
     return f"each hook returned within its limit, with {_LINES} turns kept{came_back}"
 
 
-def _recalled(agent: Agent) -> str:
+def _recalled(stage: Stage, agent: Agent) -> str:
     """Fail where some of the turns come back and others do not. Where none does, there is nothing to say."""
-    wanted = [numbered(number) for number in _LOOKED_FOR]
+    asked = {numbered(number): stage.fresh(agent.session) for number in _LOOKED_FOR}
     seen: set[Line] = set()
 
     def all_seen() -> bool:
-        seen.update(line for line in wanted if line.answer in agent.recall(line.question))
-        return len(seen) == len(wanted)
+        seen.update(line for line, other in asked.items() if line not in seen and recalled(line, agent, other))
+        return len(seen) == len(asked)
 
     if awaited(all_seen, agent.patience):
         return ", and the first, the middle and the last came back"

@@ -79,6 +79,16 @@ def held(path: Path) -> dict[Facts, set[LineId]]:
     return found
 
 
+def facts_of(path: Path, session: str, *, wait: float = WAIT) -> Facts | None:
+    """Who speaks where in a session, as far as the database says; None if it does not know the session."""
+    if not session or not path.exists():
+        return None
+    with _opened(path, apsw.SQLITE_OPEN_READONLY, wait) as database:
+        query = f"SELECT {_facts(database)} FROM sessions s WHERE s.id = ?"  # noqa: S608 - names of columns
+        row = database.execute(query, (session,)).fetchone()
+    return None if row is None else Facts.told(dict(zip(COLUMNS, row, strict=True)))
+
+
 def scrub(path: Path, is_gone: IsGone, *, wait: float = WAIT) -> Scrubbed:
     """Take every gone line out, all or nothing. Raises StoreUnavailable if the database stays busy."""
     with _opened(path, apsw.SQLITE_OPEN_READWRITE, wait) as database:
@@ -170,8 +180,7 @@ def _messages(database: apsw.Connection) -> Iterator[_Message]:
     """The messages that may hold recalled text, each with what is known of its session."""
     if not _columns(database, "messages"):
         return
-    there = _columns(database, "sessions")
-    facts = ", ".join(f"s.{column}" if column in there else "NULL" for column in COLUMNS.values())
+    facts = _facts(database)
     sent = "m.api_content" if "api_content" in _columns(database, "messages") else "NULL"
     rows = database.execute(
         f"SELECT m.id, m.role, m.content, {sent}, {facts} FROM messages m "  # noqa: S608 - names of columns
@@ -181,6 +190,12 @@ def _messages(database: apsw.Connection) -> Iterator[_Message]:
     for row, role, content, kept, *said in rows:
         known = Facts.told(dict(zip(COLUMNS, said, strict=True)))
         yield _Message(row, role, _text(content), _text(kept), known)
+
+
+def _facts(database: apsw.Connection) -> str:
+    """The columns of a session's facts, as far as this version of Hermes has them."""
+    there = _columns(database, "sessions")
+    return ", ".join(f"s.{column}" if column in there else "NULL" for column in COLUMNS.values())
 
 
 def _clean_index(database: apsw.Connection, changed: list[int]) -> None:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
 from tests.host.conformance.providers.good import SEARCH, Good
+from tests.host.conformance.providers.other import GroupsApart, ShowsOnce
 
 # Calls
 
@@ -267,9 +268,35 @@ class KnowsChatsByName(Good):
         return str(told.get("chat_name") or told.get("gateway_session_key", ""))
 
 
-class OneForAGroup(Good):
+class OpensPrivateMemoryInGroups(GroupsApart):
+    """A group has a memory of its own, and each person's is opened there too."""
+
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        super().initialize(session_id, **kwargs)
+        self.private = Good()
+        self.private.initialize(session_id, **kwargs)
+
+    def found(self, query: str) -> list[dict[str, Any]]:
+        return [*super().found(query), *self.private.found(query)]
+
+
+class CarriesOutOfGroups(GroupsApart):
+    """What was said in a group is recalled wherever its people are."""
+
+    group: ClassVar[Good | None] = None
+
+    def initialize(self, session_id: str, **kwargs: Any) -> None:
+        super().initialize(session_id, **kwargs)
+        if kwargs.get("chat_type") == "group":
+            CarriesOutOfGroups.group = self
+
+    def found(self, query: str) -> list[dict[str, Any]]:
+        return [*super().found(query), *(Good.found(self.group, query) if self.group else [])]
+
+
+class OneForAllShownOnce(ShowsOnce):
     def scope_of(self, told: Mapping[str, Any]) -> str:
-        return str(told["chat_id"]) if told.get("chat_type") == "group" else super().scope_of(told)
+        return "everybody"
 
 
 class SearchesEverybody(Good):
@@ -366,6 +393,10 @@ class DropsSigns(Good):
     def scope_of(self, told: Mapping[str, Any]) -> str:
         key = told.get("user_id") or told.get("gateway_session_key", "")
         return re.sub("[^A-Za-z0-9]+", "-", key).strip("-") or "default"
+
+
+class DropsSignsShownOnce(ShowsOnce, DropsSigns):
+    pass
 
 
 class CutsKeys(Good):
@@ -675,6 +706,10 @@ class NeverRemoves(Good):
     ) -> None:
         if content:
             self.append({"target": target, "said": content})
+
+
+class NeverRemovesShownOnce(ShowsOnce, NeverRemoves):
+    pass
 
 
 class HidesWhatIsRemoved(Good):

@@ -1,0 +1,158 @@
+"""The provider in the real Hermes: a turn's hooks with few lines and with many, beside the bundled `holographic`.
+
+Every process is one of Hermes' own Python, in which Hermes' memory manager calls the providers (bench/hermes_child.py).
+Processes that are compared take turns, a session each. `sync_turn` counts until the turn is durable; Hermes does not
+wait for it, and does wait for `on_turn_start` and `prefetch`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+
+from bench import hermes_home, server
+from bench.hermes_child import BEGIN, HOLOGRAPHIC, KEEP, PREFETCH, STRONGROOM
+from bench.hermes_home import Child, Home
+from bench.measure import Goal, Row, Run
+
+_SESSION = 20
+"""Turns in one session."""
+_GOALS = {PREFETCH: Goal("ours", 100, 20), KEEP: Goal("ours", 30, 10)}
+"""Milliseconds within which 99 of 100 calls should be done."""
+_SIZES = (100, 2_000, 10_000, 100_000)
+_ENOUGH = 0.9
+"""The share of turns for which something must be recalled."""
+Costs = dict[str, float]
+
+
+@dataclass(slots=True)
+class Side:
+    """What one provider's calls took, in milliseconds."""
+
+    wall: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, list[float]] = field(default_factory=dict)
+    recalled: list[int] = field(default_factory=list)
+
+    def add(self, found: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], recalled: Sequence[int]) -> None:
+        for call, taken in found["taken"].items():
+            self.wall.setdefault(call, []).extend(wall * 1e3 for wall, _ in taken)
+            self.cpu.setdefault(call, []).extend(cpu * 1e3 for _, cpu in taken)
+        self.recalled += recalled
+
+    def figure(self, call: str, unit: str) -> float:
+        if unit == "ms cpu":
+            return median(self.cpu[call])
+        return quantiles(self.wall[call], n=100)[int(unit.removeprefix("ms p")) - 1]
+
+    def check(self) -> None:
+        """Refuse figures of a provider that recalled nothing: that is quick."""
+        share = sum(1 for lines in self.recalled if lines) / len(self.recalled)
+        if share < _ENOUGH:
+            raise RuntimeError(f"something was recalled in {share:.0%} of the turns only")
+
+
+def take_turns(children: Mapping[str, Child], run: Run) -> dict[str, Side]:
+    """Have every process do sessions in turns, after some that are not counted. Sides are named `process/provider`."""
+    sides: dict[str, Side] = {}
+    for one in children.values():
+        for _ in range(2):
+            one.turns(_SESSION)
+    for _ in range(run.pick(30, 5)):
+        for name, one in children.items():
+            for provider, found in one.turns(_SESSION).items():
+                sides.setdefault(f"{name}/{provider}", Side()).add(found, found["recalled"])
+    for side in sides.values():
+        side.check()
+    return sides
+
+
+def compared(name: str, what: str, ours: Side, bare: Side, beside: str, calls: Sequence[str]) -> Iterator[Row]:
+    """The rows of some calls: half of them, 99 of 100, and the CPU time."""
+    for call in calls:
+        for unit in ("ms p50", "ms p99", "ms cpu"):
+            goal = _GOALS.get(call) if unit == "ms p99" else None
+            yield Row(name, f"{call}, {what}", unit, ours.figure(call, unit), bare.figure(call, unit), beside, goal)
+
+
+def beside(run: Run) -> Iterator[Row]:
+    """Both providers in one process, with the same lines and the same turns."""
+    count = 2_000
+    home = hermes_home.make(run.scratch / "both", count)
+    hermes_home.run(home, "fill", str(count))
+    with hermes_home.child(home, STRONGROOM, HOLOGRAPHIC) as one:
+        sides = take_turns({"both": one}, run)
+    ours, theirs = sides[f"both/{STRONGROOM}"], sides[f"both/{HOLOGRAPHIC}"]
+    what = f"{count:,} lines"
+    yield from compared("hermes.beside", what, ours, theirs, "holographic, the same lines", [PREFETCH])
+    yield from compared("hermes.beside", what, ours, theirs, "holographic, both texts by its tool", [KEEP])
+
+
+def size(run: Run) -> Iterator[Row]:
+    """Vaults of several sizes, each in a process of its own."""
+    sizes = _SIZES[:-1] if run.quick else _SIZES
+    with ExitStack() as stack:
+        homes = {str(count): hermes_home.make(run.scratch / str(count), count) for count in sizes}
+        children = {name: stack.enter_context(hermes_home.child(home, STRONGROOM)) for name, home in homes.items()}
+        sides = take_turns(children, run)
+    few = sides[f"{sizes[0]}/{STRONGROOM}"]
+    for count in sizes:
+        ours, what = sides[f"{count}/{STRONGROOM}"], f"{count:,} lines"
+        yield from compared("hermes.size", what, ours, few, f"with {sizes[0]} lines", [BEGIN, PREFETCH, KEEP])
+
+
+def http(run: Run) -> Iterator[Row]:
+    """The same vault embedded, and behind a server on loopback."""
+    count = run.pick(10_000, 2_000)
+    embedded = hermes_home.make(run.scratch / "embedded", count)
+    copied = embedded.copy(run.scratch / "served")
+    with ExitStack() as stack:
+        served = copied.served_at(f"http://127.0.0.1:{stack.enter_context(server.running('vault', copied.place)).port}")
+        homes = {"embedded": embedded, "served": served}
+        children = {name: stack.enter_context(hermes_home.child(home, STRONGROOM)) for name, home in homes.items()}
+        sides = take_turns(children, run)
+    ours, bare = (sides[f"{name}/{STRONGROOM}"] for name in ("served", "embedded"))
+    yield from compared("hermes.http", f"{count:,} lines", ours, bare, "the vault embedded", [BEGIN, PREFETCH, KEEP])
+
+
+def first(run: Run) -> Iterator[Row]:
+    """The first prefetch of a fresh process, from the start of its session."""
+    count, repeats = run.pick(10_000, 2_000), run.pick(7, 2)
+    new = hermes_home.make(run.scratch / "new", count, ask=False)
+    kept = hermes_home.make(run.scratch / "kept", count)
+    hermes_home.run(kept, "fill", str(count))
+    hermes_home.run(kept, "first", STRONGROOM)  # compiles the modules
+    anew = [_anew(new, run.scratch) for _ in range(repeats)]
+    ours: list[Costs] = []
+    theirs: list[Costs] = []
+    for _ in range(repeats):
+        ours.append(_first(kept, STRONGROOM))
+        theirs.append(_first(kept, HOLOGRAPHIC))
+    for how, taken in (("pages kept", ours), ("no pages", anew)):
+        yield from _first_rows(f"{count:,} lines, {how}", taken, theirs)
+
+
+def _first_rows(what: str, ours: Sequence[Costs], theirs: Sequence[Costs]) -> Iterator[Row]:
+    beside = "holographic, the same lines"
+    for unit in ("wall", "cpu"):
+        mine, bare = (median(one[unit] for one in taken) * 1e3 for taken in (ours, theirs))
+        yield Row("hermes.first", f"first prefetch, {what}", f"ms {unit}", mine, bare, beside)
+    mine, bare = (min(one["recalled"] for one in taken) for taken in (ours, theirs))
+    yield Row("hermes.first", f"the fewest recalled, {what}", "lines", mine, bare, beside)
+
+
+def _first(home: Home, provider: str) -> Costs:
+    found: Costs = json.loads(hermes_home.run(home, "first", provider))
+    if not found["recalled"]:
+        raise RuntimeError(f"{provider}: the first prefetch of a process recalled nothing")
+    return found
+
+
+def _anew(home: Home, scratch: Path) -> Costs:
+    """On a copy of a vault that nobody has asked before."""
+    with TemporaryDirectory(dir=scratch) as place:
+        return _first(home.copy(Path(place) / "copy"), STRONGROOM)

@@ -1,0 +1,209 @@
+"""Memory providers in a process of the real Hermes, called as Hermes calls them: through its own memory manager.
+
+Runs with Hermes' Python. Each line on stdin is a number of turns; each line on stdout is what those took, as JSON. The
+providers take turns, so whatever slows one slows the other. What a session adds is taken back at its end, so that the
+number of lines stays what it was. A warning by a provider or by Hermes ends the measurement: a call that failed quietly
+is quick, and says nothing.
+
+Hermes' bundled `holographic` ignores turns: it keeps what its tool `fact_store` is handed. So the same two texts go
+there, by that tool.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from itertools import count, islice
+from time import perf_counter, process_time
+from typing import Any, TextIO
+
+from bench import lines
+
+BEGIN, PREFETCH, KEEP = "on_turn_start", "prefetch", "sync_turn"
+STRONGROOM, HOLOGRAPHIC = "strongroom", "holographic"
+_PATIENCE = 60.0
+_SPOKEN = 97
+"""The seed of what is said: other lines than those that are stored."""
+_FIRST = "What did Alice say about the first printer in the kitchen?"
+Taken = dict[str, list[tuple[float, float]]]
+"""Seconds of every call, by what was called: as a clock on the wall has it, and as CPU time."""
+
+
+def talk() -> Iterator[tuple[str, str]]:
+    """What is said in turns, without end, and what is replied: a statement and a question by turns."""
+    said, replies = lines.texts(_SPOKEN), lines.texts(_SPOKEN + 1)
+    asked = dict.fromkeys(lines.questions(5000))
+    for question in asked:
+        yield next(said), next(replies)
+        yield question, next(replies)
+
+
+class Side:
+    """One provider behind a memory manager of its own, and its conversation."""
+
+    def __init__(self, provider: Any) -> None:
+        self.manager = import_module("agent.memory_manager").MemoryManager()
+        self.manager.add_provider(provider)
+        self.said = talk()
+        self.numbers = count(1)
+        self.session = "session-0"
+        self.messages: list[dict[str, Any]] = []
+        self.recalled: list[int] = []
+
+    def start(self) -> None:
+        self.manager.initialize_all(self.session, platform="cli", agent_context="primary")
+
+    def turn(self, taken: Taken) -> None:
+        message, reply = next(self.said)
+        number = len(self.messages) // 2 + 1
+        taken[BEGIN].append(_timed(lambda: self.manager.on_turn_start(number, message)))
+        taken[PREFETCH].append(_timed(lambda: self.recall(message)))
+        self.messages.append({"role": "user", "content": message})
+        self.messages.append({"role": "assistant", "content": reply})
+        taken[KEEP].append(_timed(lambda: self.keep(message, reply)))
+
+    def recall(self, message: str) -> None:
+        found = self.manager.prefetch_all(message)
+        self.recalled.append(found.count("\n- "))
+
+    def keep(self, message: str, reply: str) -> None:
+        """Until it is durable: Hermes hands it to another thread, and that one is waited for."""
+        self.manager.sync_all(message, reply, session_id=self.session, messages=self.messages)
+        if not self.manager.flush_pending(_PATIENCE):
+            raise RuntimeError("a turn was not kept in time")
+
+    def take_back(self) -> None:
+        """Undo the session's turns, and begin another session. Nothing of it is counted."""
+        for _ in range(len(self.messages) // 2):
+            self.manager.on_session_switch(self.session, rewound=True)
+        self._new_session()
+
+    def _new_session(self) -> None:
+        old, self.session, self.messages = self.session, f"session-{next(self.numbers)}", []
+        self.manager.on_session_switch(self.session, parent_session_id=old, reset=True, reason="new_session")
+        self.manager.prefetch_all(_FIRST)
+
+
+class Holographic(Side):
+    """The provider that Hermes bundles. What it is told by its tool is durable when the tool returns."""
+
+    def __init__(self) -> None:
+        super().__init__(import_module("plugins.memory").load_memory_provider(HOLOGRAPHIC))
+        self.facts: list[int] = []
+
+    def keep(self, message: str, reply: str) -> None:
+        for text in (message, reply):
+            self.facts.append(self.add(text))
+
+    def add(self, text: str) -> int:
+        return int(self._tool(action="add", content=text)["fact_id"])
+
+    def take_back(self) -> None:
+        for fact in self.facts:
+            self._tool(action="remove", fact_id=fact)
+        self.facts.clear()
+        self._new_session()
+
+    def _tool(self, **args: object) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self.manager.handle_tool_call("fact_store", args))
+        return answer
+
+
+def _strongroom() -> Side:
+    from strongroom.provider import StrongroomProvider
+
+    return Side(StrongroomProvider(os.environ["HERMES_HOME"]))
+
+
+_SIDES: dict[str, Callable[[], Side]] = {STRONGROOM: _strongroom, HOLOGRAPHIC: Holographic}
+
+
+def _timed(work: Callable[[], object]) -> tuple[float, float]:
+    wall, cpu = perf_counter(), process_time()
+    work()
+    return perf_counter() - wall, process_time() - cpu
+
+
+class _Complaints(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+    def check(self) -> None:
+        if self.said:
+            raise RuntimeError(f"a provider did not work: {self.said[0]}")
+
+
+def measure(names: Sequence[str], told: TextIO, answers: TextIO) -> None:
+    """Do as many turns of every side as each line says, and answer what they took."""
+    complaints = _Complaints()
+    logging.getLogger().addHandler(complaints)
+    sides = {name: _SIDES[name]() for name in names}
+    for side in sides.values():
+        side.start()
+    for line in told:
+        taken: dict[str, Taken] = {name: {BEGIN: [], PREFETCH: [], KEEP: []} for name in sides}
+        for _ in range(int(line)):
+            for name, side in sides.items():
+                side.turn(taken[name])
+        for side in sides.values():
+            side.take_back()
+        complaints.check()
+        _answer(answers, {name: {"taken": taken[name], "recalled": _drained(sides[name])} for name in sides})
+
+
+def first(name: str, answers: TextIO) -> None:
+    """The first prefetch of this process, with nothing between it and the start of the session."""
+    complaints = _Complaints()
+    logging.getLogger().addHandler(complaints)
+    side = _SIDES[name]()
+
+    def answered() -> None:
+        side.start()
+        side.recall(_FIRST)
+
+    wall, cpu = _timed(answered)
+    complaints.check()
+    _answer(answers, {"wall": wall, "cpu": cpu, "recalled": side.recalled[0]})
+    side.manager.shutdown_all()
+
+
+def fill(number: int) -> None:
+    """Hand the lines of a vault to `holographic` as facts."""
+    side = Holographic()
+    side.start()
+    for line in islice(lines.lines(1, number), number):
+        side.add(line.text)
+    side.manager.shutdown_all()
+
+
+def _drained(side: Side) -> list[int]:
+    found, side.recalled = side.recalled, []
+    return found
+
+
+def _answer(answers: TextIO, found: object) -> None:
+    answers.write(json.dumps(found) + "\n")
+    answers.flush()
+
+
+def main(command: str, *args: str) -> None:
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else is printed here is no answer
+    if command == "measure":
+        measure(args, sys.stdin, answers)
+    elif command == "first":
+        first(args[0], answers)
+    else:
+        fill(int(args[0]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,143 @@
+"""hook: what a runtime's shell hooks call, with its JSON on stdin and the verdict as JSON on stdout.
+
+The exit code is 0 whatever the verdict: a runtime takes another one for a broken hook and goes on. The whole run ends
+within four seconds, since Hermes drops a hook that takes longer and then calls the tool. So the work is done on a
+thread that is left behind if it does not end, and only what is needed to say so is imported before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from strongroom.cli import output
+from strongroom.cli.app import Group
+from strongroom.errors import StrongroomError
+
+if TYPE_CHECKING:
+    from strongroom.provider.hooks.binding import Bound
+    from strongroom.provider.hooks.payload import Payload
+
+hook = Group("hook", help="What a runtime's shell hooks call: JSON on stdin, a verdict on stdout, exit code 0.")
+
+LIMIT = 4.0
+"""Seconds for all of it; Hermes waits for five where `strongroom wire` set the hook up."""
+READING = 1.5
+"""Seconds of them for reading stdin."""
+
+Verdict = dict[str, str]
+Work = Callable[["Bound", "Payload"], Verdict]
+_NOTHING: Verdict = {}
+_leave = os._exit
+
+
+def _unchecked(reason: str) -> Verdict:
+    return {"decision": "block", "reason": f"Strongroom blocked this tool call: it cannot be checked ({reason})."}
+
+
+def _ignored(_reason: str) -> Verdict:
+    return dict(_NOTHING)
+
+
+_home = click.option("--home", metavar="DIR", help="Hermes' home (HERMES_HOME).")
+
+
+@hook.command("check", examples=["strongroom hook check < call.json"])
+@_home
+def check(home: str | None) -> None:
+    """Before a tool call (pre_tool_call): block it unless all is well.
+
+    Blocks if the arguments reach for the vault, its keys, the agent's cap, its spool or its policy, if the cap is
+    missing, expired or revoked, and if any of that cannot be found out. A command that hides what it does can still
+    get past this: only a vault served under another user is a wall.
+    """
+
+    def work(bound: Bound, said: Payload) -> Verdict:
+        from strongroom.provider.hooks import checking
+
+        return checking.check(said, bound.reached, bound.standing)
+
+    _answer(home, work, _unchecked)
+
+
+@hook.command("audit", examples=["strongroom hook audit < call.json"])
+@_home
+def audit(home: str | None) -> None:
+    """After a tool call (post_tool_call): put its name and a hash of its arguments into the log."""
+
+    def work(bound: Bound, said: Payload) -> Verdict:
+        from strongroom.provider.hooks import checking
+
+        return checking.audit(said, lambda what, digest: bound.observe(what, digest, said.session))
+
+    _answer(home, work, _ignored)
+
+
+@hook.command("memory-inject", examples=["strongroom hook memory-inject < turn.json"])
+@_home
+def memory_inject(home: str | None) -> None:
+    """Before a turn (pre_llm_call): give the model what is remembered about what was said.
+
+    For those who do not use the memory provider: with both, everything would be shown twice.
+    """
+
+    def work(bound: Bound, said: Payload) -> Verdict:
+        from strongroom.provider.hooks import checking
+
+        return checking.inject(said, bound.recall)
+
+    _answer(home, work, _ignored)
+
+
+def _answer(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> None:
+    """Do the work within the limit and say the verdict; `failed` says what to do without one."""
+    until = time.monotonic() + LIMIT
+    found: list[Verdict] = []
+    worker = threading.Thread(target=lambda: found.append(_done(home, work, failed)), daemon=True)
+    worker.start()
+    worker.join(until - time.monotonic())
+    if not found:
+        _note("timeout")
+    click.echo(json.dumps(found[0] if found else failed("timeout")))
+    sys.stdout.flush()
+    if threading.active_count() > 1:  # whoever is still at work must not hold up the runtime
+        _leave(0)
+
+
+def _done(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> Verdict:
+    """The verdict, whatever happens on the way to it: the one place where a fault of a hook ends."""
+    try:
+        said = _told()
+        return work(_bound(home), said)
+    except StrongroomError as error:
+        reason = error.reason
+    except Exception as error:  # noqa: BLE001 - a hook that breaks must still answer
+        reason = type(error).__name__
+    _note(reason)
+    return failed(reason)
+
+
+def _told() -> Payload:
+    from strongroom.provider.hooks import payload
+
+    return payload.parse(payload.read(0, time.monotonic() + READING))
+
+
+def _bound(home: str | None) -> Bound:
+    from strongroom.provider.hooks.binding import Bound
+    from strongroom.wiring import homes
+
+    (one,) = homes.find(home, None, os.environ, Path.home())
+    return Bound(one.path)
+
+
+def _note(reason: str) -> None:
+    output.say(f"warning: this hook could not do its work ({reason}); `strongroom doctor` may say why")

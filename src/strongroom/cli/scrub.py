@@ -1,0 +1,207 @@
+"""scrub: after lines were forgotten, take what was recalled of them out of Hermes' own history.
+
+The rules and the database are `strongroom.wiring.scrubbing`'s. Here are the steps, in their order, and the question
+which lines still exist, which is asked through the runtime's own cap for each speaker that the history names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import click
+import msgspec
+
+from strongroom import model
+from strongroom.cli import output
+from strongroom.cli.app import Group
+from strongroom.cli.context import Run, common_options, pass_run
+from strongroom.cli.errors import BY_FAMILY, Failure
+from strongroom.errors import InvalidRequest
+from strongroom.memory import Memory
+from strongroom.model import LineId
+from strongroom.provider.home import home_of
+from strongroom.provider.serving import ask
+from strongroom.provider.speaking import Conversation, Nobody, who
+from strongroom.wiring import homes, scrubbing
+from strongroom.wiring.homes import Home
+from strongroom.wiring.scrubbing import Facts, Finished, Leftover, Scrubbed
+from strongroom.wiring.scrubbing.database import FILE
+from strongroom.wiring.steps import Outcome, State, Step, Steps
+
+_COLOURS = {"ok": "green", "warn": "yellow", "drift": "yellow", "fail": "red", "skip": None}
+
+scrub = Group("scrub", help="Take recalled text out of a runtime's own history.")
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A place that may hold recalled text and is not ours to change."""
+
+    what: str
+    path: str
+
+
+@dataclass(slots=True)
+class _Work:
+    """One home, and what the steps have found out so far. `chosen` None means: ask which lines still exist."""
+
+    home: Home
+    chosen: frozenset[LineId] | None
+    everything: bool
+    dry: bool
+    held: dict[Facts, set[LineId]] = field(default_factory=dict)
+    gone: dict[Facts, set[LineId]] = field(default_factory=dict)
+    done: Scrubbed = field(default_factory=lambda: Scrubbed(0, frozenset()))
+    finished: Finished | None = None
+
+    @property
+    def path(self) -> Path:
+        return self.home.path / FILE
+
+    def steps(self) -> list[tuple[str, Callable[[], Outcome]]]:
+        return [
+            ("what was recalled", self.look),
+            ("what still exists", self.ask),
+            ("take it out", self.take_out),
+            ("empty the log of changes", self.empty),
+            ("rewrite the file", self.rewrite),
+            ("look again", self.look_again),
+        ]
+
+    def look(self) -> Outcome:
+        if not self.path.exists():
+            return Outcome(State.SKIP, f"there is no {self.path}")
+        self.held = scrubbing.held(self.path)
+        lines = len(_all(self.held.values()))
+        return Outcome(State.OK, f"{lines} different lines in {_counted(len(self.held), 'place')} of {self.path}")
+
+    def ask(self) -> Outcome:
+        if not self.held:
+            return Outcome(State.SKIP, "nothing was recalled there")
+        self.gone = {facts: self._gone(facts, ids) for facts, ids in self.held.items()}
+        how = "by --all" if self.everything else "by --id" if self.chosen is not None else "as the vault says"
+        return Outcome(State.OK, f"{_counted(len(_all(self.gone.values())), 'line')} to take out, {how}")
+
+    def _gone(self, facts: Facts, ids: set[LineId]) -> set[LineId]:
+        if self.everything:
+            return ids
+        return ids & self.chosen if self.chosen is not None else ids - alive(self.home.path, facts, ids)
+
+    def take_out(self) -> Outcome:
+        if not any(self.gone.values()):
+            return Outcome(State.SKIP, "nothing is to be taken out")
+        if self.dry:
+            return Outcome(State.SKIP, "--dry-run: nothing is changed")
+        # What was recalled since the vault was asked is not known to be gone.
+        self.done = scrubbing.scrub(self.path, lambda facts, one: one in self.gone.get(facts, ()))
+        lines, messages = len(self.done.gone), self.done.messages
+        return Outcome(State.OK, f"{_counted(lines, 'line')} out of {_counted(messages, 'message')}")
+
+    def empty(self) -> Outcome:
+        if self.dry or not self.path.exists():
+            return Outcome(State.SKIP, "nothing is changed")
+        self.finished = scrubbing.finish(self.path)
+        if self.finished.is_emptied:
+            return Outcome(State.OK, "done")
+        return Outcome(State.WARN, "Hermes is reading it: it may hold older text", "stop Hermes and run this again")
+
+    def rewrite(self) -> Outcome:
+        if self.finished is None:
+            return Outcome(State.SKIP, "nothing is changed")
+        if self.finished.is_rewritten:
+            return Outcome(State.OK, "done")
+        hint = "stop Hermes and run this again; a Hermes that runs also keeps open conversations in memory"
+        return Outcome(State.WARN, "Hermes has it open: pages that it freed earlier may hold older text", hint)
+
+    def look_again(self) -> Outcome:
+        if self.finished is None:
+            return Outcome(State.SKIP, "nothing was changed")
+        left = scrubbing.traces(self.path, frozenset(_all(self.gone.values())))
+        if not left:
+            return Outcome(State.OK, "no recalled text of these lines is left in its bytes")
+        if self.finished.is_rewritten:
+            return Outcome(State.WARN, f"{_counted(len(left), 'line')} left where somebody quoted it in a conversation")
+        return Outcome(State.WARN, f"{_counted(len(left), 'line')} left in its bytes", "stop Hermes and run this again")
+
+
+@scrub.command(
+    "hermes",
+    examples=[
+        "strongroom scrub hermes --dry-run",
+        "strongroom scrub hermes",
+        "strongroom scrub hermes --profile all --all --json",
+    ],
+)
+@click.option("--home", metavar="DIR", help="Hermes' home (HERMES_HOME).")
+@click.option("--profile", metavar="NAME", help="A profile of Hermes; all for every one.")
+@click.option("--all", "everything", is_flag=True, help="Take out whatever was recalled, without asking the vault.")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Take out these lines, without asking; may be repeated.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be taken out.")
+@common_options
+@pass_run
+def scrub_hermes(
+    run: Run, home: str | None, profile: str | None, everything: bool, ids: tuple[str, ...], dry_run: bool
+) -> None:
+    """Take recalled text of lines that exist no more out of Hermes' state.db.
+
+    Hermes keeps what it sent to a model, with what was recalled for it, and the results of tools. The conversation
+    itself is never touched. Which lines still exist is asked with the agent's own cap. Backups, snapshots, logs and
+    exports that were found are listed: they are yours to delete.
+    """
+    if everything and ids:
+        raise click.UsageError("--all means every line and --id some of them: say one")
+    chosen = frozenset(map(model.line_id, ids)) if ids else None
+    steps, left = Steps(), list[Leftover]()
+    for one in homes.find(home, profile, os.environ, Path.home()):
+        work = _Work(one, chosen, everything, dry_run)
+        steps.run(work.steps(), one.profile)
+        left += scrubbing.leftovers(one.path, Path.home())
+    found = [Left(one.what, str(one.path)) for one in dict.fromkeys(left)]
+    document = {"ok": not steps.failed, "steps": [asdict(step) for step in steps.done], "out_of_reach": found}
+    run.answer(document, _lines(steps.done, found))
+    failed = next((step for step in steps.done if step.state is State.FAIL), None)
+    if failed is not None:
+        raise Failure(BY_FAMILY[failed.family])
+
+
+def alive(home: Path, facts: Facts, ids: set[LineId]) -> set[LineId]:
+    """Those of the lines that whoever spoke there can still recall. Nobody's lines do not exist."""
+    one = home_of(home)
+    if not one.policy.is_wired:
+        raise InvalidRequest("this home is not wired", hint="--all takes everything out without asking; or wire it")
+    speaker = who(one.policy, Conversation(**asdict(facts)))
+    return set() if isinstance(speaker, Nobody) else ask(one, speaker.actor, lambda memory: _there(memory, ids))
+
+
+def _there(memory: Memory, ids: set[LineId]) -> set[LineId]:
+    found: set[LineId] = set()
+    last = max(ids)
+    after: str | None = None
+    while True:
+        page = memory.list(limit=model.LIST_LIMIT, after=after)
+        found.update(LineId(info.id) for info in page.lines if info.id in ids)
+        if page.next is None or page.lines[-1].id > last:
+            return found
+        after = page.next
+
+
+def _all(sets: Iterable[set[LineId]]) -> set[LineId]:
+    return set().union(*sets)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _lines(steps: list[Step], left: list[Left]) -> Iterator[str]:
+    width = max(len(step.name) for step in steps)
+    for step in steps:
+        state = click.style(f"{step.state:4}", fg=_COLOURS[step.state])
+        yield f"{step.number:2}  {state}  {step.name:{width}}  {output.shown(step.message)}"
+        if step.hint:
+            yield f"{'':{width + 12}}{output.shown(step.hint)}"
+    if left:
+        yield "out of reach, and yours to delete if they may hold what was forgotten:"
+        yield from (f"  {one.what}: {output.one_line(one.path)}" for one in left)

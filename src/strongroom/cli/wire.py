@@ -1,0 +1,159 @@
+"""wire and unwire: setting a runtime up to remember through the gate, step by step, and taking it back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from strongroom.cli import output, ownercap
+from strongroom.cli.app import Group
+from strongroom.cli.context import Run, common_options, memory_options, pass_run
+from strongroom.cli.errors import BUG, BY_FAMILY, Failure
+from strongroom.cli.types import NAMES
+from strongroom.keys import default_directory
+from strongroom.vault.owner import Vault
+from strongroom.wiring.policy import Tools
+from strongroom.wiring.steps import Step
+from strongroom.wiring.unwiring import unwire as take_away
+from strongroom.wiring.vaulting import OwnVaults
+from strongroom.wiring.wiring import Report
+from strongroom.wiring.wiring import wire as set_up
+from strongroom.wiring.work import Machine, Request
+
+_COLOURS = {"ok": "green", "warn": "yellow", "drift": "yellow", "fail": "red", "skip": None}
+DRIFT = BUG
+"""The exit code of a look that found something to do: 1, as `diff` has it."""
+
+wire = Group("wire", help="Set a runtime up to remember through the gate.")
+unwire = Group("unwire", help="Take a runtime's wiring away.")
+
+
+class Wired(msgspec.Struct, frozen=True):
+    """What a run of wire or unwire did."""
+
+    ok: bool
+    changed: bool
+    drift: bool
+    homes: list[str]
+    steps: list[Step]
+    wall: str
+    beyond: list[dict[str, str]]
+
+
+def _home_options(command: Any) -> Any:
+    for option in (
+        click.option("--profile", metavar="NAME", help="Which profile; `all` is every one."),
+        click.option("--home", metavar="DIR", help="Which home; HERMES_HOME, or ~/.hermes, unless told."),
+    ):
+        command = option(command)
+    return command
+
+
+@wire.command(
+    "hermes",
+    examples=[
+        "strongroom wire hermes --check-only",
+        "strongroom wire hermes --me telegram:123456789",
+        "strongroom wire hermes --profile all --tools forget --json",
+        "strongroom wire hermes --url https://memory.example.org --cap-file hermes.cap",
+    ],
+)
+@_home_options
+@click.option(
+    "--me", multiple=True, metavar="PLATFORM:ID", help="An account of yours, such as telegram:123; repeatable."
+)
+@click.option("--namespaces", type=NAMES, default=(), help="Only these; all that the vault or the cap has unless told.")
+@click.option("--tools", type=click.Choice([tool.value for tool in Tools]), help="Which tools the model gets.")
+@click.option("--no-masking", is_flag=True, help="Keep keys and tokens as they are said.")
+@click.option("--python", metavar="FILE", help="The Python that runs Hermes; the one that `hermes` starts unless told.")
+@click.option("--check-only", is_flag=True, help="Change nothing; exit code 1 if something is not as it should be.")
+@memory_options
+@pass_run
+def wire_hermes(run: Run, /, no_masking: bool, check_only: bool, me: tuple[str, ...], **asked: Any) -> None:
+    """Set Hermes up: a cap, a policy, a plugin, and the switch in its config.yaml.
+
+    The vault is opened in Hermes' own process, and made if there is none in the usual place; with --url a server is
+    asked instead, with the cap in --cap-file. Run again, it mends what is not as it should be and leaves the rest.
+    """
+    if run.cleartext:
+        raise click.UsageError("--allow-cleartext is not for an agent: its cap would cross the network at every turn")
+    request = Request(
+        vault=run.place,
+        url=run.url,
+        cap_file=run.cap_file,
+        ca_file=run.ca_file,
+        me=me,
+        masking=not no_masking,
+        look_only=check_only,
+        **asked,
+    )
+    report = set_up(request, _vaults(run), _machine())
+    _tell(run, report)
+    if check_only and (report.failure is not None or report.drifted):
+        raise Failure(DRIFT)
+    _fail(report)
+
+
+@unwire.command(
+    "hermes",
+    examples=["strongroom unwire hermes", "strongroom unwire hermes --profile all --purge --json"],
+)
+@_home_options
+@click.option("--purge", is_flag=True, help="Remove the policy and what waits to be delivered, too.")
+@common_options
+@pass_run
+def unwire_hermes(run: Run, home: str | None, profile: str | None, purge: bool) -> None:
+    """Give Hermes its former provider back, remove the plugin, and revoke the cap.
+
+    Memory stays where it is. The policy stays too, and so does what waits to be delivered, unless --purge is said.
+    """
+    report = take_away(Request(home=home, profile=profile), _vaults(run), _machine(), purge=purge)
+    _tell(run, report)
+    _fail(report)
+
+
+def _vaults(run: Run) -> OwnVaults:
+    def made(vault: Vault) -> None:
+        ownercap.mint(vault, default_directory(vault.id))
+
+    return OwnVaults(run.passphrase, made)
+
+
+def _machine() -> Machine:
+    return Machine(os.environ, Path.home())
+
+
+def _fail(report: Report) -> None:
+    if report.failure is not None:
+        raise Failure(BY_FAMILY[report.failure.family])
+
+
+def _tell(run: Run, report: Report) -> None:
+    changed = any(step.changed for step in report.steps)
+    beyond = [{"what": one.what, "closed_by": one.closed_by} for one in report.beyond]
+    ok = report.failure is None and not report.drifted
+    wired = Wired(ok, changed, report.drifted, report.homes, report.steps, report.wall, beyond)
+    run.answer(wired, _lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    width = max(len(step.name) for step in report.steps)
+    several = len(report.homes) > 1
+    for step in report.steps:
+        state = click.style(f"{step.state:5}", fg=_COLOURS[step.state])
+        where = f"{step.profile}: " if several and step.profile else ""
+        message = output.indented(where + step.message, " " * (width + 13))
+        yield f"{step.number:2}  {state}  {step.name:{width}}  {message}"
+        if step.hint:
+            yield f"{'':{width + 13}}{output.shown(step.hint)}"
+    if report.wall and not report.drifted:
+        yield ""
+        yield report.wall
+        yield ""
+        yield "Beyond the gate, in Hermes itself, and what closes it:"
+        yield from (f"  {one.what}\n    {one.closed_by}" for one in report.beyond)

@@ -1,0 +1,82 @@
+"""What a runtime tells a hook: read from a pipe within limits of time and size, and checked.
+
+A pipe that stays open is not waited for: what came by the deadline is taken, and is refused if it is not whole. A
+terminal is not read at all. The document is Hermes' (`agent/shell_hooks.py`): event, tool, arguments, session, working
+directory, and what else the event says.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from strongroom.errors import BodyTooLarge, InvalidRequest
+
+LIMIT = 16 << 20
+"""Bytes of a document: a whole conversation may be in it."""
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One event of a runtime. `arguments` is None where the runtime gave none."""
+
+    event: str = ""
+    tool: str = ""
+    arguments: Mapping[str, Any] | None = None
+    session: str = ""
+    cwd: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def said(self, name: str) -> str:
+        """One of the texts that the event says beside; empty if it is none."""
+        found = self.extra.get(name)
+        return found if isinstance(found, str) else ""
+
+
+class _Document(msgspec.Struct):
+    """Hermes' document. Unknown fields are a later version's."""
+
+    hook_event_name: str | None = None
+    tool_name: str | None = None
+    tool_input: dict[str, Any] | None = None
+    session_id: str | None = None
+    cwd: str | None = None
+    extra: dict[str, Any] | None = None
+
+
+def parse(data: bytes) -> Payload:
+    """Check a document. Whatever is wrong with it is InvalidRequest."""
+    try:
+        found = msgspec.json.decode(data, type=_Document)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise InvalidRequest("what the runtime said is not the JSON of a hook") from None
+    return Payload(
+        event=found.hook_event_name or "",
+        tool=found.tool_name or "",
+        arguments=found.tool_input,
+        session=found.session_id or "",
+        cwd=found.cwd or "",
+        extra=found.extra or {},
+    )
+
+
+def read(descriptor: int, until: float) -> bytes:
+    """All that stands in a pipe or a file by the moment `until`, of the monotonic clock."""
+    if os.isatty(descriptor):
+        raise InvalidRequest("a hook is called by a runtime, with JSON on stdin", hint="see `strongroom hook --help`")
+    data = bytearray()
+    while (left := until - time.monotonic()) > 0 and select.select([descriptor], [], [], left)[0]:
+        chunk = os.read(descriptor, _CHUNK)
+        if not chunk:
+            break
+        data += chunk
+        if len(data) > LIMIT:
+            raise BodyTooLarge("what the runtime said is too large to be looked at")
+    return bytes(data)

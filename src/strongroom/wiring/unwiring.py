@@ -1,0 +1,162 @@
+"""`strongroom unwire hermes`: what `wire` did, taken back, in the order in which Hermes would miss it least.
+
+First the switch, so that Hermes asks for nothing that is about to go; then the plugin, the cap, and only with `purge`
+the policy and what waits. Memory itself is never touched. Running it again finds nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from strongroom.errors import KeyUnavailable, VaultMissing
+from strongroom.wiring import homes, runtimecap, shim, yamlfile
+from strongroom.wiring.filing import read_text, remove, replace_text
+from strongroom.wiring.homes import Home
+from strongroom.wiring.steps import Outcome, State, Steps, done
+from strongroom.wiring.wiring import Report
+from strongroom.wiring.work import Machine, Request, Vaults, Work
+from strongroom.wiring.writing import BACKUP
+
+
+def unwire(request: Request, vaults: Vaults, machine: Machine, *, purge: bool = False) -> Report:
+    """Take Hermes' wiring away."""
+    steps = Steps()
+    found: list[Home] = []
+    begun = steps.run([("home", partial(_find_homes, request, machine, found))])
+    report = Report(steps.done)
+    for home in found if begun else ():
+        with closing(Work(request, vaults, machine, home)) as work:
+            steps.run(_planned(work, purge), home.profile)
+        report.homes.append(str(home.path))
+    return report
+
+
+def _planned(work: Work, purge: bool) -> list[tuple[str, Callable[[], Outcome]]]:
+    return [
+        ("settings", partial(_read_settings, work)),
+        ("provider", partial(switch_off, work)),
+        ("plugin", partial(remove_plugin, work)),
+        ("cap", partial(revoke_cap, work)),
+        ("policy", partial(remove_policy, work, purge)),
+        ("waiting", partial(remove_state, work, purge)),
+    ]
+
+
+def _find_homes(request: Request, machine: Machine, found: list[Home]) -> Outcome:
+    found.extend(homes.find(request.home, request.profile, machine.environ, machine.users_home))
+    return Outcome(State.OK, ", ".join(f"{home.path} ({home.profile})" for home in found))
+
+
+def _read_settings(work: Work) -> Outcome:
+    work.read_files()
+    return Outcome(State.OK, f"{work.home.path / yamlfile.FILE} is sound")
+
+
+def switch_off(work: Work) -> Outcome:
+    """Put memory.provider back to what it was; where nothing is known of that, off."""
+    if yamlfile.provider_in(work.config) != shim.NAME:
+        return Outcome(State.SKIP, "memory.provider is not strongroom")
+    before = _before(work)
+    was = str(before.get("provider") or "")
+    backup = read_text(work.home.path / BACKUP)
+    path = work.config_path
+    is_untouched = backup is not None and yamlfile.with_provider(backup, shim.NAME) == work.config_text
+    if is_untouched and before.get("had_file") is False:
+        remove(path)
+    else:
+        restored = backup if is_untouched and backup is not None else yamlfile.with_provider(work.config_text, was)
+        replace_text(path, restored)
+    if is_untouched:
+        remove(work.home.path / BACKUP)
+    return done(f"memory.provider is {was} again" if was else "memory.provider is off")
+
+
+def _before(work: Work) -> dict[str, Any]:
+    try:
+        found = json.loads(read_text(work.places.before) or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def remove_plugin(work: Work) -> Outcome:
+    """Remove our files; what others put beside them stays."""
+    strange = shim.foreign(work.home.path)
+    removed = shim.take_away(work.home.path)
+    stays = f"; not ours, and still there: {', '.join(strange)}" if strange else ""
+    if not removed:
+        return Outcome(State.SKIP, f"there was no plugin{stays}")
+    return done(f"the plugin is removed{stays}")
+
+
+def revoke_cap(work: Work) -> Outcome:
+    """Revoke the cap where the vault is here, and remove its file."""
+    path = work.places.cap
+    if not path.exists():
+        return Outcome(State.SKIP, "there is no cap")
+    held = runtimecap.held_in(path)
+    policy = work.policy
+    if policy is None or not policy.vault or held is None:
+        remove(path)
+        until = "its owner can revoke it: `strongroom cap revoke`" if held is not None else ""
+        return done(f"{path} is removed", until)
+    try:
+        revoked = runtimecap.revoke(work.opened(policy.vault), held)
+    except VaultMissing:
+        revoked = False
+    remove(path)
+    return done(f"the cap is {'revoked' if revoked else 'void already'}, and {path} removed")
+
+
+def remove_policy(work: Work, purge: bool) -> Outcome:
+    """Keep the policy, which is the owner's work, unless told otherwise."""
+    if work.policy_text is None:
+        return Outcome(State.SKIP, "there is no policy")
+    if not purge:
+        return Outcome(State.SKIP, f"{work.policy_path} stays", "--purge removes it")
+    remove(work.policy_path)
+    remove(work.home.path / BACKUP)
+    return done(f"{work.policy_path} is removed")
+
+
+def remove_state(work: Work, purge: bool) -> Outcome:
+    """Keep what waits to be delivered, unless told otherwise: nobody else has it."""
+    state = work.places.state
+    waiting = _waiting(state / "spool")
+    if not purge:
+        if waiting:
+            said = f"{waiting} turns wait in {state}, sealed, and are delivered when this home is wired again"
+            return Outcome(State.WARN, said, "--purge destroys them")
+        return Outcome(State.SKIP, "nothing waits to be delivered")
+    if not state.exists():
+        return Outcome(State.SKIP, "nothing waits to be delivered")
+    if not _is_our_place(state):
+        return Outcome(State.WARN, f"{state} stays: it is not where this was put", "remove it yourself")
+    try:
+        shutil.rmtree(state)
+    except OSError as error:
+        raise KeyUnavailable(f"cannot remove {state}: {error.strerror}") from None
+    remove(work.places.before)
+    with suppress(OSError):  # something of others lies beside it
+        state.parent.rmdir()
+    return done(f"{state} is removed" + (f", with {waiting} turns that waited" if waiting else ""))
+
+
+def _waiting(spool: Path) -> int:
+    try:
+        return sum(1 for one in spool.rglob("*") if one.is_file() and not one.name.startswith("."))
+    except OSError:
+        return 0
+
+
+def _is_our_place(state: Path) -> bool:
+    base = Path(platformdirs.user_data_dir("strongroom")).resolve() / "hermes"
+    return not state.is_symlink() and state.resolve().parent.parent == base

@@ -1,0 +1,41 @@
+"""Opening and making the vault that a home is wired to, with the settings of this user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from strongroom import settings
+from strongroom.errors import KeyUnavailable
+from strongroom.model import DEFAULT_NAMESPACES
+from strongroom.settings import Passphrase
+from strongroom.vault.owner import Vault
+
+
+class OwnVaults:
+    """The vaults of this user. `made` is told of a new one, as `strongroom init` makes the owner's cap."""
+
+    def __init__(self, passphrase: Passphrase, made: Callable[[Vault], object] | None = None) -> None:
+        self._passphrase, self._made = passphrase, made
+
+    def open(self, place: str) -> Vault:
+        return settings.open_vault(settings.find(place), self._passphrase)
+
+    def create(self, place: str) -> Vault:
+        vault = settings.create_vault(settings.find(place), DEFAULT_NAMESPACES, None)
+        if self._made is not None:
+            self._made(vault)
+        return vault
+
+
+def unasked() -> str:
+    """The passphrase where nobody can be asked for it: in the file that the environment names."""
+    place = os.environ.get("STRONGROOM_PASSPHRASE_FILE", "")
+    try:
+        return Path(place).read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError):
+        raise KeyUnavailable(
+            "the vault's keys are behind a passphrase, and its file cannot be read",
+            hint="name it in STRONGROOM_PASSPHRASE_FILE, or run `strongroom wire hermes` in a terminal",
+        ) from None

@@ -1,0 +1,220 @@
+"""Who is speaking: whose memory a conversation opens, and when nobody's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import strongroom
+from strongroom.provider.speaking import Conversation, Nobody, Speaker, who
+from strongroom.wiring import policy as policies
+from strongroom.wiring.policy import Policy
+
+
+def policy(text: str = "") -> Policy:
+    return policies.read(text)
+
+
+def spoken(text: str = "", **told: Any) -> Speaker | Nobody:
+    return who(policy(text), Conversation.told(told))
+
+
+def actor(text: str = "", **told: Any) -> str:
+    found = spoken(text, **told)
+    assert isinstance(found, Speaker), found
+    return found.actor
+
+
+# Nobody.
+
+
+@pytest.mark.requirement("hermes-api-nobody")
+def test_a_request_to_the_api_server_without_a_session_key_is_nobodys() -> None:
+    assert isinstance(spoken(platform="api_server"), Nobody)
+
+
+@pytest.mark.parametrize("platform", ["api_server", "telegram", "webhook", "as", "owner", "API_SERVER"])
+def test_a_platform_that_names_neither_person_nor_chat_is_nobodys(platform: str) -> None:
+    assert isinstance(spoken(platform=platform), Nobody)
+
+
+@pytest.mark.parametrize("context", ["cron", "flush", "compress", "something new"])
+@pytest.mark.requirement("hermes-contexts")
+def test_what_a_clock_or_a_summary_says_is_nobodys(context: str) -> None:
+    assert isinstance(spoken(platform="cli", agent_context=context), Nobody)
+
+
+@pytest.mark.parametrize("context", ["subagent", "background"])
+@pytest.mark.requirement("hermes-contexts")
+def test_an_agent_beside_the_conversation_recalls_and_keeps_nothing(context: str) -> None:
+    found = spoken(platform="cli", agent_context=context)
+    assert isinstance(found, Speaker)
+    assert not found.keeps
+
+
+def test_a_shared_chat_that_is_not_named_is_nobodys() -> None:
+    """Else all such chats of a platform would be one."""
+    assert isinstance(spoken(platform="telegram", chat_type="group", user_id="1"), Nobody)
+
+
+def test_the_api_servers_scope_is_for_the_api_server_alone() -> None:
+    named = '[api_server]\nshared_as = "web"'
+    assert actor(named, platform="api_server") == "hermes/default/api_server/shared/web"
+    assert isinstance(spoken(named, platform="telegram"), Nobody)
+
+
+# People.
+
+
+@pytest.mark.parametrize("platform", ["cli", "tui", "acp", ""])
+def test_the_command_line_the_terminal_and_an_editor_are_the_local_owner(platform: str) -> None:
+    assert actor(platform=platform) == "hermes/default/owner"
+
+
+@pytest.mark.requirement("hermes-people")
+def test_two_people_of_one_platform_are_two_actors_whatever_their_session() -> None:
+    one, other = (
+        actor(platform="telegram", user_id=user, chat_id=user, chat_type="dm", session_id="api-1") for user in ("1", "2")
+    )
+    assert one == "hermes/default/telegram/1"
+    assert other == "hermes/default/telegram/2"
+
+
+def test_the_same_number_on_two_platforms_is_two_people() -> None:
+    assert actor(platform="telegram", user_id=7) != actor(platform="discord", user_id=7)
+
+
+def test_the_stable_id_decides_where_there_are_two() -> None:
+    assert actor(platform="signal", user_id="+1", user_id_alt="uuid-1") == "hermes/default/signal/uuid-1"
+
+
+@pytest.mark.requirement("hermes-me")
+@pytest.mark.parametrize("told", [{"user_id": "123"}, {"user_id": "9", "user_id_alt": "123"}, {"user_id": 123}])
+def test_an_account_that_the_owner_joined_is_the_local_owner(told: dict[str, Any]) -> None:
+    assert actor('[people]\nme = ["telegram:123"]', platform="telegram", chat_type="dm", **told) == "hermes/default/owner"
+
+
+def test_an_account_is_joined_on_its_own_platform_only() -> None:
+    assert actor('[people]\nme = ["telegram:123"]', platform="discord", user_id="123") == "hermes/default/discord/123"
+
+
+def test_accounts_of_another_person_are_one_actor_and_not_the_owner() -> None:
+    text = '[people.aliases]\nbob = ["telegram:2", "discord:3"]'
+    found = {actor(text, platform=where, user_id=who_) for where, who_ in (("telegram", "2"), ("discord", "3"))}
+    assert found == {"hermes/default/as/bob"}
+
+
+def test_an_alias_named_owner_is_refused_or_the_owner_never_a_third() -> None:
+    """An alias of the owner's own name cannot make somebody a neighbour of the owner."""
+    found = actor('[people.aliases]\nowner = ["telegram:2"]', platform="telegram", user_id="2")
+    assert found == "hermes/default/owner"
+
+
+def test_a_session_key_of_the_api_server_is_a_person() -> None:
+    one, other = (actor(platform="api_server", gateway_session_key=key) for key in ("web:1", "web:2"))
+    assert one != other
+    assert one == strongroom.actor_path("hermes", "default", "api_server", "key", "web:1")
+
+
+def test_an_agent_of_another_name_in_the_home_has_a_part_of_its_own() -> None:
+    assert actor(platform="cli", agent_identity="coder") == "hermes/default/for/coder/owner"
+    assert actor(platform="cli", agent_identity="default") == "hermes/default/owner"
+
+
+# Shared chats.
+
+
+@pytest.mark.parametrize("kind", ["group", "GROUP", "channel", "thread", "forum", "supergroup", "something new"])
+@pytest.mark.requirement("hermes-shared")
+def test_a_chat_that_is_not_direct_is_an_actor_of_its_own_even_for_the_owner(kind: str) -> None:
+    text = '[people]\nme = ["telegram:1"]'
+    found = spoken(text, platform="telegram", user_id="1", chat_id="-5", chat_type=kind)
+    assert isinstance(found, Speaker)
+    assert found.is_shared
+    assert found.actor == strongroom.actor_path("hermes", "default", "telegram", "chat", "-5")
+
+
+@pytest.mark.parametrize("kind", ["dm", "DM", " private ", "direct", "im"])
+def test_a_direct_chat_is_the_persons_own_in_any_case(kind: str) -> None:
+    assert actor(platform="telegram", user_id="1", chat_id="1", chat_type=kind) == "hermes/default/telegram/1"
+
+
+def test_a_thread_is_not_the_chat_that_it_is_in() -> None:
+    told = {"platform": "telegram", "user_id": "1", "chat_id": "-5", "chat_type": "group"}
+    assert actor(**told, thread_id="77") == f"{actor(**told)}/77"
+
+
+def test_a_chat_of_unknown_sort_counts_as_shared() -> None:
+    found = spoken(platform="telegram", user_id="1", chat_id="-5")
+    assert isinstance(found, Speaker)
+    assert found.is_shared
+
+
+def test_an_id_that_holds_the_sign_of_a_direct_chat_does_not_make_a_group_direct() -> None:
+    found = spoken(
+        platform="matrix", user_id="@x:dm:y", chat_id="!room", gateway_session_key="agent:main:matrix:group:!room:@x:dm:y"
+    )
+    assert isinstance(found, Speaker)
+    assert found.is_shared
+
+
+# Names that are meant to be mistaken.
+
+
+@pytest.mark.requirement("hermes-forged-ids")
+def test_no_id_or_platform_passes_for_somebody_else() -> None:
+    """One actor for each of these conversations: nobody becomes another by what he is called."""
+    told: list[dict[str, Any]] = [
+        {"platform": "cli"},
+        {"platform": "cli", "user_id": "owner"},
+        {"platform": "owner", "user_id": "x"},
+        {"platform": "telegram", "user_id": "owner"},
+        {"platform": "telegram", "user_id": "chat"},
+        {"platform": "telegram", "user_id": "chat/-5"},
+        {"platform": "telegram", "user_id": "../owner"},
+        {"platform": "telegram", "user_id": "../../default/owner"},
+        {"platform": "telegram", "user_id": "key"},
+        {"platform": "telegram", "gateway_session_key": "1"},
+        {"platform": "telegram", "user_id": "1"},
+        {"platform": "telegram", "user_id": "1 1"},
+        {"platform": "Telegram", "user_id": "1"},
+        {"platform": "telegram", "chat_id": "-5", "chat_type": "group"},
+        {"platform": "telegram", "chat_id": "-5", "chat_type": "group", "thread_id": "1"},
+        {"platform": "telegram", "chat_id": "-5/1", "chat_type": "group"},
+        {"platform": "as", "user_id": "bob"},
+        {"platform": "telegram", "user_id": "2"},  # joined as bob below
+        {"platform": "for", "user_id": "coder"},
+        {"platform": "cli", "agent_identity": "coder"},
+        {"platform": "cli", "agent_identity": "coder/owner"},
+        {"platform": "telegram", "user_id": "x" * 10_000},
+        {"platform": "telegram", "user_id": "x" * 10_001},
+        {"platform": "telegram", "user_id": "\ud800"},
+        {"platform": "telegram", "user_id": "Ａlice"},
+        {"platform": "telegram", "user_id": "Alice"},
+        {"platform": "telegram", "user_id": "alice"},
+    ]
+    found = [actor('[people.aliases]\nbob = ["telegram:2"]', **one) for one in told]
+    assert len(set(found)) == len(told)
+    assert all(one.startswith("hermes/default/") for one in found)
+
+
+@pytest.mark.parametrize("user", [True, None, 1.5, ["1"], {"id": 1}])
+def test_an_id_that_is_no_text_or_number_names_nobody(user: object) -> None:
+    assert isinstance(spoken(platform="telegram", user_id=user), Nobody)
+
+
+# Authors.
+
+
+def test_the_author_is_the_persons_name_on_one_line() -> None:
+    found = spoken(platform="telegram", user_id="1", user_name="Alice\n B\t(work)")
+    assert isinstance(found, Speaker)
+    assert found.author == "Alice B (work)"
+
+
+@pytest.mark.parametrize("name", ["", "a\u0300" + "\u0301" * 40, "a\x00b", "\ud800"])
+def test_a_name_that_no_line_may_hold_is_left_out(name: str) -> None:
+    found = spoken(platform="telegram", user_id="1", user_name=name)
+    assert isinstance(found, Speaker)
+    assert found.author == "user"

@@ -1,0 +1,111 @@
+"""A runtime's cap: each kind that will not do, then what one that will is good for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strongroom import Token, Vault, attenuate
+from strongroom.errors import CapMalformed, CapRevoked, InvalidRequest, KeyUnavailable
+from strongroom.wiring import capfile, runtimecap
+from tests.conftest import Clock
+
+SCOPE = "hermes/default/"
+NAMES = ("personal", "travel")
+
+
+@pytest.fixture
+def minted(vault: Vault) -> Callable[..., Token]:
+    def mint(**other: Any) -> Token:
+        usual = {"actor_scope": SCOPE, "ops": capfile.OPS, "namespaces": NAMES, "ttl": 3600}
+        return vault.mint(**{**usual, **other})
+
+    return mint
+
+
+@pytest.mark.requirement("wire-cap-refused")
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"data_class": "admin", "ops": ["mint", "revoke"]},
+        {"actor_scope": None, "actor": "hermes/default/owner"},
+        {"actor_scope": "hermes/coder/"},
+        {"actor_scope": "hermes/default/telegram/"},
+        {"ops": ["get", "list", "snapshot", "renew"]},
+        {"namespaces": ["travel"]},
+        {"delegable": False},
+        {"max_depth": 0},
+        {"session": "one"},
+    ],
+    ids=str,
+)
+def test_a_cap_that_will_not_do_is_refused(minted: Callable[..., Token], clock: Clock, other: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        runtimecap.check(minted(**other), SCOPE, NAMES, clock() / 1000)
+
+
+@pytest.mark.requirement("wire-cap-refused")
+def test_a_cap_that_has_ended_is_refused(minted: Callable[..., Token], clock: Clock) -> None:
+    token = minted()
+    clock.move(3600)
+    with pytest.raises(InvalidRequest):
+        runtimecap.check(token, SCOPE, NAMES, clock() / 1000)
+
+
+def test_a_cap_for_no_namespace_is_refused(minted: Callable[..., Token], clock: Clock) -> None:
+    with pytest.raises(InvalidRequest):
+        runtimecap.check(minted(), SCOPE, (), clock() / 1000)
+
+
+def test_a_file_that_others_can_read_or_that_holds_no_cap_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "given.cap"
+    with pytest.raises(InvalidRequest):
+        runtimecap.given_in(path)
+    path.write_text("no cap\n")
+    path.chmod(0o600)
+    with pytest.raises(CapMalformed):
+        runtimecap.given_in(path)
+    path.chmod(0o644)
+    with pytest.raises(KeyUnavailable):
+        runtimecap.given_in(path)
+
+
+def test_a_damaged_or_missing_cap_of_the_home_counts_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "runtime.cap"
+    assert runtimecap.held_in(path) is None
+    path.write_text("damaged\n")
+    path.chmod(0o600)
+    assert runtimecap.held_in(path) is None
+
+
+def test_a_wider_scope_will_do(minted: Callable[..., Token], clock: Clock) -> None:
+    runtimecap.check(minted(actor_scope="hermes/"), SCOPE, NAMES, clock() / 1000)
+    runtimecap.check(minted(namespaces=[*NAMES, "work"]), SCOPE, NAMES, clock() / 1000)
+
+
+def test_revoking_reaches_those_that_it_was_renewed_from(vault: Vault, minted: Callable[..., Token]) -> None:
+    first, other = minted(), minted(actor_scope="hermes/coder/")
+    actor = "hermes/default/owner"
+    second = vault.memory(first).renew()
+    assert runtimecap.revoke(vault, second)
+    for token in (first, second):
+        with pytest.raises(CapRevoked):
+            vault.memory(attenuate(token, actor=actor)).list()
+    assert not runtimecap.is_standing(vault, second)
+    assert runtimecap.is_standing(vault, other)
+    assert not runtimecap.revoke(vault, second)
+
+
+def test_a_renewed_cap_is_later_than_the_one_it_came_from(
+    vault: Vault, minted: Callable[..., Token], clock: Clock
+) -> None:
+    first = minted()
+    clock.move(60)
+    second = vault.memory(first).renew()
+    assert runtimecap.is_later(second, first)
+    assert runtimecap.is_later(first, first)
+    assert not runtimecap.is_later(first, second)
+    assert not runtimecap.is_later(second, minted(namespaces=["travel"]))

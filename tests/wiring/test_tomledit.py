@@ -1,0 +1,124 @@
+"""One key of a policy changed: refusals first, then that comments, order and the owner's edits stay."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strongroom.errors import InvalidRequest
+from strongroom.wiring import policy, template
+from strongroom.wiring.template import Wiring, policy_text
+from strongroom.wiring.tomledit import changed, rendered
+
+MINE = """\
+# mine
+vault = "/a"  # where # it is
+# url = "https://example.org"
+namespaces = [
+  "a", # b
+  "c",
+]
+
+[people]
+# me = ["telegram:1"]
+x = 1
+[keep]
+mask_secrets = true # yes
+"""
+WIRING = Wiring("default", "/v", "", "", "/c/runtime.cap", "/c/state", "age1", policy.SENSITIVITY)
+
+
+@pytest.mark.requirement("wire-policy-kept")
+@pytest.mark.parametrize("text", ["people = {me = []}\n", "people.me = []\n", '[people]\n"me" = []\n'])
+def test_a_key_written_in_another_way_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        changed(text, "people", "me", ("telegram:2",))
+    assert 'me = ["telegram:2"]' in refused.value.hint
+
+
+def test_a_header_within_a_text_is_not_taken_for_a_table() -> None:
+    text = 'note = """\n[people]\n"""\nvault = "/a"\n'
+    with pytest.raises(InvalidRequest):
+        changed(text, "", "vault", "/b")
+
+
+def test_a_name_that_is_no_utf8_is_refused() -> None:
+    with pytest.raises(InvalidRequest):
+        rendered("/home/\udcff")
+
+
+@pytest.mark.requirement("wire-policy-kept")
+def test_values_change_and_remarks_stay() -> None:
+    text = changed(MINE, "", "vault", '/b "é\\')
+    text = changed(text, "", "url", "https://memory.example.org")
+    text = changed(text, "", "namespaces", ("q", "r"))
+    text = changed(text, "", "cap", "/c")
+    text = changed(text, "people", "me", ("telegram:2",))
+    text = changed(text, "keep", "mask_secrets", value=False)
+    assert text == (
+        "# mine\n"
+        'vault = "/b \\"é\\\\"  # where # it is\n'
+        '# url = "https://example.org"\n'
+        'url = "https://memory.example.org"\n'
+        'namespaces = ["q", "r"]\n'
+        'cap = "/c"\n'
+        "\n"
+        "[people]\n"
+        '# me = ["telegram:1"]\n'
+        'me = ["telegram:2"]\n'
+        "x = 1\n"
+        "[keep]\n"
+        "mask_secrets = false # yes\n"
+    )
+
+
+@pytest.mark.requirement("wire-policy-kept")
+def test_what_is_so_already_is_not_rewritten() -> None:
+    text = 'namespaces=["a",\n"b"]\nvault   =   "/a"'
+    assert changed(text, "", "vault", "/a") is text
+    assert changed(text, "", "namespaces", ("a", "b")) is text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+def test_every_text_is_read_back_as_it_was(value: str) -> None:
+    assert tomllib.loads(changed("", "", "vault", value)) == {"vault": value}
+    assert tomllib.loads(changed(MINE, "", "vault", value))["vault"] == value
+
+
+# The template.
+
+
+@pytest.mark.requirement("wire-policy-explained")
+def test_every_key_of_a_policy_is_in_the_template_with_its_default() -> None:
+    said = tomllib.loads(policy_text(WIRING))
+    struct = policy._File  # the table itself, so that a new key fails here
+    assert set(said) == set(struct.__struct_fields__) - {"routing"}
+    for name, part in (("recall", policy.Recall), ("keep", policy.Keep), ("people", policy.People)):
+        assert set(said[name]) == set(part.__struct_fields__)
+    plain = policy.read(
+        'vault = "/v"\ncap = "/c/runtime.cap"\nstate = "/c/state"\ninbox = "age1"\nprofile = "default"\n'
+    )
+    assert policy.read(policy_text(WIRING)) == plain
+
+
+@pytest.mark.requirement("wire-policy-explained")
+def test_what_the_template_only_mentions_can_be_switched_on() -> None:
+    text = policy_text(WIRING, me=("telegram:1",), tools="forget", masking=False)
+    for line in text.splitlines():
+        bare = line.removeprefix("# ")
+        if line.startswith("# ") and (" = [" in bare or " = " in bare) and not bare.startswith(("`", "-")):
+            text = text.replace(line, bare)
+    text = text.replace("# [routing]", "[routing]").replace("# [[routing.rules]]", "[[routing.rules]]")
+    read = policy.read(text)
+    assert read.chats
+    assert read.rules is not None
+    assert read.off_the_record.turn
+    assert read.tools is policy.Tools.FORGET
+    assert not read.keep.mask_secrets
+
+
+def test_every_line_of_the_template_fits_a_screen() -> None:
+    assert max(len(line) for line in template._TEXT.splitlines()) <= 120

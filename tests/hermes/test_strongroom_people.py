@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from strongroom import actor_path
 from tests.hermes import rig_agent, rig_api, rig_gateway
 from tests.hermes.model_server import ToolCall
 from tests.hermes.rig_gateway import GatewayProcess
@@ -17,7 +18,7 @@ from tests.hermes.rig_model import Model
 from tests.hermes.strongroom_rigs import OWNER, Wired, ids, in_clear, wired
 
 ALICE, BOB = "hermes/default/telegram/alice", "hermes/default/telegram/bob"
-THREAD = "hermes/default/telegram/chat/-5/77"
+THREAD = actor_path("hermes", "default", "telegram", "chat", "-5", "77")
 KEYS = "hermes/default/api_server/key/"
 
 
@@ -74,6 +75,7 @@ def test_two_people_who_speak_at_once_are_kept_apart(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, settings=[rig_gateway.CHATS])
         with rig_gateway.start(home.rig) as gateway:
+            gateway.say("carol", "Good morning.", chat="300")
             for turn in range(3):
                 gateway.together(
                     {"from": "alice", "chat": "100", "text": f"Of alice: anemone-{turn}."},

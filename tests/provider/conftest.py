@@ -6,8 +6,9 @@ Work that the provider does beside a turn is done at once here, so that nothing 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ from strongroom.model import Hit
 from strongroom.provider import StrongroomProvider, doorway
 from strongroom.provider import home as homes
 from strongroom.provider.home import Home, home_of
+from strongroom.server import serving
+from strongroom.server.serving import Place
 from strongroom.wiring import capfile
-from tests.client.served import served
+from tests.client.served import QUIET
 
 SCOPE = "hermes/default/"
 OWNER = f"{SCOPE}owner"
@@ -215,22 +218,38 @@ def wired(tmp_path: Path, own_vault: Vault) -> Wired:
 
 @dataclass
 class Served(Wired):
-    """A home whose vault is behind a server that can be stopped and started again, at the same place."""
+    """A home whose vault is behind a server that can be stopped, and started again at the same address."""
 
     servers: ExitStack = field(default_factory=ExitStack)
+    port: int = 0
 
     def stop(self) -> None:
         self.servers.close()
 
     def start(self) -> None:
-        self.url = self.servers.enter_context(served(self.vault))
-        self.write()
+        self.port = self.servers.enter_context(_serving(self.vault, self.port))
+        self.url = f"http://127.0.0.1:{self.port}"
         self.rest()
 
     def rest(self) -> None:
         """As if the moment had passed in which a server that was out of reach is left alone."""
         for way in doorway._doorways.values():
             way._rest_until = 0.0
+
+
+@contextmanager
+def _serving(vault: Vault, port: int) -> Iterator[int]:
+    place = Place(port=port)
+    server = serving.server_for(vault, place, QUIET)
+    bound = serving.listen(place)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    try:
+        yield int(bound.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join()
+        bound.close()
 
 
 @pytest.fixture
@@ -241,6 +260,7 @@ def remote(tmp_path: Path, own_vault: Vault) -> Iterator[Served]:
         made.path.mkdir()
         capfile.write(made.cap, capfile.mint(own_vault, SCOPE, own_vault.namespaces))
         made.start()
+        made.write()
         yield made
 
 

@@ -226,6 +226,14 @@ def test_one_secret_that_two_rules_see_is_counted_once(mask: Mask) -> None:
     assert mask.masked(f"Authorization: Bearer {token}") == ("Authorization: Bearer [secret removed: github token]", 1)
 
 
+def test_a_secret_that_shows_only_once_its_neighbour_is_gone_goes_too(mask: Mask) -> None:
+    token = "sk-ant-" + MIXED
+    assert mask.masked(f"the PIN is 4711{token}") == (
+        "the PIN is [secret removed: pin][secret removed: anthropic key]",
+        2,
+    )
+
+
 def test_a_text_full_of_secrets_holds_none_afterwards(mask: Mask) -> None:
     text = "\n".join(f"number {number}: {token}" for number, token in enumerate(TOKENS))
     masked, count = mask.masked(text)

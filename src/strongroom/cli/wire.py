@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,11 @@ def _vaults(run: Run) -> OwnVaults:
 
 
 def _machine() -> Machine:
-    return Machine(os.environ, Path.home())
+    return Machine(os.environ, Path.home(), _now)
+
+
+def _now() -> float:
+    return time.time()
 
 
 def _fail(report: Report) -> None:

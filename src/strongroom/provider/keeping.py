@@ -249,7 +249,7 @@ def _label(session_id: str) -> str:
     return turns.storable(session_id).replace("\n", " ").replace("\t", " ")[: model.FIELD_LIMIT]
 
 
-def _missing(session: Session, speaker: Speaker, lines: list[NewLine], which: Mapping[str, str]) -> list[NewLine]:
+def _missing(session: Session, speaker: Speaker, lines: list[NewLine], which: Mapping[str, Any]) -> list[NewLine]:
     """Those of some lines that are not there yet, whenever they were told before."""
 
     def there(memory: Memory) -> set[str]:

@@ -21,11 +21,8 @@ from functools import lru_cache
 from strongroom import model
 from strongroom.errors import InvalidRequest
 from strongroom.provider.showing import HEADING
+from strongroom.wiring.policy import PHRASE_LIMIT, PHRASES_LIMIT
 
-PHRASES_LIMIT = 256
-"""Phrases of one kind."""
-PHRASE_LIMIT = 64
-"""Characters of a phrase."""
 NAME_LIMIT = 64
 """Characters of a speaker's name that are kept."""
 _LOOKED_AT = model.LINE_LIMIT

@@ -46,12 +46,15 @@ def recalled(session: Session, query: str) -> str:
     return text
 
 
-def found(session: Session, query: str, lines: int) -> tuple[str, list[Hit]]:
-    """What is remembered about a question, as text and as lines, or why it cannot be said."""
+def found(session: Session, query: str, lines: int, *, again: bool = False) -> tuple[str, list[Hit]]:
+    """What is remembered about a question, as text and as lines, or why it cannot be said.
+
+    What was shown before is shown `again` only to who asks for it: an empty answer must be true.
+    """
     speaker = session.speaker
     if isinstance(speaker, Nobody):
         return "", []
-    text, taken = showing.shown(_hits(session, speaker, query, lines), session.policy.recall.characters)
+    text, taken = showing.shown(_hits(session, speaker, query, lines, again), session.policy.recall.characters)
     state = session.state(speaker)
     state.carry({hit.namespace for hit in taken})
     state.see(hit.id for hit in taken)
@@ -59,13 +62,13 @@ def found(session: Session, query: str, lines: int) -> tuple[str, list[Hit]]:
     return text, taken
 
 
-def _hits(session: Session, speaker: Speaker, query: str, k: int) -> list[Hit]:
+def _hits(session: Session, speaker: Speaker, query: str, k: int, again: bool) -> list[Hit]:
     text = _question(speaker, query)
     if not text or not k:
         return []
     state = session.state(speaker)
     with state.guard:
-        shown = tuple(state.seen)
+        shown = () if again else tuple(state.seen)
     now = datetime.now().astimezone()
     patience = session.policy.recall.patience
 

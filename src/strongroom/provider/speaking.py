@@ -12,6 +12,7 @@ A session's id never decides: runtimes derive it from the first words, and two p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ from strongroom.wiring.policy import OWNER, Policy
 LOCAL = frozenset(("", "cli", "tui", "acp", "local", "desktop"))
 """Platforms of a runtime that one person uses."""
 _DIRECT = frozenset(("dm", "direct", "im", "private"))
+_DIRECT_KEY = re.compile(r"[^:]*:[^:]*:[^:]*:dm:")
+"""A gateway's key of a direct chat: agent, profile, platform, then what sort of chat it is."""
 _RECALLS_ONLY = frozenset((AgentContext.SUBAGENT, AgentContext.BACKGROUND))
 _RESERVED = frozenset(("as", "for", OWNER))
 """Second parts of our own below a profile, so no platform may be called so."""
@@ -134,7 +137,7 @@ def _is_shared(said: Conversation) -> bool:
     """Whether others may read the replies. What is not known to be direct counts as shared, if it is a chat at all."""
     if said.chat_type:
         return said.chat_type.lower() not in _DIRECT
-    return bool(said.chat_id) and ":dm:" not in said.key
+    return bool(said.chat_id) and not _DIRECT_KEY.match(said.key)
 
 
 def _author(said: Conversation, *, is_shared: bool) -> str:

@@ -81,7 +81,7 @@ def _recall(session: Session, args: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidRequest("query is a text to search for")
     if type(lines) is not int or not 1 <= lines <= model.K_LIMIT:
         raise InvalidRequest(f"lines is a number from 1 to {model.K_LIMIT}")
-    text, hits = recalling.found(session, query, lines)
+    text, hits = recalling.found(session, query, lines, again=True)
     return {"recalled": text, "count": len(hits)}
 
 

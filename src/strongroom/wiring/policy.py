@@ -28,6 +28,9 @@ FILE = "strongroom.toml"
 OWNER = "owner"
 """The last segment of the local owner's actor."""
 LINES_LIMIT = 20
+PHRASES_LIMIT = 256
+PHRASE_LIMIT = 64
+"""Characters of a phrase."""
 SENSITIVITY = ("personal", "family", "work", "travel")
 _ACCOUNT = re.compile(r"[a-z0-9_.-]{1,32}:\S.{0,255}")
 
@@ -194,7 +197,7 @@ def read(text: str) -> Policy:
         tools=found.tools,
         recall=found.recall,
         keep=found.keep,
-        off_the_record=found.off_the_record,
+        off_the_record=_phrased(found.off_the_record),
         identity=_identity(found.people),
         shared_api=_field(found.api_server.shared_as, "api_server.shared_as"),
         session=SessionSettings(strategy=found.session.strategy),
@@ -205,6 +208,16 @@ def read(text: str) -> Policy:
 
 def _field(text: str, what: str) -> str:
     return model.clean_field(text, what).strip()
+
+
+def _phrased(said: OffTheRecord) -> OffTheRecord:
+    for phrases in (said.turn or (), said.off or (), said.on or ()):
+        if len(phrases) > PHRASES_LIMIT or not all(1 <= len(one.strip()) <= PHRASE_LIMIT for one in phrases):
+            raise InvalidRequest(
+                "off_the_record: a phrase is too long or empty, or there are too many",
+                hint=f"at most {PHRASES_LIMIT} of a kind, of 1 to {PHRASE_LIMIT} characters each",
+            )
+    return said
 
 
 def _identity(people: People) -> Identity:

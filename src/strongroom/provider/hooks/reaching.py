@@ -29,13 +29,15 @@ OWNERS = frozenset(_VERBS.split())
 """What works with the owner's keys or the owner's cap."""
 WORDS_LIMIT = 100_000
 """Different words that are looked at. More are not, and count as reaching."""
-TEXT_LIMIT = 4 << 20
+TEXT_LIMIT = 1 << 20
 """Characters that are looked at, likewise."""
 BASES_LIMIT = 64
 """Directories that a call may go to, likewise."""
 
 _TOO_MUCH = "more than can be looked at"
 _NAME_LIMIT = 255
+_PATH_LIMIT = 4096
+"""Characters of a path: no system opens a longer one."""
 _GLOB = re.compile(r"[*?\[]")
 _GOING = re.compile(r"(?:^|[\s;|&(])(?:cd|pushd|-C|--directory|--chdir)[ \t=]++([^\s;|&)]++)")
 _AFTER = re.compile(r"[\w-]|\.\w")
@@ -128,14 +130,18 @@ class _Look:
 
     def _places(self, word: str) -> Iterator[str]:
         """Where a word may lead, as it is written and with links followed."""
+        if len(word) > _PATH_LIMIT:
+            return
         if word.startswith("/"):
             yield os.path.normpath(word)
             yield self._followed(word)
             return
         first = word.split("/", 1)[0]
         for base, names in self._bases:
-            if "/" in word or word in (".", "..") or _GLOB.search(word) or first in names:
+            is_there = first in names or first in (".", "..") or _GLOB.search(first) is not None
+            if is_there or "/" in word:
                 yield os.path.normpath(os.path.join(base, word))
+            if is_there:
                 yield self._followed(os.path.join(base, word))
 
     def _followed(self, path: str) -> str:
@@ -196,7 +202,7 @@ def _bases(means: Sequence[str], around: Surroundings) -> list[str]:
     """The directories that relative paths may start from: the working one, and those that the call names."""
     found = {around.cwd or "/": None}
     for text in means:
-        if text.startswith("/") and not _GLOB.search(text) and len(text) < 4096 and "\n" not in text:
+        if text.startswith("/") and not _GLOB.search(text) and len(text) <= _PATH_LIMIT and "\n" not in text:
             found[os.path.normpath(text)] = None
         last = next(iter(found))
         for going in _GOING.findall(text):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-# Every pattern takes linear time: one that does not would hold up the whole process, and a hook that is late is ignored.
+# Every pattern takes linear time: another could hold up the whole process, and a hook that is late is ignored.
 _VARIABLE = re.compile(r"\$(?:\{(\w++)[^{}]*+\}|(\w++))")
 _COMMAND = re.compile(r"\$\([^()]*\)|`[^`]*`")
 _BRACES = re.compile(r"\{[^{}\s]*+\}")

@@ -21,8 +21,8 @@ class ShowsOnce(Good):
 
     shown: ClassVar[dict[tuple[str, str], set[str]]] = defaultdict(set)
 
-    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
-        super().sync_turn(user_content, assistant_content, **kwargs)
+    def sync_turn(self, user_content: str, assistant_content: str, *, turn_id: str = "", **kwargs: Any) -> None:
+        super().sync_turn(user_content, assistant_content, turn_id=turn_id, **kwargs)
         self.shown[self.scope, self.session_id].add(user_content)
 
     def found(self, query: str) -> list[dict[str, Any]]:

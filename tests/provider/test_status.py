@@ -1,0 +1,103 @@
+"""What went wrong: said once, seen in the status, gone when it works again, and never with a text."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from strongroom.errors import CapRevoked, ServerUnavailable
+from strongroom.model import Millis
+from strongroom.provider import status
+from strongroom.provider.status import Status
+from tests.provider.conftest import Served, say
+
+
+def now() -> Millis:
+    return Millis(5)
+
+
+def test_a_problem_is_said_once_until_it_is_another(tmp_path: Path) -> None:
+    said: list[str] = []
+    held = Status(tmp_path, now)
+    for _ in range(3):
+        held.failed("recall", ServerUnavailable("out of reach"), said.append)
+    assert len(said) == 1
+    assert held.problems["recall"].count == 3
+    held.failed("recall", CapRevoked("revoked"), said.append)
+    assert len(said) == 2
+
+
+def test_a_problem_is_on_disk_until_it_works_again(tmp_path: Path) -> None:
+    held = Status(tmp_path, now)
+    held.failed("recall", ServerUnavailable("out of reach"))
+    assert status.read(tmp_path)["recall"].reason == "server_unavailable"
+    held.worked("recall")
+    assert status.read(tmp_path) == {}
+
+
+def test_a_problem_that_an_earlier_process_noted_goes_when_it_works_again(tmp_path: Path) -> None:
+    Status(tmp_path, now).failed("recall", ServerUnavailable("out of reach"))
+    Status(tmp_path, now).worked("recall")
+    assert status.read(tmp_path) == {}
+
+
+def test_a_problem_of_another_process_is_not_overwritten(tmp_path: Path) -> None:
+    one, other = Status(tmp_path, now), Status(tmp_path, now)
+    one.failed("recall", ServerUnavailable("out of reach"))
+    other.failed("keeping", ServerUnavailable("out of reach"))
+    assert set(status.read(tmp_path)) == {"recall", "keeping"}
+
+
+def test_a_display_that_breaks_does_not_break_a_turn(tmp_path: Path) -> None:
+    def broken(message: str) -> None:
+        raise RuntimeError("no terminal")
+
+    Status(tmp_path, now).failed("recall", ServerUnavailable("out of reach"), broken)
+
+
+def test_a_status_that_cannot_be_written_breaks_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    held = Status(tmp_path / "file" / "below", now)
+    held.failed("recall", ServerUnavailable("out of reach"))
+    assert "recall" in held.problems
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"recall": 1}'])
+def test_a_damaged_status_counts_as_none(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / status.FILE).write_bytes(damage)
+    assert status.read(tmp_path) == {}
+    Status(tmp_path, now).failed("recall", ServerUnavailable("out of reach"))
+    assert "recall" in status.read(tmp_path)
+
+
+@pytest.mark.requirement("hermes-never-silent")
+def test_a_recall_that_fails_shows_nothing_and_is_said_once(remote: Served) -> None:
+    agent = remote.agent()
+    remote.stop()
+    assert agent.prefetch("When is my trip?") == ""
+    assert agent.prefetch("When is my trip?") == ""
+    assert remote.problems()["recall"] == "server_unavailable"
+    assert len([one for one in remote.warnings if "recall" in one]) == 1
+    remote.start()
+    agent.prefetch("When is my trip?")
+    assert "recall" not in remote.problems()
+    assert "recall" not in status.read(remote.state)
+
+
+@pytest.mark.requirement("hermes-secrets")
+def test_no_text_query_or_cap_is_in_the_status_the_warnings_or_the_log(
+    remote: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    agent = remote.agent()
+    remote.stop()
+    say(agent, "the unmistakable word is xylophone", "xylophone indeed")
+    remote.start()
+    remote.vault.revoke(remote.cap.read_text().strip())
+    say(agent, "again xylophone", "xylophone")
+    said = (remote.state / status.FILE).read_text() + "".join(remote.warnings) + caplog.text
+    assert "cap_revoked" in said
+    assert "xylophone" not in said
+    assert remote.cap.read_text().strip()[:40] not in said

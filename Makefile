@@ -28,7 +28,7 @@ check: $(READY) $(HERMES)/.ready  ## style, types, import rules, and that the co
 	$(HERMES)/bin/python scripts/beside_hermes.py
 	$(HERMES)/bin/python scripts/make_conformance_report.py --check
 
-bench: $(READY)  ## measure, each figure beside its baseline
+bench: $(READY) $(HERMES)/.ready  ## measure, each figure beside its baseline
 	$(BIN)/python -m bench
 
 demo: $(READY)  ## see recalls, denials, tampering found, forgetting, a server over HTTP and MCP, hosted providers

@@ -28,18 +28,18 @@ STRONGROOM, HOLOGRAPHIC = "strongroom", "holographic"
 _PATIENCE = 60.0
 _SPOKEN = 97
 """The seed of what is said: other lines than those that are stored."""
+_QUESTIONS = 5000
 _FIRST = "What did Alice say about the first printer in the kitchen?"
 Taken = dict[str, list[tuple[float, float]]]
 """Seconds of every call, by what was called: as a clock on the wall has it, and as CPU time."""
 
 
 def talk() -> Iterator[tuple[str, str]]:
-    """What is said in turns, without end, and what is replied: a statement and a question by turns."""
-    said, replies = lines.texts(_SPOKEN), lines.texts(_SPOKEN + 1)
-    asked = dict.fromkeys(lines.questions(5000))
-    for question in asked:
-        yield next(said), next(replies)
-        yield question, next(replies)
+    """What is said in turns and what is replied, no text twice: a statement and a question by turns."""
+    said = lines.texts(_SPOKEN)
+    for question in dict.fromkeys(lines.questions(_QUESTIONS)):
+        yield next(said), next(said)
+        yield question, next(said)
 
 
 class Side:

@@ -25,6 +25,8 @@ PYTHON = ROOT / ".venv-hermes" / "bin" / "python"
 SCOPE = "hermes/default/"
 OWNER = f"{SCOPE}owner"
 _DAY = 24 * 3600
+_COMPILED = ROOT / "bench" / "out" / "compiled"
+"""Modules as an installed package has them, whatever the environment says about writing them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Home:
             "XDG_DATA_HOME": str(self.place / "data"),
             "HERMES_HOME": str(self.path),
             "STRONGROOM_KEYS": str(self.place / "keyring"),
-            "PYTHONPYCACHEPREFIX": str(self.place.parent / "compiled"),
+            "PYTHONPYCACHEPREFIX": str(_COMPILED),
         }
 
     def served_at(self, url: str) -> Home:

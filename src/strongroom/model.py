@@ -322,7 +322,7 @@ def clean_field(text: str, what: str) -> str:
 
 
 def deed(text: str) -> str:
-    """Check the name of something done outside the vault. A name and no sentence: the log keeps it in clear for ever."""
+    """Check the name of something done outside the vault. A name, no sentence: the log keeps it in clear for ever."""
     if not _DEED.fullmatch(text := plain(text)):
         raise InvalidRequest("what was done is a name of 1 to 64 letters, digits and . _ : / @ + -, such as a tool's")
     return text

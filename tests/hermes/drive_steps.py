@@ -1,58 +1,55 @@
 """The child's side of a rig: steps come in on standard input, answers go out on what was standard output.
 
-Hermes prints as it likes: all of that goes to standard error. A line is one write to a pipe, so it is with the reader
-even if this process is killed the next moment.
+How, says the demonstration's driver. It is loaded by its path: an import would bring in our whole package, and in
+Hermes the first message waits for that. At the end a child says what it touched that was not its own.
 """
 
 from __future__ import annotations
 
-import gc
-import json
-import os
-import sys
-import threading
-import traceback
-from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any, NoReturn
 
 from tests.hermes.watch import Watch, scratch
 
-SETTLE_SECONDS = 60
+_DRIVER = Path(__file__).parents[2] / "src" / "strongroom" / "cli" / "demonstration" / "driver.py"
 
 
-class Outlet:
-    """Takes over standard output for JSON lines."""
+def _loaded() -> Any:
+    spec = spec_from_file_location("driver", _DRIVER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pipe = os.dup(1)  # not inherited by what Hermes starts: the reader sees the end when we are gone
-        os.dup2(2, 1)
-        self._watch = Watch()
 
-    def tell(self, **line: Any) -> None:
-        with self._lock:
-            os.write(self._pipe, json.dumps(line).encode() + b"\n")
-
-    def failed(self) -> None:
-        """The step that is going on ended with an error: where it comes from is for whoever reads the test."""
-        self.tell(failed=traceback.format_exc())
-
-    def leave(self) -> NoReturn:
-        """Say what this process touched that was not its own, and end as `hermes` does: threads are not waited for."""
-        self.tell(left=True, outside=self._watch.outside(scratch()), connected=sorted(self._watch.connected))
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+driver = _loaded()
+settle = driver.settle
 
 
 def next_step() -> dict[str, Any] | None:
     """The next step, or nothing when there are no more."""
-    line = sys.stdin.readline()
-    return json.loads(line) if line.strip() else None
+    step: dict[str, Any] | None = driver.next_step()
+    return step
 
 
-def settle() -> None:
-    """Wait until no memory manager of this process has work left. One with work left is never collected."""
-    kind = import_module("agent.memory_manager").MemoryManager
-    for manager in [one for one in gc.get_objects() if type(one) is kind]:
-        assert manager.flush_pending(timeout=SETTLE_SECONDS), "the memory worker is stuck"
+class Outlet:
+    """Takes over standard output for JSON lines, and watches what this process touches."""
+
+    def __init__(self) -> None:
+        self._own = driver.Outlet()
+        self._watch = Watch()
+
+    def tell(self, **line: Any) -> None:
+        self._own.tell(**line)
+
+    def failed(self) -> None:
+        """The step that is going on ended with an error: where it comes from is for whoever reads the test."""
+        self._own.failed()
+
+    def leave(self) -> NoReturn:
+        """Say what this process touched that was not its own, and end as `hermes` does: threads are not waited for."""
+        self.tell(left=True, outside=self._watch.outside(scratch()), connected=sorted(self._watch.connected))
+        self._own.leave()
+        raise AssertionError("the process has ended")

@@ -180,6 +180,14 @@ class Wired:
         policies.read(text)
         self._policy_file.write_text(text)
 
+    def show_more(self) -> None:
+        """Have as much recalled as the policy can say."""
+        text = self._policy_file.read_text()
+        text = re.sub(r"^lines = 5\b", "lines = 20", text, flags=re.MULTILINE)
+        text = re.sub(r"^characters = 2000\b", "characters = 20000", text, flags=re.MULTILINE)
+        self._policy_file.write_text(text)
+        assert (self.policy.recall.lines, self.policy.recall.characters) == (20, 20_000)
+
     def wire(self, *words: str) -> str:
         """Wire it again."""
         return self.rig.command("strongroom", "wire", "hermes", *words).stdout

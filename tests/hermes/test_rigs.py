@@ -130,7 +130,7 @@ def test_an_answer_fits_by_what_was_said_and_not_by_what_was_recalled() -> None:
 
 
 def test_what_the_model_was_never_told_is_not_found() -> None:
-    with pytest.raises(AssertionError, match="never told"):
+    with pytest.raises(LookupError, match="never told"):
         Model().seen("Hello.")
 
 

@@ -176,7 +176,8 @@ def test_what_was_recalled_is_shown_once_in_a_session_and_never_kept_again(tmp_p
             again = [home.told("You were given this"), home.told("from when to when?")]
             me.compress()
             me.say("Once more: where am I going this weekend, to Chengdu?")
-        (line,) = [one for one in ids(quoted)[:1]]
+        line = next(one.hit.id for one in home.owner.lines(OWNER) if one.text == trip())
+        assert line in ids(quoted)
         assert all(line not in ids(one) for one in again)
         assert line in ids(home.told("Once more")), "what was summarised away is shown again"
         kept = home.owner.lines(OWNER)

@@ -4,10 +4,12 @@ is not kept, and secrets are masked. In Hermes' real terminal.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from strongroom.host.migrating import MARKER
 from strongroom.model import Kind
 from tests.hermes import rig_agent
 from tests.hermes.model_server import ToolCall
@@ -70,8 +72,9 @@ def test_notes_of_the_built_in_memory_are_mirrored_and_a_removed_one_is_really_f
             me = process.terminal(toolsets=("memory", "delegation"))
             me.memory_tool(action="add", target="user", content="Drinks green tea at breakfast.")
             me.memory_tool(action="add", target="memory", content="The boiler is serviced in autumn.")
-            me.memory_tool(action="replace", target="user", old_text="green tea", content="Drinks black tea at breakfast.")
-            assert _notes(home) == {"Drinks black tea at breakfast.", "The boiler is serviced in autumn."}
+            new = "Drinks black tea at breakfast."
+            me.memory_tool(action="replace", target="user", old_text="green tea", content=new)
+            assert _notes(home) == {new, "The boiler is serviced in autumn."}
             me.memory_tool(action="remove", target="user", old_text="black tea")
             assert _notes(home) == {"The boiler is serviced in autumn."}
             model.answers("Look up the tide table", "High tide is at nine.")
@@ -86,7 +89,8 @@ def test_notes_of_the_built_in_memory_are_mirrored_and_a_removed_one_is_really_f
         assert "boiler is serviced" in recalled
         assert "black tea" not in recalled
         assert "green tea" not in recalled
-        assert [line for line in home.owner.lines() if goal in line.text] == [brought], "a child's own turns are not kept"
+        about = [line for line in home.owner.lines() if goal in line.text]
+        assert about == [brought], "a child's own turns are not kept"
         assert in_clear(("green tea", "black tea", "boiler"), home.owner.data, home.policy.state) == []
 
 
@@ -112,10 +116,16 @@ def test_memory_files_are_imported_once_and_never_under_per_session(tmp_path: Pa
         with rig_agent.start(home.rig) as process:
             me = process.terminal()
             me.memory_tool(action="add", target="memory", content="The cellar is dry.")
+        before = _handed_over(home)
         _start_once(home)
+        assert _handed_over(home) > before, "the changed file was looked at again"
         lines = [line.text for line in home.owner.lines() if line.hit.author.startswith("hermes ")]
         assert sorted(text for text in lines if text in imported) == sorted(imported)
         assert lines.count("The cellar is dry.") == 1, "what was mirrored is not imported again"
+
+
+def _handed_over(home: Wired) -> int:
+    return len(json.loads((home.rig.home.hermes / MARKER).read_text()))
 
 
 def _start_once(home: Wired) -> None:

@@ -26,7 +26,7 @@ def test_a_cap_that_may_not_put_or_covers_no_namespace_observes_nothing(vault: V
         assert (entry.op, entry.decision, entry.reason, entry.detail) == ("put", "deny", reason, "")
 
 
-@pytest.mark.requirement("observe-gated", "audit-names-nobody")
+@pytest.mark.requirement("observe-gated", "audit-private")
 @pytest.mark.parametrize(
     "what", ["", " ", "a b", "Allergic to peanuts", "a\nb", "a\x00", "é", "x" * 65, "-x", ".", "\u202e"]
 )

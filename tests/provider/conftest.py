@@ -97,7 +97,8 @@ class Wired:
         """An agent that a runtime built, on the command line unless told otherwise."""
         made = StrongroomProvider(self.path)
         made.initialize(
-            session, **{"platform": "cli", "warning_callback": self.warnings.append, **told, "hermes_home": str(self.path)}
+            session,
+            **{"platform": "cli", "warning_callback": self.warnings.append, **told, "hermes_home": str(self.path)},
         )
         return made
 
@@ -105,7 +106,9 @@ class Wired:
         """As after a restart: nothing in memory is known any more."""
         close_all()
 
-    def lines(self, actor: str = OWNER, namespaces: Sequence[str] = ("personal", "family", "work", "travel")) -> list[Hit]:
+    def lines(
+        self, actor: str = OWNER, namespaces: Sequence[str] = ("personal", "family", "work", "travel")
+    ) -> list[Hit]:
         """Everything that an actor's memory holds, in the order of ids."""
         token = self.vault.mint(actor=actor, ops=["list", "get"], namespaces=namespaces, ttl=600)
         memory = self.vault.memory(token)
@@ -270,4 +273,3 @@ def either(request: pytest.FixtureRequest) -> Wired:
     found = request.getfixturevalue("wired" if request.param == "embedded" else "remote")
     assert isinstance(found, Wired)
     return found
-

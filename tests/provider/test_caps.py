@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strongroom import Vault, cap
+import strongroom
+from strongroom import FileKeys, Vault, cap
 from strongroom.cap.authority import effective
 from strongroom.errors import (
     CapExpired,
@@ -20,6 +21,7 @@ from strongroom.errors import (
     StrongroomError,
 )
 from strongroom.model import Actor, Namespace, Op
+from strongroom.provider import serving
 from strongroom.provider.caps import FRESH, RECALLS, TTL, Caps
 from strongroom.wiring import capfile
 from tests.provider.conftest import DM, OWNER, SCOPE, TRIP, Served, Wired, say
@@ -193,12 +195,9 @@ def test_a_cap_whose_parent_was_revoked_is_not_made_anew_when_it_has_ended(
 
 @pytest.mark.requirement("hermes-cap-revoked")
 def test_a_cap_that_the_vault_never_minted_is_not_made_anew(
-    wired: Wired, caps: Caps, watch: Watch, tmp_path: Path, own_process: None
+    wired: Wired, caps: Caps, watch: Watch, tmp_path: Path
 ) -> None:
     """A tool wrote one of its own into the file: it would become a cap for whatever it says."""
-    import strongroom
-    from strongroom import FileKeys
-
     with strongroom.create(tmp_path / "other", keys=FileKeys(tmp_path / "other-keys")) as other:
         capfile.write(caps.path, capfile.mint(other, "hermes/", other.namespaces))
     watch.ahead = capfile.TTL + 60
@@ -206,7 +205,7 @@ def test_a_cap_that_the_vault_never_minted_is_not_made_anew(
         caps.renew(wired.home.way)
 
 
-def _age(vault: Vault, path: Path, seconds: float, **more: object) -> None:
+def _age(vault: Vault, path: Path, seconds: float) -> None:
     """A runtime's cap that ends so soon."""
     capfile.write(
         path,
@@ -234,11 +233,8 @@ def test_a_cap_that_cannot_be_renewed_is_warned_of_within_its_last_week(remote: 
     caps._now = lambda: time.time() + 22 * 86_400
     remote.agent().on_session_end([])
     assert "renewing the cap" not in remote.problems()  # it has eight days: there is time to see to it
-    remote.vault.memory  # noqa: B018
     remote.forget_process()
     remote.home.parts.caps._now = lambda: time.time() + 24 * 86_400
-    from strongroom.provider import serving
-
     serving._tried.clear()
     remote.agent().on_session_end([])
     assert remote.problems()["renewing the cap"] == "cap_op_mismatch"
@@ -265,9 +261,6 @@ def test_a_turn_under_a_revoked_cap_waits_and_every_refusal_is_on_record(either:
 @pytest.mark.requirement("hermes-spool")
 @pytest.mark.parametrize("damage", ["gone", "open", "rubbish", "of another scope", "of another vault"])
 def test_a_turn_without_a_usable_cap_waits_for_one(either: Wired, damage: str, tmp_path: Path) -> None:
-    import strongroom
-    from strongroom import FileKeys
-
     agent = either.agent()
     if damage == "gone":
         either.cap.unlink()

@@ -75,7 +75,8 @@ def test_the_command_line_the_terminal_and_an_editor_are_the_local_owner(platfor
 @pytest.mark.requirement("hermes-people")
 def test_two_people_of_one_platform_are_two_actors_whatever_their_session() -> None:
     one, other = (
-        actor(platform="telegram", user_id=user, chat_id=user, chat_type="dm", session_id="api-1") for user in ("1", "2")
+        actor(platform="telegram", user_id=user, chat_id=user, chat_type="dm", session_id="api-1")
+        for user in ("1", "2")
     )
     assert one == "hermes/default/telegram/1"
     assert other == "hermes/default/telegram/2"
@@ -92,7 +93,9 @@ def test_the_stable_id_decides_where_there_are_two() -> None:
 @pytest.mark.requirement("hermes-me")
 @pytest.mark.parametrize("told", [{"user_id": "123"}, {"user_id": "9", "user_id_alt": "123"}, {"user_id": 123}])
 def test_an_account_that_the_owner_joined_is_the_local_owner(told: dict[str, Any]) -> None:
-    assert actor('[people]\nme = ["telegram:123"]', platform="telegram", chat_type="dm", **told) == "hermes/default/owner"
+    assert (
+        actor('[people]\nme = ["telegram:123"]', platform="telegram", chat_type="dm", **told) == "hermes/default/owner"
+    )
 
 
 def test_an_account_is_joined_on_its_own_platform_only() -> None:
@@ -153,7 +156,10 @@ def test_a_chat_of_unknown_sort_counts_as_shared() -> None:
 
 def test_an_id_that_holds_the_sign_of_a_direct_chat_does_not_make_a_group_direct() -> None:
     found = spoken(
-        platform="matrix", user_id="@x:dm:y", chat_id="!room", gateway_session_key="agent:main:matrix:group:!room:@x:dm:y"
+        platform="matrix",
+        user_id="@x:dm:y",
+        chat_id="!room",
+        gateway_session_key="agent:main:matrix:group:!room:@x:dm:y",
     )
     assert isinstance(found, Speaker)
     assert found.is_shared

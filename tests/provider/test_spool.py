@@ -284,7 +284,9 @@ def test_a_bundle_that_the_vault_will_never_take_holds_up_nothing(remote: Served
     head = good.read_bytes().partition(b"\n")[0]
     (remote.spool / f"{'0' * 26}-1.turn").write_bytes(head + b"\nnot sealed at all")
     (remote.spool / f"{'0' * 25}1-1.turn").write_bytes(b'{"actor":"../../x"}\nrubbish')
-    (remote.spool / f"{'0' * 25}2-1.turn").write_bytes(head.replace(b"owner", b"another") + good.read_bytes()[len(head) :])
+    (remote.spool / f"{'0' * 25}2-1.turn").write_bytes(
+        head.replace(b"owner", b"another") + good.read_bytes()[len(head) :]
+    )
     (remote.spool / f"{'0' * 25}3-1.turn").write_bytes(head + b"\n" + b"x" * (1 << 20) + b"x")
     remote.start()
     remote.agent("s2")

@@ -146,7 +146,27 @@ def test_a_turn_of_the_hosts_journal_is_kept_once_after_a_restart(wired: Wired) 
 
 
 @pytest.mark.requirement("hermes-any-script")
-@pytest.mark.parametrize("words", ["我五月去成都旅行", "Vietnamese: Tôi dị ứng đậu phộng", "أنا ذاهب إلى الصين", "🏔 trip"])
+@pytest.mark.parametrize(
+    "words", ["我五月去成都旅行", "Vietnamese: Tôi dị ứng đậu phộng", "أنا ذاهب إلى الصين", "🏔 trip"]
+)
 def test_a_turn_of_any_script_is_kept_word_for_word(wired: Wired, words: str) -> None:
     say(wired.agent(), words, words)
     assert wired.texts() == [words, words]
+
+
+def test_a_turn_with_a_picture_told_late_costs_the_next_one_nothing(wired: Wired) -> None:
+    """Hermes begins it without a text, and tells it with one."""
+    agent = wired.agent()
+    agent.on_turn_start(1, "")
+    agent.on_turn_start(2, "the next thing")
+    agent.sync_turn("[1 image] what is this?", "a cat", session_id="s1")
+    agent.sync_turn("the next thing", "fine", session_id="s1")
+    assert wired.texts() == ["[1 image] what is this?", "a cat", "the next thing", "fine"]
+
+
+def test_a_turn_that_never_began_costs_the_one_under_way_nothing(wired: Wired) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(1, "under way")
+    agent.sync_turn("never began", "one", session_id="s1")
+    agent.sync_turn("under way", "two", session_id="s1")
+    assert sorted(wired.texts()) == ["never began", "one", "two", "under way"]

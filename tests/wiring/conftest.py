@@ -1,4 +1,4 @@
-"""A Hermes home in a scratch home of the user, and a stand-in for Hermes' Python where the real one is not the point."""
+"""A Hermes home in a scratch home of the user, and a stand-in for Hermes' Python where that is not the point."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from strongroom.cli.app import Command, Group
 from strongroom.wiring import probing, verifying
 from strongroom.wiring.homes import Home
 from strongroom.wiring.probing import Hermes
@@ -46,8 +47,15 @@ def no_children(monkeypatch: pytest.MonkeyPatch) -> None:
         assert hermes is found
         return Verified("" if look_only else f"hermes/{home.profile}/owner", "")
 
-    monkeypatch.setattr(probing, "find", lambda python=None, path=None: found)  # noqa: ARG005 - its signature
+    monkeypatch.setattr(probing, "find", lambda python=None, path=None: found)
     monkeypatch.setattr(verifying, "verified", loaded)
+
+
+def examples(group: Group) -> tuple[str, ...]:
+    """The examples in the help of a verb's `hermes`."""
+    command = group.commands["hermes"]
+    assert isinstance(command, Command)
+    return command.examples
 
 
 def files(place: Path) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strongroom.errors import InvalidRequest
@@ -82,6 +82,7 @@ def test_what_is_so_already_is_not_rewritten() -> None:
     assert changed(text, "", "namespaces", ("a", "b")) is text
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_every_text_is_read_back_as_it_was(value: str) -> None:
     assert tomllib.loads(changed("", "", "vault", value)) == {"vault": value}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from strongroom import attenuate
+from strongroom.cli.wire import unwire, wire
 from strongroom.errors import CapRevoked
 from strongroom.wiring import capfile, policy, shim, yamlfile
 from tests.cli.conftest import Cli, opened
-from tests.wiring.conftest import CONFIG, files
+from tests.wiring.conftest import CONFIG, examples, files
 from tests.wiring.test_wire import failed, read_policy, states, wired
 
 pytestmark = pytest.mark.usefixtures("no_children")
@@ -42,6 +44,16 @@ def test_a_vault_that_does_not_open_keeps_the_cap_to_revoke_it_later(
     assert unwired(cli)["cap"] == "ok"
 
 
+def test_a_cap_that_others_could_read_is_revoked_too(cli: Cli, hermes: Path) -> None:
+    wired(cli)
+    path = read_policy(hermes).cap
+    token = capfile.read(path)
+    path.chmod(0o644)
+    assert unwired(cli)["cap"] == "ok"
+    with opened() as vault, pytest.raises(CapRevoked):
+        vault.memory(attenuate(token, actor="hermes/default/owner")).list()
+
+
 @pytest.mark.requirement("unwire-only-ours")
 def test_what_others_put_there_stays_and_is_named(cli: Cli, hermes: Path) -> None:
     wired(cli)
@@ -65,9 +77,8 @@ def test_a_provider_that_was_chosen_since_stays(cli: Cli, hermes: Path) -> None:
 def test_hermes_gets_its_settings_back_byte_for_byte_and_the_cap_dies(cli: Cli, hermes: Path) -> None:
     wired(cli)
     token = capfile.read(read_policy(hermes).cap)
-    assert unwired(cli) == {
-        "home": "ok", "settings": "ok", "provider": "ok", "plugin": "ok", "cap": "ok", "policy": "skip", "waiting": "skip",
-    }  # fmt: skip
+    done = dict.fromkeys(("home", "settings", "provider", "plugin", "cap"), "ok")
+    assert unwired(cli) == {**done, "policy": "skip", "waiting": "skip"}
     assert (hermes / "config.yaml").read_text() == CONFIG
     assert set(files(hermes)) == {"config.yaml", policy.FILE}
     assert not read_policy(hermes).cap.exists()
@@ -150,6 +161,13 @@ def test_one_profile_is_unwired_and_the_other_stays(cli: Cli, hermes: Path) -> N
     assert not shim.directory(coder).exists()
     assert read_policy(hermes).cap.exists()
     assert not read_policy(coder).cap.exists()
+
+
+@pytest.mark.requirement("cli-help")
+def test_the_examples_of_the_help_run_in_order(cli: Cli, hermes: Path) -> None:
+    lines = [line for group in (wire, unwire) for line in examples(group) if "--url" not in line]
+    codes = [cli(*shlex.split(line)[1:]).code for line in lines]
+    assert codes == [1, 0, 0, 0, 0], "the first only looks, before anything is wired"
 
 
 def test_memory_itself_is_not_touched(cli: Cli, hermes: Path) -> None:

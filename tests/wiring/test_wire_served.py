@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 
 from strongroom import attenuate
+from strongroom.cli.wire import wire
+from strongroom.errors import CapRevoked
 from strongroom.wiring import capfile, policy
 from tests.cli.conftest import Cli, opened
 from tests.cli.serving import Server, serve
-from tests.wiring.conftest import CONFIG, files
+from tests.wiring.conftest import CONFIG, examples, files
 from tests.wiring.test_wire import failed, read_policy, states, wired
 
 pytestmark = pytest.mark.usefixtures("no_children")
@@ -82,7 +85,9 @@ def test_a_cap_file_that_others_can_read_is_refused(cli: Cli, hermes: Path, home
 
 
 @pytest.mark.requirement("wire-served", "wire-idempotent")
-def test_only_a_cap_is_here_and_a_second_run_keeps_it(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
+def test_only_a_cap_is_here_and_a_second_run_keeps_it(
+    cli: Cli, hermes: Path, home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = given(home)
     said = wired(cli, "--url", server.url, "--cap-file", str(path))
     assert "The keys are with the server" in said["wall"]
@@ -95,6 +100,9 @@ def test_only_a_cap_is_here_and_a_second_run_keeps_it(cli: Cli, hermes: Path, ho
     for arguments in ((), ("--url", server.url, "--cap-file", str(path))):
         again = wired(cli, *arguments)
         assert not again["changed"]
+    monkeypatch.setenv("STRONGROOM_URL", server.url)
+    monkeypatch.setenv("STRONGROOM_CAP_FILE", str(path))
+    assert not wired(cli)["changed"], "as the environment says, as for every verb"
     assert files(hermes) == before
     assert cli("wire", "hermes", "--check-only", "--json").code == 0
 
@@ -118,6 +126,18 @@ def test_a_renewed_cap_stays_and_a_narrower_one_takes_its_place(
     assert read_policy(hermes).namespaces == ("travel",)
 
 
+@pytest.mark.requirement("cli-help")
+def test_the_examples_of_the_help_that_ask_a_server_run(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
+    given(home).rename(home / "hermes.cap")
+    for line in examples(wire):
+        if "--url" in line:
+            words = [server.url if word.startswith("https://") else word for word in shlex.split(line)[1:]]
+            assert cli(*words).code == 0
+            break
+    else:
+        pytest.fail("no example asks a server")
+
+
 def test_a_cap_that_cannot_be_renewed_is_warned_of(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
     path = given(home, ops=[op for op in capfile.OPS if op != "renew"])
     done = cli("wire", "hermes", "--url", server.url, "--cap-file", str(path), "--json")
@@ -133,6 +153,8 @@ def test_from_embedded_to_served_and_away(cli: Cli, hermes: Path, home: Path, se
     found = read_policy(hermes)
     assert (found.vault, found.url) == ("", server.url)
     assert capfile.read(found.cap) != minted
+    with opened() as vault, pytest.raises(CapRevoked):
+        vault.memory(attenuate(minted, actor=f"{SCOPE}owner")).list()
     done = cli("unwire", "hermes", "--json")
     assert done.code == 0
     assert not found.cap.exists()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strongroom.errors import InvalidRequest
@@ -113,6 +113,7 @@ _values = st.recursive(
 
 
 @pytest.mark.requirement("wire-config-kept")
+@settings(deadline=None)
 @given(
     st.dictionaries(st.text("xyz", min_size=1, max_size=3), _values, max_size=4),
     st.none() | st.dictionaries(st.sampled_from(["provider", "memory_enabled", "z"]), st.text("abc", max_size=3)),

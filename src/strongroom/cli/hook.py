@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -33,6 +33,7 @@ LIMIT = 4.0
 READING = 1.5
 """Seconds of them for reading stdin."""
 
+F = TypeVar("F", bound=Callable[..., Any])
 Verdict = dict[str, str]
 Work = Callable[["Bound", "Payload"], Verdict]
 _NOTHING: Verdict = {}
@@ -47,11 +48,15 @@ def _ignored(_reason: str) -> Verdict:
     return dict(_NOTHING)
 
 
-_home = click.option("--home", metavar="DIR", help="Hermes' home (HERMES_HOME).")
+def _options(command: F) -> F:
+    as_json = click.option("--json", is_flag=True, expose_value=False, help="Changes nothing: it is JSON anyway.")
+    return click.option("--home", metavar="DIR", help="Hermes' home (HERMES_HOME).")(as_json(command))
 
 
-@hook.command("check", examples=["strongroom hook check < call.json"])
-@_home
+@hook.command(
+    "check", examples=["""echo '{"tool_name": "terminal", "tool_input": {"command": "ls"}}' | strongroom hook check"""]
+)
+@_options
 def check(home: str | None) -> None:
     """Before a tool call (pre_tool_call): block it unless all is well.
 
@@ -68,8 +73,10 @@ def check(home: str | None) -> None:
     _answer(home, work, _unchecked)
 
 
-@hook.command("audit", examples=["strongroom hook audit < call.json"])
-@_home
+@hook.command(
+    "audit", examples=["""echo '{"tool_name": "terminal", "tool_input": {"command": "ls"}}' | strongroom hook audit"""]
+)
+@_options
 def audit(home: str | None) -> None:
     """After a tool call (post_tool_call): put its name and a hash of its arguments into the log."""
 
@@ -81,8 +88,11 @@ def audit(home: str | None) -> None:
     _answer(home, work, _ignored)
 
 
-@hook.command("memory-inject", examples=["strongroom hook memory-inject < turn.json"])
-@_home
+@hook.command(
+    "memory-inject",
+    examples=["""echo '{"extra": {"user_message": "when is my trip?"}}' | strongroom hook memory-inject"""],
+)
+@_options
 def memory_inject(home: str | None) -> None:
     """Before a turn (pre_llm_call): give the model what is remembered about what was said.
 

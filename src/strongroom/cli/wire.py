@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from strongroom.cli import output, ownercap
+from strongroom.cli import output, ownercap, remote
 from strongroom.cli.app import Group
 from strongroom.cli.context import Run, common_options, memory_options, pass_run
 from strongroom.cli.errors import BUG, BY_FAMILY, Failure
@@ -83,11 +83,14 @@ def wire_hermes(run: Run, /, no_masking: bool, check_only: bool, me: tuple[str, 
     """
     if run.cleartext:
         raise click.UsageError("--allow-cleartext is not for an agent: its cap would cross the network at every turn")
+    served = run.server is not None
+    if run.cap_file == "-":
+        raise click.UsageError("the cap is copied from a file: name it")
     request = Request(
         vault=run.place,
-        url=run.url,
-        cap_file=run.cap_file,
-        ca_file=run.ca_file,
+        url=run.server,
+        cap_file=run.cap_place if served else run.cap_file,
+        ca_file=remote.ca_file(run) if served else run.ca_file,
         me=me,
         masking=not no_masking,
         look_only=check_only,
@@ -159,6 +162,7 @@ def _lines(report: Report) -> Iterator[str]:
     if report.wall and not report.drifted:
         yield ""
         yield report.wall
+        yield "Start a new session of Hermes to use it."
         yield ""
         yield "Beyond the gate, in Hermes itself, and what closes it:"
         yield from (f"  {one.what}\n    {one.closed_by}" for one in report.beyond)

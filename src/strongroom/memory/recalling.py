@@ -38,10 +38,7 @@ def _get(
     without = _without(call)
     if shelves is None:
         shelves = clerk.shelves(grant, None if _patience(call) is None else 0.0)
-    if call.ids is None:
-        found = _ranked(clerk, grant, shelves, call, without)
-    else:
-        found = _named(grant, shelves, call.ids)
+    found = _ranked(clerk, grant, shelves, call, without) if call.ids is None else _named(grant, shelves, call.ids)
     hits = _within_budget(found)
     yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller)
     return wire.Recalled(tuple(hits))

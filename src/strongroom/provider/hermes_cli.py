@@ -45,13 +45,13 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
 
 
 def strongroom_command(args: argparse.Namespace) -> int:
-    """Carry out a subcommand; the exit code is 1 if it failed."""
+    """Carry out a subcommand. Hermes heeds no return value: what failed ends the process with code 1."""
     name = getattr(args, "strongroom_command", None) or "status"
     try:
         found = _COMMANDS[name](home_of(get_hermes_home()), args)
     except StrongroomError as error:
         sys.stderr.write(f"Error: {error.message}\n" + (f"Hint: {error.hint}\n" if error.hint else ""))
-        return 1
+        raise SystemExit(1) from None
     sys.stdout.write(json.dumps(found, indent=2, default=str) + "\n" if args.json else _told(found))
     return 0
 

@@ -7,7 +7,7 @@ may repeat that. What is durable when a function here returns is durable in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import msgspec
 
 from strongroom import inbox, model
 from strongroom.errors import (
+    BodyTooLarge,
     CapDataClassMismatch,
     CapLimitExceeded,
     CapNamespaceDenied,
@@ -27,7 +28,7 @@ from strongroom.errors import (
     StrongroomError,
 )
 from strongroom.memory import Memory
-from strongroom.model import Kind, LineId, Millis, Namespace, NewLine
+from strongroom.model import Actor, Kind, LineId, Millis, Namespace, NewLine
 from strongroom.provider import manners, spool, turns
 from strongroom.provider.manners import Asked
 from strongroom.provider.serving import Session, ask, forget, millis, token_for
@@ -94,10 +95,18 @@ def turn(
     if begun.is_kept:
         return  # told again
     speaker = session.speaker
-    if not isinstance(speaker, Nobody) and _keeps(session, speaker) and not begun.is_taken_back:
-        _keep(session, speaker, begun, _Told(user, reply, session_id, messages))
+    if not isinstance(speaker, Nobody) and not begun.is_taken_back:
+        try:
+            _keep(session, speaker, begun, _Told(user, reply, session_id, messages))
+        except StrongroomError as error:
+            session.failed("keeping", error)
+            raise
     begun.is_kept = True
-    for draft in session.turns.given_up(begun):
+    _drop_drafts(session, begun)
+
+
+def _drop_drafts(session: Session, until: Begun) -> None:
+    for draft in session.turns.given_up(until):
         session.home.parts.spool.drop(draft)
 
 
@@ -128,8 +137,8 @@ def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None
     first = _routed(session, speaker, text, author)
     _noted(session, lambda: state.carry({first.namespace}))
     lines: list[NewLine] = []
-    spooled = None
-    if _is_off(session, state, text):
+    spooled: tuple[Path, ...] = ()
+    if _is_off(session, state, text) or not _keeps(session, speaker):
         session.home.parts.status.count("off the record")
     else:
         said = [first, *_reply(session, speaker, state, told.reply)]
@@ -323,6 +332,7 @@ def rewind(session: Session) -> None:
     last = session.turns.last
     if last is not None and not last.is_kept and not last.is_taken_back:
         last.is_taken_back = True
+        _drop_drafts(session, last)
     else:
         forget_last(session)
 
@@ -339,38 +349,50 @@ def forget_last(session: Session) -> bool:
 # Where it goes.
 
 
-def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> Path | None:
+def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...]:
     """Put lines, or seal them into the spool if the vault does not take them now, and where."""
     if not lines:
-        return None
+        return ()
     try:
         _deliver_waiting(session)
         session.ask(speaker, lambda memory: memory.put_many(lines))
     except Conflict:
-        return None  # it was told before, in other words
+        return ()  # it was told before, in other words
     except _REFUSED as error:
         session.failed("keeping", error)
-        return None
+        return ()
     except StrongroomError as error:
         session.failed("keeping", error)
         return _spool(session, speaker, lines)
     session.worked("keeping")
     session.home.parts.status.count("kept", len(lines))
-    return None
+    return ()
 
 
-def _spool(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> Path:
+def _spool(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...]:
     try:
         if not session.policy.inbox:
             raise InvalidRequest("there is no key to seal a turn with", hint="run `strongroom wire hermes` again")
-        sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, tuple(lines)))
-        path = session.home.parts.spool.add(speaker.actor, sealed, millis())
+        sealed = list(_sealed(session.policy.inbox, speaker.actor, tuple(lines)))
+        paths = tuple(session.home.parts.spool.add(speaker.actor, one, millis()) for one in sealed)
     except StrongroomError as error:
         session.failed("the spool", error)
         raise StoreUnavailable(f"a turn was lost: {error.message}", hint=error.hint) from None
     session.worked("the spool")
     session.home.parts.status.count("spooled")
-    return path
+    return paths
+
+
+def _sealed(recipient: str, actor: Actor, lines: tuple[NewLine, ...]) -> Iterator[bytes]:
+    """Lines as one sealed bundle, or as several if one would be too large."""
+    try:
+        yield inbox.seal(recipient, inbox.Bundle(actor, lines))
+    except BodyTooLarge:
+        if len(lines) < 2:
+            raise
+        half = len(lines) // 2
+        yield from _sealed(recipient, actor, lines[:half])
+        yield from _sealed(recipient, actor, lines[half:])
 
 
 def _deliver_waiting(session: Session) -> None:

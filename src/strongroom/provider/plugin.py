@@ -120,7 +120,8 @@ class StrongroomProvider(MemoryProvider):
     ) -> None:
         session = self._session
         if session:
-            keeping.turn(session, user_content, assistant_content, session_id or session.id, messages, turn_id)
+            said, reply = (one if isinstance(one, str) else "" for one in (user_content, assistant_content))
+            keeping.turn(session, said, reply, session_id or session.id, messages, turn_id)
             session.home.later(lambda: look_after(session.home))
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
@@ -149,7 +150,8 @@ class StrongroomProvider(MemoryProvider):
         speaker = session.speaker if session else Nobody("")
         if session is None or isinstance(speaker, Nobody):
             return ""
-        return worth.worth(messages, phrases=session.home.phrases(), is_off=session.state(speaker).is_off)
+        kept = worth.worth(messages, phrases=session.home.phrases(), is_off=session.state(speaker).is_off)
+        return keeping.masked(session, kept)
 
     def on_session_switch(
         self,

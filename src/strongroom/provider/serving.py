@@ -27,6 +27,8 @@ from strongroom.wiring.policy import Policy
 
 T = TypeVar("T")
 _RENEWAL_GAP = 600.0
+_ONCE_IN_A_SESSION = ("loading", "the profile")
+"""Work that is not tried again by itself: what failed at it is over when the gate answers anything."""
 _tried: dict[Path, float] = {}
 
 
@@ -99,7 +101,10 @@ def token_for(home: Home, actor: Actor, *, keeps: bool = True) -> Token:
 
 def ask(home: Home, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = False, keeps: bool = True) -> T:
     """Ask the gate as one actor of a home."""
-    return home.way.ask(token_for(home, actor, keeps=keeps), use, hasty=hasty)
+    answer = home.way.ask(token_for(home, actor, keeps=keeps), use, hasty=hasty)
+    for once in _ONCE_IN_A_SESSION:
+        home.parts.status.worked(once)
+    return answer
 
 
 def look_after(home: Home) -> None:

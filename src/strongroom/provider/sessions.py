@@ -38,7 +38,7 @@ class Kept:
     said: str
     ids: tuple[LineId, ...]
     length: int = 0
-    spooled: Path | None = None
+    spooled: tuple[Path, ...] = ()
 
 
 @dataclass(eq=False)
@@ -130,8 +130,8 @@ class State:
         gone, self.turns = self.turns[start:], self.turns[:start]
         for turn in gone:
             self.undoing += turn.ids
-            if turn.spooled is not None:
-                turn.spooled.unlink(missing_ok=True)
+            for waiting in turn.spooled:
+                waiting.unlink(missing_ok=True)
 
     def refresh(self) -> None:
         """Take in what another process noted."""

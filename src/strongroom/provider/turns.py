@@ -70,12 +70,16 @@ class Turns:
             return begun
 
     def ended(self, message: str, turn_id: str, now: Millis) -> Begun:
-        """The turn that this message began: one that is not kept yet, else one that was and is told again."""
+        """The turn that this message began: one that is not kept yet, else one that was and is told again.
+
+        A runtime may tell of a turn in other words than it began with. Turns are told in order, so it is the oldest.
+        """
         with self._guard:
             same = [one for one in self._begun if one.message == message and one.turn_id in ("", turn_id)]
             waiting = [one for one in self._begun if not one.is_kept]
-            for found in (*(one for one in same if not one.is_kept), *same[-1:], *waiting[-1:]):
-                found.turn_id = turn_id
+            others = sorted(waiting, key=lambda one: bool(one.message))
+            for found in (*(one for one in same if not one.is_kept), *same[-1:], *others[:1]):
+                found.turn_id, found.message = turn_id, message
                 return found
             return Begun(message, now, is_known=False, turn_id=turn_id)
 

@@ -55,7 +55,7 @@ class Recall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     characters: _Characters = 2000
     patience: _Seconds = 0.3
     """Seconds to wait for lines to be read from disk."""
-    timeout: _Seconds = 2.0
+    timeout: Annotated[float, msgspec.Meta(ge=0.05, le=7.0)] = 2.0
     """Seconds to wait for a server."""
 
 

@@ -69,6 +69,10 @@ def _locked(vault_id: str) -> str:
     return "its keys are behind a passphrase: start Hermes with STRONGROOM_PASSPHRASE_FILE, or serve the vault"
 
 
+def _known(place: str) -> str:
+    return _absolute(place) if place else ""
+
+
 def _absolute(place: str) -> str:
     return place if "://" in place else os.path.abspath(os.path.expanduser(place))
 
@@ -118,7 +122,7 @@ def _by_sensitivity(names: Iterable[str]) -> tuple[str, ...]:
 def _chosen(work: Work, there: Iterable[str]) -> tuple[str, ...]:
     """The namespaces that Hermes is to reach: those asked for, else those of the policy, else all that there are."""
     names, policy = tuple(there), work.policy
-    is_same = policy is not None and policy.is_wired and (policy.vault, policy.url) == (work.vault, work.url)
+    is_same = policy is not None and policy.is_wired and (_known(policy.vault), policy.url) == (work.vault, work.url)
     kept = policy.namespaces if policy is not None and is_same else names
     wanted = work.request.namespaces or kept
     if unknown := [name for name in wanted if name not in names]:

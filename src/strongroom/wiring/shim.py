@@ -92,26 +92,36 @@ _INIT = f'''\
 # {_MARK}; it is put back when that runs again. The package itself is installed with pip.
 """Strongroom as a MemoryProvider of Hermes: gated, encrypted, audited memory."""
 
-from pathlib import Path
-
-from hermes_constants import get_hermes_home
-from strongroom.provider import register as _register
 
 
 def register(ctx):
+    # Imported here: Hermes shows this module to other threads before it has run to its end, so it must be quick.
+    from pathlib import Path
+
+    from hermes_constants import get_hermes_home
+    from strongroom.provider import register as register_with
+
     # This file runs once in a process that may serve several homes: the one that is meant now comes first.
     asked = Path(get_hermes_home())
     mine = Path(__file__).parent.parent.parent
-    _register(ctx, home=asked if (asked / "plugins" / "{NAME}" / "__init__.py").is_file() else mine)
+    register_with(ctx, home=asked if (asked / "plugins" / "{NAME}" / "__init__.py").is_file() else mine)
 '''
 
 _CLI = f'''\
 # {_MARK}; it is put back when that runs again.
 """`hermes strongroom`: status, recall, forget, why."""
 
-from strongroom.provider.hermes_cli import register_cli, strongroom_command
 
-__all__ = ["register_cli", "strongroom_command"]
+def register_cli(parser):
+    from strongroom.provider import hermes_cli
+
+    hermes_cli.register_cli(parser)
+
+
+def strongroom_command(args):
+    from strongroom.provider import hermes_cli
+
+    return hermes_cli.strongroom_command(args)
 '''
 
 _SCHEMA = f'''\

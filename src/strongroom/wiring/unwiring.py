@@ -102,6 +102,7 @@ def revoke_cap(work: Work) -> Outcome:
     path = work.places.cap
     if not path.exists():
         return Outcome(State.SKIP, "there is no cap")
+    path.chmod(0o600)  # also one that others could read must be revoked
     held = runtimecap.held_in(path)
     policy = work.policy
     if policy is None or not policy.vault or held is None:

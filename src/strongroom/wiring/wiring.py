@@ -55,7 +55,6 @@ def wire(request: Request, vaults: Vaults, machine: Machine) -> Report:
     begun = steps.run(
         [
             ("hermes", partial(_find_hermes, request, machine, found)),
-            ("packages", partial(_check_packages, request, found)),
             ("home", partial(_find_homes, request, machine, found)),
         ]
     )
@@ -75,6 +74,7 @@ def planned(work: Work) -> Planned:
     """The steps of one home."""
     return [
         ("settings", partial(_read_settings, work)),
+        ("packages", partial(_check_packages, work)),
         ("memory", partial(reaching.reach, work)),
         ("cap", partial(writing.keep_cap, work)),
         ("policy", partial(writing.keep_policy, work)),
@@ -92,23 +92,6 @@ def _find_hermes(request: Request, machine: Machine, found: _Found) -> Outcome:
     return Outcome(State.OK, said)
 
 
-def _check_packages(request: Request, found: _Found) -> Outcome:
-    """Hermes' Python must be able to import the provider, and what it needs."""
-    hermes = _known(found.hermes)
-    needed = {"strongroom"} | ({"detect_secrets"} if request.masking else set()) | ({"httpx"} if request.url else set())
-    lacks = sorted(needed & hermes.lacks)
-    pip = f'{hermes.python} -m pip install "strongroom[hermes]"'
-    if lacks:
-        instead = "; or --no-masking, and secrets are kept as they are said" if lacks == ["detect_secrets"] else ""
-        raise ProviderUnavailable(f"Hermes' Python cannot import {', '.join(lacks)}", hint=pip + instead)
-    if hermes.broken:
-        raise ProviderUnavailable(f"Hermes' Python cannot import strongroom.provider: {hermes.broken}", hint=pip)
-    mine = version("strongroom")
-    if hermes.strongroom != mine:
-        return Outcome(State.WARN, f"there it is strongroom {hermes.strongroom}, and here {mine}", f"{pip} --upgrade")
-    return Outcome(State.OK, f"strongroom {mine} can be imported there")
-
-
 def _find_homes(request: Request, machine: Machine, found: _Found) -> Outcome:
     found.homes = homes.find(request.home, request.profile, machine.environ, machine.users_home)
     return Outcome(State.OK, ", ".join(f"{home.path} ({home.profile})" for home in found.homes))
@@ -123,6 +106,29 @@ def _read_settings(work: Work) -> Outcome:
         )
     shim.directory(work.home.path)
     return Outcome(State.OK, f"{work.home.path / yamlfile.FILE} is sound")
+
+
+def _check_packages(work: Work) -> Outcome:
+    """Hermes' Python must be able to import the provider, and what it needs for this home."""
+    hermes = _known(work.hermes)
+    lacks = sorted(_needed(work) & hermes.lacks)
+    pip = f'{hermes.python} -m pip install "strongroom[hermes]"'
+    if lacks:
+        instead = "; or --no-masking, and secrets are kept as they are said" if lacks == ["detect_secrets"] else ""
+        raise ProviderUnavailable(f"Hermes' Python cannot import {', '.join(lacks)}", hint=pip + instead)
+    if hermes.broken:
+        raise ProviderUnavailable(f"Hermes' Python cannot import strongroom.provider: {hermes.broken}", hint=pip)
+    mine = version("strongroom")
+    if hermes.strongroom != mine:
+        return Outcome(State.WARN, f"there it is strongroom {hermes.strongroom}, and here {mine}", f"{pip} --upgrade")
+    return Outcome(State.OK, f"strongroom {mine} can be imported there")
+
+
+def _needed(work: Work) -> set[str]:
+    policy = work.policy
+    masks = work.request.masking and (policy is None or policy.keep.mask_secrets)
+    asks = bool(work.request.url) or (policy is not None and bool(policy.url) and not work.request.vault)
+    return {"strongroom"} | ({"detect_secrets"} if masks else set()) | ({"httpx"} if asks else set())
 
 
 def _verify(work: Work) -> Outcome:

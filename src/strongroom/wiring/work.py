@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import platformdirs
 
+from strongroom import model
 from strongroom.cap import Token
 from strongroom.errors import InvalidRequest
 from strongroom.vault.owner import Vault
@@ -104,7 +105,7 @@ class Work:
     @property
     def scope(self) -> str:
         """The actors of this home, as a cap names them."""
-        return policies.read(f'profile = "{self.home.profile}"').scope
+        return f"{model.actor_path('hermes', self.home.profile)}/"
 
     @property
     def config_path(self) -> Path:

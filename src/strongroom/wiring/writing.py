@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import tomllib
+from contextlib import closing, suppress
 from pathlib import Path
 
 from strongroom.cap import Token
-from strongroom.errors import InvalidRequest, KeyUnavailable
+from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError
 from strongroom.files import make_directory, write_file
 from strongroom.wiring import capfile, runtimecap, shim, tomledit, yamlfile
 from strongroom.wiring import policy as policies
@@ -22,6 +23,7 @@ from strongroom.wiring.work import Work
 
 BACKUP = "config.yaml.before-strongroom"
 _DAY = 86_400
+_UNKNOWN = "the vault does not know the old one, or it was revoked"
 _TOO_MUCH = "the old one covers more than it should"
 
 
@@ -39,7 +41,22 @@ def _given(work: Work) -> Outcome:
         raise InvalidRequest("no cap was found")
     if runtimecap.held_in(work.places.cap) == token and work.places.state.is_dir():
         return Outcome(State.SKIP, f"{work.places.cap} holds it already")
-    return work.do(f"the cap is in {work.places.cap}", lambda: _store(work, token))
+
+    def store() -> None:
+        former = runtimecap.held_in(work.places.cap)
+        _store(work, token)
+        _revoke_former(work, former)
+
+    return work.do(f"the cap is in {work.places.cap}", store)
+
+
+def _revoke_former(work: Work, former: Token | None) -> None:
+    """A cap of a vault that this home leaves is revoked there, if that vault still opens."""
+    left = work.policy.vault if work.policy is not None else ""
+    if former is None or not left or left == work.vault:
+        return
+    with suppress(StrongroomError), closing(work.vaults.open(left)) as vault:
+        runtimecap.revoke(vault, former)
 
 
 def _minted(work: Work) -> Outcome:
@@ -47,7 +64,7 @@ def _minted(work: Work) -> Outcome:
         return Outcome(State.DRIFT, "there is no vault yet, and so no cap")
     vault = work.opened(work.vault)
     held = runtimecap.held_in(work.places.cap)
-    why = _why_another(work, held) if held is None or runtimecap.is_standing(vault, held) else "it was revoked"
+    why = _why_another(work, held) if held is None or runtimecap.is_standing(vault, held) else _UNKNOWN
     if held is not None and not why:
         work.token, work.inbox = held, _known_inbox(work)
         if not work.inbox and not work.look_only:
@@ -58,6 +75,7 @@ def _minted(work: Work) -> Outcome:
         token = work.token = capfile.mint(vault, work.scope, work.namespaces)
         _store(work, token)
         work.inbox = runtimecap.inbox_of(vault.memory(token, source="wire"), token, work.scope)
+        _revoke_former(work, held)
         if held is not None and why == _TOO_MUCH:
             runtimecap.revoke(vault, held)
 
@@ -193,7 +211,8 @@ def switch_on(work: Work) -> Outcome:
 
     def write() -> None:
         _remember(work, before, had_file=work.config_path.exists())
-        replace_text(work.home.path / BACKUP, text)
+        if read_text(work.home.path / BACKUP) != text:
+            replace_text(work.home.path / BACKUP, text)
         replace_text(work.config_path, wanted)
 
     return work.do(f"memory.provider is strongroom{was}", write)
@@ -201,9 +220,11 @@ def switch_on(work: Work) -> Outcome:
 
 def _remember(work: Work, before: str | None, *, had_file: bool) -> None:
     """Keep which provider there was: config.yaml itself is rewritten by others, who drop comments."""
-    said = {"provider": before, "had_file": had_file}
+    said = json.dumps({"provider": before, "had_file": had_file}) + "\n"
+    if read_text(work.places.before) == said:
+        return
     try:
         make_directory(work.places.before.parent)
-        write_file(work.places.before, json.dumps(said).encode() + b"\n", new=False)
+        write_file(work.places.before, said.encode(), new=False)
     except OSError as error:
         raise KeyUnavailable(f"cannot write {work.places.before}: {error.strerror}") from None

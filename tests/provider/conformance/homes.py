@@ -8,21 +8,32 @@ the home.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from strongroom import settings
+import strongroom
+from strongroom import FileKeys, settings
 from strongroom.cap import Token
 from strongroom.files import make_directory, write_file
+from strongroom.host.conformance import Subject
 from strongroom.provider import StrongroomProvider
 from strongroom.vault.owner import Vault
 from strongroom.wiring import capfile, policy, runtimecap
 from strongroom.wiring.template import Wiring, policy_text
 
+ROOT = Path(__file__).parents[3]
+PATIENCE = 60
+"""Seconds after which a server counts as one that does not start."""
 NAMESPACES = policy.SENSITIVITY
 SCOPE = "hermes/"
 """What a server's cap covers: the checks have a profile each, and so actors of their own in one vault."""
+EMBEDDED, WITH_TOOLS = Subject(f"{__name__}:embedded"), Subject(f"{__name__}:with_tools")
 URL, CAP_FILE, INBOX = "CONFORMANCE_URL", "CONFORMANCE_CAP_FILE", "CONFORMANCE_INBOX"
 
 
@@ -38,6 +49,14 @@ def with_tools() -> StrongroomProvider:
     return StrongroomProvider()
 
 
+def keeps_nothing() -> StrongroomProvider:
+    """The same as embedded, where the owner has switched keeping off."""
+    place = policy.path_of(_home())
+    _wire_once("none")
+    write_file(place, place.read_bytes().replace(b"turns = true", b"turns = false"), new=False)
+    return StrongroomProvider()
+
+
 def served() -> StrongroomProvider:
     """A provider that asks the server of the environment."""
     home = _home()
@@ -47,11 +66,36 @@ def served() -> StrongroomProvider:
     return StrongroomProvider()
 
 
-def served_by(vault: Vault, url: str, place: Path) -> Mapping[str, str]:
-    """What a check's process must know of a server, with a cap that is minted here."""
-    cap = capfile.mint(vault, f"{SCOPE}all/".removesuffix("all/"), NAMESPACES)
-    capfile.write(place, cap)
-    return {URL: url, CAP_FILE: str(place), INBOX: inbox_of(vault, cap, SCOPE)}
+@contextmanager
+def serving(directory: Path, python: str = sys.executable) -> Iterator[Subject]:
+    """A server process with a vault of its own, until the context ends; what the kit must know to check against it.
+
+    `python` is the server's: that of a runtime need not have what a server needs.
+    """
+    with strongroom.create(directory / "vault", keys=FileKeys(directory / "keys"), namespaces=NAMESPACES) as vault:
+        cap = capfile.mint(vault, SCOPE, NAMESPACES)
+        inbox = inbox_of(vault, cap, SCOPE)
+    capfile.write(directory / "cap", cap)
+    told = json.dumps({"directory": str(directory), "unix": None, "place": {}, "options": {}})
+    command = [python, "-m", "tests.server.child", told]
+    with (
+        (directory / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, cwd=ROOT) as server,
+    ):
+        try:
+            environment = {URL: _first_line(server), CAP_FILE: str(directory / "cap"), INBOX: inbox}
+            yield Subject(f"{__name__}:served", environment=environment)
+        finally:
+            server.kill()
+
+
+def _first_line(server: subprocess.Popen[bytes]) -> str:
+    """Where it listens."""
+    assert server.stdout is not None
+    ready, _, _ = select.select([server.stdout], [], [], PATIENCE)
+    line = server.stdout.readline() if ready else b""
+    assert line, "the server did not start"
+    return line.decode().strip()
 
 
 def inbox_of(vault: Vault, cap: Token, scope: str) -> str:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from strongroom.cli.errors import BY_FAMILY
 from strongroom.errors import BY_REASON
 
 if TYPE_CHECKING:
+    from strongroom.cli.demonstration.hermes import Home
     from strongroom.cli.demonstration.users import Apart
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "SYSTEMROOT")
@@ -61,9 +62,22 @@ class Done:
 class Stage:
     """The place, its processes, and what the story has learnt so far. What `closing` holds ends with it."""
 
-    def __init__(self, scratch: Path, today: date, *, require_extras: bool = False) -> None:
+    def __init__(
+        self,
+        scratch: Path,
+        today: date,
+        *,
+        require_extras: bool = False,
+        hermes: Path | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
         self.scratch = scratch
+        self.today = today
         self.require_extras = require_extras
+        self.hermes = hermes
+        """The Python of an environment with Hermes, if there is one."""
+        self.tell = tell or _unheard
+        """Says what is going on in a step that takes long."""
         self.vault = scratch / "vault"
         self.now = talk.asked(talk.trip_year(today))
         self.keys = Path()
@@ -73,6 +87,7 @@ class Stage:
         self.url = ""
         self.mcp_url = ""
         self.apart: Apart | None = None
+        self.homes: dict[str, Home] = {}
         self.closing = ExitStack()
         self.partners: dict[str, Partner] = {}
         for name in ("home", "tmp"):
@@ -90,7 +105,7 @@ class Stage:
     def strongroom(self, *arguments: str, cap: str = "", stdin: str = "") -> Done:
         """Run one command line in a fresh process, with a cap by file."""
         given = ("--cap-file", self.file(cap)) if cap else ()
-        return self._run([sys.executable, "-m", "strongroom", *arguments, *given, "--json"], stdin)
+        return self.run([sys.executable, "-m", "strongroom", *arguments, *given, "--json"], stdin)
 
     def at_once(self, *commands: Sequence[str], cap: str = "") -> list[Done]:
         """Run several command lines, three processes at a time: for those that do not depend on each other."""
@@ -145,16 +160,18 @@ class Stage:
         }
 
     def _answer(self, command: list[str], stdin: str) -> Any:
-        done = self._run(command, stdin)
+        done = self.run(command, stdin)
         if done.code != 0:
             raise Unexpected(f"{Path(command[2]).name} {command[3]} to work", done.err.strip()[-200:])
         return json.loads(done.out) if done.out else None
 
-    def _run(self, command: list[str], stdin: str) -> Done:
+    def run(self, command: Sequence[str], stdin: str = "", surroundings: Mapping[str, Any] | None = None) -> Done:
+        """Run a program to its end."""
+        given = {"cwd": self.scratch, "env": self.environment()} if surroundings is None else surroundings
         try:
-            done = subprocess.run(  # noqa: S603 - our own programs
-                command, cwd=self.scratch, env=self.environment(), input=stdin, capture_output=True,
-                text=True, encoding="utf-8", timeout=PATIENCE, check=False,
+            done = subprocess.run(  # noqa: S603 - our own programs, and Hermes
+                command, input=stdin, capture_output=True, text=True, encoding="utf-8", errors="replace",
+                timeout=PATIENCE, check=False, **given,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise Unexpected("an answer", f"none in {PATIENCE} seconds") from None
@@ -165,6 +182,10 @@ class Stage:
     def answer(self, *arguments: str, cap: str = "", stdin: str = "") -> Any:
         """The document that a command line answers with; it has to succeed."""
         return answered(self.strongroom(*arguments, cap=cap, stdin=stdin))
+
+
+def _unheard(_: str) -> None:
+    """Nobody listens."""
 
 
 def answered(done: Done) -> Any:
@@ -198,9 +219,16 @@ def place(*, keep: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def opened(scratch: Path, today: date, *, require_extras: bool = False) -> Iterator[Stage]:
+def opened(
+    scratch: Path,
+    today: date,
+    *,
+    require_extras: bool = False,
+    hermes: Path | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Iterator[Stage]:
     """The stage in a directory; its processes end with it."""
-    stage = Stage(scratch, today, require_extras=require_extras)
+    stage = Stage(scratch, today, require_extras=require_extras, hermes=hermes, tell=tell)
     try:
         yield stage
     finally:

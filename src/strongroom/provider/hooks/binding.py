@@ -76,7 +76,7 @@ class Bound:
         if isinstance(speaker, Nobody):
             raise InvalidRequest(speaker.reason)
         session.state(speaker).see(_shown(said.extra.get("conversation_history")))
-        return recalling.recalled(session, said.said("user_message"))[0]
+        return recalling.found(session, said.said("user_message"), session.policy.recall.lines)[0]
 
     def _wired(self) -> Policy:
         policy = self._home.policy

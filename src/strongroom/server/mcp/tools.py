@@ -69,7 +69,7 @@ class GetArguments(Arguments, frozen=True, kw_only=True):
 
     query: Annotated[str, Meta(description="What you want to know, in words: a question works well.")] = ""
     k: Annotated[
-        int | None,
+        Annotated[int, Meta(ge=1)] | None,  # 0, which only has lines read, is of no use to a model
         Meta(
             description=f"How many lines at most: {model.K_DEFAULT} unless told, up to {model.K_LIMIT}.",
             extra_json_schema={"minimum": 1, "maximum": model.K_LIMIT},

@@ -1,0 +1,119 @@
+"""The benchmark in the real Hermes: what it counts, what it refuses to count, and that the lines stay as they were."""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from bench import hermes, hermes_home, vaults
+from bench.__main__ import BENCHMARKS
+from bench.hermes import Side
+from bench.hermes_child import BEGIN, HOLOGRAPHIC, KEEP, PREFETCH, STRONGROOM, talk
+
+import strongroom
+from strongroom.wiring import capfile
+
+LINES = 30
+TURNS = 3
+
+
+def _side(call: str, *millis: float, recalled: int = 5) -> Side:
+    side = Side()
+    side.add({"taken": {call: [(one / 1e3, one / 2e3) for one in millis]}}, [recalled] * len(millis))
+    return side
+
+
+@pytest.mark.requirement("hermes-bench")
+def test_figures_of_a_provider_that_recalled_nothing_are_refused() -> None:
+    _side(PREFETCH, 1, 1).check()
+    with pytest.raises(RuntimeError, match="0%"):
+        _side(PREFETCH, 1, 1, recalled=0).check()
+
+
+@pytest.mark.requirement("hermes-bench")
+def test_one_slow_call_in_fifty_is_in_the_99th_percentile_and_not_in_the_median() -> None:
+    side = _side(KEEP, *[2.0] * 98, 50.0, 50.0)
+    assert side.figure(KEEP, "ms p50") == pytest.approx(2)
+    assert side.figure(KEEP, "ms p99") == pytest.approx(50)
+    assert side.figure(KEEP, "ms cpu") == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("call", "millis", "reached"),
+    [(PREFETCH, 101, "missed"), (PREFETCH, 99, "floor"), (PREFETCH, 19, "aim"), (KEEP, 31, "missed"), (KEEP, 9, "aim")],
+)
+@pytest.mark.requirement("hermes-bench")
+def test_the_goals_are_those_of_the_slowest_in_a_hundred(call: str, millis: float, reached: str) -> None:
+    side = _side(call, millis, millis)
+    rows = {row.unit: row for row in hermes.compared("hermes.size", "some lines", side, side, "itself", [call])}
+    goal = rows["ms p99"].goal
+    assert goal is not None
+    assert goal.reached(rows["ms p99"]) == reached
+    assert rows["ms p50"].goal is rows["ms cpu"].goal is None
+
+
+@pytest.mark.requirement("hermes-bench")
+def test_the_rows_in_hermes_are_registered() -> None:
+    assert {"hermes.beside", "hermes.size", "hermes.http", "hermes.first"} <= BENCHMARKS.keys()
+
+
+def test_nothing_is_said_twice_in_the_turns_that_are_measured() -> None:
+    said = [text for turn in islice(talk(), 2000) for text in turn]
+    assert len(set(said)) == len(said) == 4000
+
+
+@pytest.mark.requirement("hermes-bench")
+def test_both_providers_do_the_same_turns_and_the_lines_stay_as_they_were(tmp_path: Path) -> None:
+    home = hermes_home.make(tmp_path / "home", LINES)
+    hermes_home.run(home, "fill", str(LINES))
+    with hermes_home.child(home, STRONGROOM, HOLOGRAPHIC) as hermes_process:
+        found = hermes_process.turns(TURNS)
+    assert {name: {call: len(taken) for call, taken in one["taken"].items()} for name, one in found.items()} == {
+        name: {BEGIN: TURNS, PREFETCH: TURNS, KEEP: TURNS} for name in (STRONGROOM, HOLOGRAPHIC)
+    }
+    assert all(any(one["recalled"]) for one in found.values())
+    assert _lines(home) == LINES
+    with sqlite3.connect(home.path / "memory_store.db") as facts:
+        assert facts.execute("SELECT count(*) FROM facts").fetchone() == (LINES,)
+    facts.close()
+
+
+@pytest.mark.requirement("hermes-bench")
+def test_the_turns_that_are_measured_are_kept(tmp_path: Path) -> None:
+    home = hermes_home.make(tmp_path / "home", LINES)
+    with vaults.reopen(home.place) as vault:
+        before = vault.audit.size()
+    with hermes_home.child(home, STRONGROOM) as hermes_process:
+        hermes_process.turns(TURNS)
+    with vaults.reopen(home.place) as vault:
+        done = [entry for _, entry in vault.audit.entries(before) if entry]
+    counts = {op: [entry.count for entry in done if entry.op == op] for op in ("put", "forget", "get")}
+    assert sum(counts["put"]) == sum(counts["forget"]) == 2 * TURNS
+    assert len(counts["get"]) > TURNS
+
+
+@pytest.mark.requirement("hermes-bench")
+def test_a_call_that_fails_quietly_stops_the_measurement(tmp_path: Path) -> None:
+    home = hermes_home.make(tmp_path / "home", LINES)
+    (home.place / "runtime.cap").unlink()
+    with hermes_home.child(home, STRONGROOM) as hermes_process, pytest.raises(RuntimeError, match="did not work"):
+        hermes_process.turns(TURNS)
+
+
+@pytest.mark.requirement("hermes-bench")
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_first_prefetch_of_a_process_is_measured_only_if_it_recalls(tmp_path: Path, asked: bool) -> None:
+    home = hermes_home.make(tmp_path / "home", LINES, ask=asked)
+    assert hermes._first(home, STRONGROOM)["recalled"] > 0
+    none = hermes_home.make(tmp_path / "none", 0, ask=False)
+    with pytest.raises(RuntimeError, match="nothing"):
+        hermes._first(none, STRONGROOM)
+
+
+def _lines(home: hermes_home.Home) -> int:
+    token = capfile.read(home.place / "runtime.cap")
+    owner = strongroom.attenuate(token, actor=hermes_home.OWNER, ttl=60)
+    with vaults.reopen(home.place) as vault:
+        return len(vault.memory(owner).list(limit=1000).lines)

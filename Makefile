@@ -31,8 +31,8 @@ check: $(READY) $(HERMES)/.ready  ## style, types, import rules, and that the co
 bench: $(READY) $(HERMES)/.ready  ## measure, each figure beside its baseline
 	$(BIN)/python -m bench
 
-demo: $(READY)  ## see recalls, denials, tampering found, forgetting, a server over HTTP and MCP, hosted providers
-	$(BIN)/strongroom demo --require-extras
+demo: $(READY) $(HERMES)/.ready  ## see recalls, denials, tampering found, forgetting, a server, hosted providers, Hermes
+	$(BIN)/strongroom demo --require-extras --hermes $(HERMES)/bin/python
 
 vectors: $(READY)  ## write the test vectors anew
 	$(BIN)/python scripts/make_vectors.py

@@ -24,6 +24,8 @@ _SESSION = 20
 """Turns in one session."""
 _GOALS = {PREFETCH: Goal("ours", 100, 20), KEEP: Goal("ours", 30, 10)}
 """Milliseconds within which 99 of 100 calls should be done."""
+_NOT_EMPTY = Goal("share", 0.2, 1.0)
+"""Of the lines that may be recalled: one of five at least, better all."""
 _SIZES = (100, 2_000, 10_000, 100_000)
 _ENOUGH = 0.9
 """The share of turns for which something must be recalled."""
@@ -142,13 +144,11 @@ def _first_rows(what: str, ours: Sequence[Costs], theirs: Sequence[Costs]) -> It
         mine, bare = (median(one[unit] for one in taken) * 1e3 for taken in (ours, theirs))
         yield Row("hermes.first", f"first prefetch, {what}", f"ms {unit}", mine, bare, beside)
     mine, bare = (min(one["recalled"] for one in taken) for taken in (ours, theirs))
-    yield Row("hermes.first", f"the fewest recalled, {what}", "lines", mine, bare, beside)
+    yield Row("hermes.first", f"the fewest recalled, {what}", "lines", mine, bare, beside, _NOT_EMPTY)
 
 
 def _first(home: Home, provider: str) -> Costs:
     found: Costs = json.loads(hermes_home.run(home, "first", provider))
-    if not found["recalled"]:
-        raise RuntimeError(f"{provider}: the first prefetch of a process recalled nothing")
     return found
 
 

@@ -24,7 +24,7 @@ from tests.cli.conftest import Cli, Done, environment, opened
 
 LEAVES = list(leaves())
 PATHS = [path for path, _ in LEAVES]
-SLOW = {"demo", "mcp", "provider check", "provider setup", "serve", "unwire hermes", "wire hermes"}
+SLOW = {"demo", "mcp", "provider check", "provider setup", "scrub hermes", "serve", "unwire hermes", "wire hermes"}
 """Commands whose examples have a test of their own."""
 NOTHING_TO_DO = {"audit accept-restore"}
 """Commands that rightly refuse in a vault where nothing went wrong."""

@@ -15,11 +15,14 @@ from __future__ import annotations
 import json
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -266,14 +269,15 @@ def _forms(word: str) -> tuple[bytes, ...]:
     return word.encode(), word.encode("utf-16-le"), json.dumps(word).encode()[1:-1]
 
 
-def sessions_of(lines: Iterable[Line]) -> set[str]:
-    return {line.hit.session for line in lines}
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    """Wait for what a thread of Hermes' process does when it comes to it. Only a hang ends the patience."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, f"it did not come about: {what}"
+        threading.Event().wait(0.02)
 
 
 def database(rig: rigs.Rig, query: str) -> list[Any]:
     """What Hermes' own database holds."""
-    import sqlite3
-    from contextlib import closing
-
     with closing(sqlite3.connect(rig.home.hermes / "state.db")) as connection:
         return connection.execute(query).fetchall()

@@ -103,13 +103,15 @@ def test_a_call_that_fails_quietly_stops_the_measurement(tmp_path: Path) -> None
 
 
 @pytest.mark.requirement("hermes-bench")
-@pytest.mark.parametrize("asked", [False, True])
-def test_the_first_prefetch_of_a_process_is_measured_only_if_it_recalls(tmp_path: Path, asked: bool) -> None:
-    home = hermes_home.make(tmp_path / "home", LINES, ask=asked)
-    assert hermes._first(home, STRONGROOM)["recalled"] > 0
-    none = hermes_home.make(tmp_path / "none", 0, ask=False)
-    with pytest.raises(RuntimeError, match="nothing"):
-        hermes._first(none, STRONGROOM)
+def test_a_first_prefetch_that_recalls_nothing_is_shown_as_missed(tmp_path: Path) -> None:
+    some, none = (hermes_home.make(tmp_path / str(count), count) for count in (LINES, 0))
+    found = [hermes._first(home, STRONGROOM) for home in (some, none)]
+    assert [one["recalled"] > 0 for one in found] == [True, False]
+    full = [{"wall": 1.0, "cpu": 1.0, "recalled": 5.0}]
+    for taken, reached in ((found, "missed"), (full, "aim")):
+        *_, row = hermes._first_rows("some lines", taken, full)
+        assert row.goal is not None
+        assert row.goal.reached(row) == reached
 
 
 def _lines(home: hermes_home.Home) -> int:

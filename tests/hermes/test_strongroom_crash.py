@@ -1,10 +1,11 @@
-"""Hermes killed at random points of a conversation: each turn whose reply was delivered is recalled by the next session.
+"""Hermes killed at random points of a conversation: what was said is recalled if its reply was delivered.
 
 Killed is what `kill -9` kills: the real Hermes in a process of its own, in the middle of whatever it does then.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from tests.hermes import rig_agent
 from tests.hermes.rig_agent import AgentProcess, Talk
 from tests.hermes.rig_model import Model
-from tests.hermes.strongroom_rigs import Wired, in_clear, served, wired
+from tests.hermes.strongroom_rigs import Wired, eventually, in_clear, served, wired
 
 MOST = 4
 """Replies of a round at most."""
@@ -53,11 +54,15 @@ class Rounds:
     def _converse(self, process: AgentProcess, talk: Talk, number: int) -> None:
         before = len(process.delivered())
         most, down = self._chance.randint(1, MOST), self._chance.randint(0, 1)
+        model = self._home.rig.model
         talk.converse(f"The word to be kept is r{number}w{{n}}.")
         for reply in range(most):
             process.until("delivered")
             if self._home.server is not None and reply == down:
                 self._home.server.stop()
+        if self._chance.random() < 0.5:  # else right after a reply
+            said = f"r{number}w{most + 1}."
+            eventually(lambda: said in json.dumps(model.requests_seen()[-1]), "the model is asked once more")
         replies = process.kill()[before:]
         if self._home.server is not None and self._home.server.process is None:
             self._home.server.start()
@@ -101,7 +106,7 @@ def test_hermes_killed_at_random_loses_no_delivered_turn(tmp_path: Path) -> None
 @pytest.mark.requirement("hermes-kill-9-server-down")
 def test_hermes_killed_at_random_loses_no_delivered_turn_also_while_the_server_is_down(tmp_path: Path) -> None:
     with Model() as model, served(tmp_path / "home", model) as home:
-        _run(home, 3)
+        _run(home, 2)
 
 
 @pytest.mark.long

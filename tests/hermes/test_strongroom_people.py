@@ -5,7 +5,6 @@ In Hermes' real gateway, several people in one process; only the platform has no
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,11 @@ from tests.hermes import rig_agent, rig_api, rig_gateway
 from tests.hermes.model_server import ToolCall
 from tests.hermes.rig_gateway import GatewayProcess
 from tests.hermes.rig_model import Model
-from tests.hermes.strongroom_rigs import OWNER, Wired, ids, in_clear, wired
+from tests.hermes.strongroom_rigs import Wired, database, ids, in_clear, wired
 
 ALICE, BOB = "hermes/default/telegram/alice", "hermes/default/telegram/bob"
 THREAD = actor_path("hermes", "default", "telegram", "chat", "-5", "77")
+GROUP = actor_path("hermes", "default", "telegram", "chat", "-9")
 KEYS = "hermes/default/api_server/key/"
 
 
@@ -26,15 +26,11 @@ def _in_thread(gateway: GatewayProcess, person: str, text: str, reply: str | Non
     gateway.say(person, text, chat="-5", kind="group", thread="77", reply=reply)
 
 
-def _everything_told_after(home: Wired, marker: str) -> str:
-    """Every request to the model from the first one in which this was said."""
-    requests = [json.dumps(one, ensure_ascii=False) for one in home.rig.model.requests_seen()]
-    first = next(place for place, one in enumerate(requests) if marker in one)
-    return "\n".join(requests[first:])
+WORDS = ("mimosa-17", "begonia-28", "crocus-39", "dahlia-40", "alder-1", "birch-2")
 
 
 @pytest.mark.requirement("hermes-people-apart", "hermes-authors")
-def test_two_people_and_their_shared_thread_never_see_each_other_s_private_lines(tmp_path: Path) -> None:
+def test_two_people_their_shared_thread_and_group_never_see_each_other_s_private_lines(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model, settings=[rig_gateway.CHATS])
         with rig_gateway.start(home.rig) as gateway:
@@ -42,49 +38,48 @@ def test_two_people_and_their_shared_thread_never_see_each_other_s_private_lines
             gateway.say("bob", "My locker has the number begonia-28.", chat="200", reply="Kept: birch-2.")
             _in_thread(gateway, "alice", "The picnic locker has the number crocus-39.", "Kept: cedar-3.")
             _in_thread(gateway, "bob", "Which number has my locker? Which one has the picnic locker?")
-        seen = {"thread": model.seen("Which one has the picnic locker?").everything}
-        with rig_gateway.start(home.rig) as gateway:
+            gateway.say("alice", "The group's locker has the number dahlia-40.", chat="-9", kind="group")
+            gateway.say("bob", "In the group: which number has a locker?", chat="-9", kind="group")
+            at_once = [
+                {"from": "alice", "chat": "100", "text": "At once, of alice: anemone."},
+                {"from": "bob", "chat": "200", "text": "At once, of bob: buttercup."},
+            ]
+            gateway.together(*at_once)
+        asked = {"thread": "Which one has the picnic locker?", "group": "In the group: which number has a locker?"}
+        with rig_gateway.start(home.rig) as gateway:  # its history is replayed
             for person, chat in (("alice", "100"), ("bob", "200")):
+                gateway.say(person, f"Which number has a locker, goes on {person}?", chat=chat)
                 gateway.say(person, "/new", chat=chat)
                 gateway.say(person, f"Which number has a locker, asks {person}?", chat=chat)
-                seen[person] = model.seen(f"asks {person}?").everything
+                asked |= {f"{person} replayed": f"goes on {person}?", person: f"asks {person}?"}
+            _in_thread(gateway, "alice", "Which number has the picnic locker, goes on the thread?")
             gateway.say("bob", "/new", chat="-5", kind="group", thread="77")
             _in_thread(gateway, "bob", "Which number has the picnic locker, or mine?")
-            seen["thread again"] = model.seen("picnic locker, or mine?").everything
-        found = {
-            where: {word for word in ("mimosa-17", "begonia-28", "crocus-39", "alder-1", "birch-2") if word in text}
-            for where, text in seen.items()
-        }
-        assert found == {
+            asked |= {"thread replayed": "goes on the thread?", "thread anew": "picnic locker, or mine?"}
+        seen = {where: model.seen(said).everything for where, said in asked.items()}
+        assert {where: {word for word in WORDS if word in text} for where, text in seen.items()} == {
             "thread": {"crocus-39"},
+            "group": {"dahlia-40"},
+            "alice replayed": {"mimosa-17", "alder-1"},
             "alice": {"mimosa-17", "alder-1"},
+            "bob replayed": {"begonia-28", "birch-2"},
             "bob": {"begonia-28", "birch-2"},
-            "thread again": {"crocus-39"},
+            "thread replayed": {"crocus-39"},
+            "thread anew": {"crocus-39"},
         }
-        lines = home.owner.lines()
-        assert {line.actor for line in lines} <= {ALICE, BOB, THREAD}
-        said = [(line.hit.author, line.text) for line in lines if line.actor == THREAD]
-        assert ("alice", "The picnic locker has the number crocus-39.") in said
-        assert ("assistant", "Kept: cedar-3.") in said
-        assert ("bob", "Which number has the picnic locker, or mine?") in said
-        assert {line.hit.author for line in lines if line.actor == BOB} == {"bob", "assistant"}
+        _are_kept_apart(home)
 
 
-@pytest.mark.requirement("hermes-people-apart")
-def test_two_people_who_speak_at_once_are_kept_apart(tmp_path: Path) -> None:
-    with Model() as model:
-        home = wired(tmp_path / "home", model, settings=[rig_gateway.CHATS])
-        with rig_gateway.start(home.rig) as gateway:
-            gateway.say("carol", "Good morning.", chat="300")
-            for turn in range(3):
-                gateway.together(
-                    {"from": "alice", "chat": "100", "text": f"Of alice: anemone-{turn}."},
-                    {"from": "bob", "chat": "200", "text": f"Of bob: buttercup-{turn}."},
-                )
-        assert sum("anemone" in text for text in home.owner.texts(ALICE)) == 3
-        assert sum("buttercup" in text for text in home.owner.texts(BOB)) == 3
-        assert "buttercup" not in " ".join(home.owner.texts(ALICE))
-        assert "anemone" not in " ".join(home.owner.texts(BOB))
+def _are_kept_apart(home: Wired) -> None:
+    lines = home.owner.lines()
+    assert {line.actor for line in lines} == {ALICE, BOB, THREAD, GROUP}
+    said = [(line.hit.author, line.text) for line in lines if line.actor == THREAD]
+    assert ("alice", "The picnic locker has the number crocus-39.") in said
+    assert ("assistant", "Kept: cedar-3.") in said
+    assert ("bob", "Which number has the picnic locker, or mine?") in said
+    assert {line.hit.author for line in lines if line.actor == BOB} == {"bob", "assistant"}
+    at_once = {line.text: line.actor for line in lines if line.text.startswith("At once")}
+    assert at_once == {"At once, of alice: anemone.": ALICE, "At once, of bob: buttercup.": BOB}
 
 
 @pytest.mark.requirement("hermes-owner-one-person")
@@ -187,14 +182,7 @@ def test_an_undo_in_a_chat_is_noticed_at_the_next_turn_and_commands_leave_no_orp
         words = ("aster", "camellia", "dahlia", "erica")
         assert [sum(word in line.text for line in lines) for word in words] == [1, 1, 1, 1]
         assert {line.actor for line in lines} == {ALICE}
-        sessions = {session for (session,) in _sessions(home)}
+        sessions = {session for (session,) in database(home.rig, "select id from sessions")}
         assert {line.hit.session for line in lines} <= sessions, "every line belongs to a session that said it"
         assert not [line.text for line in lines if "A summary." in line.text or "COMPACTION" in line.text]
         assert in_clear(("camellia", "dahlia"), home.owner.data, home.policy.state) == []
-        assert OWNER not in {line.actor for line in lines}
-
-
-def _sessions(home: Wired) -> list[tuple[str]]:
-    from tests.hermes.strongroom_rigs import database
-
-    return database(home.rig, "select id from sessions")

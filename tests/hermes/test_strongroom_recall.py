@@ -82,9 +82,6 @@ def test_the_first_turn_of_a_fresh_process_recalls_among_ten_thousand_lines(tmp_
         with rig_agent.start(home.rig) as process:
             process.terminal().say(QUESTION)
         assert trip() in home.told(QUESTION)
-        with rig_agent.start(home.rig) as process:
-            process.agent().say("What is on shelf 9000 of the archive?")
-        assert "shelf 9000 of the archive" in home.told("What is on shelf 9000")
 
 
 @pytest.mark.requirement("hermes-travel-only", "hermes-taint")
@@ -118,27 +115,13 @@ def test_a_cap_for_travel_gets_the_trip_and_not_the_allergy_also_after_a_reply_w
         assert "strawberries" not in " ".join(home.owner.texts()), "what lies outside the cap is not kept either"
 
 
-@pytest.mark.requirement("hermes-profile")
-def test_the_owner_s_profile_stands_in_the_system_prompt_and_nothing_else_of_memory_does(tmp_path: Path) -> None:
-    with Model() as model:
-        home = wired(tmp_path / "home", model)
-        with home.owner.memory() as memory:
-            memory.set_profile("Alice prefers short answers.", namespace="personal")
-            memory.put("The spare key is under the flowerpot.", namespace="personal")
-        with rig_agent.start(home.rig) as process:
-            process.terminal().say("Hello there.")
-        seen = model.seen("Hello there.")
-        assert "Alice prefers short answers." in seen.system
-        assert "flowerpot" not in seen.system
-
-
-@pytest.mark.requirement("hermes-tools-none")
-def test_without_the_owner_s_word_the_model_has_no_tool_of_memory_and_with_it_those_within_the_cap(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.requirement("hermes-profile", "hermes-tools-none")
+def test_the_model_has_the_owner_s_profile_and_tools_of_memory_only_by_the_owner_s_word(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
         home.owner.put(["The spare key is under the flowerpot.", "The gate code is 4711.", *SMALL_TALK])
+        with home.owner.memory() as memory:
+            memory.set_profile("Alice prefers short answers.", namespace="personal")
         asks = ToolCall("strongroom_recall", {"query": "where is the spare key?", "lines": 1})
         asks_more = ToolCall("strongroom_recall", {"query": "what is the gate code?", "lines": 1})
         with rig_agent.start(home.rig) as process:
@@ -149,6 +132,8 @@ def test_without_the_owner_s_word_the_model_has_no_tool_of_memory_and_with_it_th
             home.write(tools="none")
             looking.say("Look again, please.", "No.", [asks_more])
     first, *later = [request for request in model.requests if request.get("tools")]
+    assert "Alice prefers short answers." in model.seen("Hello there.").system
+    assert "flowerpot" not in model.seen("Hello there.").system
     assert _offered(first) == []
     assert _offered(later[0]) == ["strongroom_forget", "strongroom_recall"]
     found, refused = [one["content"] for one in model.requests[-1]["messages"] if one["role"] == "tool"]

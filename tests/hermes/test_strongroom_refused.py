@@ -9,7 +9,7 @@ import pytest
 
 from tests.hermes import rig_agent
 from tests.hermes.rig_model import Model
-from tests.hermes.strongroom_rigs import OWNER, Wired, in_clear, served, wired
+from tests.hermes.strongroom_rigs import OWNER, Wired, eventually, in_clear, served, wired
 
 SECRET = "The safe is behind the honeysuckle."
 QUESTION = "Where is the safe?"
@@ -61,8 +61,8 @@ def test_a_revoked_cap_recalls_nothing_warns_once_and_what_was_said_waits_until_
             me.command("/new")
             me.say("Are you well?")
             assert not [name for name in _status(home) if name.startswith("problem")]
-        with rig_agent.start(home.rig) as process:
-            process.terminal().say("Do you know the word jasmine, and where the safe is?")
+            me.command("/new")
+            me.say("Do you know the word jasmine, and where the safe is?")
         recalled = home.told("Do you know the word jasmine")
         assert ("The word is jasmine." in recalled, SECRET in recalled) == (True, True)
 
@@ -83,11 +83,12 @@ def test_with_the_server_down_turns_wait_sealed_and_are_delivered_in_order_by_th
             assert in_clear(words, home.policy.state) == []
         home.server.start()
         with rig_agent.start(home.rig) as process:
-            process.terminal().say("Which word do you know: nasturtium?")
-        assert home.waiting() == []
-        assert _order(home, words) == list(words)
-        with rig_agent.start(home.rig) as process:
-            process.terminal().say("Which word was it: magnolia?")
+            me = process.terminal()
+            me.say("Good evening.")
+            eventually(lambda: home.waiting() == [], "the spool is delivered")
+            assert _order(home, words) == list(words)
+            me.command("/new")
+            me.say("Which word was it: magnolia?")
         assert "The word is magnolia." in home.told("Which word was it")
 
 
@@ -109,4 +110,4 @@ def test_a_policy_with_a_fault_leaves_the_last_good_one_in_use_and_says_so(tmp_p
         assert done.returncode == 1
         assert "strongroom.toml" in done.stderr
         policy.write_text(good)
-        assert "fault" not in json.dumps(_status(home))
+        assert "policy" not in _status(home)

@@ -14,7 +14,7 @@ from strongroom.model import Kind
 from tests.hermes import rig_agent
 from tests.hermes.model_server import ToolCall
 from tests.hermes.rig_model import Model
-from tests.hermes.strongroom_rigs import OWNER, Wired, database, ids, in_clear, wired
+from tests.hermes.strongroom_rigs import OWNER, Wired, database, eventually, ids, in_clear, wired
 
 KEY = "AKIA" + "QYLPMN5HHHFPZAM2"
 """In the form of an access key; nobody's."""
@@ -74,9 +74,9 @@ def test_notes_of_the_built_in_memory_are_mirrored_and_a_removed_one_is_really_f
             me.memory_tool(action="add", target="memory", content="The boiler is serviced in autumn.")
             new = "Drinks black tea at breakfast."
             me.memory_tool(action="replace", target="user", old_text="green tea", content=new)
-            assert _notes(home) == {new, "The boiler is serviced in autumn."}
+            assert _notes(home) == [new, "The boiler is serviced in autumn."]
             me.memory_tool(action="remove", target="user", old_text="black tea")
-            assert _notes(home) == {"The boiler is serviced in autumn."}
+            assert _notes(home) == ["The boiler is serviced in autumn."]
             model.answers("Look up the tide table", "High tide is at nine.")
             goal = "Look up the tide table"
             me.say("Let somebody look up the tides.", "At nine.", [ToolCall("delegate_task", {"goal": goal})])
@@ -94,43 +94,39 @@ def test_notes_of_the_built_in_memory_are_mirrored_and_a_removed_one_is_really_f
         assert in_clear(("green tea", "black tea", "boiler"), home.owner.data, home.policy.state) == []
 
 
-def _notes(home: Wired) -> set[str]:
-    return {line.text for line in home.owner.lines() if line.hit.author in ("hermes user", "hermes memory")}
+def _notes(home: Wired) -> list[str]:
+    return sorted(line.text for line in home.owner.lines() if line.hit.author in ("hermes user", "hermes memory"))
 
 
 @pytest.mark.requirement("hermes-import-once")
 def test_memory_files_are_imported_once_and_never_under_per_session(tmp_path: Path) -> None:
     with Model() as model:
         home = wired(tmp_path / "home", model)
-        memories = home.rig.home.hermes / "memories"
-        memories.mkdir(exist_ok=True)
-        (memories / "MEMORY.md").write_text("The boiler is serviced in autumn.\n\u00a7\nThe roof is new.")
-        (memories / "USER.md").write_text("Plays the oboe.")
+        user = home.rig.home.hermes / "memories" / "USER.md"
+        user.parent.mkdir(exist_ok=True)
+        user.write_text("Plays the xylophone.")
         home.write("session", strategy="per-session")
-        _start_once(home)
-        assert _notes(home) == set()
-        home.write("session", strategy="per-directory")
-        _start_once(home)
-        imported = {"The boiler is serviced in autumn.", "The roof is new.", "Plays the oboe."}
-        assert _notes(home) == imported
         with rig_agent.start(home.rig) as process:
-            me = process.terminal()
+            process.agent("per-session").say("Hello.")
+            home.write("session", strategy="per-directory")
+            user.write_text("Plays the oboe.\n\u00a7\nLives by the sea.")
+            (user.parent / "MEMORY.md").write_text("The roof is new.")
+            imported = ["Lives by the sea.", "Plays the oboe.", "The roof is new."]
+            me = process.agent("first")
+            eventually(lambda: _notes(home) == imported, "the files are imported")
+            eventually(lambda: _handed_over(home) > 0, "and that is noted")
             me.memory_tool(action="add", target="memory", content="The cellar is dry.")
-        before = _handed_over(home)
-        _start_once(home)
-        assert _handed_over(home) > before, "the changed file was looked at again"
-        lines = [line.text for line in home.owner.lines() if line.hit.author.startswith("hermes ")]
-        assert sorted(text for text in lines if text in imported) == sorted(imported)
-        assert lines.count("The cellar is dry.") == 1, "what was mirrored is not imported again"
+            before = _handed_over(home)
+            process.agent("second").say("Hello again.")
+            eventually(lambda: _handed_over(home) > before, "the changed file is looked at")
+        with rig_agent.start(home.rig) as process:
+            process.agent("third").say("And again.")
+        assert _notes(home) == sorted([*imported, "The cellar is dry."]), "each once: also what was mirrored already"
 
 
 def _handed_over(home: Wired) -> int:
-    return len(json.loads((home.rig.home.hermes / MARKER).read_text()))
-
-
-def _start_once(home: Wired) -> None:
-    with rig_agent.start(home.rig) as process:
-        process.terminal().say("Hello again.")
+    marker = home.rig.home.hermes / MARKER
+    return len(json.loads(marker.read_text())) if marker.exists() else 0
 
 
 @pytest.mark.requirement("hermes-off-the-record", "hermes-secrets-masked")

@@ -35,6 +35,10 @@ ALLERGY = "I have a peanut allergy"
 TRIP = "My trip to Chengdu is on May 25"
 
 
+AT_WORK = homes._at_work
+"""The real threads."""
+
+
 class AtOnce:
     """Threads that nobody has to wait for."""
 

@@ -1,4 +1,4 @@
-"""Caps of conversations: narrowed offline to one actor and five minutes, never wider than the runtime's, never revived."""
+"""Caps of conversations: narrowed offline to one actor and five minutes, never wider, never revived."""
 
 from __future__ import annotations
 

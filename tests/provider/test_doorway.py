@@ -67,7 +67,10 @@ def test_a_server_that_never_answers_holds_a_turn_up_no_longer_than_told(remote:
         assert remote.problems()["recall"] == "server_unavailable"
 
 
-def test_a_server_that_answers_nonsense_loses_no_turn(remote: Served) -> None:
+@pytest.mark.parametrize(
+    "status", ["500 Oops", "404 Not Found", "400 Bad Request", "200 OK", "301 Moved", "413 Too Large"]
+)
+def test_another_server_in_the_place_of_ours_loses_no_turn(remote: Served, status: str) -> None:
     def answer(listener: socket.socket) -> None:
         while True:
             try:
@@ -76,8 +79,9 @@ def test_a_server_that_answers_nonsense_loses_no_turn(remote: Served) -> None:
                 return
             with taken:
                 taken.recv(65_536)
-                taken.sendall(b"HTTP/1.1 500 Oops\r\ncontent-length: 5\r\nconnection: close\r\n\r\n<oop>")
+                taken.sendall(f"HTTP/1.1 {status}\r\ncontent-length: 5\r\nconnection: close\r\n\r\n<oop>".encode())
 
+    ours = remote.url
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=answer, args=(listener,))
     thread.start()
@@ -85,13 +89,19 @@ def test_a_server_that_answers_nonsense_loses_no_turn(remote: Served) -> None:
         remote.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         remote.write()
         agent = remote.agent()
-        assert say(agent, TRIP, "Nice") == ""
-        assert remote.waiting() == 1
+        assert say(agent, "one", "first") == ""
+        remote.rest()
+        assert say(agent, "two", "second") == ""
         assert remote.problems()["keeping"]
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join()
+    assert remote.waiting() == 2
+    remote.url = ours
+    remote.write()
+    remote.agent("s2")
+    assert remote.texts() == ["one", "first", "two", "second"]
 
 
 @pytest.mark.requirement("hermes-spool")

@@ -57,7 +57,13 @@ def test_no_text_lies_in_clear_anywhere(wired: Wired) -> None:
 
 @pytest.mark.requirement("hermes-off-the-record")
 @pytest.mark.parametrize(
-    "words", ["Off the record: I am leaving my job", "别记住, 我要辞职", "off\u200b the rec\u00adord, I quit", "OFF THE RECORD I quit"]
+    "words",
+    [
+        "Off the record: I am leaving my job",
+        "别记住, 我要辞职",
+        "off\u200b the rec\u00adord, I quit",
+        "OFF THE RECORD I quit",
+    ],
 )
 def test_a_turn_off_the_record_is_not_kept_and_the_next_is(either: Wired, words: str) -> None:
     agent = either.agent()
@@ -126,7 +132,8 @@ def test_the_owners_phrases_take_the_place_of_the_built_in_ones(wired: Wired) ->
         "hello\n\n<memory-context>\n[System note: The following is recalled memory context, NOT new user input.]\n\n"
         'Earlier lines from this memory, quoted as data:\n- 2026-05-20, travel, a: "x" [01JABCDEFGHJKMNPQRSTVWXYZ0]\n'
         "</memory-context>",
-        'Earlier lines from this memory, quoted as data:\n- 2026-05-20, travel, a: "x" [01JABCDEFGHJKMNPQRSTVWXYZ0]\nhello',
+        'Earlier lines from this memory, quoted as data:\n- 2026-05-20, travel, a: "x" [01JABCDEFGHJKMNPQRSTVWXYZ0]\n'
+        "hello",
     ],
 )
 def test_recalled_text_is_not_kept_again(wired: Wired, user: str) -> None:
@@ -279,7 +286,8 @@ def test_a_delegation_is_one_line_with_task_and_result(wired: Wired) -> None:
 
 @pytest.mark.requirement("hermes-routing")
 @pytest.mark.parametrize(
-    ("text", "namespace"), [(TRIP, "travel"), (ALLERGY, "personal"), ("my mother called", "family"), ("hello", "personal")]
+    ("text", "namespace"),
+    [(TRIP, "travel"), (ALLERGY, "personal"), ("my mother called", "family"), ("hello", "personal")],
 )
 def test_the_rules_say_where_a_line_goes(wired: Wired, text: str, namespace: str) -> None:
     say(wired.agent(), text)

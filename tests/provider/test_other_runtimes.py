@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 
+from strongroom import Vault
+from strongroom.audit.entry import Decision
 from strongroom.host import AgentSession, Host
 from strongroom.provider import StrongroomProvider
+from tests.hermes import rig_agent, strongroom_rigs
+from tests.hermes.rig_model import Model
 from tests.provider.conftest import ALLERGY, DM, GROUP, OWNER, SCOPE, TRIP, Wired, say
 from tests.server.conftest import QUIET
 from tests.server.mcp.clients import Connector, reason, text
@@ -56,17 +61,18 @@ def recalled(host: Host, session: AgentSession, question: str = QUESTION) -> str
     return shown
 
 
-def asked_by_mcp(home: Wired, tool: str, arguments: dict[str, Any], actor: str, *namespaces: str) -> Any:
+def asked_by_mcp(vault: Vault, tool: str, arguments: dict[str, Any], actor: str, *namespaces: str) -> Any:
     """A tool's result for an MCP client, over HTTP, with a cap for one actor."""
-    cap = home.vault.mint(actor=actor, ops=TOOL_OPS, namespaces=namespaces or ALL, ttl=600)
+    cap = vault.mint(actor=actor, ops=TOOL_OPS, namespaces=namespaces or ALL, ttl=600)
     results: list[Any] = []
 
     async def work(client: Client) -> None:
         results.append(await client.call_tool(tool, arguments))
 
-    with serving_in_thread(home.vault, replace(QUIET, mcp=True)) as running:
+    with serving_in_thread(vault, replace(QUIET, mcp=True)) as running:
+        assert not isinstance(running.address, str)
         host, port = running.address
-        Connector("http-modern", home.vault, home.base, f"http://{host}:{port}/mcp").run(cap, work)
+        Connector("http-modern", vault, Path(), f"http://{host}:{port}/mcp").run(cap, work)
     return results[0]
 
 
@@ -86,7 +92,7 @@ def test_a_host_recalls_nothing_for_another_person_or_in_a_group(either: Wired, 
 def test_an_mcp_client_with_another_actors_cap_gets_no_line(either: Wired) -> None:
     say(either.agent(), TRIP)
     for actor in (PERSON, "hermes/other/owner", "local/alice"):
-        result = asked_by_mcp(either, "memory_get", {"query": QUESTION}, actor)
+        result = asked_by_mcp(either.vault, "memory_get", {"query": QUESTION}, actor)
         assert (reason(result), "Chengdu" in text(result)) == ("", False)
 
 
@@ -98,10 +104,10 @@ def test_a_travel_cap_gets_an_mcp_client_the_trip_and_neither_the_allergy_nor_a_
     say(agent, ALLERGY)
     say(agent, TRIP, "Chengdu it is, and I remember the peanut allergy.")
     question = {"query": "Chengdu and the peanut allergy", "k": 20}
-    assert reason(asked_by_mcp(either, "memory_get", {**question, "namespaces": ["personal"]}, OWNER, "travel")) == (
-        "cap_namespace_denied"
-    )
-    shown = text(asked_by_mcp(either, "memory_get", question, OWNER, "travel"))
+    assert reason(
+        asked_by_mcp(either.vault, "memory_get", {**question, "namespaces": ["personal"]}, OWNER, "travel")
+    ) == ("cap_namespace_denied")
+    shown = text(asked_by_mcp(either.vault, "memory_get", question, OWNER, "travel"))
     assert TRIP in shown
     assert "peanut" not in shown
 
@@ -128,7 +134,7 @@ def test_a_turn_kept_through_hermes_hooks_is_recalled_by_a_host_and_by_an_mcp_cl
     say(either.agent("hermes-1", **about), TRIP, "Enjoy it.")
     before = either.lines(actor)
     assert TRIP in recalled(hosting(), told(**about))
-    assert TRIP in text(asked_by_mcp(either, "memory_get", {"query": QUESTION}, actor))
+    assert TRIP in text(asked_by_mcp(either.vault, "memory_get", {"query": QUESTION}, actor))
     assert either.lines(actor) == before
     assert [hit.session for hit in before] == ["hermes-1", "hermes-1"]
 
@@ -142,7 +148,7 @@ def test_what_a_host_kept_and_what_an_mcp_client_put_is_recalled_through_hermes_
     memory.sync_turn(TRIP, "Enjoy it.")
     memory.end()
     put = {"text": "The hotel in Chengdu is the Teahouse Inn", "namespace": "travel"}
-    assert reason(asked_by_mcp(either, "memory_put", put, OWNER)) == ""
+    assert reason(asked_by_mcp(either.vault, "memory_put", put, OWNER)) == ""
     either.forget_process()
     shown = either.agent("hermes-2").prefetch("trip to Chengdu, which hotel?")
     assert TRIP in shown
@@ -153,17 +159,42 @@ def test_what_a_host_kept_and_what_an_mcp_client_put_is_recalled_through_hermes_
 def test_a_line_that_an_mcp_client_forgets_is_recalled_nowhere(either: Wired, hosting: MakeHost) -> None:
     say(either.agent(), TRIP)
     (line,) = [hit for hit in either.lines() if hit.text == TRIP]
-    assert reason(asked_by_mcp(either, "memory_forget", {"ids": [line.id]}, OWNER)) == ""
+    assert reason(asked_by_mcp(either.vault, "memory_forget", {"ids": [line.id]}, OWNER)) == ""
     assert TRIP not in either.agent("hermes-2").prefetch(QUESTION)
     assert TRIP not in recalled(hosting(), told())
 
 
 @pytest.mark.requirement("hermes-other-runtimes")
-def test_every_recall_of_each_runtime_is_on_record_with_the_actor(either: Wired, hosting: MakeHost) -> None:
+def test_the_recall_of_each_runtime_is_on_record_with_the_line_and_a_cap_of_its_own(
+    either: Wired, hosting: MakeHost
+) -> None:
     say(either.agent(), TRIP)
-    seen = len(list(either.vault.audit.entries()))
+    (line,) = [hit for hit in either.lines() if hit.text == TRIP]
+    before = len(list(either.vault.audit.entries()))
     recalled(hosting(), told())
-    asked_by_mcp(either, "memory_get", {"query": QUESTION}, OWNER)
-    new = [entry for _, entry in list(either.vault.audit.entries())[seen:] if entry is not None]
-    sources = {entry.source for entry in new if entry.op == "get" and entry.actor == OWNER and entry.reason == ""}
-    assert {"mcp"} < sources
+    asked_by_mcp(either.vault, "memory_get", {"query": QUESTION}, OWNER)
+    new = [entry for _, entry in either.vault.audit.entries(before) if entry is not None]
+    recalls = [entry for entry in new if entry.op == "get" and line.id in entry.lines]
+    assert [entry.decision for entry in recalls] == [Decision.ALLOW, Decision.ALLOW]
+    assert len({entry.actor for entry in recalls}) == 1
+    assert len({entry.links for entry in recalls}) == 2
+
+
+@pytest.mark.requirement("hermes-other-runtimes")
+def test_what_the_real_hermes_was_told_is_recalled_by_a_host_and_by_an_mcp_client(
+    tmp_path: Path, own_process: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Model() as model:
+        home = strongroom_rigs.wired(tmp_path / "home", model)
+        with rig_agent.start(home.rig) as process:
+            process.terminal().say(TRIP, "Enjoy it.")
+    for name, value in home.rig.environment().items():
+        if name.startswith("XDG_"):
+            monkeypatch.setenv(name, value)
+    monkeypatch.delenv("STRONGROOM_KEYS")  # the keys are where Hermes' user has them
+    place = home.rig.home.hermes
+    with Host(place, lambda: StrongroomProvider(place), keys=tmp_path / "host-keys") as host:
+        assert TRIP in recalled(host, told())
+    with home.owner.vault() as vault:
+        assert TRIP in text(asked_by_mcp(vault, "memory_get", {"query": QUESTION}, OWNER))
+        assert "Chengdu" not in text(asked_by_mcp(vault, "memory_get", {"query": QUESTION}, PERSON))

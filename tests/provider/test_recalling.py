@@ -77,7 +77,8 @@ def test_the_first_turn_of_a_fresh_process_recalls(either: Wired) -> None:
 
 @pytest.mark.requirement("hermes-any-script")
 @pytest.mark.parametrize(
-    ("line", "question"), [("我五月二十五日去成都旅行", "我什么时候去成都?"), ("Поездка в Чэнду 25 мая", "Когда поездка в Чэнду?")]
+    ("line", "question"),
+    [("我五月二十五日去成都旅行", "我什么时候去成都?"), ("Поездка в Чэнду 25 мая", "Когда поездка в Чэнду?")],
 )
 def test_another_script_is_recalled_as_it_was_said(wired: Wired, line: str, question: str) -> None:
     wired.put(line)
@@ -126,7 +127,9 @@ def test_a_compression_that_no_hook_tells_of_lets_lines_be_shown_again(wired: Wi
     assert "Chengdu" in agent.prefetch(QUESTION)
 
 
-@pytest.mark.parametrize(("kwargs", "again"), [({"reset": True, "reason": "new_session"}, True), ({"reason": "branch"}, False)])
+@pytest.mark.parametrize(
+    ("kwargs", "again"), [({"reset": True, "reason": "new_session"}, True), ({"reason": "branch"}, False)]
+)
 def test_a_new_conversation_may_see_a_line_again_and_a_branch_has_it_in_its_history(
     wired: Wired, kwargs: dict[str, Any], again: bool
 ) -> None:

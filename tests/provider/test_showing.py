@@ -68,7 +68,7 @@ def test_a_hostile_line_stays_one_quoted_line_within_its_budget(words: str) -> N
     text, taken = showing.shown([hit(words)], 2000)
     assert len(text) <= 2000
     assert len(taken) == 1
-    heading, line = text.split("\n")
+    _, line = text.split("\n")
     found = _SHAPE.fullmatch(line)
     assert found
     said = json.loads(found[1])

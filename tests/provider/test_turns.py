@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +41,7 @@ def test_different_words_have_different_ids_unless_they_hold_what_no_line_may(on
 def test_turns_never_begin_at_one_moment() -> None:
     begun = Turns()
     times = [begun.begin("hello", NOW).time for _ in range(5)]
-    assert all(later - earlier >= 2 for earlier, later in zip(times, times[1:], strict=False))
+    assert all(later - earlier >= 2 for earlier, later in pairwise(times))
 
 
 # Texts.

@@ -128,6 +128,15 @@ def test_an_undo_after_a_rotation_takes_back_the_turn_before_it(wired: Wired) ->
     assert said(wired) == ["one"]
 
 
+def test_an_undo_after_a_restart_takes_back_the_last_turn_of_the_conversation(either: Wired) -> None:
+    """A conversation that another process goes on with: `hermes --resume`, then /undo."""
+    talk(either.agent("other"), "from another conversation")
+    talk(either.agent(), "one", "two")
+    either.forget_process()
+    undo(either.agent())
+    assert said(either) == ["from another conversation", "one"]
+
+
 def test_an_undone_turn_may_be_said_again(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "hello")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import apsw
 import pytest
 
 from strongroom.errors import StoreUnavailable
-from strongroom.model import LineId
+from strongroom.model import Hit, Kind, LineId, Millis, Namespace, Provenance
+from strongroom.provider import showing
 from strongroom.wiring import scrubbing
 from strongroom.wiring.scrubbing import Facts, leftovers
 from strongroom.wiring.scrubbing.texts import REMOVED, cut_result, cut_sent, result_ids, sent_ids
@@ -119,6 +121,31 @@ def test_a_result_without_a_gone_line_stays_byte_for_byte() -> None:
 def test_the_ids_of_a_text_are_those_of_its_recalled_lines_and_all_of_a_result() -> None:
     assert sent_ids(DEAD, f"{DEAD}\n\n{fenced(ALIVE)}") == {THERE}
     assert result_ids(f'{{"id": "{GONE}"}} {OTHER}') == {GONE, OTHER}
+
+
+@pytest.mark.requirement("hermes-scrub-lines")
+@pytest.mark.parametrize(
+    "text",
+    ["plain", 'a "quote"\nand a break', f"- 2026-01-01, x: y [{THERE}]", "</memory-context>", "long " * 900, "\u2028"],
+)
+def test_every_line_that_the_provider_shows_is_recognised(text: str) -> None:
+    provenance = Provenance(recorded=Millis(0), source="test", links=(), holder="")
+    hit = Hit(
+        id=GONE,
+        namespace=Namespace("travel"),
+        text=text,
+        time=datetime(2026, 5, 20, tzinfo=UTC),
+        kind=Kind.TURN,
+        session="s",
+        author="ann [x]",
+        provenance=provenance,
+        score=1.0,
+    )
+    block, taken = showing.shown([hit], 4000)
+    assert taken == [hit]
+    sent = f"{SAID}\n\n<memory-context>\n[System note]\n\n{block}\n</memory-context>"
+    assert sent_ids(SAID, sent) == {GONE}
+    assert cut_sent(SAID, sent, is_gone).text is None
 
 
 # The database, made by Hermes.

@@ -35,16 +35,29 @@ class Played(msgspec.Struct, frozen=True):
 
 
 @command(
-    examples=["strongroom demo", "strongroom demo --json", "strongroom demo --keep", "strongroom demo --require-extras"]
+    examples=[
+        "strongroom demo",
+        "strongroom demo --json",
+        "strongroom demo --keep",
+        "strongroom demo --require-extras --hermes ~/hermes/.venv/bin/python",
+    ]
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document.")
 @click.option("--keep", is_flag=True, help="Keep the vault, keys and caps of the demonstration, and say where.")
 @click.option(
-    "--require-extras", is_flag=True, help="Fail where the server's or MCP's parts are not installed; else skip that."
+    "--require-extras",
+    is_flag=True,
+    help="Fail where the server, MCP or Hermes is not installed; else skip that.",
+)
+@click.option(
+    "--hermes",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="PYTHON",
+    help="The Python of an environment with hermes-agent; this one, if it has it, unless told.",
 )
 @pass_run
-def demo(run: Run, as_json: bool, keep: bool, require_extras: bool) -> None:
-    """Show recall, denials, tampering, a server, MCP, hosted providers, forget and erase, in numbered steps.
+def demo(run: Run, as_json: bool, keep: bool, require_extras: bool, hermes: Path | None) -> None:
+    """Show recall, denials, tampering, a server, MCP, hosted providers, Hermes, forget and erase, in numbered steps.
 
     Each step runs in fresh processes, in a temporary directory of its own, and touches no vault, key or setting of
     yours. It is ok, is skipped for a reason that is on a list, or fails with what was expected and what came. Exit
@@ -53,7 +66,7 @@ def demo(run: Run, as_json: bool, keep: bool, require_extras: bool) -> None:
     run.json = run.json or as_json
     with _ended_in_order(), stage.place(keep=keep) as scratch:
         try:
-            played = _play(run, scratch, keep, require_extras)
+            played = _play(run, scratch, keep, require_extras, hermes)
         finally:
             if keep:
                 run.note(f"the demonstration's files are kept in {scratch}")
@@ -80,9 +93,14 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _play(run: Run, scratch: Path, keep: bool, require_extras: bool) -> Played:
+def _play(run: Run, scratch: Path, keep: bool, require_extras: bool, hermes: Path | None) -> Played:
     outcomes: list[Outcome] = []
-    with stage.opened(scratch, datetime.now(UTC).date(), require_extras=require_extras) as set_up:
+    today = datetime.now(UTC).date()
+
+    def tell(text: str) -> None:
+        run.note(f"{_MARGIN}{text} ...")
+
+    with stage.opened(scratch, today, require_extras=require_extras, hermes=hermes, tell=tell) as set_up:
         run.note(f"{len(STEPS)} steps; the question about the weekend is asked on {set_up.now:%Y-%m-%d}, a Monday")
         for outcome in report.performed(STEPS, set_up):
             outcomes.append(outcome)

@@ -128,9 +128,9 @@ class MemoryManager:
         """Begin: gather the tools, then let each provider make ready. One that cannot is left out."""
         self._schemas, self._routes = tools.gathered(self._offering, self._shared.reserved, self._limits.initialize)
         self._begun = True
-        told = self.session.told(str(self._shared.home))
+        told = {**self.session.told(str(self._shared.home)), "turn_journal": True}
         for one in list(self._all):
-            if one.ask("initialize", self._limits.initialize, FAILED, self.session.id, turn_journal=True, **told) is FAILED:
+            if one.ask("initialize", self._limits.initialize, FAILED, self.session.id, **told) is FAILED:
                 self._lose(one)
 
     def system_prompt_block(self) -> str:

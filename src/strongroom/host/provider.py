@@ -77,8 +77,8 @@ class MemoryProvider(ABC):
         `agent_workspace`, `parent_session_id`, `session_title`, `user_id`, `user_id_alt`, `user_name`, `chat_id`,
         `chat_name`, `chat_type`, `thread_id`, `gateway_session_key`, `warning_callback`, `status_callback`. Accept what
         you do not know. A method that has a parameter `turn_journal` is told there that turns wait in a journal until
-        `sync_turn` has returned. `session_id` says nothing about who is speaking. After an error the provider is not asked for
-        anything else but `shutdown`.
+        `sync_turn` has returned. `session_id` says nothing about who is speaking. After an error the provider is not
+        asked for anything else but `shutdown`.
         """
 
     def system_prompt_block(self) -> str:

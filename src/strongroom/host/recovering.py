@@ -68,8 +68,8 @@ def _hand_over(remains: Remains, numbers: list[int], provider: Guarded | None, l
         log.warning("%d turns for memory provider %s wait in the journal", len(numbers), first.provider)
         return 0
     done = 0
-    told = {**first.told, "hermes_home": str(provider.home)}  # the home may have moved
-    if provider.ask("initialize", limits.initialize, FAILED, first.session, turn_journal=True, **told) is not FAILED:
+    told = {**first.told, "turn_journal": True, "hermes_home": str(provider.home)}  # the home may have moved
+    if provider.ask("initialize", limits.initialize, FAILED, first.session, **told) is not FAILED:
         for number in numbers:
             if not _kept(provider, remains.turns[number], remains.name_of(number), limits.recovered_turn):
                 break

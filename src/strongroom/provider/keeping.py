@@ -36,6 +36,7 @@ from strongroom.provider.sessions import History, Kept, State, digest
 from strongroom.provider.speaking import Nobody, Speaker, name_of
 from strongroom.provider.turns import Begun
 from strongroom.wiring.placing import placed
+from strongroom.wiring.policy import OWNER
 
 ASSISTANT = "assistant"
 DELEGATION_LIMIT = 4000
@@ -145,7 +146,7 @@ def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None
         lines = _lines(session, speaker, begun.time, told.session, said, begun.turn_id)
         if begun.turn_id and not begun.is_known:
             lines = _missing(session, speaker, lines, {"session": _label(told.session)})
-        spooled = store(session, speaker, lines)
+        spooled = store(session, speaker, lines) or ()
     ids = tuple(LineId(line.id) for line in lines if line.id)
     state.keep(Kept(digest(text), ids, len(messages), spooled))
     state.see(ids)
@@ -304,20 +305,23 @@ def _text_of(message: Mapping[str, Any]) -> str:
 def note(session: Session, text: str, author: str, kind: Kind = Kind.FACT) -> int:
     """Keep a text that no turn holds, once; how many lines are new."""
     speaker = session.speaker
-    if isinstance(speaker, Nobody) or not _keeps(session, speaker):
+    if isinstance(speaker, Nobody) or not is_on_record(session, speaker):
         return 0
     state = session.state(speaker)
-    last = session.turns.last
-    if state.is_off or (last is not None and last.is_off and not last.is_kept):
-        return 0
     words = turns.storable(manners.bare(text))
     said = Said(words, author, _carried(session, speaker, state, words), kind)
     # Not of this session: the same note is the same line, whoever makes it and when.
     lines = _lines(session, speaker, millis(), f"{kind} {author}", [said])
     lines = [msgspec.structs.replace(line, session=_label(session.id)) for line in lines]
     new = _missing(session, speaker, lines, {"kind": str(kind)}) if kind == Kind.FACT else lines
-    store(session, speaker, new)
-    return len(new)
+    return len(new) if store(session, speaker, new) is not None else 0
+
+
+def is_on_record(session: Session, speaker: Speaker) -> bool:
+    """Whether what is said now is kept."""
+    last = session.turns.last
+    is_off = last is not None and last.is_off and not last.is_kept
+    return _keeps(session, speaker) and not is_off and not session.state(speaker).is_off
 
 
 def delegated(session: Session, task: str, result: str) -> None:
@@ -349,8 +353,8 @@ def forget_last(session: Session) -> bool:
 # Where it goes.
 
 
-def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...]:
-    """Put lines, or seal them into the spool if the vault does not take them now, and where."""
+def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
+    """Put lines, or seal them into the spool if the vault does not take them now, and where. None: the cap refuses."""
     if not lines:
         return ()
     try:
@@ -360,7 +364,7 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
         return ()  # it was told before, in other words
     except _REFUSED as error:
         session.failed("keeping", error)
-        return ()
+        return None
     except StrongroomError as error:
         session.failed("keeping", error)
         return _spool(session, speaker, lines)
@@ -407,7 +411,7 @@ def deliver(session: Session) -> int:
     def one(entry: spool.Entry) -> bool:
         try:
             # What is wrong with the cap or the way is not the turn's fault, and must not set it aside.
-            home.way.check(token_for(home, model.actor(entry.actor)))
+            home.way.check(token_for(home, Actor(f"{home.policy.scope}{OWNER}")))
         except StrongroomError as error:
             session.failed("delivering", error)
             return False

@@ -15,7 +15,7 @@ from unicodedata import normalize
 from strongroom.errors import StrongroomError
 from strongroom.host.migrating import migrate_memory_files
 from strongroom.memory import Memory
-from strongroom.model import K_LIMIT, LIST_LIMIT, Hit, Kind, LineId
+from strongroom.model import K_LIMIT, LIST_LIMIT, Hit, Kind
 from strongroom.provider import keeping, turns
 from strongroom.provider.serving import Session
 from strongroom.provider.speaking import Nobody
@@ -45,20 +45,27 @@ def _written(session: Session, action: str, target: str, content: str, old_text:
     gone = old_text or (content if action == "remove" else "")
     # What is new comes first: if this is cut short, there is one line too many and none too few.
     old = _found(session, author, gone) if action in ("replace", "remove") and gone.strip() else []
+    stays = _as_kept(session, content) if action == "replace" else None
+    old = [hit for hit in old if hit.text != stays]
     if action in ("add", "replace") and content.strip():
         keeping.note(session, content, author)
     if old:
-        session.ask(speaker, lambda memory: memory.forget(ids=old))
+        gone_ids = [hit.id for hit in old]
+        session.ask(speaker, lambda memory: memory.forget(ids=gone_ids))
         session.home.parts.status.count("forgotten", len(old))
         session.worked(_WORK)
 
 
-def _found(session: Session, author: str, part: str) -> list[LineId]:
+def _as_kept(session: Session, text: str) -> str:
+    return normalize("NFC", keeping.masked(session, turns.storable(text)))
+
+
+def _found(session: Session, author: str, part: str) -> list[Hit]:
     """The mirrored notes that hold a text; those that are it exactly, if there are any."""
     speaker = session.speaker
     if isinstance(speaker, Nobody):
         return []
-    masked = normalize("NFC", keeping.masked(session, turns.storable(part)))
+    masked = _as_kept(session, part)
     if not masked:
         return []
 
@@ -67,8 +74,7 @@ def _found(session: Session, author: str, part: str) -> list[LineId]:
         return near or [hit for hit in _notes(memory) if _is_note(hit, author, masked)]
 
     found = session.ask(speaker, find)
-    exact = [hit.id for hit in found if hit.text == masked]
-    return exact or [hit.id for hit in found]
+    return [hit for hit in found if hit.text == masked] or found
 
 
 def _is_note(hit: Hit, author: str, part: str) -> bool:
@@ -90,8 +96,9 @@ def _notes(memory: Memory) -> Iterator[Hit]:
 def import_files(session: Session) -> None:
     """Take in the owner's memory files, once. They are the owner's: no other speaker gets them."""
     speaker = session.speaker
-    is_owner = not isinstance(speaker, Nobody) and speaker.actor == f"{session.policy.scope}{OWNER}"
-    if not is_owner or isinstance(speaker, Nobody) or not session.policy.keep.import_files or not speaker.keeps:
+    if isinstance(speaker, Nobody) or speaker.actor != f"{session.policy.scope}{OWNER}":
+        return
+    if not session.policy.keep.import_files or not keeping.is_on_record(session, speaker):
         return
     try:
         put = partial(_import, session)

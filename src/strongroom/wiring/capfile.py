@@ -1,4 +1,4 @@
-"""The runtime's cap: what it covers, and the file that holds it, which is the owner's alone and outside Hermes' home."""
+"""The runtime's cap: what it covers, and the file that holds it: the owner's alone, and outside Hermes' home."""
 
 from __future__ import annotations
 

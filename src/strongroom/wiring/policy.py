@@ -85,7 +85,7 @@ class People(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Accounts, as `platform:id`: the owner's own, and those of other people who have several."""
 
     me: tuple[str, ...] = ()
-    aliases: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - msgspec copies it
+    aliases: dict[str, tuple[str, ...]] = {}
 
 
 class ApiServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,7 +117,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     people: People = People()
     api_server: ApiServer = ApiServer()
     session: Session = Session()
-    chats: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
+    chats: dict[str, str] = {}
     routing: dict[str, Any] | None = None
 
 

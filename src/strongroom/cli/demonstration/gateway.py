@@ -1,8 +1,9 @@
 """A small runtime on `strongroom.host`, run as a program of its own. It has no model, and says what one would be shown.
 
 `talk` holds the conversations of several people at once, `hand_over` keeps a turn and waits for its end, `moments`
-builds an agent for each purpose, `chats` keeps an agent for each chat, and `suffer` runs providers that are of no use.
-Each takes a home and reads JSON from stdin, one document per line. The journal's key lies where the environment says.
+builds an agent for each purpose, `chats` keeps an agent for each chat, `suffer` runs providers that are of no use, and
+`through_the_gate` asks one question in a home of Hermes. Each takes a home and reads JSON from stdin, one document per
+line. The journal's key lies where the environment says.
 """
 
 from __future__ import annotations
@@ -94,6 +95,17 @@ def hand_over(home: str) -> None:
     host.manager(_session(one["session"], one["user"])).sync_turn(one["says"][0], REPLY)
     _say("returned")
     sys.stdin.readline()
+
+
+def through_the_gate(home: str, hermes_home: str) -> None:
+    """Let the owner of a home of Hermes ask one question here; say what the model would be shown."""
+    from strongroom.provider import StrongroomProvider
+
+    question = _heard()
+    with Host(Path(home), lambda: StrongroomProvider(hermes_home)) as host:
+        agent = Agent(host.manager(AgentSession("elsewhere-1", platform="cli")))
+        _say(_kept(agent, question))
+        agent.end()
 
 
 # Purposes.
@@ -231,7 +243,9 @@ def _say(answer: object) -> None:
     sys.stdout.flush()
 
 
-VERBS: dict[str, Callable[..., None]] = {verb.__name__: verb for verb in (talk, hand_over, moments, chats, suffer)}
+VERBS: dict[str, Callable[..., None]] = {
+    verb.__name__: verb for verb in (talk, hand_over, through_the_gate, moments, chats, suffer)
+}
 
 if __name__ == "__main__":
     VERBS[sys.argv[1]](*sys.argv[2:])

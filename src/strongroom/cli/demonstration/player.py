@@ -1,7 +1,8 @@
 """What the story needs and the command line has no verb for, in Python. Run as a program of its own.
 
-`store` puts many lines with times of their own, `backdate` makes a cap that has ended, and `read` keeps a vault open
-and answers one question per line of stdin, as a second agent would. The vault is the one that the environment names.
+`store` puts many lines with times of their own, `backdate` makes a cap that has ended, `lines` says all that is kept of
+everybody, and `read` keeps a vault open and answers one question per line of stdin, as a second agent would. The vault
+is the one that the environment names.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,7 @@ import msgspec
 from strongroom import cap, settings
 from strongroom.errors import KeyUnavailable, StrongroomError
 from strongroom.files import write_file
-from strongroom.model import BATCH_LIMIT, NewLine
+from strongroom.model import BATCH_LIMIT, K_LIMIT, Hit, NewLine
 from strongroom.vault.owner import Vault
 
 _HOUR = 3600
@@ -62,6 +63,28 @@ def read(cap_file: str) -> None:
                 _say({"texts": [], "reason": error.reason})
 
 
+def lines() -> None:
+    """Say every line, of every actor: whose it is, where, and what."""
+    with _opened() as vault:
+        _say([{"actor": actor, **_told(hit)} for actor in map(str, vault.actors()) for hit in _hits(vault, actor)])
+
+
+def _hits(vault: Vault, actor: str) -> Iterator[Hit]:
+    memory = vault.memory(vault.mint(actor=actor, ops=["get", "list"], namespaces=vault.namespaces, ttl=60))
+    after: str | None = None
+    while True:
+        page = memory.list(limit=K_LIMIT, after=after)
+        if page.lines:
+            yield from memory.get(ids=[info.id for info in page.lines])
+        if (after := page.next) is None:
+            return
+
+
+def _told(hit: Hit) -> dict[str, str]:
+    names = ("id", "namespace", "session", "author", "kind", "text")
+    return {name: str(getattr(hit, name)) for name in names}
+
+
 def _opened() -> Vault:
     return settings.open_vault(settings.find(), _no_passphrase)
 
@@ -79,7 +102,7 @@ def _say(answer: object) -> None:
     sys.stdout.flush()
 
 
-VERBS: dict[str, Callable[..., None]] = {"store": store, "backdate": backdate, "read": read}
+VERBS: dict[str, Callable[..., None]] = {"store": store, "backdate": backdate, "lines": lines, "read": read}
 
 if __name__ == "__main__":
     VERBS[sys.argv[1]](*sys.argv[2:])

@@ -85,6 +85,12 @@ class Model(ModelServer):
             raise LookupError(f"the model was never told {said!r}")
         return Seen([one for one in turns if one.get("tools")][-1]["messages"])
 
+    def results(self, said: str) -> list[str]:
+        """What tools brought back in the last turn in which the user said this, as far as the model was told."""
+        turn = [one for one in list(self.requests) if said in _own(one) and one.get("tools")][-1]["messages"]
+        start = max(place for place, one in enumerate(turn) if one["role"] == "user")
+        return [text_of(one) for one in turn[start:] if one["role"] == "tool"]
+
     def _scripted(self, request: Request) -> Reply:
         said, tools = _own(request), bool(request.get("tools"))
         fits = (rule for rule in reversed(self._rules) if (rule.when in said if tools else rule.when == said))

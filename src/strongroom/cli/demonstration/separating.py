@@ -17,7 +17,7 @@ from strongroom.cli.demonstration.stage import Done, Stage, answered, expect, re
 from strongroom.cli.demonstration.users import Apart, User
 from strongroom.errors import BY_REASON
 
-_STRONGROOM = "strongroom"
+STRONGROOM = "strongroom"
 _VISITOR = "strongroom.cli.demonstration.visitor"
 _INTRUDER = "strongroom.cli.demonstration.intruder"
 _LINE = "the dentist is on Thursday"
@@ -34,7 +34,7 @@ def an_agent_of_another_user_is_served(stage: Stage) -> tuple[str, ...]:
     answered(_strongroom(two.server, *minting))
     given = shutil.copy(cap, two.agent.home / "agent.cap")
     os.chown(given, two.agent.number, two.agent.number)
-    command = two.server.command(_STRONGROOM, "serve", "--json", "--socket", str(two.socket), "--socket-mode", "0660")
+    command = two.server.command(STRONGROOM, "serve", "--json", "--socket", str(two.socket), "--socket-mode", "0660")
     told = stage.beside("server-apart", command, two.server.surroundings).hear()
     expect("the vault that it made", made["id"], told["vault"])
     stage.apart = two
@@ -48,7 +48,7 @@ def an_agent_of_another_user_is_served(stage: Stage) -> tuple[str, ...]:
 
 
 def it_cannot_read_keys_or_files(stage: Stage) -> tuple[str, ...]:
-    two = _two(stage)
+    two = two_of(stage)
     server = two.server.home
     (keys,) = (server / "keys").iterdir()
     attempts = [("list", keys), ("list", server / "vault")]
@@ -60,7 +60,7 @@ def it_cannot_read_keys_or_files(stage: Stage) -> tuple[str, ...]:
 
 
 def it_cannot_read_the_servers_memory(stage: Stage) -> tuple[str, ...]:
-    two = _two(stage)
+    two = two_of(stage)
     process = Path("/proc") / str(stage.partners["server-apart"].process.pid)
     seen = _fail(two, [("read", process / "environ"), ("read", process / "maps")])
     # Where processes may not trace each other, not even the server's own user may open this one.
@@ -71,7 +71,7 @@ def it_cannot_read_the_servers_memory(stage: Stage) -> tuple[str, ...]:
 
 def it_cannot_mint(stage: Stage) -> tuple[str, ...]:
     """By the command, by the server, and with a key of its own."""
-    two = _two(stage)
+    two = two_of(stage)
     command = _strongroom(two.agent, "cap", "mint", "--ops", "get", "--namespaces", "personal", "--ttl", "5m")
     expect("nothing minted", ("unavailable", ""), (_family(command), command.out))
     cap, forged = str(two.agent.home / "agent.cap"), str(two.agent.home / "forged.cap")
@@ -87,7 +87,8 @@ def it_cannot_mint(stage: Stage) -> tuple[str, ...]:
     )
 
 
-def _two(stage: Stage) -> Apart:
+def two_of(stage: Stage) -> Apart:
+    """The two users, and the server of the one; without them the step is left out, or fails."""
     needs(stage)
     users.check()
     if stage.apart is None:
@@ -119,7 +120,7 @@ def _ask(two: Apart, *arguments: str) -> Done:
 
 
 def _strongroom(user: User, *arguments: str) -> Done:
-    return user.run(_STRONGROOM, *arguments, "--json")
+    return user.run(STRONGROOM, *arguments, "--json")
 
 
 def _family(done: Done) -> str:

@@ -3,18 +3,77 @@
 from __future__ import annotations
 
 from strongroom.cli.demonstration import (
+    conversing,
     forgetting,
     hosting,
+    lasting,
     noticing,
+    reaching,
     refusing,
     remembering,
     separating,
     serving,
     tooling,
 )
+from strongroom.cli.demonstration.hermes import EMBEDDED, SERVED, in_home
 from strongroom.cli.demonstration.report import Step
 from strongroom.cli.demonstration.stage import Stage
 from strongroom.cli.demonstration.talk import ALLERGY, QUESTION, QUESTION_IN_CHINESE, TRIP
+
+
+def _in_hermes(home: str, prefix: str, chapter: str, *more: Step[Stage]) -> tuple[Step[Stage], ...]:
+    """What Hermes remembers: the same story, wherever its memory is. There may be more before the last step."""
+    return (
+        Step(
+            f"{prefix}_wire",
+            "`strongroom wire hermes` sets the real Hermes up; again, it finds nothing to do.",
+            conversing.wiring(home),
+            chapter=chapter,
+        ),
+        Step(
+            f"{prefix}_recall",
+            f'Session 1 of `hermes chat` hears of a trip in passing; session 2, a fresh process, asks "{QUESTION}": '
+            "the trip reaches the model.",
+            in_home(home, conversing.a_fresh_session_recalls_the_trip),
+        ),
+        Step(
+            f"{prefix}_travel_only",
+            "With a cap for travel the trip reaches the model and the allergy does not, nor a reply that had both.",
+            in_home(home, conversing.a_cap_for_travel_gets_travel),
+        ),
+        Step(
+            f"{prefix}_people",
+            "Two people of one gateway and the thread that they share never see each other's lines.",
+            in_home(home, conversing.people_stay_apart),
+        ),
+        Step(
+            f"{prefix}_kill", "kill -9 right after a reply loses nothing.", in_home(home, lasting.a_kill_loses_nothing)
+        ),
+        Step(
+            f"{prefix}_orphans",
+            "/new, /compress and a restart leave no orphan.",
+            in_home(home, lasting.sessions_leave_no_orphan),
+        ),
+        Step(
+            f"{prefix}_elsewhere",
+            "Another runtime, on `strongroom.host`, recalls the same line from the same store.",
+            in_home(home, lasting.another_runtime_recalls_it),
+        ),
+        Step(f"{prefix}_mcp", "An MCP client recalls it too.", in_home(home, lasting.an_mcp_client_recalls_it)),
+        *more,
+        Step(
+            f"{prefix}_forget",
+            "Forget, then scrub: what was recalled is gone from the vault and, by raw bytes, from Hermes' files.",
+            in_home(home, lasting.forgotten_words_are_gone),
+        ),
+    )
+
+
+_NO_WALL: Step[Stage] = Step(
+    "hermes_no_wall",
+    "No wall stands here: Hermes' terminal tool, told to, reads the keys and mints.",
+    in_home(EMBEDDED, reaching.tools_reach_the_keys),
+)
 
 STEPS: tuple[Step[Stage], ...] = (
     Step(
@@ -198,6 +257,13 @@ STEPS: tuple[Step[Stage], ...] = (
         hosting.a_broken_provider_costs_its_recall,
     ),
     Step("hosted_check", "The conformance kit finds no fault in the provider.", hosting.the_kit_finds_no_fault),
+    *_in_hermes(EMBEDDED, "hermes", "Hermes remembers through the gate, embedded", _NO_WALL),
+    *_in_hermes(SERVED, "hermes_http", "Hermes remembers through the gate, over HTTP"),
+    Step(
+        "hermes_wall",
+        "Served under another user, Hermes' terminal tool, told to, fails to read the keys and to mint.",
+        reaching.tools_meet_a_wall,
+    ),
     Step(
         "export",
         "Travel is exported, encrypted to a passphrase.",

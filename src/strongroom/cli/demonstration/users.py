@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from strongroom.cli.demonstration.partner import PATIENCE
 from strongroom.cli.demonstration.report import Skipped, Unexpected
 from strongroom.cli.demonstration.stage import Done
 
+_PYTHON = ("PYTHONHOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LD_LIBRARY_PATH")
 _NUMBERS = range(61_184, 65_520)
 """Where systemd takes users from that live as long as a process: no real one is there."""
 
@@ -49,6 +50,11 @@ class User:
             "user": self.number, "group": self.number, "extra_groups": self.groups,
         }  # fmt: skip
 
+    @property
+    def python(self) -> dict[str, str]:
+        """What of the environment says where Python is."""
+        return {name: self.environment[name] for name in _PYTHON}
+
     def command(self, module: str, *arguments: str) -> list[str]:
         return [self.program, "-m", module, *arguments]
 
@@ -66,6 +72,15 @@ class User:
         if done.code != 0:
             raise Unexpected(f"{module} to work", done.err.strip()[-200:])
         return json.loads(done.out) if done.out else None
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python: its program, where its standard library is, and where it finds modules."""
+
+    program: str
+    base: str
+    path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +113,26 @@ def apart(closing: ExitStack, environment: Mapping[str, str]) -> Apart:
     places = {"server": (one, one, 0o755), "agent": (other, other, 0o700), "run": (one, both, 0o2750)}
     for name, (owner, group, mode) in places.items():
         _made(tree / name, owner, group, mode)
-    program, given, descriptors = _handed_over(closing)
+    program, given, descriptors = _handed_over(closing, Interpreter(sys.executable, sys.base_prefix, tuple(sys.path)))
     known = {**environment, **given}
     server = User(one, (), tree / "server", program, _environment(known, tree, "server"), descriptors)
     agent = User(other, (both,), tree / "agent", program, _environment(known, tree, "agent"), descriptors)
     return Apart(server, agent, tree / "run" / "socket")
+
+
+def with_python(user: User, python: Path, closing: ExitStack) -> User:
+    """The same user, whose processes are run by another Python."""
+    program, given, descriptors = _handed_over(closing, _asked(python))
+    return replace(user, program=program, environment={**user.environment, **given}, descriptors=descriptors)
+
+
+def _asked(python: Path) -> Interpreter:
+    asking = "import json, sys; print(json.dumps([sys.executable, sys.base_prefix, sys.path]))"
+    said = subprocess.run(  # noqa: S603 - the Python that runs Hermes
+        [python, "-P", "-c", asking], stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=True
+    ).stdout
+    program, base, path = json.loads(said)
+    return Interpreter(program, base, tuple(path))
 
 
 def _unused(count: int) -> list[int]:
@@ -141,8 +171,8 @@ def _made(place: Path, owner: int, group: int, mode: int) -> None:
     place.chmod(mode)  # after the owner: changing that takes the group's bit away
 
 
-def _handed_over(closing: ExitStack) -> tuple[str, dict[str, str], tuple[int, ...]]:
-    """This interpreter and its path by descriptors: program, environment, and the descriptors themselves."""
+def _handed_over(closing: ExitStack, python: Interpreter) -> tuple[str, dict[str, str], tuple[int, ...]]:
+    """An interpreter and its path by descriptors: program, environment, and the descriptors themselves."""
     descriptors: list[int] = []
 
     def opened(place: str | Path) -> str:
@@ -151,11 +181,11 @@ def _handed_over(closing: ExitStack) -> tuple[str, dict[str, str], tuple[int, ..
         descriptors.append(descriptor)
         return f"/proc/self/fd/{descriptor}"
 
-    binary = Path(sys.executable).resolve()
-    base = opened(sys.base_prefix)
+    binary = Path(python.program).resolve()
+    base = opened(python.base)
     environment = {
         "PYTHONHOME": base,
-        "PYTHONPATH": os.pathsep.join(opened(place) for place in sys.path if os.path.isdir(place)),
+        "PYTHONPATH": os.pathsep.join(opened(place) for place in python.path if os.path.isdir(place)),
         "PYTHONDONTWRITEBYTECODE": "1",
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (f"{base}/lib", os.environ.get("LD_LIBRARY_PATH")))),
     }

@@ -63,7 +63,7 @@ def secret(stage: Stage) -> str:
 
 
 def quiet(stage: Stage) -> str:
-    """A second call, with an eye on the files that are opened."""
+    """A later call, with an eye on the files that are opened."""
     agent = stage.started()
     _signature(agent)
     watch = Watch(FILES)

@@ -1,14 +1,16 @@
 #!/bin/sh
-# wire-demo.sh [OPTION]...: run `strongroom demo` with these options, and end as it ends: 0 only if every step is green.
-# The command is the one of this checkout's .venv, else the one on PATH, else one that `make` sets up here first.
+# wire-demo.sh [OPTION]...: run `strongroom demo` in the real Hermes with these options, and end as it ends: 0 only if
+# every step is green. With a checkout's own environments, which `make` sets up where they are missing, nothing may be
+# left out for want of a package, as in `make demo`. Without them, a `strongroom` on PATH shows what is installed there.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 own=$root/.venv/bin/strongroom
+hermes=$root/.venv-hermes/bin/python
 
-if [ -x "$own" ]; then
-    exec "$own" demo "$@"
-elif command -v strongroom >/dev/null 2>&1; then
+if [ ! -x "$own" ] && command -v strongroom >/dev/null 2>&1; then
     exec strongroom demo "$@"
 fi
-make -C "$root" .venv/.ready >&2
-exec "$own" demo "$@"
+if [ ! -x "$own" ] || [ ! -x "$hermes" ]; then
+    make -C "$root" .venv/.ready .venv-hermes/.ready >&2
+fi
+exec "$own" demo --require-extras --hermes "$hermes" "$@"

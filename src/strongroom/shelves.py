@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from sys import getsizeof
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from strongroom.engines import Engine, Index, Keeping, KeptIndex, Measured, Ranked
 from strongroom.errors import StoreUnavailable
@@ -35,6 +35,16 @@ class Source(Protocol):
 
     def read(self, name: LineId) -> Line | None:
         """One line as it is now; None if it is deleted or gone."""
+
+
+@runtime_checkable
+class Sparing(Protocol):
+    """An engine that can be told which lines are not wanted. Optional; others are asked for as many more."""
+
+    def rank_without(
+        self, query: str, indexes: Sequence[Any], k: int, now: datetime, without: frozenset[LineId]
+    ) -> Sequence[Ranked]:
+        """What `rank` gives, where all lines are wanted; else the best `k` of the others, with the same scores."""
 
 
 _SHARED = 10_000
@@ -282,16 +292,14 @@ class Shelves:
         query: str,
         k: int,
         now: datetime,
-        without: Collection[LineId] = (),
+        without: frozenset[LineId] = frozenset(),
     ) -> Sequence[Ranked]:
         """Let the engine rank these shelves, and make sure that it gave back nothing but their lines.
 
         The lines named by `without` are ranked like all others, so that no score depends on them, and then left out.
         """
         with reading(shelves):
-            # Only those that are here make room for more: an id that names no line changes nothing.
-            more = sum(name in shelf.lines for name in without for shelf in shelves)
-            ranked = self._engine.rank(query, [shelf.index for shelf in shelves], k + more, now)
+            ranked = self._ranked(shelves, query, k, now, without)
             given = [shelf.lines for shelf in shelves]
             for hit in ranked:
                 line = hit.line
@@ -300,7 +308,18 @@ class Shelves:
                         break
                 else:
                     raise RuntimeError("the engine returned a line that it was not given")
-            return [hit for hit in ranked if hit.line.id not in without][:k] if more else ranked[:k]
+            return [hit for hit in ranked if hit.line.id not in without][:k] if without else ranked[:k]
+
+    def _ranked(
+        self, shelves: Sequence[Shelf], query: str, k: int, now: datetime, without: frozenset[LineId]
+    ) -> Sequence[Ranked]:
+        indexes = [shelf.index for shelf in shelves]
+        engine = self._engine
+        if isinstance(engine, Sparing):
+            return engine.rank_without(query, indexes, k, now, without)
+        # Only those that are here make room for more: an id that names no line changes nothing.
+        more = sum([len(shelf.lines.keys() & without) for shelf in shelves])
+        return engine.rank(query, indexes, k + more, now)
 
     def changed(self, prefix: str, name: LineId, line: Line | None, *, deleted: bool) -> None:
         """Pass a change on to the shelf that holds the line, if it is in RAM."""

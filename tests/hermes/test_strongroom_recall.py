@@ -63,11 +63,16 @@ def test_what_was_said_in_passing_reaches_the_model_in_the_next_process_and_lies
             assert trip() not in home.told("How long is"), "what this session said itself is before the model anyway"
         assert process.told[-1]["outside"] == [], "Hermes' process touched nothing outside its home"
         with rig_agent.start(home.rig) as process:
-            process.terminal().say(QUESTION)
-        recalled = home.told(QUESTION)
-        assert recalled.startswith(HEADING)
-        assert trip() in recalled
-        assert len(ids(recalled)) == 5
+            me = process.terminal()
+            me.say(QUESTION)
+            recalled = home.told(QUESTION)
+            assert recalled.startswith(HEADING)
+            assert trip() in recalled
+            assert len(ids(recalled)) == 5
+            for _ in range(4):
+                me.command("/new")
+                me.say(QUESTION)
+                assert trip() in home.told(QUESTION), "also where the question itself was asked before"
         words = ("Chengdu", "Have a good time", "lighthouses", QUESTION)
         assert in_clear(words, home.owner.data, home.policy.state) == []
         assert in_clear(words[:1], home.rig.home.hermes), "the search finds what does lie in clear: Hermes' own files"

@@ -44,10 +44,16 @@ def test_new_undo_compress_branch_resume_and_restart_leave_no_orphan(tmp_path: P
             me.say("The fourth word is daisy.")
             new = me.command("/new")
             me.say("The fifth word is elder.")
+            me.say("The word to be taken back is hemlock.", "Hemlock it is.")
             me.command(f"/resume {first}")
             me.say("The sixth word is fuchsia.")
         with rig_agent.start(home.rig) as process:
-            process.terminal().say("The seventh word is ginkgo.")
+            me = process.terminal()
+            me.say("The seventh word is ginkgo.")
+            me.command(f"/resume {new}")
+            me.command("/undo")
+            me.say("Do you know the word hemlock?")
+            assert "to be taken back" not in home.told("Do you know the word hemlock?")
             process.agent("worker", platform="cron").say("Every hour: look at the hollyhock.")
         turns = [line for line in home.owner.lines() if line.hit.kind == Kind.TURN]
         words = ("acacia.", "clover", "daisy", "elder", "fuchsia", "ginkgo")
@@ -60,6 +66,7 @@ def test_new_undo_compress_branch_resume_and_restart_leave_no_orphan(tmp_path: P
         assert len({(line.hit.session, line.hit.author, line.text, line.hit.time) for line in turns}) == len(turns)
         texts = " ".join(line.text for line in turns)
         assert "zinnia" not in texts, "a summary is nobody's word"
+        assert "emlock it is" not in texts, "taken back in another process than it was said in"
         assert "hollyhock" not in texts, "what a clock says is not kept"
         assert {line.actor for line in turns} == {OWNER}
 

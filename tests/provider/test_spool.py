@@ -258,6 +258,17 @@ def test_the_draft_of_a_turn_under_way_outlives_the_sync_of_the_one_before(wired
     assert wired.texts() == ["the first thing", "one", "the second thing"]
 
 
+@pytest.mark.requirement("hermes-crash")
+def test_taking_a_turn_back_costs_the_one_before_it_no_draft(wired: Wired) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(1, "the first thing")
+    agent.on_turn_start(2, "never mind")
+    agent.on_session_switch("s1", rewound=True)
+    wired.forget_process()
+    wired.agent("s2")
+    assert wired.texts() == ["the first thing"]
+
+
 def test_no_draft_is_left_behind_by_turns_that_were_kept(wired: Wired) -> None:
     agent = wired.agent()
     for number in range(3):

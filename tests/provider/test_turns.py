@@ -172,3 +172,11 @@ def test_a_turn_that_never_began_costs_the_one_under_way_nothing(wired: Wired) -
     agent.sync_turn("never began", "one", session_id="s1")
     agent.sync_turn("under way", "two", session_id="s1")
     assert sorted(wired.texts()) == ["never began", "one", "two", "under way"]
+
+
+def test_a_turn_that_never_began_is_kept_after_one_that_was_taken_back(wired: Wired) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(1, "never mind")
+    agent.on_session_switch("s1", rewound=True)
+    agent.sync_turn("hello", "hi", session_id="s1")
+    assert wired.texts() == ["hello", "hi"]

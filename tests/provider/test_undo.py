@@ -78,6 +78,15 @@ def test_undoing_a_turn_that_was_interrupted_takes_back_no_other(wired: Wired) -
     assert said(wired) == ["keep me"]  # nor does its draft come back
 
 
+def test_words_that_were_interrupted_undone_and_said_again_are_kept(wired: Wired) -> None:
+    agent = wired.agent()
+    talk(agent, "keep me")
+    agent.on_turn_start(2, "go on")
+    undo(agent)
+    say(agent, "go on", "done")
+    assert wired.texts() == ["keep me", "Noted.", "go on", "done"]
+
+
 def test_undoing_a_turn_that_is_told_late_keeps_it_from_being_kept(wired: Wired) -> None:
     agent = wired.agent()
     talk(agent, "keep me")
@@ -209,6 +218,37 @@ def test_a_compression_is_not_taken_for_an_undo(wired: Wired, left: tuple[str, .
     assert said(wired, ACTOR) == ["one", "two", "three", "four", "five", "six"]
     say(wired.agent(**CHAT), "seven", messages=[*shown, *history("seven")])
     assert said(wired, ACTOR) == ["one", "two", "three", "four", "five", "six", "seven"]
+
+
+def test_a_compression_that_ends_like_an_earlier_turn_is_not_taken_for_an_undo(wired: Wired) -> None:
+    """Three messages at the head and a summary are as many as there were after the second turn."""
+    agent = wired.agent(**CHAT)
+    talk(agent, "one", "two", "three")
+    shown = [*history("one", "two")[:3], {"role": "assistant", "content": SUMMARY}, *history("four")]
+    say(agent, "four", messages=shown)
+    assert said(wired, ACTOR) == ["one", "two", "three", "four"]
+
+
+def merged(text: str) -> str:
+    """A message as Hermes rewrites it where a summary of its own would follow one of the same role."""
+    head = "[PRIOR CONTEXT \u2014 for reference only; not a new message]\n"
+    end = "--- END OF CONTEXT SUMMARY \u2014 respond to the message below, not the summary above ---"
+    return f"{head}{text}\n\n[END OF PRIOR CONTEXT \u2014 COMPACTION SUMMARY BELOW]\n\n{SUMMARY}\n\n{end}"
+
+
+def test_a_summary_that_is_merged_into_the_message_of_this_turn_is_not_taken_for_an_undo(wired: Wired) -> None:
+    agent = wired.agent(**CHAT)
+    talk(agent, "one", "two")
+    say(agent, "three", messages=history(merged("three")))
+    assert said(wired, ACTOR) == ["one", "two", "three"]
+
+
+def test_a_summary_that_is_merged_into_a_reply_is_not_taken_for_an_undo(wired: Wired) -> None:
+    agent = wired.agent(**CHAT)
+    talk(agent, "one", "two", "three")
+    shown = [{"role": "user", "content": "one"}, {"role": "assistant", "content": merged("Noted.")}, *history("four")]
+    say(agent, "four", messages=shown)
+    assert said(wired, ACTOR) == ["one", "two", "three", "four"]
 
 
 def test_an_undo_after_a_compression_is_noticed(wired: Wired) -> None:

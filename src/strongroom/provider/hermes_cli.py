@@ -34,7 +34,7 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of `hermes strongroom`."""
     parser.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="strongroom_command", metavar="COMMAND")
-    commands.add_parser("status", help="how memory is doing: where it is, the cap, what waits, what failed")
+    _with_json(commands.add_parser("status", help="how memory is doing: where it is, the cap, what waits, what failed"))
     recall = _with_actor(commands.add_parser("recall", help="what would be recalled for a question"))
     recall.add_argument("query", nargs="+", help="the question")
     recall.add_argument("-k", type=int, default=5, help="at most so many lines")
@@ -56,7 +56,14 @@ def strongroom_command(args: argparse.Namespace) -> int:
     return 0
 
 
+def _with_json(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    # Also behind the subcommand, where it must not undo the flag before it.
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    return parser
+
+
 def _with_actor(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    _with_json(parser)
     parser.add_argument("--as", dest="account", default="", metavar="PLATFORM:ID", help="somebody else's memory")
     return parser
 
@@ -85,6 +92,8 @@ def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: AR
         "spool": f"{waiting.turns} turns, {waiting.bytes} of {parts.spool.most} bytes",
         "answers": _answers(home),
     }
+    if aside := parts.spool.aside():
+        found["set aside"] = f"{aside} turns that the vault would not take, in {parts.spool.directory}"
     if home.broken:
         found["policy"] = f"the file has a fault, the one before it is in use: {home.broken}"
     for work, problem in status.read(parts.directory).items():

@@ -10,8 +10,8 @@ import os
 import threading
 import time
 import tomllib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -51,12 +51,26 @@ class Home:
         self._policy = Watched(policies.path_of(path), policies.read)
         self._config = Watched(settings.config_path(), _rules)
         self._parts: dict[Path, Parts] = {}
+        self._thread = threading.local()
         self._lock = threading.Lock()
 
     @property
     def policy(self) -> Policy:
-        """The owner's policy as it is now."""
-        return self._policy.value
+        """The owner's policy as it is now, or as it was when the hook began that this thread carries out."""
+        steady: Policy | None = getattr(self._thread, "policy", None)
+        return self._policy.value if steady is None else steady
+
+    @contextmanager
+    def steady(self) -> Iterator[None]:
+        """Read the policy once for all that follows on this thread."""
+        if getattr(self._thread, "policy", None) is not None:
+            yield
+            return
+        self._thread.policy = self._policy.value
+        try:
+            yield
+        finally:
+            self._thread.policy = None
 
     @property
     def broken(self) -> str:

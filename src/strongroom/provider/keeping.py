@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ from strongroom.errors import (
     StrongroomError,
 )
 from strongroom.memory import Memory
-from strongroom.model import Actor, Kind, LineId, Millis, Namespace, NewLine
+from strongroom.model import Actor, Kind, LineId, LineInfo, Millis, Namespace, NewLine
 from strongroom.provider import manners, spool, turns
 from strongroom.provider.manners import Asked
+from strongroom.provider.recalling import ASSISTANT
 from strongroom.provider.serving import Session, ask, forget, millis, token_for
 from strongroom.provider.sessions import History, Kept, State, digest
 from strongroom.provider.speaking import Nobody, Speaker, name_of
@@ -38,7 +40,6 @@ from strongroom.provider.turns import Begun
 from strongroom.wiring.placing import placed
 from strongroom.wiring.policy import OWNER
 
-ASSISTANT = "assistant"
 DELEGATION_LIMIT = 4000
 _REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
 """Denials that no waiting helps against."""
@@ -106,8 +107,8 @@ def turn(
     _drop_drafts(session, begun)
 
 
-def _drop_drafts(session: Session, until: Begun) -> None:
-    for draft in session.turns.given_up(until):
+def _drop_drafts(session: Session, until: Begun, *, alone: bool = False) -> None:
+    for draft in session.turns.given_up(until, alone=alone):
         session.home.parts.spool.drop(draft)
 
 
@@ -120,20 +121,19 @@ class _Told:
     session: str
     messages: Sequence[Mapping[str, Any]] | None
 
-    def history(self, speaker: Speaker) -> tuple[list[tuple[str, str]], int]:
+    def history(self) -> tuple[list[tuple[str, str]], int]:
         """Roles and texts of the messages, and where this turn begins in them."""
         found = [(role, _text_of(one)) for one in self.messages or () if (role := _role(one))]
         places = [place for place, (role, _) in enumerate(found) if role == "user"]
         own = [place for place in places if found[place][1] == self.user]
-        start = (own or places or [0])[-1]
-        return [(role, _words(speaker, text)[0] if role == "user" else text) for role, text in found], start
+        return found, (own or places or [0])[-1]
 
 
 def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None:
     state = session.state(speaker, told.session)
-    messages, start = told.history(speaker)
+    messages, start = told.history()
     if messages and begun.is_known:
-        _notice_undo(session, state, messages[:start])
+        _notice_undo(session, speaker, state, messages, start)
     text, author = _words(speaker, told.user)
     first = _routed(session, speaker, text, author)
     _noted(session, lambda: state.carry({first.namespace}))
@@ -278,14 +278,15 @@ def _missing(session: Session, speaker: Speaker, lines: list[NewLine], which: Ma
     return [line for line in lines if line.id and turns.hash_of(line.id) not in found]
 
 
-def _notice_undo(session: Session, state: State, before: Sequence[tuple[str, str]]) -> None:
+def _notice_undo(
+    session: Session, speaker: Speaker, state: State, messages: Sequence[tuple[str, str]], start: int
+) -> None:
     """Take back turns that left the history since the last one: some runtimes tell of an undo in no other way."""
     # A gateway hands over the whole history; others may hand over the turn alone.
-    is_gateway = bool(session.told.key) and session.told.platform != "api_server" and not session.is_journalled
-    if before:
-        state.follow(History.of(before))
-    elif is_gateway:
-        state.begin_again()
+    is_whole = bool(session.told.key) and session.told.platform != "api_server" and not session.is_journalled
+    history = History.of(messages, start, lambda said: _words(speaker, said)[0])
+    if history.length or is_whole:
+        state.follow(history)
 
 
 def _role(message: object) -> str:
@@ -336,7 +337,7 @@ def rewind(session: Session) -> None:
     last = session.turns.last
     if last is not None and not last.is_kept and not last.is_taken_back:
         last.is_taken_back = True
-        _drop_drafts(session, last)
+        _drop_drafts(session, last, alone=True)
     else:
         forget_last(session)
 
@@ -347,7 +348,30 @@ def forget_last(session: Session) -> bool:
     if isinstance(speaker, Nobody):
         return False
     state = session.state(speaker)
-    return state.rewind() and forget(session, speaker, state)
+    if not state.rewind():
+        # Told by an earlier process: the vault knows which came last.
+        try:
+            state.take_back(session.ask(speaker, lambda memory: _newest(memory, _label(session.id))))
+        except StrongroomError as error:
+            session.failed("taking a turn back", error)
+            return False
+    return bool(state.undoing) and forget(session, speaker, state)
+
+
+def _newest(memory: Memory, session_id: str) -> list[LineId]:
+    """The lines of the last turn of a conversation: those of its last moment, and of the one that it answers."""
+    newest: list[LineInfo] = []
+    after = None
+    while True:
+        page = memory.list(session=session_id, kind=Kind.TURN, limit=model.LIST_LIMIT, after=after)
+        newest = sorted((*newest, *page.lines), key=lambda info: info.time)[-2 * turns.PIECES - 2 :]
+        after = page.next
+        if after is None:
+            break
+    if not newest:
+        return []
+    began = newest[-1].time - (timedelta(milliseconds=1) if newest[-1].author == ASSISTANT else timedelta())
+    return [info.id for info in newest if info.time >= began]
 
 
 # Where it goes.

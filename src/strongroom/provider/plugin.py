@@ -96,13 +96,17 @@ class StrongroomProvider(MemoryProvider):
         return recalling.prompt(self._session) if self._session else ""
 
     def on_turn_start(self, turn_number: int, message: str, **kwargs: Any) -> None:  # noqa: ARG002
-        if self._session and isinstance(message, str):
-            keeping.begin(self._session, message)
+        session = self._session
+        if session and isinstance(message, str):
+            with session.home.steady():
+                keeping.begin(session, message)
 
     def prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> str:  # noqa: ARG002 - it isolates nothing
-        if not self._session or not isinstance(query, str):
+        session = self._session
+        if not session or not isinstance(query, str):
             return ""
-        return recalling.recalled(self._session, query)
+        with session.home.steady():
+            return recalling.recalled(session, query)
 
     def recall_status(self) -> RecallStatus | None:
         """What was recalled for the last question."""
@@ -121,7 +125,8 @@ class StrongroomProvider(MemoryProvider):
         session = self._session
         if session:
             said, reply = (one if isinstance(one, str) else "" for one in (user_content, assistant_content))
-            keeping.turn(session, said, reply, session_id or session.id, messages, turn_id)
+            with session.home.steady():
+                keeping.turn(session, said, reply, session_id or session.id, messages, turn_id)
             session.home.later(lambda: look_after(session.home))
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002

@@ -11,12 +11,16 @@ from datetime import datetime
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from strongroom.memory.recalling import QUERY_LIMIT
-from strongroom.model import Hit, Namespace, Snapshot
-from strongroom.provider import manners, showing
+from strongroom.model import WITHOUT_LIMIT, Hit, Namespace, Snapshot
+from strongroom.provider import echoes, manners, showing
 from strongroom.provider.serving import Session
 from strongroom.provider.speaking import Nobody, Speaker
 from strongroom.provider.turns import storable
 
+ASSISTANT = "assistant"
+"""Who says what the model says."""
+_ROUNDS = 3
+"""How often more lines are asked for where those that came say nothing."""
 PROFILE_BUDGET = 4000
 """Characters of the profiles in a system prompt."""
 
@@ -68,14 +72,21 @@ def _hits(session: Session, speaker: Speaker, query: str, k: int, again: bool) -
         return []
     state = session.state(speaker)
     with state.guard:
-        shown = () if again else tuple(state.seen)
+        left_out = [] if again else list(state.seen)
     now = datetime.now().astimezone()
     patience = session.policy.recall.patience
+    taken: list[Hit] = []
 
     def get(memory: Memory) -> list[Hit]:
-        return memory.get(text, k=k, now=now, patience=patience, without=shown)
+        return memory.get(text, k=k, now=now, patience=patience, without=tuple(left_out[-WITHOUT_LIMIT:]))
 
-    return session.ask(speaker, get, hasty=True)
+    for _ in range(_ROUNDS):
+        hits = session.ask(speaker, get, hasty=True)
+        taken = echoes.without_echoes([*taken, *hits], text, ASSISTANT)[:k]
+        if len(hits) < k or len(taken) == k:
+            break
+        left_out += [hit.id for hit in hits]
+    return taken
 
 
 def _question(speaker: Speaker, query: str) -> str:

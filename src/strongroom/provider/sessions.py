@@ -12,7 +12,8 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -27,8 +28,10 @@ TURNS_LIMIT = 256
 HELD = 4096
 """Conversations that a process remembers."""
 FILES_LIMIT = 5000
-SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[END OF PRIOR CONTEXT")
-"""How a runtime begins a message that stands for those it dropped."""
+SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[PRIOR CONTEXT", "[END OF PRIOR CONTEXT")
+"""How a runtime marks a text that stands for messages it dropped."""
+_SUMMED = 4000
+"""Characters of a summary by which two are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,16 @@ class State:
 
     def take_over(self, other: State) -> None:
         """Go on from another conversation: everything that was said or shown there stands here too."""
-        with self.guard, other.guard:
-            self.seen.update(other.seen)
-            self.turns = [*other.turns, *self.turns][-TURNS_LIMIT:]
-            self.summary = other.summary
-            self.is_off = other.is_off
-            self.carry(other.carried)
+        with other.guard:  # never both at once: two conversations may take each other over
+            seen, turns, summary, is_off, carried = (
+                *(list(other.seen), list(other.turns), other.summary, other.is_off),
+                set(other.carried),
+            )
+        with self.guard:
+            self.see(seen)
+            self.turns = [*turns, *self.turns][-TURNS_LIMIT:]
+            self.summary, self.is_off = summary, is_off
+            self.carry(carried)
 
     def keep(self, turn: Kept) -> None:
         with self.guard:
@@ -101,23 +108,20 @@ class State:
     def follow(self, before: History) -> None:
         """Compare the history before this turn with what is known of it, and take back what was undone.
 
-        An undo cuts the newest turns off, and leaves the history exactly as it was after an earlier one. A compression
-        changes its summary. Where neither is certain, nothing is taken back: that would be a loss.
+        An undo cuts the newest turns off, and leaves the history exactly as it was after an earlier one, or empty. A
+        compression changes its summary. Where neither is certain, nothing is taken back: that would be a loss.
         """
         with self.guard:
             if before.summary != self.summary:
                 self.summary = before.summary
                 self.compressed()
-            elif self.turns and 0 < before.length < self.turns[-1].length:
+            elif self.turns and before.length < self.turns[-1].length:
                 self.seen.clear()
                 ends = (turn.length == before.length and turn.said == before.last for turn in self.turns)
-                if (last := next((place for place, is_end in enumerate(ends) if is_end), None)) is not None:
+                if not before.length:
+                    self._take_back(0)
+                elif (last := next((place for place, is_end in enumerate(ends) if is_end), None)) is not None:
                     self._take_back(last + 1)
-
-    def begin_again(self) -> None:
-        """The history begins with this turn: all that was told before was undone."""
-        with self.guard:
-            self._take_back(0)
 
     def rewind(self) -> bool:
         """Take back the last turn; False if none is known."""
@@ -126,12 +130,18 @@ class State:
             self._take_back(max(len(self.turns) - 1, 0))
             return known
 
+    def take_back(self, ids: Iterable[LineId]) -> None:
+        """Note lines that are to be forgotten."""
+        with self.guard:
+            self.undoing += ids
+
     def _take_back(self, start: int) -> None:
         gone, self.turns = self.turns[start:], self.turns[:start]
         for turn in gone:
             self.undoing += turn.ids
             for waiting in turn.spooled:
-                waiting.unlink(missing_ok=True)
+                with suppress(OSError):
+                    waiting.unlink(missing_ok=True)
 
     def refresh(self) -> None:
         """Take in what another process noted."""
@@ -169,11 +179,19 @@ class History:
     summary: str
 
     @classmethod
-    def of(cls, messages: Sequence[tuple[str, str]]) -> History:
-        """From roles and texts."""
-        summaries = [text for _, text in messages if text.lstrip().startswith(SUMMARIES)]
-        said = [text for role, text in messages if role == "user"]
-        return cls(len(messages), digest(said[-1]) if said else "", digest("\0".join(summaries)) if summaries else "")
+    def of(cls, messages: Sequence[tuple[str, str]], start: int, cleaned: Callable[[str], str]) -> History:
+        """From roles and texts, and where this turn begins; `cleaned` gives what a person said as it was kept.
+
+        A summary may stand in any message, also in this turn's own.
+        """
+        signs = [text[place : place + _SUMMED] for _, text in messages if (place := _summary_at(text)) >= 0]
+        said = [text for role, text in messages[:start] if role == "user"]
+        return cls(start, digest(cleaned(said[-1])) if said else "", digest("\0".join(signs)) if signs else "")
+
+
+def _summary_at(text: str) -> int:
+    """Where a runtime's summary begins in a message; -1 if it holds none."""
+    return min((place for sign in SUMMARIES if (place := text.find(sign)) >= 0), default=-1)
 
 
 class Sessions:

@@ -30,6 +30,8 @@ _DIRECT = frozenset(("dm", "direct", "im", "private"))
 _DIRECT_KEY = re.compile(r"[^:]*:[^:]*:[^:]*:dm:")
 """A gateway's key of a direct chat: agent, profile, platform, then what sort of chat it is."""
 _RECALLS_ONLY = frozenset((AgentContext.SUBAGENT, AgentContext.BACKGROUND))
+_TAKEN = frozenset(("assistant", "hermes memory", "hermes user", "hermes soul"))
+"""Authors of lines that no person wrote."""
 _RESERVED = frozenset(("as", "for", OWNER))
 """Second parts of our own below a profile, so no platform may be called so."""
 
@@ -145,11 +147,12 @@ def _author(said: Conversation, *, is_shared: bool) -> str:
 
 
 def name_of(said: str) -> str:
-    """A name as a line can hold it; empty if there is none that it can."""
+    """A name as a line can hold it; empty if there is none that it can, or it is the model's own."""
     try:
-        return model.clean_field(" ".join(said.split())[:64], "a name")
+        name = model.clean_field(" ".join(said.split())[:64], "a name")
     except InvalidRequest:
         return ""
+    return "" if name.casefold() in _TAKEN else name
 
 
 def _text(value: object) -> str:

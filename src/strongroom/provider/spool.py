@@ -30,6 +30,7 @@ from strongroom.model import Actor, Millis
 
 FILES_LIMIT = 20_000
 _TURN, _DRAFT, _ALIVE = ".turn", ".draft", ".alive"
+_REFUSED, _DAMAGED = ".refused", ".damaged"
 _HEAD_LIMIT = 4096
 
 
@@ -84,7 +85,13 @@ class Spool:
         """Keep what was said in a turn that is under way, until `drop` or the end of the process."""
         self._live()
         path = self._name(now, _DRAFT)
-        self._write(path, actor, sealed)
+        try:
+            # Written, not synced: it outlives the process, which is what it is for. A turn is synced when it is told.
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(_framed(actor, sealed))
+        except OSError as error:
+            raise StoreUnavailable(f"the spool cannot be written: {error.strerror}") from None
         return path
 
     def drop(self, path: Path) -> None:
@@ -95,7 +102,7 @@ class Spool:
     def set_aside(self, entry: Entry) -> None:
         """Let a turn wait that the vault will never take, where people can find it."""
         with suppress(OSError):
-            entry.path.rename(entry.path.with_suffix(".refused"))
+            entry.path.rename(entry.path.with_suffix(_REFUSED))
 
     # Delivering.
 
@@ -114,6 +121,10 @@ class Spool:
     def waiting(self) -> Waiting:
         sizes = [_size(path) for path in self._files(_TURN)]
         return Waiting(len(sizes), sum(sizes))
+
+    def aside(self) -> int:
+        """How many turns the vault would not take, or cannot be read."""
+        return len(self._files(_REFUSED)) + len(self._files(_DAMAGED))
 
     def adopt(self) -> int:
         """Make turns of the drafts whose processes died; how many."""
@@ -157,7 +168,7 @@ class Spool:
     def _write(self, path: Path, actor: Actor, sealed: bytes) -> None:
         try:
             make_directory(self.directory)
-            write_file(path, msgspec.json.encode(_Head(actor)) + b"\n" + sealed, new=True)
+            write_file(path, _framed(actor, sealed), new=True)
         except OSError as error:
             raise StoreUnavailable(
                 f"the spool cannot be written: {error.strerror}", hint="this turn is not kept; make room on the disk"
@@ -212,6 +223,10 @@ def drained(spool: Spool, deliver: Callable[[Entry], bool]) -> int:
     return done
 
 
+def _framed(actor: Actor, sealed: bytes) -> bytes:
+    return msgspec.json.encode(_Head(actor)) + b"\n" + sealed
+
+
 def _locked(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -226,7 +241,7 @@ def _read(path: Path) -> Entry | None:
     try:
         return Entry(path, Actor(msgspec.json.decode(head[:_HEAD_LIMIT], type=_Head).actor), sealed)
     except msgspec.DecodeError:
-        path.rename(path.with_suffix(".damaged"))
+        path.rename(path.with_suffix(_DAMAGED))
         return None
 
 

@@ -103,7 +103,7 @@ def _remember(session: Session, args: Mapping[str, Any]) -> dict[str, Any]:
     text = args.get("text")
     if not isinstance(text, str) or not text.strip():
         raise InvalidRequest("text is the fact to keep")
-    return {"kept": keeping.note(session, text, keeping.ASSISTANT, Kind.FACT) > 0}
+    return {"kept": keeping.note(session, text, recalling.ASSISTANT, Kind.FACT) > 0}
 
 
 _CALLS = {RECALL: _recall, FORGET: _forget, REMEMBER: _remember}

@@ -28,7 +28,7 @@ _REMEMBERED = 16
 _UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _PIECE = model.LINE_LIMIT // 4
 """Characters of a text that surely fit a line."""
-_PIECES = 16
+PIECES = 16
 """Lines that one text becomes at most; the rest of it is left out and said so."""
 
 
@@ -76,17 +76,23 @@ class Turns:
         """
         with self._guard:
             same = [one for one in self._begun if one.message == message and one.turn_id in ("", turn_id)]
-            waiting = [one for one in self._begun if not one.is_kept]
+            waiting = [one for one in self._begun if not (one.is_kept or one.is_taken_back)]
             others = sorted(waiting, key=lambda one: bool(one.message))
-            for found in (*(one for one in same if not one.is_kept), *same[-1:], *others[:1]):
+            for found in (
+                *(one for one in same if one in waiting),
+                *(one for one in same if one.is_taken_back and not one.is_kept),
+                *same[-1:],
+                *others[:1],
+            ):
                 found.turn_id, found.message = turn_id, message
                 return found
             return Begun(message, now, is_known=False, turn_id=turn_id)
 
-    def given_up(self, until: Begun) -> list[Path]:
+    def given_up(self, until: Begun, *, alone: bool = False) -> list[Path]:
         """The drafts of a turn and of those that began before it: they are kept by now, or never will be."""
         with self._guard:
-            done = [one for one in self._begun if one.time <= until.time and one.draft is not None]
+            before = [until] if alone else [one for one in self._begun if one.time <= until.time]
+            done = [one for one in before if one.draft is not None]
             drafts = [one.draft for one in done if one.draft is not None]
             for one in done:
                 one.draft = None
@@ -119,6 +125,6 @@ def pieces(text: str) -> Iterator[str]:
         yield model.clean_text(whole)
     except LineTooLarge:
         parts = [whole[start : start + _PIECE] for start in range(0, len(whole), _PIECE)]
-        yield from (model.clean_text(part) for part in parts[:_PIECES] if part.strip())
-        if len(parts) > _PIECES:
-            yield f"[{len(whole) - _PIECE * _PIECES} more characters were left out]"
+        yield from (model.clean_text(part) for part in parts[:PIECES] if part.strip())
+        if len(parts) > PIECES:
+            yield f"[{len(whole) - _PIECE * PIECES} more characters were left out]"

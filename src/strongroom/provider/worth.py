@@ -18,6 +18,7 @@ from typing import Any
 
 from strongroom.provider import manners
 from strongroom.provider.manners import Asked, Phrases
+from strongroom.provider.sessions import SUMMARIES
 
 LIMIT = 5500
 """Characters in all: below the 6,000 that Hermes takes."""
@@ -27,7 +28,7 @@ _SEEN = 8192
 """Characters of one message that are looked at."""
 _ROLE = "user"
 _TEXT_PARTS = ("text", "input_text")
-_SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[END OF PRIOR CONTEXT", "[System note:")
+_SUMMARIES = (*SUMMARIES, "[System note:")
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _BETWEEN = re.compile(r"(?<=[.!?\u2026\u061f])\s+|(?<=[\u3002\uff01\uff1f\u0964])\s*|\n")

@@ -26,7 +26,7 @@ from strongroom.cli.demonstration.hermes import (
     python_of,
 )
 from strongroom.cli.demonstration.serving import needs
-from strongroom.cli.demonstration.stage import Stage, answered, expect
+from strongroom.cli.demonstration.stage import Stage, expect
 from strongroom.cli.demonstration.talk import QUESTION
 
 _WRITES = ("cap", "policy", "plugin", "provider")
@@ -59,19 +59,20 @@ def wiring(name: str) -> Callable[[Stage], Shown]:
 
 
 def _wired(home: Home) -> Shown:
-    options = ("wire", "hermes", "--me", f"telegram:{MY_ID}", *(_served(home) if home.name == SERVED else ()))
+    options = ("--me", f"telegram:{MY_ID}", *(_served(home) if home.name == SERVED else ()))
     home.stage.tell("strongroom wire hermes")
-    first = answered(home.strongroom(*options))
+    first = home.wire(*options)
     expect("every step ok", {"ok"}, {step["state"] for step in first["steps"]})
     home.stage.tell("again, and with --check-only")
     with ThreadPoolExecutor(2) as pool:
-        again, looked = map(answered, pool.map(lambda more: home.strongroom(*options, *more), ((), ("--check-only",))))
+        again, looked = pool.map(lambda more: home.wire(*options, *more), ((), ("--check-only",)))
     states = {step["name"]: step["state"] for step in again["steps"]}
     expect("nothing left to write", (False, dict.fromkeys(_WRITES, "skip")), _of_writing(again["changed"], states))
     expect("nothing to find with --check-only", (True, False), (looked["ok"], looked["drift"]))
     expect("the owner's comment kept", True, COMMENT in (home.place / "config.yaml").read_text())
     home.stage.homes[home.name] = home
-    return (*(f"{step['number']:2}  {step['state']}  {step['name']}" for step in first["steps"]), first["wall"])
+    shown = ", ".join(f"{step['number']} {step['name']} {step['state']}" for step in first["steps"])
+    return shown, first["wall"].partition(": ")[0].partition(". ")[0]
 
 
 def _of_writing(changed: bool, states: dict[str, str]) -> tuple[bool, dict[str, str]]:

@@ -167,6 +167,13 @@ class Home:
         """The `strongroom` command, as it is installed beside Hermes."""
         return self._in_hermes("strongroom", *arguments, "--json")
 
+    def wire(self, *options: str) -> Any:
+        """What `strongroom wire hermes` answers; it has to succeed, or the step that failed is told."""
+        done = self.strongroom("wire", "hermes", "--python", str(self.python), *options)
+        failed = [f"{step['name']}: {step['message']}" for step in done.json["steps"] if step["state"] == "fail"]
+        expect("no step of it to fail", [], failed)
+        return answered(done)
+
     def _in_hermes(self, module: str, *arguments: str) -> Done:
         surroundings = {"cwd": self.root / "work", "env": self.hermes_environment()}
         return self.stage.run([str(self.python), "-m", module, *arguments], "", surroundings)

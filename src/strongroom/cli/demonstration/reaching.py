@@ -19,7 +19,6 @@ from strongroom.cli.demonstration.model_server import ToolCall
 from strongroom.cli.demonstration.separating import two_of
 from strongroom.cli.demonstration.stage import Stage, answered, expect
 from strongroom.cli.demonstration.users import Apart, User
-from strongroom.wiring import capfile
 
 _APART = "apart"
 _ISSUER = "issuer.key"
@@ -31,10 +30,12 @@ def tools_reach_the_keys(home: Home) -> Shown:
     """No wall stands against a program of the same user, and nothing here pretends that one does."""
     (key,) = home.keeper.rglob(_ISSUER)
     stolen = home.root / "stolen.cap"
-    read, minted = _told_to(home, f"cat {_quoted(key)} | sha256sum", _quoted("strongroom", *_MINT, "--out", stolen))
+    read, minted = _told_to(
+        home, f"cat {_quoted(key)} | sha256sum", _quoted(home.python, "-m", "strongroom", *_MINT, "--out", stolen)
+    )
     digest = hashlib.sha256(key.read_bytes()).hexdigest()
     expect("the tool to read the keys", (0, True), (read[0], digest in read[1]))
-    expect("the tool to mint", (0, True), (minted[0], bool(capfile.read(stolen))))
+    expect("the tool to mint", (0, True), (minted[0], stolen.exists()))
     return (f"cat {key.name}: it was read", "strongroom cap mint: it was minted")
 
 
@@ -83,7 +84,7 @@ def _home_apart(stage: Stage, two: Apart, user: User, python: Path) -> Home:
     given.chmod(0o600)
     stage.tell("strongroom wire hermes")
     reach = ("--url", f"unix://{two.socket}", "--cap-file", str(given))
-    expect("it wired", True, answered(home.strongroom("wire", "hermes", *reach))["ok"])
+    expect("it wired", True, home.wire(*reach)["ok"])
     given.unlink()
     _hand_over(home.root, user)
     return home

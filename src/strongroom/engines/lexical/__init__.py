@@ -2,7 +2,7 @@
 
 No vectors and no model: words, sessions, neighbours, speakers, days, and what sort of answer the question wants.
 `words` and `reading` look at one line, `index` keeps a shelf, `question` and `terms` weigh a query against the
-shelves given, `matching` finds and scores lines with the `signals`. Figures: docs/recall.md.
+shelves given, `matching` finds lines and `weighing` scores them with the `signals`. Figures: docs/recall.md.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from datetime import datetime
 from strongroom.engines import Ranked
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.keeping import pack
-from strongroom.engines.lexical.matching import scored
 from strongroom.engines.lexical.question import Question
 from strongroom.engines.lexical.reading import read
+from strongroom.engines.lexical.terms import Terms
+from strongroom.engines.lexical.weighing import best
 from strongroom.engines.lexical.words import Known
 from strongroom.model import Line, LineId, Millis
 
@@ -33,15 +34,24 @@ class Lexical:
         return pack([read(line, known) for line in lines])
 
     def rank(self, query: str, indexes: Sequence[LexicalIndex], k: int, now: datetime) -> Sequence[Ranked]:
+        return self.rank_without(query, indexes, k, now, frozenset())
+
+    def rank_without(
+        self, query: str, indexes: Sequence[LexicalIndex], k: int, now: datetime, without: frozenset[LineId]
+    ) -> Sequence[Ranked]:
         question = Question.of(query, now)
-        found = scored(question, indexes)
-        if not found:
-            found = [Ranked(line, 0.0) for index in indexes for line in index.newest(k)]
+        terms = Terms.of(question, indexes)
+        found = _newest(indexes, k, without) if terms is None else best(question, terms, indexes, k, without)
         if len(found) > _FEW * k:
             # Scores alone settle most of it: few lines are left for the slower order.
             least = sorted([one.score for one in found])[-k]
             found = [one for one in found if one.score >= least]
         return sorted(found, key=_best, reverse=True)[:k]
+
+
+def _newest(indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[Ranked]:
+    lines = [line for index in indexes for line in index.newest(k + len(index.numbers(without)))]
+    return [Ranked(line, 0.0) for line in lines if line.id not in without]
 
 
 def _best(ranked: Ranked) -> tuple[float, Millis, LineId, str]:

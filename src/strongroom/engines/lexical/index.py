@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import repeat
 
 from strongroom.engines.lexical.keeping import TF_BITS, unpack
@@ -137,6 +137,11 @@ class LexicalIndex:
     def gone(self) -> LookupError:
         """What to raise where a posting, session or day leads to a line that was removed: none may."""
         return LookupError("the index names a line that is gone")
+
+    def numbers(self, names: Collection[LineId]) -> set[int]:
+        """The numbers of those of these lines that are here."""
+        known = self._numbers
+        return {known[name] for name in known.keys() & names}
 
     def newest(self, k: int) -> Iterator[Line]:
         """The newest `k` lines, and with them all that are as old as the last of these."""

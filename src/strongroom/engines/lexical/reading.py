@@ -17,6 +17,9 @@ from strongroom.model import Line, Millis
 ASKS, DATED, COUNTS, SPEAKS_OF_SELF, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
 """The marks. ONE_NAME and MORE_NAMES say how many capitalised words stand inside the line."""
 
+SORTS = 1 << 7
+"""How many combinations of marks there are."""
+
 ROLES = frozenset({"user", "assistant"})
 """Authors that say who speaks, but are nobody's name."""
 

@@ -9,7 +9,7 @@ rarely as possible.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from strongroom.engines.lexical import reading
 from strongroom.engines.lexical.question import Question
@@ -102,17 +102,25 @@ def latest(line: Line, question: Question) -> float:
 SUBSTANCE, SPEAKER, LATEST = 0.95, 1.0, 1.0
 _MONTH = 30 * 86_400_000
 _LONG_ENOUGH = math.log(30)
-_SUBSTANCE = tuple(SUBSTANCE * substance(length) for length in range(30))
+SUBSTANCES = tuple(SUBSTANCE * substance(length) for length in range(30))
+"""What a line's length is worth; a longer line is worth what the last one is."""
+_OF_MARKS: dict[tuple[bool, bool, bool], Sequence[float]] = {}
 
 
-def of_marks(marks: int, question: Question) -> float:
-    """All signals of one sort of line, weighed."""
-    return sum([weight * signal(marks, question) for signal, weight in OF_MARKS])
+def of_marks(question: Question) -> Sequence[float]:
+    """All signals of each sort of line, weighed. Of a question they look at nothing but what it asks for."""
+    asked = question.asks_when, question.asks_how_many, question.asks_name
+    known = _OF_MARKS.get(asked)
+    if known is None:
+        known = _OF_MARKS[asked] = tuple(
+            sum([weight * signal(marks, question) for signal, weight in OF_MARKS]) for marks in range(reading.SORTS)
+        )
+    return known
 
 
 def of_line(line: Line, length: int, question: Question) -> float:
     """All signals of one line, weighed."""
-    known = _SUBSTANCE[length] if length < len(_SUBSTANCE) else _SUBSTANCE[-1]
+    known = SUBSTANCES[length] if length < len(SUBSTANCES) else SUBSTANCES[-1]
     if line.author:
         known += SPEAKER * speaker(line, question)
     if question.asks_latest:

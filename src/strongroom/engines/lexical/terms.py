@@ -113,7 +113,30 @@ class Window(msgspec.Struct, frozen=True):
         return 1.0 if days <= _WEEK else 0.75 if days <= _MONTHS else 0.25
 
 
-def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> list[Term]:
+class Terms(msgspec.Struct, frozen=True):
+    """All that a question looks for. Without any of it, nothing in the indexes has to do with the question."""
+
+    words: list[Term]
+    when: WhenTerm | None
+    size: Size
+    mass: float
+    """What all of it is worth together."""
+    session_mass: float
+
+    @classmethod
+    def of(cls, question: Question, indexes: Sequence[LexicalIndex]) -> Terms | None:
+        size = Size.of(indexes)
+        words = _word_terms(question, indexes, size)
+        when = _when_term(question, indexes, size)
+        both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
+        if not both:
+            return None
+        return cls(
+            words, when, size, sum([term.rarity for term in both]), sum([term.session_rarity for term in both])
+        )
+
+
+def _word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> list[Term]:
     """The question's words that any line holds, rarest first."""
     counted: list[tuple[int, str, list[Sequence[int]]]] = []
     for word in question.words:
@@ -139,7 +162,7 @@ def _sessions(indexes: Sequence[LexicalIndex], places: Sequence[Sequence[int]]) 
     return found
 
 
-def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:
+def _when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:
     """The days that the question means, if it names any and any line has to do with them."""
     if not question.windows:
         return None

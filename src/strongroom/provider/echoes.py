@@ -1,0 +1,45 @@
+"""Lines that say nothing new to who asks: the question itself, asked before, and replies without any content. Pure.
+
+People ask the same thing again. Their earlier questions match it best of all and answer nothing, so that a few of them
+would crowd out the line that does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from strongroom.model import Hit, Kind
+
+_JOINED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_WORD = re.compile(rf"[{_JOINED}]|[^\W_{_JOINED}]+")
+_ASKS = re.compile(r"[?\uff1f\u061f\u037e][\"')\]\s]{0,4}$|(?:\u5417|\u5462|\u55ce|\u304b)[\u3002.!\s]{0,4}$")
+_NEW_WORDS = 3
+"""Words beside those of the question that make a reply worth showing."""
+_LOOKED_AT = 2000
+
+
+def without_echoes(hits: Iterable[Hit], question: str, assistant: str) -> list[Hit]:
+    """The hits that say something, each text once."""
+    asked = words(question)
+    kept: dict[str, Hit] = {}
+    for hit in hits:
+        if not is_echo(hit, asked, assistant):
+            kept.setdefault(" ".join(hit.text.casefold().split()), hit)
+    return list(kept.values())
+
+
+def is_echo(hit: Hit, asked: frozenset[str], assistant: str) -> bool:
+    """Whether a line of a conversation says nothing beside what was asked."""
+    if hit.kind != Kind.TURN:
+        return False
+    said = words(hit.text)
+    new = len(said - asked)
+    if hit.author == assistant:
+        return new < _NEW_WORDS and not said & asked
+    return said == asked or (new == 0 and _ASKS.search(hit.text[-_LOOKED_AT:].rstrip()) is not None)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text; in scripts without spaces between them, its characters."""
+    return frozenset(_WORD.findall(text[:_LOOKED_AT].casefold()))

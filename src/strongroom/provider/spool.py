@@ -135,11 +135,19 @@ class Spool:
                 with suppress(OSError):
                     draft.rename(draft.with_suffix(_TURN))
                     adopted += 1
+        self._tidy()
+        return adopted
+
+    def _tidy(self) -> None:
+        """Remove what dead processes left half-written, and then the signs of their lives."""
+        for unfinished in self._files_named("."):
+            run = unfinished.name.partition("-")[2].partition(_TURN)[0]
+            if run and run != self._run and self._is_dead(run):
+                self.drop(unfinished)
         for alive in self._files(_ALIVE):
             run = alive.name.removesuffix(_ALIVE)
             if run != self._run:
                 self._is_dead(run, remove=True)
-        return adopted
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
@@ -154,6 +162,12 @@ class Spool:
             yield _locked(handle)
         finally:
             os.close(handle)
+
+    def _files_named(self, start: str) -> list[Path]:
+        try:
+            return [path for path in self.directory.iterdir() if path.name.startswith(start) and _TURN in path.name]
+        except OSError:
+            return []
 
     def _files(self, suffix: str) -> list[Path]:
         try:

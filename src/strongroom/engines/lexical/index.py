@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import repeat
 
 from strongroom.engines.lexical.keeping import TF_BITS, unpack
-from strongroom.engines.lexical.reading import Days, Reading, read
+from strongroom.engines.lexical.reading import Days, Reading, read, speaker_words
 from strongroom.model import Line, LineId, Millis
 
 NOBODY = -1
@@ -40,6 +41,8 @@ class LexicalIndex:
         self.word_count = 0
         self.session_lengths = array("I")
         self.calendar = Calendar()
+        self._speakers: Counter[str] = Counter()
+        """The words of the names of who said the lines, and how often."""
         self._numbers: dict[LineId, int] = {}
         self._named: dict[str, int] = {}
         self._members: dict[int, list[int]] = {}
@@ -69,6 +72,7 @@ class LexicalIndex:
             self._post(word, number << TF_BITS | count)
         self.word_count += reading.length
         self._join(number, line)
+        self._count_speaker(line.author, 1)
         self.calendar.add(number, line.time, reading.days)
 
     def add_read(self, lines: Sequence[Line], readings: bytes) -> None:
@@ -89,6 +93,8 @@ class LexicalIndex:
         for number, line in enumerate(lines, start):
             self._numbers[line.id] = number
             self._join(number, line)
+        for author, count in Counter([line.author for line in lines]).items():
+            self._count_speaker(author, count)
         self.calendar.extend(start, lines, kept.spoken())
 
     def remove(self, line: Line) -> None:
@@ -103,6 +109,7 @@ class LexicalIndex:
                 del self.postings[word]
         self.word_count -= reading.length
         self._leave(number, line)
+        self._count_speaker(line.author, -1)
         self.calendar.remove(number, line.time, reading.days)
         self.lines[number] = None
         self._free_lines.append(number)
@@ -142,6 +149,16 @@ class LexicalIndex:
         """The numbers of those of these lines that are here."""
         known = self._numbers
         return {known[name] for name in known.keys() & names}
+
+    def is_speaker(self, names: frozenset[str]) -> bool:
+        """Whether one of these is part of the name of somebody who said a line."""
+        return not names.isdisjoint(self._speakers)
+
+    def _count_speaker(self, author: str, count: int) -> None:
+        for word in speaker_words(author):
+            self._speakers[word] += count
+            if not self._speakers[word]:
+                del self._speakers[word]
 
     def newest(self, k: int) -> Iterator[Line]:
         """The newest `k` lines, and with them all that are as old as the last of these."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -81,6 +82,12 @@ def read(line: Line, known: Known | None = None) -> Reading:
     spans = dates_in_line(line.text, date.fromordinal(day_of(line.time)))
     days = tuple(dict.fromkeys(Days(span.first, span.last) for span in spans))
     return Reading(counts, min(len(found), LENGTH_LIMIT), _marks(line, dated=bool(days)), days)
+
+
+def speaker_words(author: str) -> Sequence[str]:
+    """The words of the name of who said a line; a role is nobody's name."""
+    author = author.lower()
+    return () if author in ROLES else author.split()
 
 
 def day_of(time: Millis) -> int:

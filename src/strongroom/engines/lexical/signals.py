@@ -88,8 +88,7 @@ def substance(length: int) -> float:
 
 def speaker(line: Line, question: Question) -> float:
     """The query names who said it."""
-    author = line.author.lower()
-    return float(author not in reading.ROLES and not question.names.isdisjoint(author.split()))
+    return float(not question.names.isdisjoint(reading.speaker_words(line.author)))
 
 
 def latest(line: Line, question: Question) -> float:

@@ -6,7 +6,7 @@ a bound, so a line whose score cannot reach the last one of the answer need not 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from math import inf
 
 from strongroom.engines import Ranked
@@ -79,35 +79,39 @@ class _Look:
     def _most(self) -> float:
         """What the signals can add at most that take longer to work out."""
         found, question = self._matches, self._question
-        most = CONTEXT + SPEAKER + _ROUNDING
+        most = CONTEXT + _ROUNDING
         if found.index.joined:
             most += QUESTION_BEFORE / found.mass * max(found.match.values(), default=0.0)
         if found.days:
             most += DATE * max(found.days.values())
+        if found.index.is_speaker(question.names):
+            most += SPEAKER
         return most + LATEST if question.asks_latest else most
 
-    def weighed(self, least: float, below: float) -> Iterable[Ranked]:
+    def weighed(self, least: float, below: float) -> list[Ranked]:
         """The lines that can score `least`, with their scores; not those that can score `below`."""
-        numbers = [number for number, hope in zip(self._numbers, self.hopes, strict=True) if least <= hope < below]
-        return map(self._weigh, numbers)
+        found, index = self._matches, self._matches.index
+        match, days, marks, session = found.match, found.days, index.marks, found.session
+        by_context, by_before = CONTEXT / found.mass, QUESTION_BEFORE / found.mass
+        weighed: list[Ranked] = []
+        for number, hope in zip(self._numbers, self.hopes, strict=True):
+            if not least <= hope < below:
+                continue
+            before = index.previous[number]
+            score = found.by_match * match.get(number, 0.0) + by_context * self._covered(number, before)
+            score += found.by_session * session.get(index.sessions[number], 0.0)
+            if days:
+                score += DATE * days.get(number, 0.0)
+            if before != NOBODY and marks[before] & ASKS:
+                score += by_before * match.get(before, 0.0)
+            line = index.line(number)
+            score += self._marks[marks[number]]
+            weighed.append(Ranked(line, score + of_line(line, index.lengths[number], self._question)))
+        return weighed
 
-    def _weigh(self, number: int) -> Ranked:
-        found = self._matches
-        index, match, days = found.index, found.match, found.days
-        before, after = index.previous[number], index.next[number]
-        score = found.by_match * match.get(number, 0.0) + CONTEXT / found.mass * self._covered(number, before, after)
-        score += found.by_session * found.session.get(index.sessions[number], 0.0)
-        if days:
-            score += DATE * days.get(number, 0.0)
-        if before != NOBODY and index.marks[before] & ASKS:
-            score += QUESTION_BEFORE / found.mass * match.get(before, 0.0)
-        line = index.line(number)
-        score += self._marks[index.marks[number]]
-        return Ranked(line, score + of_line(line, index.lengths[number], self._question))
-
-    def _covered(self, number: int, before: int, after: int) -> float:
-        """What is worth that a line and its neighbours hold between them: words and days."""
-        held, days = self._matches.held, self._matches.days
+    def _covered(self, number: int, before: int) -> float:
+        """What it is worth that a line and its neighbours hold between them: words and days."""
+        held, days, after = self._matches.held, self._matches.days, self._matches.index.next[number]
         words = held.get(number, 0) | held.get(before, 0) | held.get(after, 0)
         covered = self._by_words.get(words)
         if covered is None:

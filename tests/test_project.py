@@ -127,16 +127,20 @@ def test_no_method_of_memory_takes_an_actor() -> None:
     verbs = {name for name, one in vars(strongroom.Memory).items() if not name.startswith("_") and callable(one)}
     assert verbs == {
         "close",
+        "deliver",
         "erase",
         "forget",
         "get",
+        "inbox",
         "list",
+        "observe",
         "profile",
         "put",
         "put_many",
         "renew",
         "set_profile",
         "snapshot",
+        "with_cap",
     }
     for name in verbs:
         method = vars(strongroom.Memory)[name]

@@ -530,6 +530,18 @@ def test_the_intruder_says_how_much_it_got_or_the_errors_name(tmp_path: Path) ->
     assert came == ["11 bytes", "2 names", "0 objects", "NotADBError", "ENOENT"]
 
 
+def tells(place: Stage) -> None:
+    place.tell("it takes long")
+
+
+def test_what_goes_on_in_a_step_that_takes_long_is_told_to_people_and_not_to_programs(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played(monkeypatch, steps(tells))
+    assert "it takes long ...\n" in cli("demo").err
+    assert cli("demo", "--json").err == ""
+
+
 def test_what_a_step_has_to_show_stands_below_it(cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, steps(shows))
     assert cli("demo").out.splitlines()[:2] == [" 1  ok    It shows.", "        read keys: EACCES"]

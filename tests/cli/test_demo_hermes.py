@@ -474,7 +474,7 @@ def test_the_trip_begins_on_the_saturday_that_comes(day: int, first: int) -> Non
 
 
 @pytest.mark.long
-@pytest.mark.requirement("demo-hermes", "hermes-demo-green")
+@pytest.mark.requirement("demo-hermes")
 def test_in_the_real_hermes_every_step_is_green(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "strongroom", "demo", "--json", "--require-extras", "--hermes", str(PYTHON)],

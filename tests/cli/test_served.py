@@ -23,8 +23,9 @@ from tests.cli.serving import Server, serve
 Caps = Callable[..., Path]
 NOWHERE = "http://127.0.0.1:9"
 EVERYTHING = ("put", "get", "list", "snapshot", "profile", "forget", "erase")
-NEITHER = {"route", "completion", "demo", "cap attenuate", "cap show", "unwire hermes"} | {
-    f"provider {one}" for one in ("list", "setup", "check")
+NEITHER = {"route", "completion", "demo", "cap attenuate", "cap show", "unwire hermes", "scrub hermes"} | {
+    *(f"provider {one}" for one in ("list", "setup", "check")),
+    *(f"hook {one}" for one in ("audit", "check", "memory-inject")),
 }
 """Commands that need neither a vault nor a server."""
 

@@ -31,7 +31,7 @@ def test_page_leads_from_nothing_to_the_first_recall_and_all_that_it_shows_happe
         model.answers(SAID, "Have a good trip!")
         model.answers(QUESTION, "On May 25.")
         homes.make(tmp_path / "made", model_url=model.url).hermes.rename(user / ".hermes")
-        path = f'export PATH="{homes.PYTHON.parent}:$PATH" NO_PROXY="*" PYTHONDONTWRITEBYTECODE=1'
+        path = f'export PATH="$PATH:{homes.PYTHON.parent}" NO_PROXY="*" PYTHONDONTWRITEBYTECODE=1'
         session = [Step(path, "", 0), *(step for step in sessions(PAGE) if is_run(step))]
         found = drifts(session, run_session(session, user))
         assert not found, "\n".join(found)

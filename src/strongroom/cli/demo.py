@@ -98,7 +98,8 @@ def _play(run: Run, scratch: Path, keep: bool, require_extras: bool, hermes: Pat
     today = datetime.now(UTC).date()
 
     def tell(text: str) -> None:
-        run.note(f"{_MARGIN}{text} ...")
+        if not run.json:
+            click.secho(f"{_MARGIN}{text} ...", err=True, dim=True)
 
     with stage.opened(scratch, today, require_extras=require_extras, hermes=hermes, tell=tell) as set_up:
         run.note(f"{len(STEPS)} steps; the question about the weekend is asked on {set_up.now:%Y-%m-%d}, a Monday")

@@ -49,7 +49,9 @@ class Wired(msgspec.Struct, frozen=True):
 def _home_options(command: Any) -> Any:
     for option in (
         click.option("--profile", metavar="NAME", help="Which profile; `all` is every one."),
-        click.option("--home", metavar="DIR", help="Which home; HERMES_HOME, or ~/.hermes, unless told."),
+        click.option(
+            "--home", metavar="DIR", help="Which home; HERMES_HOME, or .hermes in your home directory, unless told."
+        ),
     ):
         command = option(command)
     return command

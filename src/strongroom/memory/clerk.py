@@ -176,6 +176,8 @@ class Clerk:
 
     def _load(self, grant: Grant, places: Sequence[ShelfPlace], patience: float | None) -> list[Shelf]:
         end = None if patience is None else monotonic() + patience
+        for place in places[1:] if patience else ():
+            shelf_at(self.state, grant.actor, place, 0.0)  # begun at once: the first may take all the time there is
         left = (None if end is None else max(end - monotonic(), 0.0) for _ in places)
         return [shelf_at(self.state, grant.actor, place, time) for place, time in zip(places, left, strict=True)]
 

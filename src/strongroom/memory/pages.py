@@ -35,6 +35,8 @@ LOOSE_LIMIT = 256
 
 _EMPTY = b""
 _FEW = 16
+_NEWEST = 32
+"""So many lines are read before any others; then twice as many, and so on."""
 _PLACE = re.compile("([0-9]{6})/lines")
 _PLACES = 1_000_000
 _LAST_PART = "lines"
@@ -128,7 +130,7 @@ class Pages:
         yield from self._loose(list(loose), loose, unwritten)
         # The newest lines last: the page with the highest version is read first.
         for claimed, batch in reversed(unwritten):
-            self._fill(claimed, batch)
+            self._fill(claimed, batch if batch.readings else Batch(batch.lines, self._readings(batch.lines)))
 
     def _living(self) -> dict[LineId, Version]:
         """The lines that there are, newest first."""
@@ -190,18 +192,44 @@ class Pages:
         """Lines that are in no page, in groups; a group that is large enough becomes one."""
         for at in range(0, len(names), PAGE_LINES):
             group = names[at : at + PAGE_LINES]
-            claimed = self._claim() if len(group) >= LOOSE_LIMIT else None
-            # Only now, with the place claimed: a line forgotten from here on empties it.
-            batch = Batch(self._opened_lines(group))
-            if claimed:
-                # As a page gives it back: lines opened one by one share nothing, and take three times the room.
-                page = Page.of(Batch(batch.lines, self._state.shelves.readings(batch.lines)))
-                batch = page.batch(self._namespace)
+            growing = at == 0 and len(group) > _NEWEST
+            yield from self._growing(group, unwritten) if growing else self._group(group, unwritten)
             for name in group:
                 del living[name]
+
+    def _group(self, group: Sequence[LineId], unwritten: list[tuple[Object, Batch]]) -> Iterator[Batch]:
+        claimed = self._claim_for(group)
+        # Only now, with the place claimed: a line forgotten from here on empties it.
+        batch = self._shared(self._opened_lines(group))
+        yield batch
+        if claimed:
+            unwritten.append((claimed, batch))
+
+    def _growing(self, group: Sequence[LineId], unwritten: list[tuple[Object, Batch]]) -> Iterator[Batch]:
+        """The newest few at once, before anything is claimed, then more and more: somebody may be waiting."""
+        few, *others = _portions(group)
+        yield self._shared(self._opened_lines(few))
+        claimed = self._claim_for(group)
+        # Once more, now that the place is claimed: they may have been forgotten before.
+        lines = self._opened_lines(few) if claimed else []
+        for portion in others:
+            batch = self._shared(self._opened_lines(portion))
             yield batch
-            if claimed:
-                unwritten.append((claimed, batch))
+            lines[:0] = batch.lines
+        if claimed:
+            unwritten.append((claimed, Batch(lines)))
+
+    def _claim_for(self, group: Sequence[LineId]) -> Object | None:
+        return self._claim() if len(group) >= LOOSE_LIMIT else None
+
+    def _shared(self, lines: Sequence[Line]) -> Batch:
+        """As a page gives them back: lines opened one by one share nothing, and take three times the room."""
+        if len(lines) <= _FEW:
+            return Batch(lines)
+        return Page.of(Batch(lines, self._readings(lines))).batch(self._namespace)
+
+    def _readings(self, lines: Sequence[Line]) -> bytes:
+        return self._state.shelves.readings(lines)
 
     def _opened_lines(self, names: Sequence[LineId]) -> list[Line]:
         """The lines of these names as far as they are still there, oldest first."""
@@ -229,7 +257,7 @@ class Pages:
             if claimed is None or not self._state.shelves.has(self._shelf, shelf):
                 return
             still = [line for line in loose if line.id in shelf.lines]
-            self._fill(claimed, Batch(still, self._state.shelves.readings(still)))
+            self._fill(claimed, Batch(still, self._readings(still)))
 
     def _paged(self, shelf: Shelf) -> set[LineId]:
         """The lines that are in a page by now, also in those that other processes have written."""
@@ -341,6 +369,14 @@ def pages_of(shelf: Shelf) -> Pages:
     if not isinstance(shelf.source, Pages):
         raise TypeError("this shelf was loaded from elsewhere")
     return shelf.source
+
+
+def _portions(names: Sequence[LineId]) -> Iterator[Sequence[LineId]]:
+    """Names in growing portions."""
+    at, size = 0, _NEWEST
+    while at < len(names):
+        yield names[at : at + size]
+        at, size = at + size, 2 * size
 
 
 def _id(line: Line) -> LineId:

@@ -35,9 +35,10 @@ def _get(
     clerk: Clerk, grant: Grant, caller: Caller, call: wire.Get, shelves: list[Shelf] | None
 ) -> Doing[wire.Recalled]:
     _check_patience(call.patience)
-    without = _without(call)
+    _check_without(call)
     if shelves is None:
         shelves = clerk.shelves(grant, None if _patience(call) is None else 0.0)
+    without = _without(call.without, shelves)
     found = _ranked(clerk, grant, shelves, call, without) if call.ids is None else _named(grant, shelves, call.ids)
     hits = _within_budget(found)
     yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller)
@@ -55,13 +56,24 @@ def _is_none(k: int | None) -> bool:
     return type(k) is int and k == 0
 
 
-def _without(call: wire.Get) -> frozenset[LineId]:
-    """The lines not to return."""
+def _check_without(call: wire.Get) -> None:
     if call.without and call.ids is not None:
         raise InvalidRequest("a get by ids returns exactly these: it takes no others to leave out")
     if len(call.without) > model.WITHOUT_LIMIT:
         raise TooMany(f"at most {model.WITHOUT_LIMIT} lines can be left out")
-    return frozenset(map(model.line_id, call.without))
+
+
+def _without(named: Sequence[str], shelves: Sequence[Shelf]) -> frozenset[LineId]:
+    """The lines not to return. What names a line on these shelves is an id; the rest is looked at."""
+    if not {str}.issuperset(map(type, named)):
+        return frozenset(map(model.line_id, named))
+    strange = frozenset(map(LineId, named))
+    known = strange
+    for shelf in shelves:
+        strange = strange.difference(shelf.lines)
+    for name in strange:
+        model.line_id(name)
+    return known
 
 
 def _ranked(

@@ -16,7 +16,7 @@ from strongroom.errors import StrongroomError
 from strongroom.host.migrating import migrate_memory_files
 from strongroom.memory import Memory
 from strongroom.model import K_LIMIT, LIST_LIMIT, Hit, Kind
-from strongroom.provider import keeping, turns
+from strongroom.provider import keeping, turns, wording
 from strongroom.provider.serving import Session
 from strongroom.provider.speaking import Nobody
 from strongroom.wiring.policy import OWNER
@@ -57,7 +57,7 @@ def _written(session: Session, action: str, target: str, content: str, old_text:
 
 
 def _as_kept(session: Session, text: str) -> str:
-    return normalize("NFC", keeping.masked(session, turns.storable(text)))
+    return normalize("NFC", wording.masked(session, turns.storable(text)))
 
 
 def _found(session: Session, author: str, part: str) -> list[Hit]:

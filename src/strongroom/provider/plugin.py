@@ -17,7 +17,7 @@ from typing import Any
 from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.host.plugins.names import get_hermes_home
 from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
-from strongroom.provider import keeping, mirroring, recalling, tools, worth
+from strongroom.provider import keeping, mirroring, recalling, storing, tools, undoing, wording, worth
 from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import Session, look_after
 from strongroom.provider.speaking import Nobody
@@ -156,7 +156,7 @@ class StrongroomProvider(MemoryProvider):
         if session is None or isinstance(speaker, Nobody):
             return ""
         kept = worth.worth(messages, phrases=session.home.phrases(), is_off=session.state(speaker).is_off)
-        return keeping.masked(session, kept)
+        return wording.masked(session, kept)
 
     def on_session_switch(
         self,
@@ -171,7 +171,7 @@ class StrongroomProvider(MemoryProvider):
         if not session:
             return
         if rewound:
-            keeping.rewind(session)
+            undoing.rewind(session)
         _go_on(session, new_session_id or session.id, reset=reset, reason=str(kwargs.get("reason") or ""))
 
     def on_session_end(self, messages: Sequence[Message], **kwargs: Any) -> None:  # noqa: ARG002 - turns are kept
@@ -202,7 +202,7 @@ class StrongroomProvider(MemoryProvider):
 
 
 def _catch_up(session: Session) -> None:
-    keeping.recover(session)
+    storing.recover(session)
     look_after(session.home)
     mirroring.import_files(session)
 

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from strongroom.cap import Token
 from strongroom.errors import CapExpired, StrongroomError
 from strongroom.memory import Memory
-from strongroom.model import Actor, LineId, Namespace
+from strongroom.model import Actor, Namespace
 from strongroom.provider.caps import KEEPS, RECALLS
-from strongroom.provider.home import Home, millis
+from strongroom.provider.home import Home
 from strongroom.provider.sessions import State
 from strongroom.provider.speaking import Conversation, Nobody, Speaker, who
 from strongroom.provider.status import Warn
-from strongroom.provider.turns import Turns
+from strongroom.provider.turns import Begun, Turns
 from strongroom.wiring import capfile
 from strongroom.wiring.policy import Policy
 
@@ -79,6 +78,11 @@ class Session:
         """Ask the gate with a cap for this speaker and a few minutes."""
         return ask(self.home, speaker.actor, use, hasty=hasty, keeps=speaker.keeps)
 
+    def drop_drafts(self, until: Begun, *, alone: bool = False) -> None:
+        """Let go of the drafts of a turn and of those before it, or of its own alone."""
+        for draft in self.turns.given_up(until, alone=alone):
+            self.home.parts.spool.drop(draft)
+
     def failed(self, work: str, error: StrongroomError) -> None:
         self.home.parts.status.failed(work, error, self.warn)
 
@@ -122,26 +126,3 @@ def look_after(home: Home) -> None:
         if parts.caps.days_left() * 86_400 < capfile.WARN_BEFORE:
             parts.status.failed("renewing the cap", error)
     parts.sessions.tidy()
-
-
-def forget(session: Session, speaker: Speaker, state: State) -> bool:
-    """Forget what was taken back; False if it cannot be reached now: then it is tried with a later turn."""
-    with state.guard:
-        waiting: list[LineId] = list(dict.fromkeys(state.undoing))
-    if not waiting:
-        return True
-    try:
-        session.ask(speaker, lambda memory: memory.forget(ids=waiting))
-    except StrongroomError as error:
-        session.failed("taking a turn back", error)
-        return False
-    session.worked("taking a turn back")
-    with state.guard:
-        state.undoing = [one for one in state.undoing if one not in waiting]
-        for one in waiting:
-            with suppress(KeyError):
-                del state.seen[one]
-    return True
-
-
-__all__ = ["Session", "ask", "forget", "look_after", "millis", "token_for"]

@@ -14,7 +14,7 @@ from strongroom import model
 from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.host.provider import Schema
 from strongroom.model import Kind, LineId
-from strongroom.provider import keeping, recalling
+from strongroom.provider import keeping, recalling, undoing
 from strongroom.provider.serving import Session
 from strongroom.provider.speaking import Nobody
 from strongroom.wiring.policy import Tools
@@ -90,7 +90,7 @@ def _forget(session: Session, args: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(speaker, Nobody):
         raise InvalidRequest(f"there is no memory here: {speaker.reason}")
     if args.get("last_turn") is True:
-        return {"forgotten": "the turn before this one" if keeping.forget_last(session) else "nothing"}
+        return {"forgotten": "the turn before this one" if undoing.forget_last(session) else "nothing"}
     ids = args.get("ids")
     if not isinstance(ids, list) or not 1 <= len(ids) <= _FORGET_LIMIT or not all(isinstance(one, str) for one in ids):
         raise InvalidRequest(f"ids is a list of 1 to {_FORGET_LIMIT} line ids", hint="or say last_turn")

@@ -54,7 +54,6 @@ def wiring(name: str) -> Callable[[Stage], Shown]:
             needs(stage)
         return _wired(Home(stage, name, python))
 
-    attempt.__module__, attempt.__name__ = __name__, f"hermes_is_wired_{name}"
     return attempt
 
 
@@ -67,16 +66,12 @@ def _wired(home: Home) -> Shown:
     with ThreadPoolExecutor(2) as pool:
         again, looked = pool.map(lambda more: home.wire(*options, *more), ((), ("--check-only",)))
     states = {step["name"]: step["state"] for step in again["steps"]}
-    expect("nothing left to write", (False, dict.fromkeys(_WRITES, "skip")), _of_writing(again["changed"], states))
+    expect("nothing left to write", (False, ["skip"] * 4), (again["changed"], [states[name] for name in _WRITES]))
     expect("nothing to find with --check-only", (True, False), (looked["ok"], looked["drift"]))
     expect("the owner's comment kept", True, COMMENT in (home.place / "config.yaml").read_text())
     home.stage.homes[home.name] = home
     shown = ", ".join(f"{step['number']} {step['name']} {step['state']}" for step in first["steps"])
     return shown, first["wall"].partition(": ")[0].partition(". ")[0]
-
-
-def _of_writing(changed: bool, states: dict[str, str]) -> tuple[bool, dict[str, str]]:
-    return changed, {name: states[name] for name in _WRITES}
 
 
 def _served(home: Home) -> tuple[str, ...]:
@@ -100,11 +95,11 @@ def a_fresh_session_recalls_the_trip(home: Home) -> Shown:
     expect("the trip to reach the model", True, said in recalled)
     (line,) = [one for one in recalled.splitlines() if said in one]
     home.trip = line[-27:-1]
-    _lies_in_clear(home, "Chengdu", "Shorten this", "weekend")
+    _check_nothing_in_clear(home, "Chengdu", "Shorten this", "weekend")
     return (line,)
 
 
-def _lies_in_clear(home: Home, *words: str) -> None:
+def _check_nothing_in_clear(home: Home, *words: str) -> None:
     """No file of ours has a word of it; those of Hermes have, or the search would be worth nothing."""
     places = {home.root / "user", home.keeper}
     expect("no word of it in our files", 0, sum(_found(home, place, *words) for place in places))

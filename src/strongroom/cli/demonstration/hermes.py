@@ -160,7 +160,8 @@ class Home:
     def hermes(self, *arguments: str) -> str:
         """The `hermes` command, in a fresh process."""
         done = self._in_hermes("hermes_cli.main", *arguments)
-        expect("hermes to end with 0", 0, done.code)
+        if done.code != 0:
+            raise Unexpected("hermes to end with 0", f"{done.code}: {done.err.strip()[-200:]}")
         return done.out
 
     def strongroom(self, *arguments: str) -> Done:

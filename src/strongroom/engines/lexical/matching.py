@@ -38,24 +38,36 @@ class Matches:
         self.rarities = [term.rarity for term in terms.words]
         self.by_match = MATCH / self.mass
         self.by_session = SESSION / terms.session_mass
+        self.covered = 0.0
+        """What all that any line here holds is worth."""
         for bit, term in enumerate(terms.words):
-            self._look_for_word(term, term.places[place], 1 << bit, terms.size)
+            if term.places[place]:
+                self.covered += term.rarity
+                self._look_for_word(term, term.places[place], 1 << bit, terms.size)
         if terms.when is not None:
+            self.covered += terms.when.rarity
             self._look_for_days(terms.when)
 
     def _look_for_word(self, term: Term, occurrences: Sequence[int], bit: int, size: Size) -> None:
         match, held, lengths, sessions = self.match, self.held, self.index.lengths, self.index.sessions
         top = term.rarity * (_K1 + 1)
         base, slope = _K1 * (1 - _B), _K1 * _B / size.line_length
+        once = 1 + base
         counts: dict[int, int] = {}
         if term.common:
             occurrences = [packed for packed in occurrences if packed >> 8 in match]
         for packed in occurrences:
             number, count = packed >> 8, packed & 255
-            match[number] = match.get(number, 0.0) + top * count / (count + base + slope * lengths[number])
-            held[number] = held.get(number, 0) | bit
+            far = slope * lengths[number]
+            value = top / (once + far) if count == 1 else top * count / (count + base + far)
+            if number in match:
+                match[number] += value
+                held[number] |= bit
+            else:
+                match[number] = value
+                held[number] = bit
             session = sessions[number]
-            counts[session] = counts.get(session, 0) + count
+            counts[session] = counts[session] + count if session in counts else count
         self._add_sessions(term.session_rarity, counts, size)
 
     def _add_sessions(self, rarity: float, counts: dict[int, int], size: Size) -> None:

@@ -117,9 +117,14 @@ def of_marks(question: Question) -> Sequence[float]:
     return known
 
 
+def substance_of(length: int) -> float:
+    """What a line's length is worth, weighed."""
+    return SUBSTANCES[length] if length < len(SUBSTANCES) else SUBSTANCES[-1]
+
+
 def of_line(line: Line, length: int, question: Question) -> float:
     """All signals of one line, weighed."""
-    known = SUBSTANCES[length] if length < len(SUBSTANCES) else SUBSTANCES[-1]
+    known = substance_of(length)
     if line.author:
         known += SPEAKER * speaker(line, question)
     if question.asks_latest:

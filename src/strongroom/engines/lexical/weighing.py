@@ -23,6 +23,7 @@ from strongroom.engines.lexical.signals import (
     SUBSTANCES,
     of_line,
     of_marks,
+    substance_of,
 )
 from strongroom.engines.lexical.terms import Terms
 from strongroom.model import LineId
@@ -41,10 +42,10 @@ def best(
     looks = [_Look(Matches(index, place, terms), question, without) for place, index in enumerate(indexes)]
     hopes = sorted([hope for look in looks for hope in look.hopes])
     first = hopes[-_AT_FIRST * k] if len(hopes) > _AT_FIRST * k else -inf
-    found = [ranked for look in looks for ranked in look.weighed(first, inf)]
+    found = [ranked for look in looks for ranked in look.weighed(-inf, first, inf)]
     if first > -inf:
         least = sorted([ranked.score for ranked in found])[-k] - _ROUNDING
-        found += [ranked for look in looks for ranked in look.weighed(least, first)]
+        found += [ranked for look in looks for ranked in look.weighed(least, least, first)]
     return found
 
 
@@ -56,20 +57,17 @@ class _Look:
         self._question = question
         self._marks = of_marks(question)
         self._by_words: dict[int, float] = {}
-        chosen = matches.shortlist()
-        chosen -= matches.index.numbers(without)
-        self._numbers = list(chosen)
+        self._of_line = SPEAKER * matches.index.is_speaker(question.names) + LATEST * question.asks_latest
+        self._numbers = list(matches.shortlist() - matches.index.numbers(without))
         self.hopes = self._hopes()
 
     def _hopes(self) -> list[float]:
-        found = self._matches
-        index, match, session = found.index, found.match, found.session
-        by_match, by_session, by_marks = found.by_match, found.by_session, self._marks
+        found, index, by_marks, most = self._matches, self._matches.index, self._marks, self._most()
+        match, session, by_match, by_session = found.match, found.session, found.by_match, found.by_session
         lengths, marks, sessions, longest = index.lengths, index.marks, index.sessions, len(SUBSTANCES) - 1
-        most = self._most()
         return [
             by_match * match.get(number, 0.0)
-            + by_session * session.get(sessions[number], 0.0)
+            + by_session * session[sessions[number]]
             + by_marks[marks[number]]
             + (SUBSTANCES[length] if (length := lengths[number]) < longest else SUBSTANCES[longest])
             + most
@@ -78,35 +76,38 @@ class _Look:
 
     def _most(self) -> float:
         """What the signals can add at most that take longer to work out."""
-        found, question = self._matches, self._question
-        most = CONTEXT + _ROUNDING
+        found = self._matches
+        most = CONTEXT / found.mass * found.covered + _ROUNDING
         if found.index.joined:
-            most += QUESTION_BEFORE / found.mass * max(found.match.values(), default=0.0)
+            marks = found.index.marks
+            asking = [value for number, value in found.match.items() if marks[number] & ASKS]
+            most += QUESTION_BEFORE / found.mass * max(asking, default=0.0)
         if found.days:
             most += DATE * max(found.days.values())
-        if found.index.is_speaker(question.names):
-            most += SPEAKER
-        return most + LATEST if question.asks_latest else most
+        return most + self._of_line
 
-    def weighed(self, least: float, below: float) -> list[Ranked]:
-        """The lines that can score `least`, with their scores; not those that can score `below`."""
+    def weighed(self, least: float, low: float, high: float) -> list[Ranked]:
+        """The lines that score `least`, with their scores, of those whose hopes are from `low` up to `high`."""
         found, index = self._matches, self._matches.index
         match, days, marks, session = found.match, found.days, index.marks, found.session
         by_context, by_before = CONTEXT / found.mass, QUESTION_BEFORE / found.mass
         weighed: list[Ranked] = []
         for number, hope in zip(self._numbers, self.hopes, strict=True):
-            if not least <= hope < below:
+            if not low <= hope < high:
                 continue
             before = index.previous[number]
             score = found.by_match * match.get(number, 0.0) + by_context * self._covered(number, before)
-            score += found.by_session * session.get(index.sessions[number], 0.0)
+            score += found.by_session * session[index.sessions[number]]
             if days:
                 score += DATE * days.get(number, 0.0)
             if before != NOBODY and marks[before] & ASKS:
                 score += by_before * match.get(before, 0.0)
-            line = index.line(number)
             score += self._marks[marks[number]]
-            weighed.append(Ranked(line, score + of_line(line, index.lengths[number], self._question)))
+            length = index.lengths[number]
+            if score + substance_of(length) + self._of_line < least:
+                continue
+            line = index.line(number)
+            weighed.append(Ranked(line, score + of_line(line, length, self._question)))
         return weighed
 
     def _covered(self, number: int, before: int) -> float:

@@ -1,0 +1,117 @@
+"""Where lines go: into the vault, or sealed into the spool while it does not take them, and from there later.
+
+What is durable when a function here returns is durable in the vault or in the spool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from strongroom import inbox, model
+from strongroom.errors import (
+    BodyTooLarge,
+    CapDataClassMismatch,
+    CapLimitExceeded,
+    CapNamespaceDenied,
+    CapOpMismatch,
+    Conflict,
+    Invalid,
+    InvalidRequest,
+    StoreUnavailable,
+    StrongroomError,
+)
+from strongroom.model import Actor, NewLine
+from strongroom.provider import spool
+from strongroom.provider.home import millis
+from strongroom.provider.serving import Session, ask, token_for
+from strongroom.provider.speaking import Speaker
+from strongroom.wiring.policy import OWNER
+
+_REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
+"""Denials that no waiting helps against."""
+
+
+def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
+    """Put lines, or seal them into the spool if the vault does not take them now, and where. None: the cap refuses."""
+    if not lines:
+        return ()
+    try:
+        _deliver_waiting(session)
+        session.ask(speaker, lambda memory: memory.put_many(lines))
+    except Conflict:
+        return ()  # it was told before, in other words
+    except _REFUSED as error:
+        session.failed("keeping", error)
+        return None
+    except StrongroomError as error:
+        session.failed("keeping", error)
+        return _spool(session, speaker, lines)
+    session.worked("keeping")
+    session.home.parts.status.count("kept", len(lines))
+    return ()
+
+
+def _spool(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...]:
+    try:
+        if not session.policy.inbox:
+            raise InvalidRequest("there is no key to seal a turn with", hint="run `strongroom wire hermes` again")
+        sealed = list(_sealed(session.policy.inbox, speaker.actor, tuple(lines)))
+        paths = tuple(session.home.parts.spool.add(speaker.actor, one, millis()) for one in sealed)
+    except StrongroomError as error:
+        session.failed("the spool", error)
+        raise StoreUnavailable(f"a turn was lost: {error.message}", hint=error.hint) from None
+    session.worked("the spool")
+    session.home.parts.status.count("spooled")
+    return paths
+
+
+def _sealed(recipient: str, actor: Actor, lines: tuple[NewLine, ...]) -> Iterator[bytes]:
+    """Lines as one sealed bundle, or as several if one would be too large."""
+    try:
+        yield inbox.seal(recipient, inbox.Bundle(actor, lines))
+    except BodyTooLarge:
+        if len(lines) < 2:
+            raise
+        half = len(lines) // 2
+        yield from _sealed(recipient, actor, lines[:half])
+        yield from _sealed(recipient, actor, lines[half:])
+
+
+def _deliver_waiting(session: Session) -> None:
+    if session.home.parts.spool.waiting().turns:
+        deliver(session)
+
+
+def deliver(session: Session) -> int:
+    """Deliver what waits in the spool, in order, as far as it goes; how many turns went."""
+    home = session.home
+
+    def one(entry: spool.Entry) -> bool:
+        try:
+            # What is wrong with the cap or the way is not the turn's fault, and must not set it aside.
+            home.way.check(token_for(home, Actor(f"{home.policy.scope}{OWNER}")))
+        except StrongroomError as error:
+            session.failed("delivering", error)
+            return False
+        try:
+            ask(home, model.actor(entry.actor), lambda memory: memory.deliver(entry.sealed))
+        except (*_REFUSED, Invalid, Conflict) as error:
+            home.parts.status.failed("delivering a turn", error)
+            home.parts.spool.set_aside(entry)
+        except StrongroomError as error:
+            session.failed("delivering", error)
+            return False
+        return True
+
+    done = spool.drained(home.parts.spool, one)
+    if done:
+        session.worked("delivering")
+        home.parts.status.count("delivered", done)
+    return done
+
+
+def recover(session: Session) -> None:
+    """Deliver what an earlier process left: complete turns, and what was said in those that it died in."""
+    session.home.parts.spool.adopt()
+    _deliver_waiting(session)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ OWNER = f"{SCOPE}owner"
 _DAY = 24 * 3600
 _COMPILED = ROOT / "bench" / "out" / "compiled"
 """Modules as an installed package has them, whatever the environment says about writing them."""
+_NUMPY = ROOT / "bench" / "out" / "numpy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Home:
     place: Path
     inbox: str
     url: str = ""
+    library: Path | None = None
+    """A directory of packages that its processes can import besides those of Hermes."""
 
     @property
     def path(self) -> Path:
@@ -45,6 +49,8 @@ class Home:
         """Everything of the user's own is below `place`; nothing of this machine's settings is seen."""
         known = {name: value for name, value in os.environ.items() if not name.startswith(("STRONGROOM", "HERMES"))}
         known.pop("PYTHONDONTWRITEBYTECODE", None)
+        if self.library is not None:
+            known["PYTHONPATH"] = str(self.library)
         return known | {
             "HOME": str(self.place),
             "XDG_CONFIG_HOME": str(self.place / "config"),
@@ -93,6 +99,19 @@ def placed(known: Iterable[NewLine]) -> Iterator[NewLine]:
     """The lines in the namespaces to which the default rules send them."""
     rules = routing.default_rules()
     return (msgspec.structs.replace(line, namespace=routing.route(line.text, rules).namespace) for line in known)
+
+
+def numpy() -> Path | None:
+    """A directory with numpy for Hermes' Python, which has none; None if it cannot be got. Installed once."""
+    if not _NUMPY.exists():
+        print(f"bench: installing numpy into {_NUMPY}", file=sys.stderr)
+        draft = _NUMPY.with_name("numpy-draft")
+        shutil.rmtree(draft, ignore_errors=True)
+        command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(draft), "numpy"]
+        if subprocess.run(command, check=False).returncode:
+            return None
+        draft.rename(_NUMPY)
+    return _NUMPY
 
 
 class Child:

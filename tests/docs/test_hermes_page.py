@@ -30,6 +30,8 @@ def test_page_leads_from_nothing_to_the_first_recall_and_all_that_it_shows_happe
     with Model() as model:
         model.answers(SAID, "Have a good trip!")
         model.answers(QUESTION, "On May 25.")
+        model.answers("the Blue Crane.", "The Blue Crane it is.")
+        model.answers("Good morning.", "Good morning!")
         homes.make(tmp_path / "made", model_url=model.url).hermes.rename(user / ".hermes")
         path = f'export PATH="$PATH:{homes.PYTHON.parent}" NO_PROXY="*" PYTHONDONTWRITEBYTECODE=1'
         session = [Step(path, "", 0), *(step for step in sessions(PAGE) if is_run(step))]

@@ -133,7 +133,7 @@ def test_a_line_with_more_to_say_goes_before_a_short_one(monkeypatch: pytest.Mon
     long = line(1, "boat oars mast sail rope hull", session="s", time=crowd[2].time - 1)
     short = line(2, "boat", session="s", time=crowd[4].time - 1)
     assert 0 < _pair("boat", long, short, *crowd) < 0.95 * (math.log(7) - math.log(2))
-    monkeypatch.setattr(signals, "_SUBSTANCE", (0.0,) * 30)
+    monkeypatch.setattr(signals, "SUBSTANCES", (0.0,) * 30)
     with pytest.raises(AssertionError):  # BM25 alone prefers the shortest
         _pair("boat", long, short, *crowd)
 

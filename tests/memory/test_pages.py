@@ -267,6 +267,65 @@ def test_pages_written_while_loading_come_back_newest_first(
         assert batches(second) == newest_first
 
 
+@pytest.mark.requirement("pages-fresh", "recall-patience")
+def test_without_pages_the_newest_few_lines_come_first_and_then_more_and_more(
+    vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, opened: Opened
+) -> None:
+    monkeypatch.setattr(pages, "_NEWEST", 1)
+    made = put(vault, cap, 12)
+    with reopen() as first:
+        assert batches(first) == [made[11:], made[9:11], made[6:9], made[:6]]
+    assert sorted(held_in_pages(vault)) == made
+    opened.lines = 0
+    with reopen() as second:
+        assert batches(second) == [made[6:], made[:6]]
+    assert opened.lines == 0, "they are in pages all the same"
+
+
+@pytest.mark.requirement("pages-fresh", "recall-patience")
+def test_many_lines_newer_than_every_page_come_newest_first(
+    vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_NEWEST", 1)
+    newer = put(vault, cap, 4)
+    with reopen() as fresh:
+        assert batches(fresh)[:3] == [newer[3:], newer[1:3], newer[:1]]
+        assert sorted(name for batch in batches(fresh) for name in batch) == paged + newer
+
+
+@pytest.mark.requirement("recall-patience")
+def test_the_newest_few_lines_come_before_anything_is_written(
+    vault: Vault, cap: Token, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_NEWEST", 1)
+    made = put(vault, cap, 6)
+    coming = source(vault).batches()
+    assert [line.id for line in next(coming).lines] == made[5:]
+    assert derived(vault) == []
+    assert sum(len(batch.lines) for batch in coming) == 5
+    assert written(vault)
+
+
+@pytest.mark.requirement("pages-derived", "forget-other-process")
+@pytest.mark.parametrize("come", [1, 2, 3])
+@pytest.mark.parametrize("which", [0, 3, 5])
+def test_a_line_forgotten_between_two_batches_is_in_no_page(
+    vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, come: int, which: int
+) -> None:
+    monkeypatch.setattr(pages, "_NEWEST", 1)
+    made = put(vault, cap, 6)
+    other = reopen()
+    coming = source(other).batches()
+    for _ in range(come):
+        next(coming)
+    vault.memory(cap).forget(ids=[made[which]])
+    list(coming)
+    assert made[which] not in held_in_pages(vault)
+    assert_sound(vault)
+    with reopen() as fresh:
+        assert listed(fresh, cap) == made[:which] + made[which + 1 :]
+
+
 @pytest.mark.requirement("pages-fresh")
 def test_lines_newer_than_every_page_come_first(vault: Vault, cap: Token, reopen: Reopen, small: None) -> None:
     made = put(vault, cap, 6)

@@ -20,6 +20,7 @@ from strongroom.memory.pages import Pages
 from strongroom.model import Kind, Line, LineId, Millis, Namespace, Provenance
 from strongroom.shelves import Batch, Shelf, Shelves
 from tests.audit.tools import edit
+from tests.conftest import NAMESPACES
 from tests.memory.test_pages import ALICE, NEVER, WORK, later, listed, put, small
 
 __all__ = ["small"]
@@ -272,13 +273,17 @@ def test_the_impatient_do_not_wait_for_a_namespace_that_was_erased_while_it_load
 
 
 @contextmanager
-def _held_up(monkeypatch: pytest.MonkeyPatch, after: int) -> Iterator[threading.Event]:
-    """Loading stops behind so many batches until the event is set."""
+def _held_up(
+    monkeypatch: pytest.MonkeyPatch, after: int, began: threading.Semaphore | None = None
+) -> Iterator[threading.Event]:
+    """Loading stops behind so many batches until the event is set; `began` is told of every shelf that does."""
     go, real = threading.Event(), Pages.batches
 
     def batches(source: Pages) -> Iterator[Batch]:
         for number, batch in enumerate(real(source)):
             if number == after:
+                if began is not None:
+                    began.release()
                 assert go.wait(DEADLOCK)
             yield batch
 
@@ -408,12 +413,45 @@ def test_several_namespaces_share_one_patience(
     with monkeypatch.context() as patch:
         patch.setattr(clerk, "monotonic", lambda: float(next(ticks)))
         other.memory(cap).get("Chengdu", patience=5.0)
-    assert given[:4] == [3.0, 1.0, 0.0, 0.0]
-    assert given[4:] == [0.0] * 4  # once more after the gate was asked again, and not waited for
-    assert all(before is not None and after is not None and before >= after for before, after in pairwise(given))
+    assert given[:3] == [0.0] * 3  # begun, while the first is waited for
+    assert given[3:7] == [3.0, 1.0, 0.0, 0.0]
+    assert given[7:] == [0.0] * 4  # once more after the gate was asked again, and not waited for
+    assert all(before is not None and after is not None and before >= after for before, after in pairwise(given[3:]))
     given.clear()
     reopen().memory(cap).list()
     assert given == [None] * 8
+
+
+@pytest.mark.requirement("recall-patience", "hermes-first-turn-10000")
+@pytest.mark.parametrize("from_pages", [False, True], ids=["lines", "pages"])
+def test_the_first_answer_holds_the_newest_lines_of_every_namespace_although_none_is_loaded(
+    vault: Vault, cap: Token, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, from_pages: bool
+) -> None:
+    """Time is up when every shelf has got its first lines; what is left comes later."""
+    monkeypatch.setattr(pages, "_NEWEST", 2)
+    monkeypatch.setattr(pages, "LOOSE_LIMIT", 4)
+    made = {namespace: put(vault, cap, 12, namespace=namespace) for namespace in NAMESPACES}
+    if from_pages:
+        with reopen() as writer:
+            writer.memory(cap).get("Chengdu")
+        for namespace, names in made.items():
+            names += put(vault, cap, 2, namespace=namespace)
+    began = threading.Semaphore(0)
+    real = clerk.shelf_at  # type: ignore[attr-defined]
+
+    def until_all_began(state: Any, actor: Any, place: Any, patience: float | None = None) -> Shelf:
+        shelf: Shelf = real(state, actor, place, 0.0)
+        for _ in NAMESPACES if patience else ():
+            assert began.acquire(timeout=DEADLOCK)
+        return shelf
+
+    other = reopen()
+    monkeypatch.setattr(clerk, "shelf_at", until_all_began)
+    ticks = iter([0.0, 0.0])  # all the time there is goes by with the first
+    monkeypatch.setattr(clerk, "monotonic", lambda: next(ticks, DEADLOCK))
+    with _held_up(monkeypatch, 1, began):
+        hits = other.memory(cap).get("Chengdu", k=20, patience=1.0)
+    assert sorted(hit.id for hit in hits) == sorted(name for names in made.values() for name in names[-2:])
 
 
 @pytest.mark.requirement("recall-patience", "store-missing-broken")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import FileKeys, NewLine, Token, Vault
+from strongroom import FileKeys, NewLine, Token, Vault, errors
 from strongroom.audit import Entry
 from strongroom.memory.pages import Pages
 from strongroom.shelves import Batch
@@ -58,6 +58,33 @@ def test_lines_that_are_not_there_change_nothing(full: strongroom.Memory, query:
     full.forget(ids=[gone])
     strangers = [f"01JABCDEFGHJKMNPQRSTVWX{number:03d}" for number in range(999)]
     assert full.get(query, k=7, without=[gone, *strangers]) == full.get(query, k=7)
+
+
+class _Sly(str):
+    """A text that claims to be another's equal."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(ID)
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+@pytest.mark.requirement("recall-without")
+@pytest.mark.parametrize("bad", ["", "x", ID.lower(), ID + "\n", f"{ID}\n{ID}", _Sly("x")], ids=repr)
+def test_among_lines_that_are_there_what_is_no_id_is_refused(full: strongroom.Memory, bad: str) -> None:
+    there = [hit.id for hit in full.get("trip", k=20)]
+    for named in ([bad, *there], [*there, bad], [bad]):
+        with pytest.raises(errors.InvalidRequest):
+            full.get("trip", without=named)
+
+
+@pytest.mark.requirement("recall-without")
+def test_an_id_of_another_type_of_text_is_taken_for_what_it_says(full: strongroom.Memory) -> None:
+    first, second, *_ = full.get("trip to chengdu", k=20)
+    assert full.get("trip to chengdu", k=1, without=[Token(first.id)]) == [second]
 
 
 @pytest.mark.requirement("recall-without")

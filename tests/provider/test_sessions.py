@@ -21,7 +21,7 @@ PERSONAL, TRAVEL, WORK = Namespace("personal"), Namespace("travel"), Namespace("
 
 def state(directory: Path, session: str = "s", actor: Actor = ACTOR) -> State:
     """As a process sees it that has just begun."""
-    return Sessions(directory).of(actor, session, PERSONAL)
+    return Sessions(directory).of(actor, session, "", PERSONAL)
 
 
 @pytest.mark.requirement("hermes-taint-durable")
@@ -67,18 +67,18 @@ def test_the_files_are_the_owners_alone_and_name_nobody(tmp_path: Path) -> None:
 
 def test_conversations_of_two_actors_under_one_id_are_two(tmp_path: Path) -> None:
     held = Sessions(tmp_path)
-    held.of(ACTOR, "s", PERSONAL).turn_off(True)
-    assert not held.of(Actor("hermes/default/telegram/1"), "s", PERSONAL).is_off
+    held.of(ACTOR, "s", "", PERSONAL).turn_off(True)
+    assert not held.of(Actor("hermes/default/telegram/1"), "s", "agent:main:telegram:dm:1", PERSONAL).is_off
 
 
 @pytest.mark.requirement("hermes-taint-durable")
 def test_what_another_process_noted_holds_here_too(tmp_path: Path) -> None:
     """The command line goes on with a chat that a gateway holds: both replay one history."""
     here, there = Sessions(tmp_path), Sessions(tmp_path)
-    here.of(ACTOR, "s", PERSONAL).carry({TRAVEL})
-    there.of(ACTOR, "s", PERSONAL).carry({PERSONAL})
-    assert here.of(ACTOR, "s", PERSONAL).carried == {TRAVEL, PERSONAL}
-    here.of(ACTOR, "s", PERSONAL).carry({WORK})
+    here.of(ACTOR, "s", "", PERSONAL).carry({TRAVEL})
+    there.of(ACTOR, "s", "", PERSONAL).carry({PERSONAL})
+    assert here.of(ACTOR, "s", "", PERSONAL).carried == {TRAVEL, PERSONAL}
+    here.of(ACTOR, "s", "", PERSONAL).carry({WORK})
     assert state(tmp_path).carried == {TRAVEL, PERSONAL, WORK}
 
 
@@ -125,7 +125,7 @@ def test_the_list_of_lines_that_were_seen_is_bounded_and_ends_with_a_compression
 def test_threads_that_carry_at_once_lose_nothing(tmp_path: Path) -> None:
     held = Sessions(tmp_path)
     names = [Namespace(f"n{number}") for number in range(16)]
-    threads = [threading.Thread(target=lambda one=one: held.of(ACTOR, "s", PERSONAL).carry({one})) for one in names]
+    threads = [threading.Thread(target=lambda one=one: held.of(ACTOR, "s", "", PERSONAL).carry({one})) for one in names]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -137,8 +137,13 @@ def test_only_the_oldest_files_are_tidied_away(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(sessions, "FILES_LIMIT", 2)
     held = Sessions(tmp_path)
     for number in range(4):
-        held.of(ACTOR, str(number), PERSONAL).carry({TRAVEL})
-        os.utime(held.of(ACTOR, str(number), PERSONAL).path, (number + 1, number + 1))
+        held.of(ACTOR, str(number), "", PERSONAL).carry({TRAVEL})
+        os.utime(held.of(ACTOR, str(number), "", PERSONAL).path, (number + 1, number + 1))
     held.tidy()
     left = Sessions(tmp_path)
-    assert [bool(left.of(ACTOR, str(number), PERSONAL).carried) for number in range(4)] == [False, False, True, True]
+    assert [bool(left.of(ACTOR, str(number), "", PERSONAL).carried) for number in range(4)] == [
+        False,
+        False,
+        True,
+        True,
+    ]

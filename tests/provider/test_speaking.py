@@ -224,3 +224,17 @@ def test_a_name_that_no_line_may_hold_is_left_out(name: str) -> None:
     found = spoken(platform="telegram", user_id="1", user_name=name)
     assert isinstance(found, Speaker)
     assert found.author == "user"
+
+
+@pytest.mark.requirement("hermes-shared")
+@pytest.mark.parametrize(
+    ("platform", "chat", "is_shared"),
+    [("slack", "G0123", True), ("slack", "C0123", True), ("slack", "D0123", False), ("ntfy", "topic", True)],
+)
+def test_what_several_people_read_is_shared_though_hermes_calls_it_direct(
+    platform: str, chat: str, is_shared: bool
+) -> None:
+    key = f"agent:main:{platform}:dm:{chat}"
+    found = who(policies.read(""), Conversation(platform=platform, user_id="u1", chat_id=chat, chat_type="dm", key=key))
+    assert isinstance(found, Speaker)
+    assert found.is_shared == is_shared

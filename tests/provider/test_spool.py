@@ -15,7 +15,7 @@ import pytest
 from strongroom.errors import StoreUnavailable
 from strongroom.model import Actor, Millis
 from strongroom.provider import spool as spools
-from strongroom.provider.spool import Entry, Spool, drained
+from strongroom.provider.spool import Entry, Outcome, Spool, drained
 from tests.provider.conftest import ALLERGY, OWNER, TRIP, Served, Wired, say
 
 ACTOR = Actor(OWNER)
@@ -86,7 +86,7 @@ def test_turns_come_out_in_the_order_of_their_time(spool: Spool) -> None:
 def test_what_does_not_go_stays_with_all_behind_it(spool: Spool) -> None:
     for number in range(3):
         spool.add(ACTOR, str(number).encode(), Millis(NOW + number))
-    assert drained(spool, lambda entry: entry.sealed != b"1") == 1
+    assert drained(spool, lambda entry: Outcome.STOP if entry.sealed == b"1" else Outcome.DONE) == 1
     assert texts(spool) == [b"1", b"2"]
 
 
@@ -95,9 +95,9 @@ def test_two_that_deliver_at_once_do_not_repeat_each_other(spool: Spool) -> None
     other = Spool(spool.directory, MOST)
     seen: list[int] = []
 
-    def deliver(entry: Entry) -> bool:
-        seen.append(drained(other, lambda _: True))
-        return True
+    def deliver(entry: Entry) -> Outcome:
+        seen.append(drained(other, lambda _: Outcome.DONE))
+        return Outcome.DONE
 
     assert drained(spool, deliver) == 1
     assert seen == [0]
@@ -116,13 +116,38 @@ def test_a_turn_that_cannot_be_read_just_now_is_not_taken_for_a_damaged_one(
 ) -> None:
     spool.add(ACTOR, b"good", NOW)
 
-    def no_more_files(path: Path) -> bytes:
+    def no_more_files(*_: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as short:
-        short.setattr(Path, "read_bytes", no_more_files)
-        assert texts(spool) == []
+        short.setattr(os, "open", no_more_files)
+        with pytest.raises(StoreUnavailable):
+            texts(spool)
     assert texts(spool) == [b"good"]
+
+
+def test_one_persons_turns_wait_and_those_of_the_others_go_on(spool: Spool) -> None:
+    for number, actor in enumerate((ACTOR, Actor("hermes/default/telegram/2"), ACTOR)):
+        spool.add(actor, str(number).encode(), Millis(NOW + number))
+    assert drained(spool, lambda entry: Outcome.LATER if entry.actor == ACTOR else Outcome.DONE) == 1
+    assert texts(spool) == [b"0", b"2"]
+
+
+@pytest.mark.parametrize("odd", ["pipe", "link", "directory", "huge"])
+def test_what_is_no_file_of_ours_is_set_aside_and_holds_up_nothing(spool: Spool, odd: str, tmp_path: Path) -> None:
+    spool.add(ACTOR, b"good", NOW)
+    place = spool.directory / f"{'0' * 26}-1.turn"
+    if odd == "pipe":
+        os.mkfifo(place)
+    elif odd == "link":
+        (tmp_path / "elsewhere").write_bytes(b'{"actor":"a/b"}\nx')
+        place.symlink_to(tmp_path / "elsewhere")
+    elif odd == "directory":
+        place.mkdir()
+    else:
+        place.write_bytes(b'{"actor":"a/b"}\n' + b"x" * (2 << 20))
+    assert texts(spool) == [b"good"]
+    assert place.with_suffix(".damaged").is_symlink() == (odd == "link")
 
 
 # Drafts.

@@ -171,8 +171,12 @@ def test_an_undo_of_the_only_turn_is_noticed(either: Wired) -> None:
 
 def test_an_undo_in_a_shared_thread_is_noticed_whoever_speaks_next(wired: Wired) -> None:
     group = {**GROUP, "gateway_session_key": "agent:main:telegram:group:-5"}
-    talk(wired.agent(**group), "[alice] one", "[alice] two")
-    say(wired.agent(**{**group, "user_id": "200"}), "[bob] three", messages=history("[alice] one", "[bob] three"))
+    talk(wired.agent(**{**group, "user_name": "alice"}), "[alice] one", "[alice] two")
+    say(
+        wired.agent(**{**group, "user_id": "200", "user_name": "bob"}),
+        "[bob] three",
+        messages=history("[alice] one", "[bob] three"),
+    )
     assert said(wired, GROUP_ACTOR) == ["one", "three"]
 
 

@@ -26,8 +26,8 @@ from strongroom.errors import CapRevoked, ProviderUnavailable
 from strongroom.keys import default_directory
 from strongroom.wiring import capfile, policy, probing, shim, verifying, yamlfile
 from strongroom.wiring.homes import Home
+from strongroom.wiring.ownplaces import places_of
 from strongroom.wiring.verifying import Verified
-from strongroom.wiring.work import places_of
 from tests.cli.conftest import Cli, Done, environment, opened
 from tests.wiring.conftest import CONFIG, files
 

@@ -21,11 +21,11 @@ from strongroom.provider.home import millis
 from strongroom.provider.manners import Asked
 from strongroom.provider.recalling import ASSISTANT
 from strongroom.provider.serving import Session
-from strongroom.provider.sessions import Kept, State, digest
+from strongroom.provider.sessions import Kept, State
 from strongroom.provider.speaking import Nobody, Speaker
 from strongroom.provider.storing import store
 from strongroom.provider.turns import Begun
-from strongroom.provider.wording import Said, carried, label, lines_of, missing, routed, words
+from strongroom.provider.wording import Said, carried, compared, label, lines_of, missing, routed, words
 
 DELEGATION_LIMIT = 4000
 
@@ -102,6 +102,9 @@ class _Told:
 def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None:
     state = session.state(speaker, told.session)
     messages, start = told.history()
+    _noted(session, lambda: state.begun(with_history=start > 0))
+    if told.session != session.id:
+        _noted(session, lambda: state.carry(session.state(speaker).carried))  # what was shown was shown there
     if messages and begun.is_known:
         undoing.notice(session, speaker, state, messages, start)
     text, author = words(speaker, told.user)
@@ -118,7 +121,7 @@ def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None
             lines = missing(session, speaker, lines, {"session": label(told.session)})
         spooled = store(session, speaker, lines) or ()
     ids = tuple(LineId(line.id) for line in lines if line.id)
-    state.keep(Kept(digest(text), ids, len(messages), spooled))
+    state.keep(Kept(compared(speaker, told.user), ids, len(messages), spooled))
     state.see(ids)
     undoing.forget(session, speaker, state)
 

@@ -176,11 +176,28 @@ _NAME_SEEN = 256
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
-def speaker(text: str) -> tuple[str, str]:
-    """Who speaks in a shared chat, from the `[name]` before a message, and what they say; no name if there is none.
+def said_by(name: str, text: str) -> str:
+    """What a person said in a shared chat, without the runtime's notes and the `[name]` that it may put before it.
 
-    Only for shared chats: elsewhere nobody puts a name there, and "[urgent] call mum" is what somebody said.
+    Only their own name is taken off: any other in brackets, "[urgent] call mum", is what they said. What a note quotes
+    may hold the end of a note, so the last place counts at which their name follows one.
     """
+    starts = [0, *(found.end() for found in _NOTE_END.finditer(text[:_NOTES_SEEN]))]
+    for start in reversed(starts):
+        said = text[start:]
+        end = _closing(said)
+        if end and _letters(said[1:end]) == _letters(name):
+            return said[end + 1 :].lstrip(" ")
+    return text
+
+
+def _letters(name: str) -> str:
+    """A name by what is left of it when a runtime makes it harmless."""
+    return "".join(one for one in name.casefold() if one.isalnum()) or " ".join(name.split())
+
+
+def speaker(text: str) -> tuple[str, str]:
+    """A name in brackets before a message, and the rest; no name if there is none."""
     said = _without_notes(text)
     end = _closing(said)
     name = " ".join(_UNSEEN.sub(" ", said[1:end]).split())[:NAME_LIMIT].strip() if end else ""
@@ -209,6 +226,8 @@ _NOTE = re.compile(r"\[(?:Triggering message id: |The user sent )")
 _CHANNEL = ("[Recent channel messages]\n", "[Context around the replied-to message]\n", "[Messages prefixed with [")
 _NEW = "\n\n[New message]\n"
 _NOTES_LIMIT = 32
+_NOTE_END = re.compile(r"\]\n\n|\n\n\[New message\]\n")
+_NOTES_SEEN = 64 * 1024
 
 
 def _without_notes(text: str) -> str:

@@ -12,10 +12,10 @@ from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from strongroom.memory.recalling import QUERY_LIMIT
 from strongroom.model import WITHOUT_LIMIT, Hit, Namespace, Snapshot
-from strongroom.provider import echoes, manners, showing
+from strongroom.provider import echoes, showing
 from strongroom.provider.serving import Session
 from strongroom.provider.speaking import Nobody, Speaker
-from strongroom.provider.turns import storable
+from strongroom.provider.wording import words
 
 ASSISTANT = "assistant"
 """Who says what the model says."""
@@ -67,7 +67,7 @@ def found(session: Session, query: str, lines: int, *, again: bool = False) -> t
 
 
 def _hits(session: Session, speaker: Speaker, query: str, k: int, again: bool) -> list[Hit]:
-    text = _question(speaker, query)
+    text = words(speaker, query)[0][: QUERY_LIMIT // 4]
     if not text or not k:
         return []
     state = session.state(speaker)
@@ -87,11 +87,6 @@ def _hits(session: Session, speaker: Speaker, query: str, k: int, again: bool) -
             break
         left_out += [hit.id for hit in hits]
     return taken
-
-
-def _question(speaker: Speaker, query: str) -> str:
-    said = manners.speaker(query)[1] if speaker.is_shared else query
-    return storable(manners.bare(said))[: QUERY_LIMIT // 4]
 
 
 def prompt(session: Session) -> str:

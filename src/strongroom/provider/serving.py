@@ -51,7 +51,6 @@ class Session:
         self.is_journalled = is_journalled
         """Whether the runtime itself keeps a turn safe until `sync_turn` has returned."""
         self.last_shown = 0
-        self._actor: Actor | None = None
 
     @property
     def policy(self) -> Policy:
@@ -66,13 +65,7 @@ class Session:
         """What is known of the conversation."""
         policy = self.policy
         worst = policy.namespaces[0] if policy.namespaces else Namespace("personal")
-        sessions, name = self.home.parts.sessions, session_id or self.id
-        state = sessions.of(speaker.actor, name, worst)
-        before, self._actor = self._actor, speaker.actor
-        if before not in (None, speaker.actor):
-            # The policy gave the same conversation to another actor; what was said in it stands there all the same.
-            state.carry(sessions.of(before, name, worst).carried)
-        return state
+        return self.home.parts.sessions.of(speaker.actor, session_id or self.id, self.told.key, worst)
 
     def ask(self, speaker: Speaker, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
         """Ask the gate with a cap for this speaker and a few minutes."""

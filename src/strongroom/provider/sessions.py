@@ -12,7 +12,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -27,6 +27,8 @@ SEEN_LIMIT = 1000
 TURNS_LIMIT = 256
 HELD = 4096
 """Conversations that a process remembers."""
+TakenBack = Callable[[], Collection[str] | None]
+"""What a runtime's own record says was taken back, as digests of what was said; None if it keeps none."""
 FILES_LIMIT = 5000
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[PRIOR CONTEXT", "[END OF PRIOR CONTEXT")
 """How a runtime marks a text that stands for messages it dropped."""
@@ -59,6 +61,8 @@ class State:
     """Lines that were taken back and not forgotten yet."""
     summary: str = ""
     """What the history's summaries were, as a hash."""
+    is_known: bool = False
+    """Whether anything is known of what was said before: by this process, or by an earlier one's file."""
     guard: threading.RLock = field(default_factory=threading.RLock)
     _on_disk: tuple[frozenset[Namespace], bool] = (frozenset(), False)
     _status: tuple[int, ...] = ()
@@ -68,6 +72,13 @@ class State:
         with self.guard:
             self.carried |= set(names)
             self._write()
+
+    def begun(self, with_history: bool) -> None:
+        """A turn is told. If it has a history of which nothing is known, that may hold anything."""
+        with self.guard:
+            is_known, self.is_known = self.is_known, True
+            if with_history and not is_known:
+                self.carry({self.worst})
 
     def turn_off(self, is_off: bool) -> None:
         with self.guard:
@@ -92,7 +103,7 @@ class State:
         with self.guard:
             self.see(seen)
             self.turns = [*turns, *self.turns][-TURNS_LIMIT:]
-            self.summary, self.is_off = summary, is_off
+            self.summary, self.is_off, self.is_known = summary, is_off, True
             self.carry(carried)
 
     def keep(self, turn: Kept) -> None:
@@ -105,11 +116,13 @@ class State:
             self.seen.clear()
             self.turns = [Kept(turn.said, turn.ids) for turn in self.turns]
 
-    def follow(self, before: History) -> None:
+    def follow(self, before: History, taken_back: TakenBack) -> None:
         """Compare the history before this turn with what is known of it, and take back what was undone.
 
         An undo cuts the newest turns off, and leaves the history exactly as it was after an earlier one, or empty. A
-        compression changes its summary. Where neither is certain, nothing is taken back: that would be a loss.
+        compression changes its summary, and a runtime that could not read its history has none. So each turn is taken
+        back only if the runtime itself says that it was, where it keeps a record of that; where it keeps none, an
+        empty history takes back one turn at most. Where nothing is certain, nothing is: it would be a loss.
         """
         with self.guard:
             if before.summary != self.summary:
@@ -117,11 +130,23 @@ class State:
                 self.compressed()
             elif self.turns and before.length < self.turns[-1].length:
                 self.seen.clear()
-                ends = (turn.length == before.length and turn.said == before.last for turn in self.turns)
-                if not before.length:
-                    self._take_back(0)
-                elif (last := next((place for place, is_end in enumerate(ends) if is_end), None)) is not None:
-                    self._take_back(last + 1)
+                self._cut(self._place(before), taken_back)
+
+    def _place(self, before: History) -> int:
+        """How many of the turns are still in the history; all, if that cannot be told."""
+        if not before.length:
+            return 0
+        ends = (turn.length == before.length and turn.said == before.last for turn in self.turns)
+        return next((place + 1 for place, is_end in enumerate(ends) if is_end), len(self.turns))
+
+    def _cut(self, start: int, taken_back: TakenBack) -> None:
+        if start >= len(self.turns):
+            return
+        said = taken_back()
+        if said is None:
+            self._take_back(max(start, len(self.turns) - 1) if start == 0 else start)
+        elif all(turn.said in said for turn in self.turns[start:]):
+            self._take_back(start)
 
     def rewind(self) -> bool:
         """Take back the last turn; False if none is known."""
@@ -151,6 +176,7 @@ class State:
                 self._status = status
                 found = _read(self.path, self.worst)
                 if found is not None:
+                    self.is_known = True
                     is_ours = self.is_off != self._on_disk[1]
                     self._on_disk = found
                     self.carried |= found[0]
@@ -179,14 +205,14 @@ class History:
     summary: str
 
     @classmethod
-    def of(cls, messages: Sequence[tuple[str, str]], start: int, cleaned: Callable[[str], str]) -> History:
-        """From roles and texts, and where this turn begins; `cleaned` gives what a person said as it was kept.
+    def of(cls, messages: Sequence[tuple[str, str]], start: int, compared: Callable[[str], str]) -> History:
+        """From roles and texts, and where this turn begins; `compared` gives what a turn is known by.
 
         A summary may stand in any message, also in this turn's own.
         """
         signs = [text[place : place + _SUMMED] for _, text in messages if (place := _summary_at(text)) >= 0]
         said = [text for role, text in messages[:start] if role == "user"]
-        return cls(start, digest(cleaned(said[-1])) if said else "", digest("\0".join(signs)) if signs else "")
+        return cls(start, compared(said[-1]) if said else "", digest("\0".join(signs)) if signs else "")
 
 
 def _summary_at(text: str) -> int:
@@ -199,16 +225,19 @@ class Sessions:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._states: OrderedDict[Path, State] = OrderedDict()
+        self._states: OrderedDict[tuple[Actor, Path], State] = OrderedDict()
         self._guard = threading.Lock()
 
-    def of(self, actor: Actor, session: str, worst: Namespace) -> State:
-        """The state of a conversation, as any process knows it; `worst` is what a damaged file counts as."""
-        name = sha256(f"{actor}\0{session}".encode("utf-8", "replace")).hexdigest()[:32]
-        path = self._directory / f"{name}.json"
+    def of(self, actor: Actor, session: str, chat: str, worst: Namespace) -> State:
+        """The state of a conversation, as any process knows it; `worst` is what a damaged file counts as.
+
+        What was shown and said in it belongs to an actor. How sensitive it is, and that it is off the record, belong
+        to the conversation, whoever the owner says is speaking in it.
+        """
+        path = self._directory / f"{digest(f'{session}{chr(0)}{chat}')[:32]}.json"
         with self._guard:
-            state = self._states.setdefault(path, State(path, worst))
-            self._states.move_to_end(path)
+            state = self._states.setdefault((actor, path), State(path, worst))
+            self._states.move_to_end((actor, path))
             while len(self._states) > HELD:
                 self._states.popitem(last=False)
         state.refresh()

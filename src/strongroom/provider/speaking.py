@@ -27,6 +27,8 @@ from strongroom.wiring.policy import OWNER, Policy
 LOCAL = frozenset(("", "cli", "tui", "acp", "local", "desktop"))
 """Platforms of a runtime that one person uses."""
 _DIRECT = frozenset(("dm", "direct", "im", "private"))
+_OPEN = frozenset(("ntfy",))
+"""Platforms on which whoever knows a chat's name reads it, though Hermes calls it direct."""
 _DIRECT_KEY = re.compile(r"[^:]*:[^:]*:[^:]*:dm:")
 """A gateway's key of a direct chat: agent, profile, platform, then what sort of chat it is."""
 _RECALLS_ONLY = frozenset((AgentContext.SUBAGENT, AgentContext.BACKGROUND))
@@ -69,6 +71,8 @@ class Speaker:
     """`platform:chat`, as the owner's policy names chats; empty if there is none."""
     author: str
     """Who said what a turn begins with, unless the text itself says so."""
+    name: str = ""
+    """The name that the runtime knows them by, as it may stand before a text in a shared chat."""
     is_shared: bool = False
     keeps: bool = True
     """Whether what is said is kept."""
@@ -94,6 +98,7 @@ def who(policy: Policy, said: Conversation) -> Speaker | Nobody:
         platform=said.platform,
         chat=f"{said.platform}:{said.chat_id}" if said.chat_id else "",
         author=_author(said, is_shared=is_shared),
+        name=said.user_name,
         is_shared=is_shared,
         keeps=said.context == AgentContext.PRIMARY,
     )
@@ -137,6 +142,9 @@ def _alias(identity: Identity, said: Conversation) -> str:
 
 def _is_shared(said: Conversation) -> bool:
     """Whether others may read the replies. What is not known to be direct counts as shared, if it is a chat at all."""
+    # Hermes calls Slack's conversations of several people direct too; those of two have an id that begins with D.
+    if said.platform in _OPEN or (said.platform == "slack" and said.chat_id and not said.chat_id.startswith("D")):
+        return True
     if said.chat_type:
         return said.chat_type.lower() not in _DIRECT
     return bool(said.chat_id) and not _DIRECT_KEY.match(said.key)

@@ -1,9 +1,10 @@
 """Turns that could not be put yet, each sealed to the vault's inbox key in a file of its own, and delivered in order.
 
 A file is a short head, which names the actor whose cap delivers it, and the sealed bundle. Nothing here can open one.
-Two sorts:
+Three sorts:
 
 - `.turn`: a complete turn that the vault did not take: out of reach, or the cap refused.
+- `.forget`: ids of lines that were taken back while the vault was out of reach. An id says nothing.
 - `.draft`: what a person said in a turn that is under way. It goes when the turn is kept or given up. One whose process
   died becomes a `.turn`: its reply may have been seen, so what it answered must not be lost.
 
@@ -13,12 +14,15 @@ older turns stay. Files are for the owner alone. Thread-safe; several processes 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 import msgspec
@@ -26,17 +30,19 @@ from ulid import ULID
 
 from strongroom.errors import StoreUnavailable
 from strongroom.files import make_directory, sync_directory, write_file
+from strongroom.inbox import SEALED_LIMIT
 from strongroom.model import Actor, Millis
 
 FILES_LIMIT = 20_000
-_TURN, _DRAFT, _ALIVE = ".turn", ".draft", ".alive"
+_TURN, _DRAFT, _ALIVE, _FORGET = ".turn", ".draft", ".alive", ".forget"
 _REFUSED, _DAMAGED = ".refused", ".damaged"
-_HEAD_LIMIT = 4096
+_FILE_LIMIT = SEALED_LIMIT + 64 * 1024
 
 
-class _Head(msgspec.Struct, frozen=True):
+class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
     actor: str
     v: int = 1
+    ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +55,26 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A sealed turn and whose it is."""
+    """What waits, and whose it is: a sealed turn, or lines to forget."""
 
     path: Path
     actor: Actor
     sealed: bytes
+    ids: tuple[str, ...] = ()
+
+
+class Outcome(Enum):
+    """What became of a delivery."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    """The vault will never take it: it is set aside."""
+    GONE = "gone"
+    """Whose it is was erased: it goes too."""
+    LATER = "later"
+    """This person's turns have to wait."""
+    STOP = "stop"
+    """Nothing goes now."""
 
 
 class Spool:
@@ -78,8 +99,12 @@ class Spool:
                 hint="bring the server or the cap back, or raise keep.spool_bytes; this turn is not kept",
             )
         path = self._name(now, _TURN)
-        self._write(path, actor, sealed)
+        self._write(path, _framed(actor, sealed))
         return path
+
+    def add_forgetting(self, actor: Actor, ids: Iterable[str], now: Millis) -> None:
+        """Keep in mind what is to be forgotten, until it can be."""
+        self._write(self._name(now, _FORGET), _framed(actor, b"", ids))
 
     def draft(self, actor: Actor, sealed: bytes, now: Millis) -> Path:
         """Keep what was said in a turn that is under way, until `drop` or the end of the process."""
@@ -108,18 +133,18 @@ class Spool:
 
     def entries(self) -> Iterator[Entry]:
         """What waits, the oldest first. One that cannot be read now ends it: those behind it come after it."""
-        for path in self._files(_TURN):
+        for path in sorted((*self._files(_TURN), *self._files(_FORGET))):
             try:
                 entry = _read(path)
             except FileNotFoundError:
                 continue
-            except OSError:
-                return
+            except OSError as error:
+                raise StoreUnavailable(f"{path.name} in the spool cannot be read: {error.strerror}") from None
             if entry is not None:
                 yield entry
 
     def waiting(self) -> Waiting:
-        sizes = [_size(path) for path in self._files(_TURN)]
+        sizes = [_size(path) for path in (*self._files(_TURN), *self._files(_FORGET))]
         return Waiting(len(sizes), sum(sizes))
 
     def aside(self) -> int:
@@ -179,10 +204,10 @@ class Spool:
         value = now << 80 | int.from_bytes(os.urandom(10), "big")
         return self.directory / f"{ULID.from_int(value)}-{self._run}{suffix}"
 
-    def _write(self, path: Path, actor: Actor, sealed: bytes) -> None:
+    def _write(self, path: Path, data: bytes) -> None:
         try:
             make_directory(self.directory)
-            write_file(path, _framed(actor, sealed), new=True)
+            write_file(path, data, new=True)
         except OSError as error:
             raise StoreUnavailable(
                 f"the spool cannot be written: {error.strerror}", hint="this turn is not kept; make room on the disk"
@@ -225,20 +250,27 @@ class Spool:
             os.close(handle)
 
 
-def drained(spool: Spool, deliver: Callable[[Entry], bool]) -> int:
-    """Deliver what waits, in order, until one does not go; how many went."""
+def drained(spool: Spool, deliver: Callable[[Entry], Outcome]) -> int:
+    """Deliver what waits, in order; how many went. Where one person's turn has to wait, those of the others go on."""
     done = 0
+    held: set[Actor] = set()
     with spool.alone() as is_alone:
         for entry in spool.entries() if is_alone else ():
-            if not deliver(entry):
+            outcome = Outcome.LATER if entry.actor in held else deliver(entry)
+            if outcome is Outcome.STOP:
                 break
-            spool.drop(entry.path)  # nothing, if it was set aside
-            done += 1
+            if outcome is Outcome.LATER:
+                held.add(entry.actor)
+                continue
+            if outcome is Outcome.REFUSED:
+                spool.set_aside(entry)
+            spool.drop(entry.path)
+            done += outcome is Outcome.DONE
     return done
 
 
-def _framed(actor: Actor, sealed: bytes) -> bytes:
-    return msgspec.json.encode(_Head(actor)) + b"\n" + sealed
+def _framed(actor: Actor, sealed: bytes, ids: Iterable[str] = ()) -> bytes:
+    return msgspec.json.encode(_Head(actor, ids=tuple(ids))) + b"\n" + sealed
 
 
 def _locked(handle: int) -> bool:
@@ -250,13 +282,35 @@ def _locked(handle: int) -> bool:
 
 
 def _read(path: Path) -> Entry | None:
-    """A sealed turn. None if it is damaged: it is set aside then, where people can find it."""
-    head, _, sealed = path.read_bytes().partition(b"\n")
+    """What waits in a file. None if it is none of ours or damaged: it is set aside then, where people can find it."""
+    # Without waiting and without following: a pipe or a link in its place must not hold up a turn.
     try:
-        return Entry(path, Actor(msgspec.json.decode(head[:_HEAD_LIMIT], type=_Head).actor), sealed)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        data = None
+    else:
+        data = _content(handle)
+    try:
+        head, _, sealed = (data or b"").partition(b"\n")
+        found = msgspec.json.decode(head, type=_Head)
+        if data is not None and len(data) <= _FILE_LIMIT:
+            return Entry(path, Actor(found.actor), sealed, found.ids)
     except msgspec.DecodeError:
-        path.rename(path.with_suffix(_DAMAGED))
-        return None
+        pass
+    path.rename(path.with_suffix(_DAMAGED))
+    return None
+
+
+def _content(handle: int) -> bytes | None:
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(_FILE_LIMIT + 1)
+    finally:
+        os.close(handle)
 
 
 def _size(path: Path) -> int:

@@ -15,17 +15,20 @@ from strongroom.errors import (
     CapLimitExceeded,
     CapNamespaceDenied,
     CapOpMismatch,
+    CapRevoked,
     Conflict,
     Invalid,
     InvalidRequest,
     StoreUnavailable,
     StrongroomError,
+    Unavailable,
 )
 from strongroom.model import Actor, NewLine
 from strongroom.provider import spool
-from strongroom.provider.home import millis
+from strongroom.provider.home import Home, millis
 from strongroom.provider.serving import Session, ask, token_for
 from strongroom.provider.speaking import Speaker
+from strongroom.provider.spool import Entry, Outcome
 from strongroom.wiring.policy import OWNER
 
 _REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
@@ -46,7 +49,7 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
         return None
     except StrongroomError as error:
         session.failed("keeping", error)
-        return _spool(session, speaker, lines)
+        return None if is_voided(session.home, error) else _spool(session, speaker, lines)
     session.worked("keeping")
     session.home.parts.status.count("kept", len(lines))
     return ()
@@ -84,31 +87,57 @@ def _deliver_waiting(session: Session) -> None:
 
 
 def deliver(session: Session) -> int:
-    """Deliver what waits in the spool, in order, as far as it goes; how many turns went."""
+    """Deliver what waits in the spool, in order for each person, as far as it goes; how many turns went."""
     home = session.home
-
-    def one(entry: spool.Entry) -> bool:
-        try:
-            # What is wrong with the cap or the way is not the turn's fault, and must not set it aside.
-            home.way.check(token_for(home, Actor(f"{home.policy.scope}{OWNER}")))
-        except StrongroomError as error:
-            session.failed("delivering", error)
-            return False
-        try:
-            ask(home, model.actor(entry.actor), lambda memory: memory.deliver(entry.sealed))
-        except (*_REFUSED, Invalid, Conflict) as error:
-            home.parts.status.failed("delivering a turn", error)
-            home.parts.spool.set_aside(entry)
-        except StrongroomError as error:
-            session.failed("delivering", error)
-            return False
-        return True
-
-    done = spool.drained(home.parts.spool, one)
+    try:
+        # What is wrong with the cap or the way is no turn's fault, and must not set one aside.
+        home.way.check(token_for(home, _owner(home)))
+        done = spool.drained(home.parts.spool, lambda entry: _delivered(session, entry))
+    except StrongroomError as error:
+        session.failed("delivering", error)
+        return 0
     if done:
         session.worked("delivering")
         home.parts.status.count("delivered", done)
     return done
+
+
+def _delivered(session: Session, entry: Entry) -> Outcome:
+    home = session.home
+    try:
+        if entry.ids:
+            ask(home, model.actor(entry.actor), lambda memory: memory.forget(ids=entry.ids))
+            session.worked("taking a turn back")
+        else:
+            ask(home, model.actor(entry.actor), lambda memory: memory.deliver(entry.sealed))
+    except (*_REFUSED, Invalid, Conflict) as error:
+        home.parts.status.failed("delivering a turn", error)
+        return Outcome.REFUSED
+    except CapRevoked as error:
+        session.failed("delivering", error)
+        return Outcome.GONE if is_voided(home, error) else Outcome.STOP
+    except Unavailable as error:
+        session.failed("delivering", error)
+        return Outcome.STOP
+    except StrongroomError as error:
+        session.failed("delivering", error)
+        return Outcome.LATER
+    return Outcome.DONE
+
+
+def is_voided(home: Home, error: StrongroomError) -> bool:
+    """Whether a refusal concerns one person alone: their caps were voided, by an erasure for instance."""
+    if not isinstance(error, CapRevoked):
+        return False
+    try:
+        ask(home, _owner(home), lambda memory: memory.get("", k=0, patience=0.0))
+    except StrongroomError:
+        return False
+    return True
+
+
+def _owner(home: Home) -> Actor:
+    return Actor(f"{home.policy.scope}{OWNER}")
 
 
 def recover(session: Session) -> None:

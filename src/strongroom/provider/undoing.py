@@ -6,28 +6,70 @@ What was taken back is forgotten, and nothing else. What cannot be reached now i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import timedelta
 
 from strongroom import model
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
-from strongroom.model import Kind, LineId, LineInfo
+from strongroom.model import Hit, Kind, LineId, LineInfo
 from strongroom.provider import turns
+from strongroom.provider.home import millis
 from strongroom.provider.recalling import ASSISTANT
 from strongroom.provider.serving import Session
 from strongroom.provider.sessions import History, State
 from strongroom.provider.speaking import Nobody, Speaker
-from strongroom.provider.wording import label, words
+from strongroom.provider.wording import compared, label
+from strongroom.wiring.scrubbing.database import FILE, undone_in
+
+_REPLY = timedelta(milliseconds=1)
+"""How long after a turn began its reply is said to be."""
+_NEAR = 600.0
+"""Seconds by which Hermes' time of a message may differ from ours: it is written when its turn ends."""
+_LOOKED_AT = 512
 
 
 def notice(session: Session, speaker: Speaker, state: State, messages: Sequence[tuple[str, str]], start: int) -> None:
     """Take back turns that left the history since the last one: some runtimes tell of an undo in no other way."""
     # A gateway hands over the whole history; others may hand over the turn alone.
     is_whole = bool(session.told.key) and session.told.platform != "api_server" and not session.is_journalled
-    history = History.of(messages, start, lambda said: words(speaker, said)[0])
-    if history.length or is_whole:
-        state.follow(history)
+    history = History.of(messages, start, lambda said: compared(speaker, said))
+    if is_whole and not state.turns and history.length:
+        _look_back(session, speaker, state, messages)
+    elif history.length or is_whole:
+        state.follow(history, lambda: _taken_back(session, speaker))
+
+
+def _taken_back(session: Session, speaker: Speaker) -> set[str] | None:
+    """What Hermes' own record says was undone in this conversation; None where there is no such record."""
+    try:
+        found = undone_in(session.home.path / FILE, session.id)
+    except StrongroomError:
+        return set()  # it cannot be asked now: then nothing is certain
+    return None if found is None else {compared(speaker, one.said) for one in found}
+
+
+def _look_back(session: Session, speaker: Speaker, state: State, messages: Sequence[tuple[str, str]]) -> None:
+    """Take back what was undone before this process knew the conversation: a turn of those words at that time."""
+    try:
+        found = undone_in(session.home.path / FILE, session.id) or []
+        gone = {(compared(speaker, one.said), one.time) for one in found}
+        still = {compared(speaker, text) for role, text in messages if role == "user"}
+        gone = {(said, time) for said, time in gone if said not in still}
+        if gone:
+            state.take_back(session.ask(speaker, lambda memory: _said_then(memory, label(session.id), speaker, gone)))
+    except StrongroomError as error:
+        session.failed("looking for undone turns", error)
+
+
+def _said_then(memory: Memory, session_id: str, speaker: Speaker, gone: set[tuple[str, float]]) -> list[LineId]:
+    infos = _turns_of(memory, session_id)
+    near = [info for info in infos if any(abs(info.time.timestamp() - time) < _NEAR for _, time in gone)]
+    hits: list[Hit] = []
+    for first in range(0, len(near), model.K_LIMIT):
+        hits += memory.get(ids=[info.id for info in near[first : first + model.K_LIMIT]])
+    said = {digest for digest, _ in gone}
+    began = {hit.time for hit in hits if hit.author != ASSISTANT and compared(speaker, hit.text) in said}
+    return [hit.id for hit in hits if hit.time in began or (hit.author == ASSISTANT and hit.time - _REPLY in began)]
 
 
 def rewind(session: Session) -> None:
@@ -58,35 +100,38 @@ def forget_last(session: Session) -> bool:
 
 def _newest(memory: Memory, session_id: str) -> list[LineId]:
     """The lines of the last turn of a conversation: those of its last moment, and of the one that it answers."""
+    newest = _turns_of(memory, session_id)[-2 * turns.PIECES - 2 :]
+    if not newest:
+        return []
+    began = newest[-1].time - (_REPLY if newest[-1].author == ASSISTANT else timedelta())
+    return [info.id for info in newest if info.time >= began]
+
+
+def _turns_of(memory: Memory, session_id: str) -> list[LineInfo]:
+    """The lines of a conversation's last turns, in the order of their time."""
     newest: list[LineInfo] = []
     after = None
     while True:
         page = memory.list(session=session_id, kind=Kind.TURN, limit=model.LIST_LIMIT, after=after)
-        newest = sorted((*newest, *page.lines), key=lambda info: info.time)[-2 * turns.PIECES - 2 :]
+        newest = sorted((*newest, *page.lines), key=lambda info: info.time)[-_LOOKED_AT:]
         after = page.next
         if after is None:
-            break
-    if not newest:
-        return []
-    began = newest[-1].time - (timedelta(milliseconds=1) if newest[-1].author == ASSISTANT else timedelta())
-    return [info.id for info in newest if info.time >= began]
+            return newest
 
 
 def forget(session: Session, speaker: Speaker, state: State) -> bool:
-    """Forget what was taken back; False if it cannot be reached now: then it is tried with a later turn."""
+    """Forget what was taken back; False if it cannot be reached now: then it waits in the spool, and is done later."""
     with state.guard:
-        waiting: list[LineId] = list(dict.fromkeys(state.undoing))
+        waiting, state.undoing = list(dict.fromkeys(state.undoing)), []
+        for one in waiting:
+            state.seen.pop(one, None)
     if not waiting:
         return True
     try:
         session.ask(speaker, lambda memory: memory.forget(ids=waiting))
     except StrongroomError as error:
         session.failed("taking a turn back", error)
+        session.home.parts.spool.add_forgetting(speaker.actor, waiting, millis())
         return False
     session.worked("taking a turn back")
-    with state.guard:
-        state.undoing = [one for one in state.undoing if one not in waiting]
-        for one in waiting:
-            with suppress(KeyError):
-                del state.seen[one]
     return True

@@ -16,8 +16,8 @@ from strongroom.memory import Memory
 from strongroom.model import Kind, Millis, Namespace, NewLine
 from strongroom.provider import manners, turns
 from strongroom.provider.serving import Session
-from strongroom.provider.sessions import State
-from strongroom.provider.speaking import Speaker, name_of
+from strongroom.provider.sessions import State, digest
+from strongroom.provider.speaking import Speaker
 from strongroom.wiring.placing import placed
 
 
@@ -32,10 +32,15 @@ class Said:
 
 
 def words(speaker: Speaker, user: str) -> tuple[str, str]:
-    """What a person said, and who: in a shared chat the text itself names them."""
-    said = manners.bare(user)
-    name, said = manners.speaker(said) if speaker.is_shared else ("", said)
-    return turns.storable(said), name_of(name) or speaker.author
+    """What a person said, and who. In a shared chat the runtime may have put their name before it."""
+    said = manners.said_by(speaker.name, user) if speaker.is_shared and speaker.name else user
+    return turns.storable(manners.bare(said)), speaker.author
+
+
+def compared(speaker: Speaker, user: str) -> str:
+    """What a turn is known by in a history, whoever of a shared chat said it."""
+    said = manners.speaker(user)[1] if speaker.is_shared else user
+    return digest(turns.storable(manners.bare(said)))
 
 
 def routed(session: Session, speaker: Speaker, text: str, author: str) -> Said:

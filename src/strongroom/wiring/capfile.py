@@ -17,7 +17,8 @@ TTL = 30 * 86_400
 WARN_BEFORE = 7 * 86_400
 RENEW_BEFORE = 10 * 86_400
 """Seconds before its end from which a cap is renewed: earlier than the warning, which then means that it failed."""
-_LIMIT = 64 * 1024
+LIMIT = 64 * 1024
+"""Bytes of its file that are read."""
 
 
 def mint(vault: Vault, scope: str, namespaces: tuple[str, ...]) -> Token:
@@ -32,7 +33,7 @@ def read(path: Path) -> Token:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise KeyUnavailable(f"{path} can be read by others", hint=f"chmod 600 {path}, and revoke that cap")
-            return Token(file.read(_LIMIT).decode("ascii", "replace").strip())
+            return Token(file.read(LIMIT).decode("ascii", "replace").strip())
     except FileNotFoundError:
         raise CapMissing("the runtime's cap is not there", hint="run `strongroom wire hermes` again") from None
     except OSError as error:

@@ -5,13 +5,15 @@ Nothing is verified here: a cap is only read. Whether it is accepted, the vault 
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Collection
 from pathlib import Path
 
 from strongroom import cap, model
 from strongroom.cap import Cap, Token
 from strongroom.cap.authority import effective
-from strongroom.errors import CapMalformed, CapMissing, InvalidRequest
+from strongroom.errors import CapMalformed, CapMissing, InvalidRequest, KeyUnavailable
 from strongroom.memory import Memory
 from strongroom.model import CapRecord, DataClass, Op
 from strongroom.vault.opening import attenuate
@@ -36,6 +38,36 @@ def held_in(path: Path) -> Token | None:
     except (CapMissing, CapMalformed):
         return None
     return token
+
+
+def own_in(path: Path) -> Token | None:
+    """The cap in a home's own file, whoever can read it; None if there is none yet. Anything else there is refused."""
+    body = _body_of(path)
+    if not body:
+        return None
+    token = Token(body.decode("ascii", "replace"))
+    try:
+        said_by(token)
+    except CapMalformed:
+        raise _no_cap(path) from None
+    return token
+
+
+def _body_of(path: Path) -> bytes:
+    """What a file holds, without going through a link or waiting for a pipe."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise _no_cap(path)
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(capfile.LIMIT).strip()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
+
+
+def _no_cap(path: Path) -> InvalidRequest:
+    return InvalidRequest(f"{path} is there and is no cap", hint="move it away: a cap is kept under that name")
 
 
 def fault(token: Token, scope: str, namespaces: Collection[str], now: float) -> str:

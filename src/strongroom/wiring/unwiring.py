@@ -14,12 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from strongroom.errors import KeyUnavailable, VaultMissing
 from strongroom.wiring import homes, runtimecap, shim, yamlfile
 from strongroom.wiring.filing import read_text, remove, replace_text
 from strongroom.wiring.homes import Home
+from strongroom.wiring.ownplaces import is_ours
 from strongroom.wiring.steps import Outcome, State, Steps, done
 from strongroom.wiring.wiring import Report
 from strongroom.wiring.work import Machine, Request, Vaults, Work
@@ -57,7 +56,7 @@ def _find_homes(request: Request, machine: Machine, found: list[Home]) -> Outcom
 
 def _read_settings(work: Work) -> Outcome:
     work.read_files()
-    return Outcome(State.OK, f"{work.home.path / yamlfile.FILE} is sound")
+    return work.as_read()
 
 
 def switch_off(work: Work) -> Outcome:
@@ -98,12 +97,13 @@ def remove_plugin(work: Work) -> Outcome:
 
 
 def revoke_cap(work: Work) -> Outcome:
-    """Revoke the cap where the vault is here, and remove its file."""
+    """Revoke the cap where the vault is here, and remove its file. What is there and is no cap is refused."""
     path = work.places.cap
+    held = runtimecap.own_in(path)
     if not path.exists():
         return Outcome(State.SKIP, "there is no cap")
-    path.chmod(0o600)  # also one that others could read must be revoked
-    held = runtimecap.held_in(path)
+    if held is not None:
+        path.chmod(0o600)  # one that others could read is revoked too, and hidden until then
     policy = work.policy
     if policy is None or not policy.vault or held is None:
         remove(path)
@@ -112,7 +112,9 @@ def revoke_cap(work: Work) -> Outcome:
     try:
         revoked = runtimecap.revoke(work.opened(policy.vault), held)
     except VaultMissing:
-        revoked = False
+        remove(path)
+        said = f"{path} is removed, but there is no vault at {policy.vault} to revoke the cap in"
+        return Outcome(State.WARN, said, "if it was moved: `strongroom cap revoke` there", changed=True)
     remove(path)
     return done(f"the cap is {'revoked' if revoked else 'void already'}, and {path} removed")
 
@@ -139,7 +141,7 @@ def remove_state(work: Work, purge: bool) -> Outcome:
         return Outcome(State.SKIP, "nothing waits to be delivered")
     if not state.exists():
         return Outcome(State.SKIP, "nothing waits to be delivered")
-    if not _is_our_place(state):
+    if not is_ours(state):
         return Outcome(State.WARN, f"{state} stays: it is not where this was put", "remove it yourself")
     try:
         shutil.rmtree(state)
@@ -156,8 +158,3 @@ def _waiting(spool: Path) -> int:
         return sum(1 for one in spool.rglob("*") if one.is_file() and not one.name.startswith("."))
     except OSError:
         return 0
-
-
-def _is_our_place(state: Path) -> bool:
-    base = Path(platformdirs.user_data_dir("strongroom")).resolve() / "hermes"
-    return not state.is_symlink() and state.resolve().parent.parent == base

@@ -13,7 +13,7 @@ from functools import partial
 from importlib.metadata import version
 
 from strongroom.errors import InvalidRequest, ProviderUnavailable
-from strongroom.wiring import homes, probing, reaching, shim, verifying, walls, writing, yamlfile
+from strongroom.wiring import granting, homes, probing, reaching, shim, verifying, walls, writing, yamlfile
 from strongroom.wiring.homes import Home
 from strongroom.wiring.probing import Hermes
 from strongroom.wiring.steps import Outcome, State, Step, Steps
@@ -76,7 +76,7 @@ def planned(work: Work) -> Planned:
         ("settings", partial(_read_settings, work)),
         ("packages", partial(_check_packages, work)),
         ("memory", partial(reaching.reach, work)),
-        ("cap", partial(writing.keep_cap, work)),
+        ("cap", partial(granting.keep_cap, work)),
         ("policy", partial(writing.keep_policy, work)),
         ("plugin", partial(writing.keep_plugin, work)),
         ("verify", partial(_verify, work)),
@@ -105,7 +105,7 @@ def _read_settings(work: Work) -> Outcome:
             hint="remove `strongroom hook memory-inject` from hooks; the provider does what it does, and more",
         )
     shim.directory(work.home.path)
-    return Outcome(State.OK, f"{work.home.path / yamlfile.FILE} is sound")
+    return work.as_read()
 
 
 def _check_packages(work: Work) -> Outcome:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
-
-import platformdirs
 
 from strongroom import model
 from strongroom.cap import Token
@@ -20,6 +16,7 @@ from strongroom.wiring import policy as policies
 from strongroom.wiring import yamlfile
 from strongroom.wiring.filing import inside, is_within, read_text
 from strongroom.wiring.homes import Home
+from strongroom.wiring.ownplaces import Places, named_by, places_of
 from strongroom.wiring.policy import Policy
 from strongroom.wiring.probing import Hermes
 from strongroom.wiring.steps import Outcome, State, done
@@ -62,15 +59,6 @@ class Machine:
     now: Callable[[], float] = time.time
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where a home's cap, state and memory of how it was before are kept: outside the home, which backups copy."""
-
-    cap: Path
-    state: Path
-    before: Path
-
-
 @dataclass(slots=True)
 class Work:
     """One home, and what the steps have found out about it so far."""
@@ -85,6 +73,8 @@ class Work:
     config: dict[str, Any] = field(default_factory=dict)
     policy_text: str | None = None
     policy: Policy | None = None
+    is_astray: bool = False
+    """Whether the policy names a cap or a state that is not this home's."""
     vault: str = ""
     url: str = ""
     ca_file: str = ""
@@ -121,15 +111,28 @@ class Work:
         self.config = yamlfile.read(self.config_text)
         self.policy_text = read_text(self.policy_path)
         self.policy = None if self.policy_text is None else policies.read(self.policy_text)
-        if self.policy is not None and self._is_kept(self.policy):
-            self.places = Places(self.policy.cap, self.policy.state, self.policy.state.parent / self.places.before.name)
+        if self.policy is not None and self.policy.is_wired:
+            self._follow(self.policy)
         for place in (self.places.cap, self.places.state):
             self.refuse_within(place, "the cap and what waits to be delivered")
 
-    def _is_kept(self, policy: Policy) -> bool:
-        """Whether the places that the policy names are this home's own: a home that was moved keeps its spool."""
-        is_own = policy.is_wired and policy.profile == self.home.profile and policy.state.is_absolute()
-        return is_own and policy.cap.is_file() and not is_within(policy.cap, self.home.root)
+    def _follow(self, policy: Policy) -> None:
+        """Go on with the places that the policy names, if they are of ours: a home that was moved keeps its spool."""
+        named = named_by(policy, self.home.profile)
+        self.is_astray = named is None
+        if named is not None and named.cap.parent.is_dir():
+            self.places = named
+
+    def as_read(self) -> Outcome:
+        """How the files were found, once they are read."""
+        if self.policy is None or not self.is_astray:
+            return Outcome(State.OK, f"{self.home.path / yamlfile.FILE} is sound")
+        return Outcome(
+            State.WARN,
+            f"{policies.FILE} names a cap or a state that is not this home's: both are left alone",
+            f"look who wrote that, and at {str(self.policy.cap)!r} and {str(self.policy.state)!r}: "
+            "what waits there is not delivered",
+        )
 
     def refuse_within(self, place: Path, what: str) -> None:
         """Refuse a place within the home or its root: Hermes' backups hold all of that."""
@@ -157,10 +160,3 @@ class Work:
             return Outcome(State.DRIFT, f"not yet: {message}", hint)
         write()
         return done(message, hint)
-
-
-def places_of(home: Home) -> Places:
-    """Where a home's things are kept unless its policy says otherwise."""
-    real = hashlib.sha256(os.fsencode(os.path.realpath(home.path))).hexdigest()[:8]
-    base = Path(platformdirs.user_data_dir("strongroom")) / "hermes" / f"{home.profile}-{real}"
-    return Places(base / "runtime.cap", base / "state", base / "before.json")

@@ -90,6 +90,7 @@ def a_fresh_session_recalls_the_trip(home: Home) -> Shown:
     said = trip(home.stage.today)
     home.chat(said, "Here it is, shorter.")
     expect("nothing recalled at first", "", home.model.seen(said).recalled)
+    home.start()  # it takes a while, and is needed next
     home.chat(QUESTION, "It stands above.")
     recalled = home.model.seen(QUESTION).recalled
     expect("the trip to reach the model", True, said in recalled)

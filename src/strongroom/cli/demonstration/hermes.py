@@ -123,6 +123,7 @@ class Home:
         """The home directory of whoever holds the keys."""
         self.url = ""
         self.trip = ""
+        self._starting: Partner | None = None
         self._chats: Chats | None = None
         for directory in (self.place, self.root / "user", self.root / "tmp", self.root / "work"):
             directory.mkdir(parents=True)
@@ -185,11 +186,17 @@ class Home:
         self.model.answers(text, reply)
         self.hermes("chat", "-Q", "-q", text)
 
+    def start(self) -> Partner:
+        """Start the gateway; whoever needs it waits until it is ready."""
+        self.stage.tell("Hermes' gateway starts")
+        self._starting = self.stage.beside(f"hermes-{self.name}", *self._gateway())
+        return self._starting
+
     def chats(self) -> Chats:
         """The gateway; it is started if it does not run."""
         if self._chats is None:
-            self.stage.tell("Hermes' gateway starts")
-            self._chats = Chats(self.stage.beside(f"hermes-{self.name}", *self._gateway()), self.model)
+            self._chats = Chats(self._starting or self.start(), self.model)
+            self._starting = None
         return self._chats
 
     def _gateway(self) -> tuple[list[str], dict[str, Any]]:

@@ -74,8 +74,11 @@ class Matches:
         lengths, session = self.index.session_lengths, self.session
         top = rarity * (_K1 + 1)
         base, slope = _K1 * (1 - _B), _K1 * _B / size.session_length
+        once = 1 + base
         for number, count in counts.items():
-            session[number] = session.get(number, 0.0) + top * count / (count + base + slope * lengths[number])
+            far = slope * lengths[number]
+            value = top / (once + far) if count == 1 else top * count / (count + base + far)
+            session[number] = session[number] + value if number in session else value
 
     def _look_for_days(self, term: WhenTerm) -> None:
         strengths = term.strengths(self.index, list(self.match))

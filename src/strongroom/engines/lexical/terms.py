@@ -19,8 +19,11 @@ from strongroom.model import Millis
 NEAR = 3
 """Days by which a line may miss the days asked for and still be worth a look."""
 
-ENOUGH = 1000
+ENOUGH = 300
 """Once this many lines hold the rarer words, lines that hold only commoner ones are left out."""
+
+MOST_WRITTEN = 1000
+"""Of the lines written on the days asked for, so many, the newest, are looked at."""
 
 WRITTEN_THEN = 0.9
 """What it counts that a line was written on the days asked for, beside one that speaks of them."""
@@ -83,7 +86,7 @@ class WhenTerm(msgspec.Struct, frozen=True):
         """
         found: dict[int, float] = {}
         for window in self.windows:
-            for number in (*index.calendar.written(window.start, window.end, ENOUGH), *matched):
+            for number in (*index.calendar.written(window.start, window.end, MOST_WRITTEN), *matched):
                 if window.start <= index.line(number).time < window.end:
                     found[number] = max(found.get(number, 0.0), window.weight * WRITTEN_THEN)
             for number, days in index.calendar.spoken(window.near):
@@ -131,9 +134,7 @@ class Terms(msgspec.Struct, frozen=True):
         both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
         if not both:
             return None
-        return cls(
-            words, when, size, sum([term.rarity for term in both]), sum([term.session_rarity for term in both])
-        )
+        return cls(words, when, size, sum([term.rarity for term in both]), sum([term.session_rarity for term in both]))
 
 
 def _word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> list[Term]:

@@ -58,6 +58,7 @@ class _Look:
         self._marks = of_marks(question)
         self._by_words: dict[int, float] = {}
         self._of_line = SPEAKER * matches.index.is_speaker(question.names) + LATEST * question.asks_latest
+        self._before = self._most_before()
         self._numbers = list(matches.shortlist() - matches.index.numbers(without))
         self.hopes = self._hopes()
 
@@ -77,14 +78,16 @@ class _Look:
     def _most(self) -> float:
         """What the signals can add at most that take longer to work out."""
         found = self._matches
-        most = CONTEXT / found.mass * found.covered + _ROUNDING
-        if found.index.joined:
-            marks = found.index.marks
-            asking = [value for number, value in found.match.items() if marks[number] & ASKS]
-            most += QUESTION_BEFORE / found.mass * max(asking, default=0.0)
-        if found.days:
-            most += DATE * max(found.days.values())
-        return most + self._of_line
+        most = CONTEXT / found.mass * found.covered + self._before + self._of_line + _ROUNDING
+        return most + DATE * max(found.days.values()) if found.days else most
+
+    def _most_before(self) -> float:
+        """What it can add at most that the line before asked for it."""
+        marks, match = self._matches.index.marks, self._matches.match
+        if not self._matches.index.joined:
+            return 0.0
+        asking = [value for number, value in match.items() if marks[number] & ASKS]
+        return QUESTION_BEFORE / self._matches.mass * max(asking, default=0.0)
 
     def weighed(self, least: float, low: float, high: float) -> list[Ranked]:
         """The lines that score `least`, with their scores, of those whose hopes are from `low` up to `high`."""
@@ -92,16 +95,16 @@ class _Look:
         match, days, marks, session = found.match, found.days, index.marks, found.session
         by_context, by_before = CONTEXT / found.mass, QUESTION_BEFORE / found.mass
         weighed: list[Ranked] = []
-        for number, hope in zip(self._numbers, self.hopes, strict=True):
-            if not low <= hope < high:
-                continue
+        for number, hope in [one for one in zip(self._numbers, self.hopes, strict=True) if low <= one[1] < high]:
             before = index.previous[number]
+            asked = by_before * match.get(before, 0.0) if before != NOBODY and marks[before] & ASKS else 0.0
+            if hope - self._before + asked < least:
+                continue
             score = found.by_match * match.get(number, 0.0) + by_context * self._covered(number, before)
             score += found.by_session * session[index.sessions[number]]
             if days:
                 score += DATE * days.get(number, 0.0)
-            if before != NOBODY and marks[before] & ASKS:
-                score += by_before * match.get(before, 0.0)
+            score += asked
             score += self._marks[marks[number]]
             length = index.lengths[number]
             if score + substance_of(length) + self._of_line < least:

@@ -89,6 +89,33 @@ def facts_of(path: Path, session: str, *, wait: float = WAIT) -> Facts | None:
     return None if row is None else Facts.told(dict(zip(COLUMNS, row, strict=True)))
 
 
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What a person said in a turn that was undone, and when, in seconds since 1970."""
+
+    said: str
+    time: float
+
+
+def undone_in(path: Path, session: str, *, wait: float = 1.0) -> list[Undone] | None:
+    """What a person said in turns of a session that were undone; None if there is no record of that.
+
+    Hermes keeps them, set apart from what a compression has dropped.
+    """
+    if not session or not path.exists():
+        return None
+    with _opened(path, apsw.SQLITE_OPEN_READONLY, wait) as database:
+        columns = {row[1] for row in database.execute("PRAGMA table_info(messages)")}
+        if not {"active", "compacted", "role", "content", "session_id", "timestamp"} <= columns:
+            return None
+        query = (
+            "SELECT content, timestamp FROM messages WHERE session_id = ? AND role = 'user' AND active = 0"
+            " AND COALESCE(compacted, 0) = 0"
+        )
+        rows = database.execute(query, (session,))
+        return [Undone(said, float(time or 0)) for said, time in rows if isinstance(said, str)]
+
+
 def scrub(path: Path, is_gone: IsGone, *, wait: float = WAIT) -> Scrubbed:
     """Take every gone line out, all or nothing. Raises StoreUnavailable if the database stays busy."""
     with _opened(path, apsw.SQLITE_OPEN_READWRITE, wait) as database:

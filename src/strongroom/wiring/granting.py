@@ -1,0 +1,133 @@
+"""The cap that `wire` gives to a home: minted by the vault on this machine, or given by a server's owner.
+
+It is kept if it will do and the vault accepts it, and replaced if not. What is at its place and is no cap is somebody's
+and stays.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from pathlib import Path
+
+from strongroom.cap import Token
+from strongroom.errors import CapRevoked, Denied, InvalidRequest, KeyUnavailable, StrongroomError
+from strongroom.files import make_directory
+from strongroom.vault.owner import Vault
+from strongroom.wiring import capfile, runtimecap
+from strongroom.wiring.steps import Outcome, State
+from strongroom.wiring.work import Work
+
+_DAY = 86_400
+_UNKNOWN = "the vault does not know the old one, or it was revoked"
+_REFUSED = "the vault refuses the old one: its issuer key or its clock is another"
+_TOO_MUCH = "the old one covers more than it should"
+
+
+def keep_cap(work: Work) -> Outcome:
+    """Have a cap for every actor of this home in its file, and the state directory beside it."""
+    runtimecap.own_in(work.places.cap)
+    return _given(work) if work.url else _minted(work)
+
+
+def _given(work: Work) -> Outcome:
+    token = work.token
+    if token is None:
+        raise InvalidRequest("no cap was found")
+    if runtimecap.held_in(work.places.cap) == token and work.places.state.is_dir():
+        return Outcome(State.SKIP, f"{work.places.cap} holds it already")
+
+    def store() -> None:
+        former = runtimecap.held_in(work.places.cap)
+        _store(work, token)
+        _revoke_former(work, former)
+
+    return work.do(f"the cap is in {work.places.cap}", store)
+
+
+def _revoke_former(work: Work, former: Token | None) -> None:
+    """A cap of a vault that this home leaves is revoked there, if that vault still opens."""
+    left = work.policy.vault if work.policy is not None else ""
+    if former is None or not left or left == work.vault:
+        return
+    with suppress(StrongroomError), closing(work.vaults.open(left)) as vault:
+        runtimecap.revoke(vault, former)
+
+
+def _minted(work: Work) -> Outcome:
+    if work.look_only and not _is_vault_there(work):
+        return Outcome(State.DRIFT, "there is no vault yet, and so no cap")
+    vault = work.opened(work.vault)
+    held = runtimecap.held_in(work.places.cap)
+    why = _why_another(work, vault, held)
+    if held is not None and not why:
+        work.token = held
+        return _with_state(work, Outcome(State.SKIP, f"{work.places.cap} holds one for {_days(work, held)} more days"))
+
+    def mint() -> None:
+        token = work.token = capfile.mint(vault, work.scope, work.namespaces)
+        _store(work, token)
+        work.inbox = _inbox(work, vault, token)
+        _revoke_former(work, held)
+        if held is not None and why in (_TOO_MUCH, _REFUSED):
+            runtimecap.revoke(vault, held)
+
+    return work.do(f"a cap for {work.scope} in {work.places.cap}, because {why}", mint)
+
+
+def _is_vault_there(work: Work) -> bool:
+    return "://" in work.vault or Path(work.vault).exists()
+
+
+def _why_another(work: Work, vault: Vault, held: Token | None) -> str:
+    if held is None:
+        return "there was none"
+    if not runtimecap.is_standing(vault, held):
+        return _UNKNOWN
+    return _why_unfit(work, held) or _why_refused(work, vault, held)
+
+
+def _why_unfit(work: Work, held: Token) -> str:
+    now = work.machine.now()
+    if found := runtimecap.fault(held, work.scope, work.namespaces, now + capfile.WARN_BEFORE):
+        return found.replace("it has ended", "the old one ends")
+    said = runtimecap.said_by(held)
+    if said.namespaces != set(work.namespaces):
+        return _TOO_MUCH
+    return "" if set(capfile.OPS) <= {str(op) for op in said.ops} else "the old one allows less than it should"
+
+
+def _why_refused(work: Work, vault: Vault, held: Token) -> str:
+    """Have the vault judge the cap, and tell its inbox key: what the policy says of that, others may have written."""
+    try:
+        work.inbox = _inbox(work, vault, held)
+    except CapRevoked:  # the cap itself stands, so its actor was revoked, and another cap would not help
+        raise
+    except Denied:
+        return _REFUSED
+    return ""
+
+
+def _inbox(work: Work, vault: Vault, token: Token) -> str:
+    return runtimecap.inbox_of(vault.memory(token, source="wire"), token, work.scope)
+
+
+def _days(work: Work, held: Token) -> int:
+    return int((runtimecap.said_by(held).exp - work.machine.now()) // _DAY)
+
+
+def _with_state(work: Work, otherwise: Outcome) -> Outcome:
+    if work.places.state.is_dir():
+        return otherwise
+    return work.do(f"the directory {work.places.state}", lambda: _make_state(work))
+
+
+def _store(work: Work, token: Token) -> None:
+    _make_state(work)
+    capfile.write(work.places.cap, token)
+
+
+def _make_state(work: Work) -> None:
+    try:
+        make_directory(work.places.state)
+    except OSError as error:
+        raise KeyUnavailable(f"cannot make {work.places.state}: {error.strerror}") from None

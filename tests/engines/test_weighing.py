@@ -1,0 +1,141 @@
+"""The second look: lines that are not worked out could not have won, and lines that are not wanted change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strongroom.engines import Ranked
+from strongroom.engines.lexical import weighing
+from strongroom.engines.lexical.index import LexicalIndex
+from strongroom.model import Line, LineId, millis
+from tests.engines.test_lexical_index import EXAMPLES
+from tests.engines.tools import DAY, ENGINE, NOON, QUERIES, Answer, answer, filled, line, shelves
+
+ALL = 10**9
+_WORDS = """
+    boat harbour lantern rope mast sail hull oar anchor deck weekend yesterday Chengdu Oslo May sister bought sold
+    painted left found three twice
+"""
+_ASKED = (
+    *QUERIES,
+    "what did Ana say about the lantern and the rope yesterday",
+    "when was the last time that Ben painted the hull of the boat in Oslo?",
+    "how many anchors did my sister buy in May",
+    "boat harbour lantern rope mast sail hull oar anchor deck",
+)
+
+
+def _talk(chance: Random, count: int, namespace: str) -> Iterator[Line]:
+    """Lines of several speakers in sessions, some of them questions, some long, some with days in them."""
+    for number in range(count):
+        text = " ".join(chance.choices(_WORDS.split(), k=chance.choice((2, 5, 9, 40))))
+        yield line(
+            number,
+            text + ("?" if chance.random() < 0.3 else ""),
+            session=f"s{number // 6}" if chance.random() < 0.8 else "",
+            author=chance.choice(("user", "assistant", "Ana", "Ben", "")),
+            time=millis(NOON) - chance.randrange(60 * DAY),
+            namespace=namespace,
+        )
+
+
+def _world(seed: int) -> list[LexicalIndex]:
+    chance = Random(seed)
+    sizes = zip(("personal", "family", "work"), (120, 30, 6), strict=True)
+    return [filled(_talk(chance, count, name)) for name, count in sizes]
+
+
+def _everything(query: str, indexes: Sequence[LexicalIndex], k: int) -> list[Answer]:
+    """The answer with every line of the shortlist worked out."""
+    with patch.object(weighing, "_AT_FIRST", ALL):
+        return answer(query, *indexes, k=k)
+
+
+@pytest.mark.requirement("recall-pruning")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("k", [1, 5, 20])
+def test_a_line_that_is_not_worked_out_could_not_have_won(seed: int, k: int) -> None:
+    indexes = _world(seed)
+    for query in _ASKED:
+        assert answer(query, *indexes, k=k) == _everything(query, indexes, k)
+
+
+@pytest.mark.requirement("recall-pruning")
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_a_line_that_is_not_worked_out_could_not_have_won_on_any_shelf(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(shelves(30), shelves(5), st.integers(1, 4))
+    def prove(first: list[Line], second: list[Line], k: int) -> None:
+        indexes = [filled(first), filled(second)]
+        for query in QUERIES:
+            assert answer(query, *indexes, k=k) == _everything(query, indexes, k)
+
+    prove()
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_most_lines_are_not_worked_out() -> None:
+    """Else the tests above would hold for the wrong reason."""
+    indexes, worked_out = _world(1), 0
+    real = weighing.of_line  # type: ignore[attr-defined]
+
+    def counted(*given: Any) -> float:
+        nonlocal worked_out
+        worked_out += 1
+        found: float = real(*given)
+        return found
+
+    with patch.object(weighing, "of_line", counted):
+        ENGINE.rank("boat harbour lantern rope", indexes, 3, NOON)
+        pruned, worked_out = worked_out, 0
+        _everything("boat harbour lantern rope", indexes, 3)
+    assert 3 <= pruned < worked_out / 4
+
+
+@pytest.mark.requirement("recall-without")
+@pytest.mark.parametrize("query", _ASKED)
+def test_lines_that_are_not_wanted_make_room_and_change_no_score(query: str) -> None:
+    indexes = _world(7)
+    every = ENGINE.rank(query, indexes, 40, NOON)
+    chance = Random(query)
+    for count in (0, 1, 8, 30):
+        names = frozenset(one.line.id for one in chance.sample(list(every), min(count, len(every))))
+        wanted = [one for one in every if one.line.id not in names][:5]
+        assert _scores(ENGINE.rank_without(query, indexes, 5, NOON, names)) == _scores(wanted)
+
+
+@pytest.mark.requirement("recall-without")
+def test_where_every_line_that_matches_is_not_wanted_nothing_else_takes_its_place() -> None:
+    """The newest lines answer a question that nothing has to do with, not one whose answers are known already."""
+    index = filled([line(1, "boat"), line(2, "lamp"), line(3, "rope")])
+    unwanted = frozenset([line(1, "boat").id])
+    assert ENGINE.rank_without("boat", [index], 5, NOON, unwanted) == []
+    assert [one.line.text for one in ENGINE.rank_without("mast", [index], 2, NOON, unwanted)] == ["rope", "lamp"]
+    newest = frozenset([LineId("01J" + "0" * 22 + "3")])
+    assert [one.line.text for one in ENGINE.rank_without("mast", [index], 2, NOON, newest)] == ["lamp", "boat"]
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_who_spoke_is_known_as_long_as_one_line_of_theirs_is_there() -> None:
+    lines = [line(1, "boat", author="Ana Lopez"), line(2, "lamp", author="ana"), line(3, "rope", author="user")]
+    one_by_one, at_once = filled(lines), ENGINE.index()
+    at_once.add_read(lines, ENGINE.readings(lines))
+    for index in (one_by_one, at_once):
+        assert index.is_speaker(frozenset(["ana"]))
+        assert not index.is_speaker(frozenset(["user"]))
+        index.remove(lines[0])
+        assert index.is_speaker(frozenset(["ana"]))
+        assert not index.is_speaker(frozenset(["lopez"]))
+        index.remove(lines[1])
+        assert not index.is_speaker(frozenset(["ana"]))
+
+
+def _scores(ranked: Sequence[Ranked]) -> list[tuple[str, str, float]]:
+    return [(one.line.namespace, one.line.id, one.score) for one in ranked]

@@ -28,7 +28,8 @@ OWNER = f"{SCOPE}owner"
 _DAY = 24 * 3600
 _COMPILED = ROOT / "bench" / "out" / "compiled"
 """Modules as an installed package has them, whatever the environment says about writing them."""
-_NUMPY = ROOT / "bench" / "out" / "numpy"
+_NUMPY = ROOT / ".cache" / "bench" / "numpy"
+"""Not below `bench`, whose Python files are checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ def numpy() -> Path | None:
         print(f"bench: installing numpy into {_NUMPY}", file=sys.stderr)
         draft = _NUMPY.with_name("numpy-draft")
         shutil.rmtree(draft, ignore_errors=True)
+        draft.parent.mkdir(parents=True, exist_ok=True)
         command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(draft), "numpy"]
         if subprocess.run(command, check=False).returncode:
             return None

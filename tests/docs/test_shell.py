@@ -33,7 +33,12 @@ NOT_RUN = {
 }
 """The commands that are shown and not run, by how they begin, and why."""
 
-ELSEWHERE = {"docs/cli.md": "tests/cli/test_frame.py::test_every_example_of_the_help_runs_in_order"}
+ELSEWHERE = {
+    "docs/hermes.md": (
+        "tests/docs/test_hermes_page.py::test_page_leads_from_nothing_to_the_first_recall_and_all_that_it_shows_happens"
+    ),
+    "docs/cli.md": "tests/cli/test_frame.py::test_every_example_of_the_help_runs_in_order",
+}
 """Pages whose sessions another test runs."""
 
 MARK = "\x1e"

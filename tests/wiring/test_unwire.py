@@ -148,8 +148,30 @@ def test_a_state_directory_that_is_not_ours_is_never_removed(cli: Cli, hermes: P
     (mine / "photo").write_bytes(b"x")
     path = hermes / policy.FILE
     path.write_text(path.read_text().replace(str(read_policy(hermes).state), str(mine)))
+    assert unwired(cli, "--purge")["settings"] == "warn"
+    assert files(mine) == {"photo": b"x"}
+
+
+@pytest.mark.requirement("unwire-keeps-waiting")
+def test_a_state_directory_that_is_a_link_is_never_followed(cli: Cli, hermes: Path, home: Path) -> None:
+    wired(cli)
+    mine = home / "precious"
+    mine.mkdir()
+    (mine / "photo").write_bytes(b"x")
+    state = read_policy(hermes).state
+    state.rmdir()
+    state.symlink_to(mine)
     assert unwired(cli, "--purge")["waiting"] == "warn"
     assert files(mine) == {"photo": b"x"}
+
+
+def test_a_vault_that_is_gone_is_told_because_the_cap_was_not_revoked(cli: Cli, hermes: Path, home: Path) -> None:
+    wired(cli)
+    cap = read_policy(hermes).cap
+    path = hermes / policy.FILE
+    path.write_text(path.read_text().replace('vault = "', 'vault = "/gone'))
+    assert unwired(cli)["cap"] == "warn"
+    assert not cap.exists()
 
 
 def test_one_profile_is_unwired_and_the_other_stays(cli: Cli, hermes: Path) -> None:

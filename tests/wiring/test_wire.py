@@ -443,6 +443,8 @@ def test_a_cap_is_minted_anew_only_if_it_has_to_be(cli: Cli, hermes: Path, monke
     third = capfile.read(path)
     assert third != second
     path.write_text("damaged\n")
+    assert failed(cli("wire", "hermes", "--json")) == "cap"
+    path.unlink()
     wired(cli)
     assert capfile.read(path) not in (first, second, third)
     assert read_policy(hermes).namespaces == ("travel",)

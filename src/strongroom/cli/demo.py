@@ -39,7 +39,7 @@ class Played(msgspec.Struct, frozen=True):
         "strongroom demo",
         "strongroom demo --json",
         "strongroom demo --keep",
-        "strongroom demo --require-extras --hermes ~/hermes/.venv/bin/python",
+        "strongroom demo --require-extras --hermes hermes/.venv/bin/python",
     ]
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document.")

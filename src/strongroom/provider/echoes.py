@@ -19,6 +19,21 @@ _NEW_WORDS = 3
 _LOOKED_AT = 2000
 
 
+_SMALL_TALK = frozenset(
+    (
+        *("hi", "hello", "hey", "there", "thanks", "thank", "you", "thx", "ok", "okay", "yes", "no", "yep", "nope"),
+        *("sure", "fine", "good", "great", "cool", "nice", "bye", "goodbye", "please", "go", "on", "continue", "again"),
+        *("morning", "evening", "night", "hallo", "hola", "bonjour", "ciao", "danke", "merci", "gracias", "ja", "nein"),
+        *"\u597d\u7684\u4f60\u8c22\u662f\u5bf9\u4e0d\u55ef\u306f\u3044\ub124",
+    )
+)
+
+
+def is_small_talk(text: str) -> bool:
+    """Whether a message asks for nothing, so that nothing need be recalled for it."""
+    return words(text) <= _SMALL_TALK
+
+
 def without_echoes(hits: Iterable[Hit], question: str, assistant: str) -> list[Hit]:
     """The hits that say something, each text once."""
     asked = words(question)

@@ -92,6 +92,8 @@ def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: AR
         "spool": f"{waiting.turns} turns, {waiting.bytes} of {parts.spool.most} bytes",
         "answers": _answers(home),
     }
+    if counts := status.read_counts(parts.directory):
+        found["so far"] = ", ".join(f"{name}: {number}" for name, number in counts.items())
     if aside := parts.spool.aside():
         found["set aside"] = f"{aside} turns that the vault would not take, in {parts.spool.directory}"
     if home.broken:
@@ -107,7 +109,7 @@ def _cap(home: Home) -> str:
         left = home.parts.caps.days_left()
     except StrongroomError as error:
         return f"{error.message} [{error.reason}]"
-    return f"ends in {left:.0f} days and is renewed before that" if left > 0 else "has ended"
+    return f"ends in {left:.0f} days; it is renewed before that, unless it was revoked" if left > 0 else "has ended"
 
 
 def _answers(home: Home) -> str:

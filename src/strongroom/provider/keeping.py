@@ -51,7 +51,7 @@ def begin(session: Session, message: str) -> None:
 
 def _draft(session: Session, speaker: Speaker, begun: Begun, first: Said) -> None:
     try:
-        lines = lines_of(session, speaker, begun.time, session.id, [first])
+        lines = lines_of(session, speaker, begun.time, session.id, [first], counted=False)
         if lines:
             sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, tuple(lines)))
             begun.draft = session.home.parts.spool.draft(speaker.actor, sealed, begun.time)
@@ -77,6 +77,7 @@ def turn(
             _keep(session, speaker, begun, _Told(user, reply, session_id, messages))
         except StrongroomError as error:
             session.failed("keeping", error)
+            session.leave_draft(begun)
             raise
     begun.is_kept = True
     session.drop_drafts(begun)

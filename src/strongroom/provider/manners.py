@@ -111,6 +111,21 @@ def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
     return next((asked for asked in (Asked.OFF, Asked.THIS_TURN, Asked.ON) if asked in found), Asked.NOTHING)
 
 
+_ON_WORDS = 8
+_ON_LETTERS = 40
+_UNDECIDED = re.compile(
+    r"[?\uff1f\u061f]|\b(?:not|don't|dont|never|when|until|till|once|if|before|yet|after|unless|later|mean|means|what"
+    r"|nicht|nie|wenn|bis|falls|sobald|pas|jamais|quand|si|cuando|cu\u00e1ndo|hasta|nunca|quando|fino|\u043d\u0435|\u043a\u043e\u0433\u0434\u0430)\b"
+    r"|\u4e0d|\u522b|\u7b49|\u5982\u679c|\u5417|\u307e\u3060",
+    re.IGNORECASE,
+)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text says one thing and means it now: keeping goes on only where that is asked for plainly."""
+    return len(text.split()) <= _ON_WORDS and len(text) <= 2 * _ON_LETTERS and not _UNDECIDED.search(text)
+
+
 # Scripts written without spaces between words, or with particles joined to them; also in parts, as folding leaves them.
 _JOINED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _JOINED_TEXT = re.compile(f"[{_JOINED}]")

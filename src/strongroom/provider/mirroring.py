@@ -12,13 +12,13 @@ from functools import partial
 from importlib import import_module
 from unicodedata import normalize
 
-from strongroom.errors import StrongroomError
+from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.host.migrating import migrate_memory_files
 from strongroom.memory import Memory
 from strongroom.model import K_LIMIT, LIST_LIMIT, Hit, Kind
 from strongroom.provider import keeping, turns, wording
 from strongroom.provider.serving import Session
-from strongroom.provider.speaking import Nobody
+from strongroom.provider.speaking import Nobody, Speaker
 from strongroom.wiring.policy import OWNER
 
 _SEPARATOR = "\n\u00a7\n"
@@ -42,18 +42,29 @@ def _written(session: Session, action: str, target: str, content: str, old_text:
     if isinstance(speaker, Nobody) or not session.policy.keep.memory_writes:
         return
     author = TARGETS.get(target, TARGETS["memory"])
-    gone = old_text or (content if action == "remove" else "")
-    # What is new comes first: if this is cut short, there is one line too many and none too few.
-    old = _found(session, author, gone) if action in ("replace", "remove") and gone.strip() else []
-    stays = _as_kept(session, content) if action == "replace" else None
-    old = [hit for hit in old if hit.text != stays]
     if action in ("add", "replace") and content.strip():
-        keeping.note(session, content, author)
+        # What is new comes first: if this is cut short, there is one line too many and none too few.
+        if not keeping.is_on_record(session, speaker):
+            return
+        if not keeping.note(session, content, author) and not _found(session, author, content):
+            return
+    gone = old_text or (content if action == "remove" else "")
+    if action in ("replace", "remove") and gone.strip():
+        stays = _as_kept(session, content) if action == "replace" else None
+        _forget(session, speaker, [hit for hit in _found(session, author, gone) if hit.text != stays])
+    session.worked(_WORK)
+
+
+def _forget(session: Session, speaker: Speaker, old: list[Hit]) -> None:
+    """Forget a note. The runtime removes exactly one: where several could be meant, none is forgotten."""
+    if len({hit.text for hit in old}) > 1:
+        raise InvalidRequest(
+            "a note was removed that could be any of several here, so none was forgotten",
+            hint="`hermes strongroom recall` shows their ids, `hermes strongroom forget` forgets them",
+        )
     if old:
-        gone_ids = [hit.id for hit in old]
-        session.ask(speaker, lambda memory: memory.forget(ids=gone_ids))
+        session.ask(speaker, lambda memory: memory.forget(ids=[hit.id for hit in old]))
         session.home.parts.status.count("forgotten", len(old))
-        session.worked(_WORK)
 
 
 def _as_kept(session: Session, text: str) -> str:

@@ -7,14 +7,14 @@ belongs to the home is shared (`home`). Every hook takes arguments that later ve
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from strongroom.errors import InvalidRequest, StrongroomError
+from strongroom.errors import InvalidRequest, ServerDefect, StrongroomError
 from strongroom.host.plugins.names import get_hermes_home
 from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
 from strongroom.provider import keeping, mirroring, recalling, storing, tools, undoing, wording, worth
@@ -93,7 +93,8 @@ class StrongroomProvider(MemoryProvider):
         home.later(lambda: _catch_up(session))
 
     def system_prompt_block(self) -> str:
-        return recalling.prompt(self._session) if self._session else ""
+        session = self._session
+        return _spared(session, "the profile", lambda: recalling.prompt(session)) if session else ""
 
     def on_turn_start(self, turn_number: int, message: str, **kwargs: Any) -> None:  # noqa: ARG002
         session = self._session
@@ -106,7 +107,7 @@ class StrongroomProvider(MemoryProvider):
         if not session or not isinstance(query, str):
             return ""
         with session.home.steady():
-            return recalling.recalled(session, query)
+            return _spared(session, "recall", lambda: recalling.recalled(session, query))
 
     def recall_status(self) -> RecallStatus | None:
         """What was recalled for the last question."""
@@ -199,6 +200,15 @@ class StrongroomProvider(MemoryProvider):
 
     def _home(self) -> Home:
         return home_of(self._place if self._place is not None else get_hermes_home())
+
+
+def _spared(session: Session, work: str, ask: Callable[[], str]) -> str:
+    """What memory says. A defect of ours must not pass for an empty memory: it is noted, and the turn goes on."""
+    try:
+        return ask()
+    except Exception as error:  # noqa: BLE001 - the one place where a defect is kept from the runtime
+        session.failed(work, ServerDefect(f"a defect in memory: {type(error).__name__}", hint="please report it"))
+        return ""
 
 
 def _catch_up(session: Session) -> None:

@@ -68,7 +68,7 @@ def found(session: Session, query: str, lines: int, *, again: bool = False) -> t
 
 def _hits(session: Session, speaker: Speaker, query: str, k: int, again: bool) -> list[Hit]:
     text = words(speaker, query)[0][: QUERY_LIMIT // 4]
-    if not text or not k:
+    if not k or (echoes.is_small_talk(text) and not again):
         return []
     state = session.state(speaker)
     with state.guard:

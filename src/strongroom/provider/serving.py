@@ -76,6 +76,12 @@ class Session:
         for draft in self.turns.given_up(until, alone=alone):
             self.home.parts.spool.drop(draft)
 
+    def leave_draft(self, begun: Begun) -> None:
+        """Have a draft delivered later: its turn could not be kept."""
+        if begun.draft is not None:
+            self.home.parts.spool.promote(begun.draft)
+            begun.draft = None
+
     def failed(self, work: str, error: StrongroomError) -> None:
         self.home.parts.status.failed(work, error, self.warn)
 
@@ -107,6 +113,7 @@ def ask(home: Home, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = F
 def look_after(home: Home) -> None:
     """Renew the runtime's cap if it is time, and warn where that does not work. For a thread that nobody waits for."""
     parts = home.parts
+    parts.status.save_counts()
     last = _tried.get(parts.directory, -_RENEWAL_GAP)
     if time.monotonic() - last < _RENEWAL_GAP:
         return

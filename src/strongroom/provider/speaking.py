@@ -110,6 +110,8 @@ def _place(policy: Policy, said: Conversation) -> tuple[str, ...] | Nobody:
         if not (said.chat_id or said.key):
             return Nobody(f"{said.platform[:32] or 'the runtime'} does not say which chat it is")
         return (*root, _platform(said), "chat", said.chat_id or said.key, *filter(None, (said.thread_id,)))
+    if said.platform in policy.unproven:
+        return Nobody(f"{said.platform[:32]} does not prove who is speaking (people.unproven)")
     if name := _alias(policy.identity, said):
         return (*root, OWNER) if name == OWNER else (*root, "as", name)
     if person := said.user_id_alt or said.user_id:

@@ -119,6 +119,11 @@ class Spool:
             raise StoreUnavailable(f"the spool cannot be written: {error.strerror}") from None
         return path
 
+    def promote(self, draft: Path) -> None:
+        """Make a turn of a draft."""
+        with suppress(OSError):
+            draft.rename(draft.with_suffix(_TURN))
+
     def drop(self, path: Path) -> None:
         """Let go of a draft, or of a turn that was delivered."""
         with suppress(OSError):
@@ -157,9 +162,8 @@ class Spool:
         for draft in self._files(_DRAFT):
             run = draft.name.rpartition("-")[2].removesuffix(_DRAFT)
             if run != self._run and self._is_dead(run):
-                with suppress(OSError):
-                    draft.rename(draft.with_suffix(_TURN))
-                    adopted += 1
+                self.promote(draft)
+                adopted += 1
         self._tidy()
         return adopted
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from strongroom.files import make_directory, write_file
 from strongroom.model import Millis
 
 FILE = "status.json"
+COUNTS = "counts.json"
 log = logging.getLogger("strongroom.provider")
 
 Warn = Callable[[str], None]
@@ -71,6 +73,20 @@ class Status:
             with self._guard:
                 self.counts[what] = self.counts.get(what, 0) + number
 
+    def save_counts(self) -> None:
+        """Add what was counted since the last time to what is on disk. Not synced: they are only for people to see."""
+        with self._guard:
+            new, self.counts = self.counts, {}
+        if not new:
+            return
+        known = read_counts(self._path.parent)
+        data = json.dumps({name: known.get(name, 0) + new.get(name, 0) for name in sorted({*known, *new})}).encode()
+        with suppress(OSError):
+            make_directory(self._path.parent)
+            draft = self._path.with_name(f".{COUNTS}-{os.getpid()}")
+            draft.write_bytes(data)
+            draft.replace(self._path.with_name(COUNTS))
+
     @property
     def problems(self) -> dict[str, Problem]:
         with self._guard:
@@ -89,6 +105,14 @@ def read(directory: Path) -> dict[str, Problem]:
     """The problems that the last process noted in a home's state."""
     try:
         return msgspec.json.decode((directory / FILE).read_bytes(), type=dict[str, Problem])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def read_counts(directory: Path) -> dict[str, int]:
+    """What was kept, recalled and left out in a home since it was wired."""
+    try:
+        return msgspec.json.decode((directory / COUNTS).read_bytes(), type=dict[str, int])
     except (OSError, msgspec.DecodeError):
         return {}
 

@@ -17,11 +17,11 @@ from strongroom.errors import (
     CapOpMismatch,
     CapRevoked,
     Conflict,
-    Invalid,
     InvalidRequest,
+    LineTooLarge,
     StoreUnavailable,
     StrongroomError,
-    Unavailable,
+    TooMany,
 )
 from strongroom.model import Actor, NewLine
 from strongroom.provider import spool
@@ -32,7 +32,9 @@ from strongroom.provider.spool import Entry, Outcome
 from strongroom.wiring.policy import OWNER
 
 _REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
-"""Denials that no waiting helps against."""
+"""Denials of what is asked for, not of the cap: the owner drew that border, and may move it."""
+_NEVER = (InvalidRequest, LineTooLarge, TooMany, BodyTooLarge, CapLimitExceeded, Conflict)
+"""What is wrong with a turn itself. All else is wrong with the way or the cap, and passes."""
 
 
 def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
@@ -110,18 +112,18 @@ def _delivered(session: Session, entry: Entry) -> Outcome:
             session.worked("taking a turn back")
         else:
             ask(home, model.actor(entry.actor), lambda memory: memory.deliver(entry.sealed))
-    except (*_REFUSED, Invalid, Conflict) as error:
+    except _NEVER as error:
         home.parts.status.failed("delivering a turn", error)
         return Outcome.REFUSED
     except CapRevoked as error:
         session.failed("delivering", error)
         return Outcome.GONE if is_voided(home, error) else Outcome.STOP
-    except Unavailable as error:
-        session.failed("delivering", error)
-        return Outcome.STOP
-    except StrongroomError as error:
+    except _REFUSED as error:
         session.failed("delivering", error)
         return Outcome.LATER
+    except StrongroomError as error:
+        session.failed("delivering", error)
+        return Outcome.STOP
     return Outcome.DONE
 
 

@@ -61,16 +61,23 @@ def carried(session: Session, speaker: Speaker, state: State, text: str) -> Name
 
 
 def lines_of(
-    session: Session, speaker: Speaker, began: Millis, session_id: str, said: Iterable[Said], turn_id: str = ""
+    session: Session,
+    speaker: Speaker,
+    began: Millis,
+    session_id: str,
+    said: Iterable[Said],
+    turn_id: str = "",
+    *,
+    counted: bool = True,
 ) -> list[NewLine]:
     """The lines of some texts. What lies outside the cap is left out and counted: the owner drew that border."""
     allowed = _allowed(session)
     lines: list[NewLine] = []
     for place, one in enumerate(said):
         if one.namespace not in allowed:
-            session.home.parts.status.count("outside the cap")
+            session.home.parts.status.count("outside the cap", counted)
             continue
-        for number, piece in enumerate(turns.pieces(masked(session, one.text))):
+        for number, piece in enumerate(turns.pieces(masked(session, one.text, counted=counted))):
             what = (speaker.actor, session_id, turn_id, str(place), str(number), piece)
             moment = Millis(began + place)
             lines.append(
@@ -96,12 +103,12 @@ def _allowed(session: Session) -> frozenset[Namespace]:
         return known
 
 
-def masked(session: Session, text: str) -> str:
+def masked(session: Session, text: str, *, counted: bool = True) -> str:
     """The text without secrets, unless the owner keeps them."""
     if not session.policy.keep.mask_secrets:
         return text
     safe, found = session.home.parts.mask.masked(text)
-    session.home.parts.status.count("secrets masked", found)
+    session.home.parts.status.count("secrets masked", found if counted else 0)
     return safe
 
 

@@ -85,6 +85,8 @@ class People(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Accounts, as `platform:id`: the owner's own, and those of other people who have several."""
 
     me: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ("irc", "raft")
+    """Platforms on which anybody may take another's id: nobody has a memory in their direct chats."""
     aliases: dict[str, tuple[str, ...]] = {}
 
 
@@ -141,6 +143,7 @@ class Policy:
     keep: Keep
     off_the_record: OffTheRecord
     identity: Identity
+    unproven: frozenset[str]
     shared_api: str
     session: SessionSettings
     chats: Mapping[str, Namespace] = field(default_factory=dict)
@@ -199,6 +202,7 @@ def read(text: str) -> Policy:
         keep=found.keep,
         off_the_record=_phrased(found.off_the_record),
         identity=_identity(found.people),
+        unproven=frozenset(found.people.unproven),
         shared_api=_field(found.api_server.shared_as, "api_server.shared_as"),
         session=SessionSettings(strategy=found.session.strategy),
         chats={_account(chat, "chats"): model.namespace(name) for chat, name in found.chats.items()},
@@ -227,6 +231,12 @@ def _identity(people: People) -> Identity:
         for account in accounts:
             if aliases.setdefault(_account(account, "people.aliases"), name) != name:
                 raise InvalidRequest(f"{account} is given to two people", hint="an account belongs to one person")
+    for account in aliases:
+        if account.partition(":")[0] in people.unproven:
+            raise InvalidRequest(
+                f"{account} is on a platform that proves no one's id",
+                hint="whoever takes that name would be them; take the platform out of people.unproven to allow it",
+            )
     return Identity(peer_name=OWNER, user_peer_aliases=aliases)
 
 

@@ -68,7 +68,8 @@ namespaces = {namespaces}
 # Everything of this home goes here, whatever it says, unless [chats] says otherwise. Empty: the rules decide.
 namespace = ""
 
-# Which tools the model gets: "none" (it cannot look around in memory), "forget", "recall", or "full" for both.
+# Which tools the model gets: "none" (it cannot look around in memory), "forget", "recall" (and forget), or "full"
+# (and remember).
 tools = {tools}
 
 [recall]
@@ -97,6 +98,10 @@ platforms = []  # platforms of which nothing is kept, such as "webhook"
 [people]
 # Your own accounts, as platform:id: what is said there and in the terminal is then one person's memory.
 me = {me}
+
+# Platforms that prove no one's id: whoever takes a name there would have its memory. So nobody has one in their direct
+# chats; a channel has its own all the same.
+unproven = ["irc", "raft"]
 
 # Other people with several accounts.
 [people.aliases]

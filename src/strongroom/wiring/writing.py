@@ -11,8 +11,8 @@ import tomllib
 
 from strongroom.errors import InvalidRequest, KeyUnavailable
 from strongroom.files import make_directory, write_file
-from strongroom.wiring import shim, tomledit, yamlfile
 from strongroom.wiring import policy as policies
+from strongroom.wiring import shim, tomledit, yamlfile
 from strongroom.wiring.filing import read_text, replace_text
 from strongroom.wiring.steps import Outcome, State
 from strongroom.wiring.template import Wiring, policy_text

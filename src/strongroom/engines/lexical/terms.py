@@ -19,11 +19,8 @@ from strongroom.model import Millis
 NEAR = 3
 """Days by which a line may miss the days asked for and still be worth a look."""
 
-ENOUGH = 300
+ENOUGH = 1000
 """Once this many lines hold the rarer words, lines that hold only commoner ones are left out."""
-
-MOST_WRITTEN = 1000
-"""Of the lines written on the days asked for, so many, the newest, are looked at."""
 
 WRITTEN_THEN = 0.9
 """What it counts that a line was written on the days asked for, beside one that speaks of them."""
@@ -86,7 +83,7 @@ class WhenTerm(msgspec.Struct, frozen=True):
         """
         found: dict[int, float] = {}
         for window in self.windows:
-            for number in (*index.calendar.written(window.start, window.end, MOST_WRITTEN), *matched):
+            for number in (*index.calendar.written(window.start, window.end, ENOUGH), *matched):
                 if window.start <= index.line(number).time < window.end:
                     found[number] = max(found.get(number, 0.0), window.weight * WRITTEN_THEN)
             for number, days in index.calendar.spoken(window.near):

@@ -19,11 +19,11 @@ from typing import Any
 from strongroom.provider.hooks import spelling
 from strongroom.provider.hooks.spelling import Surroundings
 
-HARMLESS = frozenset(("-h", "--help", "--version", "completion", "demo", "doctor", "hook", "route", "status"))
+HARMLESS = frozenset(("-h", "--help", "--version", "completion", "demo", "doctor", "route", "status"))
 """What an agent may ask of the command line: it shows nothing that is remembered, and changes nothing."""
 _VERBS = (
-    "audit backup cap erase export forget get import init list mcp mint namespaces profile provider put recall restore "
-    "rotate scrub serve snapshot unwire why wire"
+    "audit backup cap erase export forget get hook import init list mcp mint namespaces profile provider put recall "
+    "restore rotate scrub serve snapshot unwire why wire"
 )
 OWNERS = frozenset(_VERBS.split())
 """What works with the owner's keys or the owner's cap."""
@@ -48,7 +48,25 @@ _OWN_SECRETS = re.compile(
 )
 
 # Commands that take whole trees: always, with an option, or as what a list of names is handed to.
-_TAKERS = frozenset(("tar", "bsdtar", "zip", "7z", "7za", "7zr", "rsync", "cpio", "pax", "mv", "shred"))
+_TAKERS = frozenset(
+    (
+        "tar",
+        "bsdtar",
+        "zip",
+        "7z",
+        "7za",
+        "7zr",
+        "rsync",
+        "cpio",
+        "pax",
+        "mv",
+        "shred",
+        "ln",
+        "docker",
+        "podman",
+        "mount",
+    )
+)
 _RECURSIVE = frozenset(
     ("cp", "grep", "egrep", "fgrep", "zgrep", "rm", "chmod", "chown", "chgrp", "scp", "diff", "setfacl")
 )

@@ -1,0 +1,116 @@
+"""What the vault says counts, and not what a policy or a cap says of itself: the inbox key, and whether a cap is good."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strongroom import attenuate, inbox
+from strongroom.errors import CapRevoked, CapSignatureInvalid
+from strongroom.wiring import capfile, policy, runtimecap
+from tests.cli.conftest import Cli, Done, opened
+from tests.cli.serving import serve
+from tests.wiring.test_own_places import named
+from tests.wiring.test_wire import failed, read_policy, states, wired
+from tests.wiring.test_wire_served import given
+
+pytestmark = pytest.mark.usefixtures("no_children")
+OWNER = "hermes/default/owner"
+
+
+def other_key() -> str:
+    return inbox.recipient_of(inbox.new_identity())
+
+
+def step(done: Done, name: str) -> Any:
+    (found,) = [one for one in done.json["steps"] if one["name"] == name]
+    return found
+
+
+def is_mended(cli: Cli, hermes: Path, mine: str) -> None:
+    """A look calls a foreign key drift and leaves it; a run puts the vault's in its place."""
+    text = (hermes / policy.FILE).read_text()
+    look = cli("wire", "hermes", "--check-only", "--json")
+    assert (look.code, step(look, "policy")["state"]) == (1, "drift")
+    assert step(look, "policy")["hint"]
+    assert (hermes / policy.FILE).read_text() == text
+    done = cli("wire", "hermes", "--json")
+    assert (done.code, step(done, "policy")["changed"], step(done, "cap")["changed"]) == (0, True, False)
+    assert step(done, "policy")["hint"]
+    assert read_policy(hermes).inbox == mine
+    assert cli("wire", "hermes", "--check-only", "--json").code == 0
+
+
+@pytest.mark.requirement("wire-inbox-asked")
+@pytest.mark.parametrize("key", ["another", ""], ids=["another", "none"])
+def test_an_inbox_key_that_is_not_the_vaults_is_drift_and_mended(cli: Cli, hermes: Path, key: str) -> None:
+    wired(cli)
+    mine = read_policy(hermes).inbox
+    named(hermes, inbox=key and other_key())
+    if key:
+        is_mended(cli, hermes, mine)
+    else:
+        assert cli("wire", "hermes", "--check-only", "--json").code == 1
+        wired(cli)
+        assert read_policy(hermes).inbox == mine
+
+
+@pytest.mark.requirement("wire-inbox-asked")
+def test_an_inbox_key_that_is_not_the_servers_is_drift_and_mended(cli: Cli, hermes: Path, home: Path) -> None:
+    assert cli("init").code == 0
+    with serve(home) as server:
+        wired(cli, "--url", server.url, "--cap-file", str(given(home)))
+        mine = read_policy(hermes).inbox
+        named(hermes, inbox=other_key())
+        is_mended(cli, hermes, mine)
+
+
+@pytest.mark.requirement("wire-cap-judged")
+def test_after_the_issuer_key_was_replaced_a_new_cap_is_minted(cli: Cli, hermes: Path) -> None:
+    wired(cli)
+    path = read_policy(hermes).cap
+    old = capfile.read(path)
+    with opened() as vault:
+        vault.rotate_issuer()
+        with pytest.raises(CapSignatureInvalid):
+            vault.memory(attenuate(old, actor=OWNER)).list()
+    look = cli("wire", "hermes", "--check-only", "--json")
+    assert (look.code, states(look)["cap"]) == (1, "drift")
+    assert capfile.read(path) == old
+    assert wired(cli)["changed"]
+    with opened() as vault:
+        assert vault.memory(attenuate(capfile.read(path), actor=OWNER)).list().lines == ()
+        assert [one.revoked for one in vault.caps() if one.actor == "hermes/default/"].count(False) == 1
+    assert not wired(cli)["changed"]
+
+
+@pytest.mark.requirement("wire-cap-judged")
+def test_a_cap_of_a_clock_that_went_ahead_is_replaced(cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time_ns() + 40 * 86_400 * 10**9
+    with monkeypatch.context() as ahead:
+        ahead.setattr(time, "time_ns", lambda: now)
+        ahead.setattr(time, "time", lambda: now / 10**9)
+        wired(cli)
+    old = capfile.read(read_policy(hermes).cap)
+    with opened() as vault:
+        vault.accept_clock()
+    wired(cli)
+    with opened() as vault:
+        assert vault.memory(attenuate(capfile.read(read_policy(hermes).cap), actor=OWNER)).list().lines == ()
+        assert not runtimecap.is_standing(vault, old), "it would be good one day"
+
+
+@pytest.mark.requirement("wire-cap-judged")
+def test_an_owner_whose_caps_were_all_revoked_gets_no_new_one(cli: Cli, hermes: Path) -> None:
+    wired(cli)
+    old = capfile.read(read_policy(hermes).cap)
+    with opened() as vault:
+        vault.revoke_actor(OWNER)
+    for more in ((), ("--check-only",)):
+        done = cli("wire", "hermes", *more, "--json")
+        assert failed(done) == "cap"
+        assert step(done, "cap")["reason"] == CapRevoked.reason
+    assert capfile.read(read_policy(hermes).cap) == old

@@ -202,7 +202,7 @@ def test_places_of_another_kind_are_not_taken(kept: Policy, home: Path) -> None:
         {"state": base / "default-33333333" / "state"},
         {"profile": "coder"},
     ):
-        assert named_by(replace(kept, **odd), "default") is None  # type: ignore[arg-type]
+        assert named_by(replace(kept, **odd), "default") is None
     assert named_by(kept, "coder") is None
 
 

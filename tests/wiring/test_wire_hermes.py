@@ -56,8 +56,10 @@ def test_a_cap_that_the_vault_refuses_is_found_by_verifying(
     cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired(cli)
-    assert cli("cap", "revoke", "--cap-file", str(read_policy(hermes).cap)).code == 0
+    found = read_policy(hermes)
+    assert cli("cap", "revoke", "--cap-file", str(found.cap)).code == 0
     monkeypatch.setattr("strongroom.wiring.runtimecap.is_standing", lambda *_: True)
+    monkeypatch.setattr("strongroom.wiring.runtimecap.inbox_of", lambda *_: found.inbox)
     assert failed(cli("wire", "hermes", "--json")) == "verify"
 
 

@@ -192,18 +192,28 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\
 
 
 def said_by(name: str, text: str) -> str:
-    """What a person said in a shared chat, without the runtime's notes and the `[name]` that it may put before it.
+    """What a person said in a session that several people share, where the runtime puts `[name]` before each text.
 
-    Only their own name is taken off: any other in brackets, "[urgent] call mum", is what they said. What a note quotes
-    may hold the end of a note, so the last place counts at which their name follows one.
+    Their own name is taken off, where the runtime's notes end: any other in brackets is what they said. What a note
+    quotes may hold the end of a note and a name after it, so the last place counts at which it can end.
     """
-    starts = [0, *(found.end() for found in _NOTE_END.finditer(text[:_NOTES_SEEN]))]
-    for start in reversed(starts):
+    for start in reversed(_note_ends(text)):
         said = text[start:]
         end = _closing(said)
         if end and _letters(said[1:end]) == _letters(name):
             return said[end + 1 :].lstrip(" ")
     return text
+
+
+def _note_ends(text: str) -> list[int]:
+    """Where the runtime's notes before a text may end."""
+    whole = [0, len(text) - len(_without_notes(text))]
+    if reply := _REPLY.match(text):
+        bound = reply.end() + _QUOTED + 4
+        return sorted({*whole, *(found.end() for found in _REPLY_END.finditer(text, 0, bound))})
+    if text.startswith(_CHANNEL):
+        return sorted({*whole, *(found.end() for found in _NEW_END.finditer(text))})
+    return whole
 
 
 def _letters(name: str) -> str:
@@ -236,20 +246,21 @@ def _closing(text: str) -> int:
 # What was recalled, or put there by the runtime
 
 _REPLY = re.compile(r'\[Replying to(?: your previous message)?: "')
-_REPLY_SEEN = 600
+_QUOTED = 500
+"""Characters of another message that a note quotes."""
 _NOTE = re.compile(r"\[(?:Triggering message id: |The user sent )")
 _CHANNEL = ("[Recent channel messages]\n", "[Context around the replied-to message]\n", "[Messages prefixed with [")
 _NEW = "\n\n[New message]\n"
 _NOTES_LIMIT = 32
-_NOTE_END = re.compile(r"\]\n\n|\n\n\[New message\]\n")
-_NOTES_SEEN = 64 * 1024
+_REPLY_END = re.compile(r'"\]\n\n')
+_NEW_END = re.compile(re.escape(_NEW))
 
 
 def _without_notes(text: str) -> str:
     """A message without the runtime's notes before it. What they quote may hold the end of a note: the last counts."""
     for _ in range(_NOTES_LIMIT):
         if _REPLY.match(text):
-            end = text.rfind('"]\n\n', 0, _REPLY_SEEN)
+            end = text.rfind('"]\n\n', 0, text.index('"') + 1 + _QUOTED + 4)
         elif _NOTE.match(text):
             end = text.find("]\n\n")
         else:

@@ -72,7 +72,7 @@ class Speaker:
     author: str
     """Who said what a turn begins with, unless the text itself says so."""
     name: str = ""
-    """The name that the runtime knows them by, as it may stand before a text in a shared chat."""
+    """The name that the runtime puts before their texts, where several people share a session."""
     is_shared: bool = False
     keeps: bool = True
     """Whether what is said is kept."""
@@ -98,7 +98,7 @@ def who(policy: Policy, said: Conversation) -> Speaker | Nobody:
         platform=said.platform,
         chat=f"{said.platform}:{said.chat_id}" if said.chat_id else "",
         author=_author(said, is_shared=is_shared),
-        name=said.user_name,
+        name=said.user_name if is_shared and _is_of_several(said) else "",
         is_shared=is_shared,
         keeps=said.context == AgentContext.PRIMARY,
     )
@@ -150,6 +150,11 @@ def _is_shared(said: Conversation) -> bool:
     if said.chat_type:
         return said.chat_type.lower() not in _DIRECT
     return bool(said.chat_id) and not _DIRECT_KEY.match(said.key)
+
+
+def _is_of_several(said: Conversation) -> bool:
+    """Whether several people share a session: then its key does not end with one of them."""
+    return bool(said.key) and not said.key.endswith(tuple(f":{one}" for one in (said.user_id, said.user_id_alt) if one))
 
 
 def _author(said: Conversation, *, is_shared: bool) -> str:

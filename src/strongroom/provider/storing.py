@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from strongroom import inbox, model
+from strongroom.cap import Token
 from strongroom.errors import (
     BodyTooLarge,
     CapDataClassMismatch,
@@ -41,6 +42,7 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
     """Put lines, or seal them into the spool if the vault does not take them now, and where. None: the cap refuses."""
     if not lines:
         return ()
+    shown = _runtime(session.home)
     try:
         _deliver_waiting(session)
         session.ask(speaker, lambda memory: memory.put_many(lines))
@@ -51,7 +53,7 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
         return None
     except StrongroomError as error:
         session.failed("keeping", error)
-        return None if is_voided(session.home, error) else _spool(session, speaker, lines)
+        return None if _is_voided(session.home, error, shown) else _spool(session, speaker, lines)
     session.worked("keeping")
     session.home.parts.status.count("kept", len(lines))
     return ()
@@ -106,6 +108,7 @@ def deliver(session: Session) -> int:
 
 def _delivered(session: Session, entry: Entry) -> Outcome:
     home = session.home
+    shown = _runtime(home)
     try:
         if entry.ids:
             ask(home, model.actor(entry.actor), lambda memory: memory.forget(ids=entry.ids))
@@ -117,7 +120,7 @@ def _delivered(session: Session, entry: Entry) -> Outcome:
         return Outcome.REFUSED
     except CapRevoked as error:
         session.failed("delivering", error)
-        return Outcome.GONE if is_voided(home, error) else Outcome.STOP
+        return Outcome.GONE if _is_voided(home, error, shown) else Outcome.STOP
     except _REFUSED as error:
         session.failed("delivering", error)
         return Outcome.LATER
@@ -127,15 +130,25 @@ def _delivered(session: Session, entry: Entry) -> Outcome:
     return Outcome.DONE
 
 
-def is_voided(home: Home, error: StrongroomError) -> bool:
-    """Whether a refusal concerns one person alone: their caps were voided, by an erasure for instance."""
+def _is_voided(home: Home, error: StrongroomError, shown: Token | None) -> bool:
+    """Whether a refusal concerns one person alone: their caps were voided, by an erasure for instance.
+
+    `shown` is the runtime's cap that was refused: with a newer one nothing is known.
+    """
     if not isinstance(error, CapRevoked):
         return False
     try:
         ask(home, _owner(home), lambda memory: memory.get("", k=0, patience=0.0))
     except StrongroomError:
         return False
-    return True
+    return _runtime(home) == shown
+
+
+def _runtime(home: Home) -> Token | None:
+    try:
+        return home.parts.caps.runtime()[0]
+    except StrongroomError:
+        return None
 
 
 def _owner(home: Home) -> Actor:

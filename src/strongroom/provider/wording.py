@@ -33,7 +33,7 @@ class Said:
 
 def words(speaker: Speaker, user: str) -> tuple[str, str]:
     """What a person said, and who. In a shared chat the runtime may have put their name before it."""
-    said = manners.said_by(speaker.name, user) if speaker.is_shared and speaker.name else user
+    said = manners.said_by(speaker.name, user) if speaker.name else user
     return turns.storable(manners.bare(said)), speaker.author
 
 

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from strongroom.cap import Token
-from strongroom.errors import CapRevoked, Denied, InvalidRequest, KeyUnavailable, StrongroomError
+from strongroom.errors import Denied, InvalidRequest, KeyUnavailable, StrongroomError
 from strongroom.files import make_directory
 from strongroom.vault.owner import Vault
 from strongroom.wiring import capfile, runtimecap
@@ -19,7 +19,7 @@ from strongroom.wiring.work import Work
 
 _DAY = 86_400
 _UNKNOWN = "the vault does not know the old one, or it was revoked"
-_REFUSED = "the vault refuses the old one: its issuer key or its clock is another"
+_REFUSED = "the vault refuses the old one"
 _TOO_MUCH = "the old one covers more than it should"
 
 
@@ -100,8 +100,6 @@ def _why_refused(work: Work, vault: Vault, held: Token) -> str:
     """Have the vault judge the cap, and tell its inbox key: what the policy says of that, others may have written."""
     try:
         work.inbox = _inbox(work, vault, held)
-    except CapRevoked:  # the cap itself stands, so its actor was revoked, and another cap would not help
-        raise
     except Denied:
         return _REFUSED
     return ""

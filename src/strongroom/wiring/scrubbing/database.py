@@ -108,9 +108,12 @@ def undone_in(path: Path, session: str, *, wait: float = 1.0) -> list[Undone] | 
         columns = {row[1] for row in database.execute("PRAGMA table_info(messages)")}
         if not {"active", "compacted", "role", "content", "session_id", "timestamp"} <= columns:
             return None
+        # Said again later and not undone: then it stands, whatever became of it before.
         query = (
-            "SELECT content, timestamp FROM messages WHERE session_id = ? AND role = 'user' AND active = 0"
-            " AND COALESCE(compacted, 0) = 0"
+            "SELECT m.content, m.timestamp FROM messages m WHERE m.session_id = ? AND m.role = 'user' AND m.active = 0"
+            " AND COALESCE(m.compacted, 0) = 0 AND NOT EXISTS (SELECT 1 FROM messages n WHERE"
+            " n.session_id = m.session_id AND n.role = 'user' AND n.content = m.content AND n.id > m.id"
+            " AND (n.active = 1 OR n.compacted = 1))"
         )
         rows = database.execute(query, (session,))
         return [Undone(said, float(time or 0)) for said, time in rows if isinstance(said, str)]

@@ -1,4 +1,4 @@
-"""The vault is asked for its inbox key and whether a cap is good: what a policy or a cap says of itself is not enough."""
+"""The vault is asked for its inbox key and whether a cap is good: what the policy and the cap say is not enough."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SHOWN = "show"
 
 T = TypeVar("T")
 
-_MANY = 4_000
+_MANY = 2_000
 """Lines whose ranking keeps a thread busy for a while."""
 
 _PLACES_HELD = 1024

@@ -12,9 +12,10 @@ from strongroom import attenuate
 from strongroom.errors import CapRevoked, InvalidRequest
 from strongroom.wiring import capfile, policy, runtimecap, tomledit
 from strongroom.wiring.homes import Home
-from strongroom.wiring.ownplaces import named_by, places_of
+from strongroom.wiring.ownplaces import claim, named_by, places_of
 from strongroom.wiring.policy import Policy
 from tests.cli.conftest import Cli, opened
+from tests.wiring.conftest import files
 from tests.wiring.test_wire import data, failed, read_policy, states, wired
 
 BODY = b"somebody's own\n"
@@ -114,6 +115,30 @@ def test_a_name_that_no_file_can_have_is_no_place(cli: Cli, hermes: Path, key: s
     assert states(cli("unwire", "hermes", "--json"))["settings"] == "warn"
 
 
+@pytest.mark.requirement("wire-only-own-places")
+@pytest.mark.usefixtures("no_children")
+@pytest.mark.parametrize("verb", [("wire",), ("unwire",), ("unwire", "--purge")], ids=" ".join)
+def test_the_places_of_another_home_of_the_same_profile_are_left_alone(
+    cli: Cli, hermes: Path, home: Path, verb: tuple[str, ...]
+) -> None:
+    other = home / "other"
+    other.mkdir()
+    (other / "config.yaml").write_text("x: 1\n")
+    wired(cli)
+    wired(cli, "--home", str(other))
+    theirs, mine = read_policy(other), read_policy(hermes)
+    token = capfile.read(theirs.cap)
+    before = files(theirs.cap.parent)
+    named(hermes, cap=str(theirs.cap), state=str(theirs.state))
+    done = cli(verb[0], "hermes", "--home", str(hermes), *verb[1:], "--json")
+    assert (done.code, states(done)["settings"]) == (0, "warn")
+    assert files(theirs.cap.parent) == before
+    assert theirs.state.is_dir()
+    assert mine.cap.exists() == (verb == ("wire",))
+    with opened() as vault:
+        vault.memory(attenuate(token, actor="hermes/default/owner")).list()
+
+
 # What lies at our own place and is no cap.
 
 
@@ -173,17 +198,20 @@ def test_an_empty_file_in_our_own_place_is_no_hindrance(cli: Cli, hermes: Path) 
 def kept(hermes: Path) -> Policy:
     """A policy that names places of ours, of a home that was elsewhere once."""
     there = places_of(Home(hermes / "once", "default", hermes))
+    claim(there, Home(hermes / "once", "default", hermes))
     return replace(policy.read(""), vault="/v", cap=there.cap, state=there.state)
 
 
 @pytest.mark.requirement("wire-only-own-places")
-def test_places_of_another_kind_are_not_taken(kept: Policy, home: Path) -> None:
-    base = data() / "hermes"
+def test_places_of_another_kind_are_not_taken(kept: Policy, hermes: Path, home: Path) -> None:
+    here, base = Home(hermes, "default", hermes), data() / "hermes"
     (base / "default-11111111").mkdir(parents=True)
     out = home / "out" / "default-22222222"
     out.mkdir(parents=True)
     (base / "default-22222222").symlink_to(out)
     (base / "default-11111111" / "state").symlink_to(home / "out")
+    for one in (base / "default-11111111", out):
+        (one / "home").write_text("/gone")
     for directory in (
         base / "coder-11111111",
         base / "default-1111",
@@ -191,30 +219,34 @@ def test_places_of_another_kind_are_not_taken(kept: Policy, home: Path) -> None:
         base / "default-coder-11111111",
         base / "default-22222222",
         base / "default-11111111",
+        base / "default-33333333",
         base / "x" / "default-33333333",
         base / ".." / "default-33333333",
         Path("default-33333333"),
     ):
-        assert named_by(replace(kept, cap=directory / "runtime.cap", state=directory / "state"), "default") is None
+        assert named_by(replace(kept, cap=directory / "runtime.cap", state=directory / "state"), here) is None
     for odd in (
         {"cap": kept.cap.with_name("other.cap")},
         {"state": kept.state.with_name("spool")},
         {"state": base / "default-33333333" / "state"},
         {"profile": "coder"},
     ):
-        assert named_by(replace(kept, **odd), "default") is None
-    assert named_by(kept, "coder") is None
+        assert named_by(replace(kept, **odd), here) is None
+    assert named_by(kept, Home(hermes, "coder", hermes)) is None
+    kept.cap.with_name("home").unlink()
+    assert named_by(kept, here) is None, "it does not say whose it is"
 
 
-def test_places_of_ours_are_found_again_however_they_are_spelled(kept: Policy, home: Path) -> None:
-    found = named_by(kept, "default")
+def test_places_of_ours_are_found_again_however_they_are_spelled(kept: Policy, hermes: Path, home: Path) -> None:
+    here = Home(hermes, "default", hermes)
+    found = named_by(kept, here)
     assert found is not None
     assert (found.cap, found.state, found.before) == (kept.cap, kept.state, kept.cap.with_name("before.json"))
     (home / "link").symlink_to(data())
     linked = home / "link" / "hermes" / kept.cap.parent.name
-    assert named_by(replace(kept, cap=linked / "runtime.cap", state=linked / "state"), "default") == found
+    assert named_by(replace(kept, cap=linked / "runtime.cap", state=linked / "state"), here) == found
     around = data() / "x" / ".." / "hermes" / kept.cap.parent.name
-    assert named_by(replace(kept, cap=around / "runtime.cap", state=around / "state"), "default") == found
+    assert named_by(replace(kept, cap=around / "runtime.cap", state=around / "state"), here) == found
 
 
 @pytest.mark.requirement("unwire-keeps-waiting")

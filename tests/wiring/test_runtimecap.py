@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,14 @@ def test_a_file_that_others_can_read_or_that_holds_no_cap_is_refused(tmp_path: P
     path.chmod(0o644)
     with pytest.raises(KeyUnavailable):
         runtimecap.given_in(path)
+
+
+def test_a_pipe_in_the_place_of_the_cap_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "runtime.cap"
+    os.mkfifo(path, 0o600)
+    for read in (capfile.read, runtimecap.held_in):
+        with pytest.raises(KeyUnavailable):
+            read(path)
 
 
 def test_a_damaged_or_missing_cap_of_the_home_counts_as_none(tmp_path: Path) -> None:

@@ -493,9 +493,18 @@ def test_a_profile_that_was_copied_with_its_policy_gets_its_own_cap(cli: Cli, he
 def test_a_home_that_was_moved_keeps_its_cap_and_what_waits(cli: Cli, hermes: Path, home: Path) -> None:
     wired(cli)
     before = read_policy(hermes)
+    token = capfile.read(before.cap)
     moved = hermes.rename(home / "moved")
+    hermes.mkdir()  # as Hermes itself makes one anew
+    look = cli("wire", "hermes", "--home", str(moved), "--check-only", "--json")
+    assert (look.code, states(look)["cap"], states(look)["policy"]) == (1, "drift", "skip")
+    wired(cli, "--home", str(moved))
+    assert (read_policy(moved), capfile.read(before.cap)) == (before, token)
     assert not wired(cli, "--home", str(moved))["changed"]
-    assert read_policy(moved) == before
+    wired(cli, "--home", str(hermes))
+    assert read_policy(hermes).state != before.state
+    assert not wired(cli, "--home", str(hermes))["changed"]
+    assert not wired(cli, "--home", str(moved))["changed"]
 
 
 @pytest.mark.usefixtures("no_children")

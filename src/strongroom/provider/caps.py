@@ -18,6 +18,7 @@ from strongroom.cap.authority import effective
 from strongroom.errors import CapExpired, CapRevoked, CapSignatureInvalid, InvalidRequest
 from strongroom.model import Actor, Namespace, Op
 from strongroom.provider.doorway import Doorway
+from strongroom.provider.steadying import again, once
 from strongroom.vault.opening import attenuate
 from strongroom.wiring import capfile
 
@@ -45,6 +46,9 @@ class Caps:
 
     def runtime(self) -> tuple[Token, Cap]:
         """The runtime's cap and what it allows, unverified: the gate does that."""
+        return once(("cap", self.path), self._look)
+
+    def _look(self) -> tuple[Token, Cap]:
         status = _status(self.path)
         read = self._read
         if read is None or read[0] != status:
@@ -90,6 +94,7 @@ class Caps:
 
     def renew(self, way: Doorway) -> None:
         """Renew the runtime's cap, and keep the new one."""
+        again()
         token, held = self.runtime()
         if held.exp > self._now():
             capfile.write(self.path, way.ask(token, lambda memory: memory.renew()))
@@ -97,6 +102,7 @@ class Caps:
             capfile.write(self.path, self._again(way, held))
         else:
             raise CapExpired("the runtime's cap has ended, and only its owner can give another")
+        again()
 
     def _again(self, way: Doorway, held: Cap) -> Token:
         """A cap like the one that ended, unless that one was revoked."""

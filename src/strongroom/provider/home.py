@@ -10,8 +10,8 @@ import os
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from strongroom.provider.masking import Mask
 from strongroom.provider.sessions import Sessions
 from strongroom.provider.spool import Spool
 from strongroom.provider.status import Status
+from strongroom.provider.steadying import once
 from strongroom.provider.turns import ID_KEY_SIZE
 from strongroom.routing import Rules
 from strongroom.wiring import policy as policies
@@ -51,26 +52,12 @@ class Home:
         self._policy = Watched(policies.path_of(path), policies.read)
         self._config = Watched(settings.config_path(), _rules)
         self._parts: dict[Path, Parts] = {}
-        self._thread = threading.local()
         self._lock = threading.Lock()
 
     @property
     def policy(self) -> Policy:
-        """The owner's policy as it is now, or as it was when the hook began that this thread carries out."""
-        steady: Policy | None = getattr(self._thread, "policy", None)
-        return self._policy.value if steady is None else steady
-
-    @contextmanager
-    def steady(self) -> Iterator[None]:
-        """Read the policy once for all that follows on this thread."""
-        if getattr(self._thread, "policy", None) is not None:
-            yield
-            return
-        self._thread.policy = self._policy.value
-        try:
-            yield
-        finally:
-            self._thread.policy = None
+        """The owner's policy as it is now."""
+        return once(("policy", self.path), lambda: self._policy.value)
 
     @property
     def broken(self) -> str:
@@ -94,7 +81,7 @@ class Home:
 
     def rules(self) -> Rules:
         """The rules by which a text is given a namespace: the policy's, else those of the configuration file."""
-        return self.policy.rules or self._config.value
+        return self.policy.rules or once(("rules", self.path), lambda: self._config.value)
 
     def phrases(self) -> Phrases:
         """The phrases that take a turn off the record: the policy's, else the built-in ones."""

@@ -21,6 +21,7 @@ from strongroom.provider import keeping, mirroring, recalling, storing, tools, u
 from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import Session, look_after
 from strongroom.provider.speaking import Nobody
+from strongroom.provider.steadying import steady
 from strongroom.wiring import setup
 
 NAME = "strongroom"
@@ -94,19 +95,22 @@ class StrongroomProvider(MemoryProvider):
 
     def system_prompt_block(self) -> str:
         session = self._session
-        return _spared(session, "the profile", lambda: recalling.prompt(session)) if session else ""
+        if not session:
+            return ""
+        with steady():
+            return _spared(session, "the profile", lambda: recalling.prompt(session))
 
     def on_turn_start(self, turn_number: int, message: str, **kwargs: Any) -> None:  # noqa: ARG002
         session = self._session
         if session and isinstance(message, str):
-            with session.home.steady():
+            with steady():
                 keeping.begin(session, message)
 
     def prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> str:  # noqa: ARG002 - it isolates nothing
         session = self._session
         if not session or not isinstance(query, str):
             return ""
-        with session.home.steady():
+        with steady():
             return _spared(session, "recall", lambda: recalling.recalled(session, query))
 
     def recall_status(self) -> RecallStatus | None:
@@ -126,7 +130,7 @@ class StrongroomProvider(MemoryProvider):
         session = self._session
         if session:
             said, reply = (one if isinstance(one, str) else "" for one in (user_content, assistant_content))
-            with session.home.steady():
+            with steady():
                 keeping.turn(session, said, reply, session_id or session.id, messages, turn_id)
             session.home.later(lambda: look_after(session.home))
 

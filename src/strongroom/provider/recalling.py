@@ -19,6 +19,8 @@ from strongroom.provider.wording import words
 
 ASSISTANT = "assistant"
 """Who says what the model says."""
+_ENOUGH = 3
+"""Lines that are enough: no more are asked for."""
 _ROUNDS = 3
 """How often more lines are asked for where those that came say nothing."""
 PROFILE_BUDGET = 4000
@@ -83,7 +85,7 @@ def _hits(session: Session, speaker: Speaker, query: str, k: int, again: bool) -
     for _ in range(_ROUNDS):
         hits = session.ask(speaker, get, hasty=True)
         taken = echoes.without_echoes([*taken, *hits], text, ASSISTANT)[:k]
-        if len(hits) < k or len(taken) == k:
+        if len(hits) < k or len(taken) >= min(k, _ENOUGH):
             break
         left_out += [hit.id for hit in hits]
     return taken

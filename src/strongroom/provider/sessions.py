@@ -21,6 +21,7 @@ from pathlib import Path
 from strongroom.errors import StoreUnavailable
 from strongroom.files import make_directory, write_file
 from strongroom.model import Actor, LineId, Namespace
+from strongroom.provider.steadying import once
 
 SEEN_LIMIT = 1000
 """Ids that a recall leaves out: those last shown or said."""
@@ -240,7 +241,7 @@ class Sessions:
             self._states.move_to_end((actor, path))
             while len(self._states) > HELD:
                 self._states.popitem(last=False)
-        state.refresh()
+        once(("state", path, actor), state.refresh)
         return state
 
     def tidy(self) -> None:

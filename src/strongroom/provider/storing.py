@@ -30,6 +30,7 @@ from strongroom.provider.home import Home, millis
 from strongroom.provider.serving import Session, ask, token_for
 from strongroom.provider.speaking import Speaker
 from strongroom.provider.spool import Entry, Outcome
+from strongroom.provider.steadying import again
 from strongroom.wiring.policy import OWNER
 
 _REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
@@ -145,6 +146,7 @@ def _is_voided(home: Home, error: StrongroomError, shown: Token | None) -> bool:
 
 
 def _runtime(home: Home) -> Token | None:
+    again()  # it may have been replaced meanwhile
     try:
         return home.parts.caps.runtime()[0]
     except StrongroomError:

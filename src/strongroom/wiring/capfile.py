@@ -10,6 +10,7 @@ from strongroom.cap import Token
 from strongroom.errors import CapMissing, KeyUnavailable
 from strongroom.files import make_directory, write_file
 from strongroom.vault.owner import Vault
+from strongroom.wiring.filing import open_file
 
 OPS = ("put", "get", "list", "snapshot", "forget", "renew")
 """Never `profile`: what stands in a system prompt is the owner's to write. Never `erase`."""
@@ -27,10 +28,13 @@ def mint(vault: Vault, scope: str, namespaces: tuple[str, ...]) -> Token:
     return vault.mint(actor_scope=scope, ops=OPS, namespaces=namespaces, ttl=TTL, label=label)
 
 
-def read(path: Path) -> Token:
-    """The cap in a file. One that others can read is refused: it may be known to them."""
+def read(path: Path, *, waits: bool = False) -> Token:
+    """The cap in a file. One that others can read is refused: it may be known to them.
+
+    A pipe is read only with `waits`: somebody who names it has something to say, and a hook must not hang.
+    """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb") if waits else open_file(path) as file:
             if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise KeyUnavailable(f"{path} can be read by others", hint=f"chmod 600 {path}, and revoke that cap")
             return Token(file.read(LIMIT).decode("ascii", "replace").strip())

@@ -10,10 +10,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from strongroom.cap import Token
-from strongroom.errors import Denied, InvalidRequest, KeyUnavailable, StrongroomError
-from strongroom.files import make_directory
+from strongroom.errors import Denied, InvalidRequest, StrongroomError
 from strongroom.vault.owner import Vault
 from strongroom.wiring import capfile, runtimecap
+from strongroom.wiring.ownplaces import claim, is_claimed
 from strongroom.wiring.steps import Outcome, State
 from strongroom.wiring.work import Work
 
@@ -33,7 +33,7 @@ def _given(work: Work) -> Outcome:
     token = work.token
     if token is None:
         raise InvalidRequest("no cap was found")
-    if runtimecap.held_in(work.places.cap) == token and work.places.state.is_dir():
+    if runtimecap.held_in(work.places.cap) == token and is_claimed(work.places, work.home):
         return Outcome(State.SKIP, f"{work.places.cap} holds it already")
 
     def store() -> None:
@@ -114,18 +114,11 @@ def _days(work: Work, held: Token) -> int:
 
 
 def _with_state(work: Work, otherwise: Outcome) -> Outcome:
-    if work.places.state.is_dir():
+    if is_claimed(work.places, work.home):
         return otherwise
-    return work.do(f"the directory {work.places.state}", lambda: _make_state(work))
+    return work.do(f"{work.places.state} is this home's", lambda: claim(work.places, work.home))
 
 
 def _store(work: Work, token: Token) -> None:
-    _make_state(work)
+    claim(work.places, work.home)
     capfile.write(work.places.cap, token)
-
-
-def _make_state(work: Work) -> None:
-    try:
-        make_directory(work.places.state)
-    except OSError as error:
-        raise KeyUnavailable(f"cannot make {work.places.state}: {error.strerror}") from None

@@ -1,7 +1,8 @@
 """Where a home's cap, what waits to be delivered and the memory of how it was before are kept: places of ours alone.
 
 A policy is read to find a home's things again after it was moved. It lies where an agent's tools can write, so nothing
-else that it names is taken for ours: the paths are made here and never copied from it.
+else that it names is taken for ours: the paths are made here and never copied from it, and the directory itself says
+whose it is. It is another home's while that home is there with a policy.
 """
 
 from __future__ import annotations
@@ -10,14 +11,19 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import platformdirs
 
+from strongroom.errors import KeyUnavailable
+from strongroom.files import make_directory, write_file
+from strongroom.wiring.filing import open_file
 from strongroom.wiring.homes import Home
-from strongroom.wiring.policy import Policy
+from strongroom.wiring.policy import FILE, Policy
 
-_CAP, _STATE, _BEFORE = "runtime.cap", "state", "before.json"
+_CAP, _STATE, _BEFORE, _WHOSE = "runtime.cap", "state", "before.json", "home"
+_LIMIT = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +33,33 @@ class Places:
     cap: Path
     state: Path
     before: Path
+    whose: Path
+    """A file with the path of the home that these are of."""
 
 
 def places_of(home: Home) -> Places:
-    """Where a home's things are kept unless it was moved."""
-    real = hashlib.sha256(os.fsencode(os.path.realpath(home.path))).hexdigest()[:8]
-    return _below(_base() / f"{home.profile}-{real}")
+    """Where a home's things are kept unless it was moved: by its path, and beside a home that was moved from there."""
+    mine = _real(home)
+    return next(
+        found
+        for number in count()
+        if _holder(found := _below(_base() / f"{home.profile}-{_short(mine, number)}")) in (None, mine)
+    )
 
 
-def named_by(policy: Policy, profile: str) -> Places | None:
+def _short(path: bytes, number: int) -> str:
+    return hashlib.sha256(path + b"\0" * number).hexdigest()[:8]
+
+
+def named_by(policy: Policy, home: Home) -> Places | None:
+    """The places that a policy names, if they are this home's own, or of a home that is not there any more."""
+    found = _spelled(policy, home.profile)
+    if found is None or found == places_of(home):
+        return found
+    return found if _said(found) and _holder(found) in (None, _real(home)) else None
+
+
+def _spelled(policy: Policy, profile: str) -> Places | None:
     """The places that a policy names, if they are of the kind that `places_of` gives to this profile."""
     if policy.profile != profile or not (policy.cap.is_absolute() and policy.state.is_absolute()):
         return None
@@ -54,9 +78,42 @@ def is_ours(state: Path) -> bool:
     return not state.is_symlink() and state.resolve().parent.parent == _base().resolve()
 
 
+def is_claimed(places: Places, home: Home) -> bool:
+    """Whether the directory is there and says that it is this home's."""
+    return places.state.is_dir() and _said(places) == _real(home)
+
+
+def claim(places: Places, home: Home) -> None:
+    """Make the directory, and have it say whose it is."""
+    try:
+        make_directory(places.state)
+        if _said(places) != _real(home):
+            write_file(places.whose, _real(home), new=False)
+    except OSError as error:
+        raise KeyUnavailable(f"cannot make {places.state}: {error.strerror}") from None
+
+
+def _holder(places: Places) -> bytes | None:
+    """The home that a directory says it is of, if one with a policy is still there."""
+    said = _said(places)
+    return said if said and os.path.exists(os.path.join(said, os.fsencode(FILE))) else None
+
+
+def _said(places: Places) -> bytes:
+    try:
+        with open_file(places.whose) as file:
+            return file.read(_LIMIT)
+    except OSError:
+        return b""
+
+
+def _real(home: Home) -> bytes:
+    return os.fsencode(os.path.realpath(home.path))
+
+
 def _base() -> Path:
     return Path(platformdirs.user_data_dir("strongroom")) / "hermes"
 
 
 def _below(directory: Path) -> Places:
-    return Places(directory / _CAP, directory / _STATE, directory / _BEFORE)
+    return Places(directory / _CAP, directory / _STATE, directory / _BEFORE, directory / _WHOSE)

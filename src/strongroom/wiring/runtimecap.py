@@ -5,7 +5,6 @@ Nothing is verified here: a cap is only read. Whether it is accepted, the vault 
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Collection
 from pathlib import Path
@@ -19,6 +18,7 @@ from strongroom.model import CapRecord, DataClass, Op
 from strongroom.vault.opening import attenuate
 from strongroom.vault.owner import Vault
 from strongroom.wiring import capfile
+from strongroom.wiring.filing import open_file
 from strongroom.wiring.policy import OWNER
 
 NEEDED = frozenset((Op.PUT, Op.GET, Op.LIST, Op.SNAPSHOT, Op.FORGET))
@@ -58,7 +58,7 @@ def _body_of(path: Path) -> bytes:
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise _no_cap(path)
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open_file(path, follow=False) as file:
             return file.read(capfile.LIMIT).strip()
     except FileNotFoundError:
         return b""
@@ -135,7 +135,7 @@ def _line_of(vault: Vault, token: Token) -> list[CapRecord]:
 def given_in(path: Path) -> Token:
     """The cap in a file that somebody named."""
     try:
-        token = capfile.read(path)
+        token = capfile.read(path, waits=True)
     except CapMissing:
         raise InvalidRequest(f"there is no cap in {path}", hint="name the file that holds it with --cap-file") from None
     said_by(token)

@@ -148,6 +148,7 @@ def remove_state(work: Work, purge: bool) -> Outcome:
     except OSError as error:
         raise KeyUnavailable(f"cannot remove {state}: {error.strerror}") from None
     remove(work.places.before)
+    remove(work.places.whose)
     with suppress(OSError):  # something of others lies beside it
         state.parent.rmdir()
     return done(f"{state} is removed" + (f", with {waiting} turns that waited" if waiting else ""))

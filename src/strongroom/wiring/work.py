@@ -118,7 +118,7 @@ class Work:
 
     def _follow(self, policy: Policy) -> None:
         """Go on with the places that the policy names, if they are of ours: a home that was moved keeps its spool."""
-        named = named_by(policy, self.home.profile)
+        named = named_by(policy, self.home)
         self.is_astray = named is None
         if named is not None and named.cap.parent.is_dir():
             self.places = named

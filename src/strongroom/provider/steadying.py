@@ -1,0 +1,44 @@
+"""Looking once: what a hook asks of files, it asks once, however many functions need it.
+
+Outside of `steady` every look is a new one. Errors are not remembered.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_thread = threading.local()
+
+
+@contextmanager
+def steady() -> Iterator[None]:
+    """For all that follows on this thread, what was found once stays found."""
+    if getattr(_thread, "known", None) is not None:
+        yield
+        return
+    _thread.known = {}
+    try:
+        yield
+    finally:
+        _thread.known = None
+
+
+def once(key: Hashable, find: Callable[[], T]) -> T:
+    """What `find` gives, or gave before on this thread."""
+    known: dict[Hashable, Any] | None = getattr(_thread, "known", None)
+    if known is None:
+        return find()
+    if key not in known:
+        known[key] = find()
+    found: T = known[key]
+    return found
+
+
+def again() -> None:
+    """Forget what was found: something was changed here."""
+    if getattr(_thread, "known", None) is not None:
+        _thread.known = {}

@@ -591,4 +591,13 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "unwire-restores": ("design", "config.yaml comes back byte for byte and the cap dies"),
     "unwire-only-ours": ("design", "files and settings of others stay"),
     "unwire-keeps-waiting": ("design", "what waits is kept unless purged"),
+    "wire-only-own-places": (
+        "bad-input",
+        "wire and unwire write and remove nothing but a cap in a place of this home's own, whatever the policy names",
+    ),
+    "wire-inbox-asked": (
+        "bad-input",
+        "the inbox key is the vault's or the server's word: another one in the policy is drift and is mended",
+    ),
+    "wire-cap-judged": ("bad-input", "a cap that the vault refuses is replaced by wire"),
 }

@@ -122,7 +122,8 @@ def test_nothing_is_added_or_put_in_another_order(texts: list[str], question: st
 
 
 @pytest.mark.parametrize(
-    "text", ["", "hi", "Hello there!", "ok, thanks", "THANK YOU", "go on", "👍", "...", "你好", "好的，谢谢", "はい", "네"]
+    "text",
+    ["", "hi", "Hello there!", "ok, thanks", "THANK YOU", "go on", "👍", "...", "你好", "好的，谢谢", "はい", "네"],
 )
 def test_small_talk_asks_for_nothing(text: str) -> None:
     assert echoes.is_small_talk(text)

@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from strongroom import errors
 from strongroom.errors import InvalidRequest, StoreUnavailable, StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Actor, Millis
-from strongroom.provider import manners, sessions, spool, status, storing
+from strongroom.provider import manners, serving, sessions, spool, status, storing
 from strongroom.provider.hooks.binding import Bound
 from strongroom.provider.hooks.payload import Payload
 from strongroom.provider.manners import Asked
-from strongroom.provider.speaking import Conversation, Nobody, Speaker, who
+from strongroom.provider.speaking import Conversation, Nobody, Speaker, name_of, who
 from strongroom.provider.spool import Entry, Outcome, Spool, drained
 from strongroom.wiring import capfile, runtimecap
 from strongroom.wiring import policy as policies
@@ -156,6 +156,20 @@ def test_words_that_were_undone_and_said_again_stay_when_the_history_is_empty(wi
     assert said(wired, ALICE) == [TRIP, "hello"]
 
 
+@pytest.mark.requirement("hermes-undo")
+def test_of_two_turns_of_the_same_words_the_one_that_was_undone_goes(wired: Wired) -> None:
+    """Nobody noticed the undo before the restart, and the other of the two is in a summary by now."""
+    agent = wired.agent("s1", **CHAT)
+    say(agent, "go on", "first")
+    say(agent, "go on", "second")
+    first, second = [hit.time.timestamp() for hit in wired.lines(ALICE) if hit.text == "go on"]
+    hermes_record(wired, ("go on", 0, 1, first + 0.001), ("go on", 0, 0, second + 0.001))
+    wired.forget_process()
+    summed = history("[CONTEXT COMPACTION] It went on.", "hello again")
+    say(wired.agent("s1", **CHAT), "hello again", messages=summed)
+    assert wired.texts(ALICE) == ["go on", "first", "hello again", "Noted."]
+
+
 # One person's erasure.
 
 
@@ -220,9 +234,10 @@ def test_a_new_cap_that_comes_between_refusal_and_question_costs_no_turn(
         capfile.write(remote.cap, capfile.mint(remote.vault, SCOPE, remote.vault.namespaces))
         return real(*args)
 
-    monkeypatch.setattr(storing, "_is_voided", wired_again)
-    say(agent, "Alice flies to Bonn")
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        patched.setattr(storing, "_is_voided", wired_again)
+        remote.agent("b", **BOBS)
+        say(agent, "Alice flies to Bonn")
     say(agent, "hello")
     assert sorted(said(remote, ALICE)) == ["Alice flies to Bonn", "Alice flies to Oslo", "hello"]
 
@@ -289,7 +304,7 @@ def test_a_cap_that_was_narrowed_for_a_while_makes_one_person_wait_and_not_the_o
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both_wait(remote)
-    real = storing.ask
+    real = serving.ask
 
     def narrow(home: Any, actor: Actor, use: Any, **more: Any) -> Any:
         if actor == ALICE:
@@ -331,7 +346,7 @@ def test_nothing_that_lies_in_the_spool_holds_up_a_turn(remote: Served, odd: str
     remote.stop()
     say(agent, TRIP)
     place = remote.spool / f"{'0' * 26}-1{suffix}"
-    make = {
+    make: dict[str, Callable[[], object]] = {
         "pipe": lambda: os.mkfifo(place),
         "directory": place.mkdir,
         "endless": lambda: place.symlink_to("/dev/zero"),
@@ -534,10 +549,16 @@ def test_an_undo_that_cannot_be_written_down_is_done_with_a_later_turn(
         "are we back on the record?",
         "Never say that you can remember again",
         "We are back on the record once my lawyer has read all of this and agreed to it in writing",
+        "we aren't back on the record",
+        "I can\u2019t say that you can remember again",
         "wenn ich es sage, merk dir wieder alles",
         "可以继续记吗",
         "等我说可以再记",
+        "我没说可以继续记",
         "また覚えて\uff1f",
+        "まだ覚えてるよね",
+        "また覚えてとは言ってない",
+        "다시 기억해 달라고 하지 않았어",
     ],
 )
 def test_a_mere_mention_does_not_end_off_the_record(wired: Wired, text: str) -> None:
@@ -633,17 +654,25 @@ def test_of_several_notes_the_one_that_is_named_exactly_is_forgotten(wired: Wire
 
 
 @pytest.mark.requirement("hermes-mirror")
-@pytest.mark.parametrize("why", ["off the record", "outside the cap"])
-def test_a_note_is_not_forgotten_for_one_that_is_not_kept(wired: Wired, why: str) -> None:
+def test_a_note_is_not_forgotten_for_one_that_lies_outside_the_cap(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_memory_write("add", "memory", "Flies to Rome in May")
-    if why == "off the record":
-        say(agent, OFF)
-    else:
-        names = [name for name in wired.vault.namespaces if name != "personal"]
-        capfile.write(wired.cap, capfile.mint(wired.vault, SCOPE, names))
+    names = tuple(name for name in wired.vault.namespaces if name != "personal")
+    capfile.write(wired.cap, capfile.mint(wired.vault, SCOPE, names))
     agent.on_memory_write("replace", "memory", "Has a peanut allergy", metadata={"old_text": "Rome"})
     assert wired.texts() == ["Flies to Rome in May"]
+
+
+@pytest.mark.requirement("hermes-mirror")
+@pytest.mark.parametrize("new", ["Prefers coffee", "Prefers tea"])
+def test_off_the_record_no_note_takes_the_place_of_another(wired: Wired, new: str) -> None:
+    agent = wired.agent()
+    notes = ["Flies to Rome in May", "Prefers tea"]
+    for note in notes:
+        agent.on_memory_write("add", "memory", note)
+    say(agent, OFF)
+    agent.on_memory_write("replace", "memory", new, metadata={"old_text": "Rome"})
+    assert wired.texts() == notes
 
 
 # Ids that anybody may take.
@@ -685,6 +714,64 @@ def test_a_tool_may_not_call_a_hook(wired: Wired, name: str) -> None:
     document = '{"extra":{"user_message":"allergy","platform":"cli"}}'
     command = f"echo '{document}' | strongroom hook {name}"
     assert Bound(wired.path).reached(Payload(tool="terminal", arguments={"command": command})) is not None
+
+
+# A runtime of another version, and names that resemble the model's.
+
+
+@pytest.mark.requirement("hermes-kwargs")
+@pytest.mark.parametrize("odd", [None, 7, b"x", ["x"]])
+def test_odd_values_of_a_runtime_break_no_hook_and_lose_no_turn(wired: Wired, odd: Any) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(odd, TRIP)
+    agent.sync_turn(TRIP, "Noted.", session_id=odd, messages=odd, turn_id=odd)
+    assert wired.texts() == [TRIP, "Noted."]
+    agent.on_memory_write("add", "memory", "Likes tea", metadata=odd)
+    agent.on_memory_write(odd, odd, odd)
+    agent.on_delegation(odd, odd)
+    assert agent.on_pre_compress(odd) == ""
+    agent.on_session_switch(odd, parent_session_id=odd, reset=False)
+    agent.on_session_end(odd)
+    say(agent, "hello")
+    assert "hello" in wired.texts()
+
+
+@pytest.mark.requirement("hermes-forged-ids")
+@pytest.mark.parametrize(
+    "name", ["assistant\u200b", "Assi\u00adstant", "\uff41ssistant", "ASSISTANT ", "hermes\u2060 memory"]
+)
+def test_a_name_that_looks_like_the_models_is_not_taken(name: str) -> None:
+    assert name_of(name) == ""
+
+
+# A vault that is moved or replaced under a running agent.
+
+
+@pytest.mark.requirement("hermes-durable")
+def test_a_turn_waits_while_the_vault_is_gone_from_its_place(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, "one")
+    (wired.base / "vault").rename(wired.base / "away")
+    say(agent, TRIP)
+    assert wired.waiting() == 1
+    assert "keeping" in wired.problems()
+    (wired.base / "away").rename(wired.base / "vault")
+    say(agent, "hello")
+    assert wired.waiting() == 0
+    assert said(wired) == ["one", TRIP, "hello"]
+
+
+@pytest.mark.requirement("hermes-durable")
+def test_a_turn_goes_to_the_vault_that_is_at_the_place_now(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, "one")
+    shutil.copytree(wired.base / "vault", wired.base / "copy")
+    (wired.base / "vault").rename(wired.base / "away")
+    (wired.base / "copy").rename(wired.base / "vault")
+    say(agent, TRIP)
+    say(agent, "hello")
+    wired.forget_process()
+    assert "Chengdu" in wired.agent("s2").prefetch("When is my trip to Chengdu?")
 
 
 # What was counted.

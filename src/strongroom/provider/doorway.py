@@ -25,6 +25,7 @@ from strongroom.wiring.policy import Policy
 T = TypeVar("T")
 
 SOURCE = "hermes"
+_DATABASE = "vault.db"
 PATIENT = 3.0
 """Seconds that keeping a turn may take before it is spooled."""
 _PAUSE = 3.0
@@ -40,6 +41,7 @@ class Doorway:
         self._hasty_timeout = policy.recall.timeout
         self._lock = threading.Lock()
         self._vault: Vault | None = None
+        self._opened = (0, 0)
         self._patient: Memory | None = None
         self._hasty: Memory | None = None
         self._rest_until = 0.0
@@ -59,9 +61,22 @@ class Doorway:
     def vault(self) -> Vault:
         """The vault itself, opened at the first call; only where it is embedded."""
         with self._lock:
+            found = self._found()
+            if self._vault is not None and found != self._opened:
+                # Restored or replaced while we had it open: what goes into the old one would be lost.
+                self._vault = None
             if self._vault is None:
                 self._vault = settings.open_vault(settings.find(self._vault_place), _passphrase)
+                self._opened = self._found()
             return self._vault
+
+    def _found(self) -> tuple[int, int]:
+        """Which file is in the vault's place; nothing, if there is none."""
+        try:
+            status = os.stat(os.path.join(self._vault_place, _DATABASE))
+        except OSError:
+            return 0, 0
+        return status.st_dev, status.st_ino
 
     def check(self, token: Token) -> None:
         """Make sure that there is a way: the vault opens, or the address is one. No call is made."""

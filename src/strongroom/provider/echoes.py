@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from strongroom.model import Hit, Kind
 
 _JOINED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_JOINED_TEXT = re.compile(f"[{_JOINED}]")
 _WORD = re.compile(rf"[{_JOINED}]|[^\W_{_JOINED}]+")
 _ASKS = re.compile(r"[?\uff1f\u061f\u037e][\"')\]\s]{0,4}$|(?:\u5417|\u5462|\u55ce|\u304b)[\u3002.!\s]{0,4}$")
 _NEW_WORDS = 3
@@ -36,25 +37,34 @@ def is_small_talk(text: str) -> bool:
 
 def without_echoes(hits: Iterable[Hit], question: str, assistant: str) -> list[Hit]:
     """The hits that say something, each text once."""
-    asked = words(question)
     kept: dict[str, Hit] = {}
     for hit in hits:
-        if not is_echo(hit, asked, assistant):
+        if not is_echo(hit, question, assistant):
             kept.setdefault(" ".join(hit.text.casefold().split()), hit)
     return list(kept.values())
 
 
-def is_echo(hit: Hit, asked: frozenset[str], assistant: str) -> bool:
+def is_echo(hit: Hit, question: str, assistant: str) -> bool:
     """Whether a line of a conversation says nothing beside what was asked."""
     if hit.kind != Kind.TURN:
         return False
-    said = words(hit.text)
-    new = len(said - asked)
+    asked, said = words(question), words(hit.text)
     if hit.author == assistant:
-        return new < _NEW_WORDS and not said & asked
-    return said == asked or (new == 0 and _ASKS.search(hit.text[-_LOOKED_AT:].rstrip()) is not None)
+        return len(said - asked) < _NEW_WORDS and not any(map(_counts, said & asked))
+    if said <= asked and _ASKS.search(hit.text[-_LOOKED_AT:].rstrip()):
+        return True
+    return not _ASKS.search(question[-_LOOKED_AT:].rstrip()) and _in_order(hit.text) == _in_order(question)
+
+
+def _counts(word: str) -> bool:
+    """Whether a word that two texts share says that they are about the same."""
+    return len(word) > 2 or _JOINED_TEXT.match(word) is not None
+
+
+def _in_order(text: str) -> list[str]:
+    return _WORD.findall(text[:_LOOKED_AT].casefold())
 
 
 def words(text: str) -> frozenset[str]:
     """The words of a text; in scripts without spaces between them, its characters."""
-    return frozenset(_WORD.findall(text[:_LOOKED_AT].casefold()))
+    return frozenset(_in_order(text))

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from strongroom import model
-from strongroom.errors import InvalidRequest, StrongroomError
+from strongroom.errors import InvalidRequest, LineNotFound, StrongroomError
 from strongroom.host.plugins.names import get_hermes_home
 from strongroom.memory import Memory
 from strongroom.model import Actor, Hit
@@ -127,14 +127,19 @@ def _recall(home: Home, args: argparse.Namespace) -> dict[str, Any]:
     def get(memory: Memory) -> list[Hit]:
         return memory.get(" ".join(args.query), k=args.k, now=datetime.now().astimezone())
 
-    text, _ = showing.shown(ask(home, _actor(home, args), get), 20_000)
+    hits = [hit for hit in ask(home, _actor(home, args), get) if hit.score > 0]
+    text, _ = showing.shown(hits, 20_000)
+    if args.json:
+        return {"recalled": [{"id": hit.id, "namespace": hit.namespace, "text": hit.text} for hit in hits]}
     return {"recalled": text.removeprefix(showing.HEADING).strip() or "nothing"}
 
 
 def _forget(home: Home, args: argparse.Namespace) -> dict[str, Any]:
     ids = [model.line_id(one.strip("[] ")) for one in args.ids]
     done = ask(home, _actor(home, args), lambda memory: memory.forget(ids=ids))
-    hint = "Hermes may still hold recalled copies: run `strongroom scrub hermes`"
+    if not done.ids:
+        raise LineNotFound("there is no such line", hint="`hermes strongroom recall` shows the ids of lines")
+    hint = "Hermes may still hold recalled copies: stop it, then run `strongroom scrub hermes`"
     return {"forgotten": ", ".join(done.ids) or "none", "not found": ", ".join(done.missing) or "none", "next": hint}
 
 

@@ -27,7 +27,7 @@ from strongroom.provider.manners import Phrases
 from strongroom.provider.masking import Mask
 from strongroom.provider.sessions import Sessions
 from strongroom.provider.spool import Spool
-from strongroom.provider.status import Status
+from strongroom.provider.status import Status, Warn
 from strongroom.provider.steadying import once
 from strongroom.provider.turns import ID_KEY_SIZE
 from strongroom.routing import Rules
@@ -35,6 +35,7 @@ from strongroom.wiring import policy as policies
 from strongroom.wiring.policy import Policy
 
 _ID_KEY = "ids.key"
+_GOOD = ".strongroom.last-good.toml"
 _workers: dict[int, Workers] = {}
 _homes: dict[tuple[int, str], Home] = {}
 _guard = threading.Lock()
@@ -52,12 +53,44 @@ class Home:
         self._policy = Watched(policies.path_of(path), policies.read)
         self._config = Watched(settings.config_path(), _rules)
         self._parts: dict[Path, Parts] = {}
+        self._good: Policy | None = None
         self._lock = threading.Lock()
 
     @property
     def policy(self) -> Policy:
         """The owner's policy as it is now."""
-        return once(("policy", self.path), lambda: self._policy.value)
+        return once(("policy", self.path), self._now)
+
+    def _now(self) -> Policy:
+        try:
+            return self._policy.value
+        except InvalidRequest:
+            # A new process meets a policy with a fault: the last good one of the process before it counts.
+            if self._good is None:
+                self._good = self._last_good()
+            if self._good is None:
+                raise
+            return self._good
+
+    def _last_good(self) -> Policy | None:
+        try:
+            return policies.read((self.path / _GOOD).read_text())
+        except (OSError, UnicodeDecodeError, InvalidRequest):
+            return None
+
+    def keep_good(self, warn: Warn | None = None) -> None:
+        """Keep a policy that is sound for the time when it is not, and say so where it is not."""
+        if not self.policy.is_wired:
+            return
+        if self.broken:
+            error = InvalidRequest(f"strongroom.toml is not in use: {self.broken}", hint="the one before it is")
+            self.parts.status.failed("reading the policy", error, warn)
+            return
+        self.parts.status.worked("reading the policy")
+        with suppress(OSError):
+            now, kept = policies.path_of(self.path).read_bytes(), self.path / _GOOD
+            if not kept.is_file() or kept.read_bytes() != now:
+                write_file(kept, now, new=False)
 
     @property
     def broken(self) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -107,12 +108,16 @@ def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
     folded = _folded(seen)
     kinds = _kinds(phrases)
     held = tuple(phrase for phrase in kinds if phrase in folded)  # a hundred times as fast as a pattern for all of them
-    found = {kinds[one] for one in _pattern(held).findall(folded)} if held else ()
+    said = _pattern(held).findall(folded) if held else []
+    found = {kinds[one] for one in said}
+    if Asked.ON in found and not _is_plain(folded, said):
+        found.discard(Asked.ON)  # "I tell you when we are back on the record" ends nothing
     return next((asked for asked in (Asked.OFF, Asked.THIS_TURN, Asked.ON) if asked in found), Asked.NOTHING)
 
 
 _ON_WORDS = 8
-_ON_LETTERS = 40
+_ON_LETTERS = 48
+"""What a text may say beside the phrase."""
 _UNDECIDED = re.compile(
     r"[?\uff1f\u061f]|\b(?:not|don't|dont|never|when|until|till|once|if|before|yet|after|unless|later|mean|means|what"
     r"|nicht|nie|wenn|bis|falls|sobald|pas|jamais|quand|si|cuando|cu\u00e1ndo|hasta|nunca|quando|fino|\u043d\u0435|\u043a\u043e\u0433\u0434\u0430)\b"
@@ -121,9 +126,12 @@ _UNDECIDED = re.compile(
 )
 
 
-def _is_plain(text: str) -> bool:
+def _is_plain(folded: str, said: Iterable[str]) -> bool:
     """Whether a text says one thing and means it now: keeping goes on only where that is asked for plainly."""
-    return len(text.split()) <= _ON_WORDS and len(text) <= 2 * _ON_LETTERS and not _UNDECIDED.search(text)
+    rest = folded
+    for phrase in said:
+        rest = rest.replace(phrase, " ")
+    return len(rest.split()) <= _ON_WORDS and len(rest) <= _ON_LETTERS and not _UNDECIDED.search(rest)
 
 
 # Scripts written without spaces between words, or with particles joined to them; also in parts, as folding leaves them.
@@ -281,6 +289,11 @@ _RECALLED = re.compile(
     rf"|^[ \t>]{{0,8}}{re.escape(HEADING)}[ \t\r]*(?:\n|\Z)",
     re.MULTILINE,
 )
+_QUOTED_LINE = re.compile(
+    r"(?:- )?\d{4}-\d{2}-\d{2}, [a-z][a-z0-9-]{0,31}, [^\n\"]{1,80}: "
+    r"\\{0,64}\"[^\n]*\\{0,64}\" \[[0-9A-HJKMNP-TV-Z]{26}\]"
+)
+"""A recalled line within a sentence, with all between its beginning and the last such id of that text's line."""
 
 
 def bare(text: str) -> str:
@@ -292,7 +305,7 @@ def bare(text: str) -> str:
     said = _without_notes(text)
     if "memory-context" in said.lower():
         said = _without_blocks(said)
-    said = _RECALLED.sub("", _SYSTEM_NOTE.sub("", said))
+    said = _QUOTED_LINE.sub("", _RECALLED.sub("", _SYSTEM_NOTE.sub("", said)))
     return said.strip() if said != text else text
 
 

@@ -89,7 +89,8 @@ class StrongroomProvider(MemoryProvider):
         home = self._home()
         if not home.policy.is_wired:
             raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
-        session = self._session = Session(home, session_id, kwargs, is_journalled=turn_journal)
+        session = self._session = Session(home, str(session_id), kwargs, is_journalled=turn_journal)
+        home.keep_good(session.warn)
         home.later(lambda: recalling.warm(session))
         home.later(lambda: _catch_up(session))
 
@@ -131,7 +132,7 @@ class StrongroomProvider(MemoryProvider):
         if session:
             said, reply = (one if isinstance(one, str) else "" for one in (user_content, assistant_content))
             with steady():
-                keeping.turn(session, said, reply, session_id or session.id, messages, turn_id)
+                keeping.turn(session, said, reply, str(session_id or session.id), messages, str(turn_id or ""))
             session.home.later(lambda: look_after(session.home))
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
@@ -148,7 +149,7 @@ class StrongroomProvider(MemoryProvider):
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
         if self._session:
-            old = (metadata or {}).get("old_text")
+            old = metadata.get("old_text") if isinstance(metadata, Mapping) else None
             mirroring.written(self._session, action, target, content or "", old if isinstance(old, str) else "")
 
     def on_delegation(self, task: str, result: str, *, child_session_id: str = "", **kwargs: Any) -> None:  # noqa: ARG002
@@ -158,7 +159,7 @@ class StrongroomProvider(MemoryProvider):
     def on_pre_compress(self, messages: Sequence[Message], **kwargs: Any) -> str:  # noqa: ARG002
         session = self._session
         speaker = session.speaker if session else Nobody("")
-        if session is None or isinstance(speaker, Nobody):
+        if session is None or isinstance(speaker, Nobody) or not messages:
             return ""
         kept = worth.worth(messages, phrases=session.home.phrases(), is_off=session.state(speaker).is_off)
         return wording.masked(session, kept)

@@ -84,6 +84,8 @@ def _hits(session: Session, speaker: Speaker, query: str, k: int, again: bool) -
 
     for _ in range(_ROUNDS):
         hits = session.ask(speaker, get, hasty=True)
+        if not session.policy.recall.unrelated:
+            hits = [hit for hit in hits if hit.score > 0]
         taken = echoes.without_echoes([*taken, *hits], text, ASSISTANT)[:k]
         if len(hits) < k or len(taken) >= min(k, _ENOUGH):
             break

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -254,12 +255,12 @@ class Spool:
             os.close(handle)
 
 
-def drained(spool: Spool, deliver: Callable[[Entry], Outcome]) -> int:
+def drained(spool: Spool, deliver: Callable[[Entry], Outcome], most: int | None = None) -> int:
     """Deliver what waits, in order; how many went. Where one person's turn has to wait, those of the others go on."""
     done = 0
     held: set[Actor] = set()
     with spool.alone() as is_alone:
-        for entry in spool.entries() if is_alone else ():
+        for entry in islice(spool.entries(), most) if is_alone else ():
             outcome = Outcome.LATER if entry.actor in held else deliver(entry)
             if outcome is Outcome.STOP:
                 break

@@ -33,6 +33,8 @@ from strongroom.provider.spool import Entry, Outcome
 from strongroom.provider.steadying import again
 from strongroom.wiring.policy import OWNER
 
+AT_ONCE = 20
+"""Turns that are delivered before a new one is put."""
 _REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
 """Denials of what is asked for, not of the cap: the owner drew that border, and may move it."""
 _NEVER = (InvalidRequest, LineTooLarge, TooMany, BodyTooLarge, CapLimitExceeded, Conflict)
@@ -87,17 +89,20 @@ def _sealed(recipient: str, actor: Actor, lines: tuple[NewLine, ...]) -> Iterato
 
 
 def _deliver_waiting(session: Session) -> None:
-    if session.home.parts.spool.waiting().turns:
-        deliver(session)
+    """Deliver a little of what waits before a turn; the rest need not hold it up."""
+    if waiting := session.home.parts.spool.waiting().turns:
+        deliver(session, most=AT_ONCE)
+    if waiting > AT_ONCE:
+        session.home.later(lambda: deliver(session))
 
 
-def deliver(session: Session) -> int:
+def deliver(session: Session, most: int | None = None) -> int:
     """Deliver what waits in the spool, in order for each person, as far as it goes; how many turns went."""
     home = session.home
     try:
         # What is wrong with the cap or the way is no turn's fault, and must not set one aside.
         home.way.check(token_for(home, _owner(home)))
-        done = spool.drained(home.parts.spool, lambda entry: _delivered(session, entry))
+        done = spool.drained(home.parts.spool, lambda entry: _delivered(session, entry), most)
     except StrongroomError as error:
         session.failed("delivering", error)
         return 0
@@ -160,4 +165,5 @@ def _owner(home: Home) -> Actor:
 def recover(session: Session) -> None:
     """Deliver what an earlier process left: complete turns, and what was said in those that it died in."""
     session.home.parts.spool.adopt()
-    _deliver_waiting(session)
+    if session.home.parts.spool.waiting().turns:
+        deliver(session)

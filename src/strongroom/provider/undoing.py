@@ -6,7 +6,8 @@ What was taken back is forgotten, and nothing else. What cannot be reached now i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 
 from strongroom import model
 from strongroom.errors import StrongroomError
@@ -67,8 +68,11 @@ def _said_then(memory: Memory, session_id: str, speaker: Speaker, gone: set[tupl
     hits: list[Hit] = []
     for first in range(0, len(near), model.K_LIMIT):
         hits += memory.get(ids=[info.id for info in near[first : first + model.K_LIMIT]])
-    said = {digest for digest, _ in gone}
-    began = {hit.time for hit in hits if hit.author != ASSISTANT and compared(speaker, hit.text) in said}
+    began: set[datetime] = set()
+    for said, time in gone:
+        # The same words may have been said again: it is the line that is nearest in time.
+        same = [hit.time for hit in hits if hit.author != ASSISTANT and compared(speaker, hit.text) == said]
+        began |= {min(same, key=partial(_apart, time))} if same else set()
     return [hit.id for hit in hits if hit.time in began or (hit.author == ASSISTANT and hit.time - _REPLY in began)]
 
 
@@ -96,6 +100,10 @@ def forget_last(session: Session) -> bool:
             session.failed("taking a turn back", error)
             return False
     return bool(state.undoing) and forget(session, speaker, state)
+
+
+def _apart(time: float, moment: datetime) -> float:
+    return abs(moment.timestamp() - time)
 
 
 def _newest(memory: Memory, session_id: str) -> list[LineId]:
@@ -131,7 +139,15 @@ def forget(session: Session, speaker: Speaker, state: State) -> bool:
         session.ask(speaker, lambda memory: memory.forget(ids=waiting))
     except StrongroomError as error:
         session.failed("taking a turn back", error)
-        session.home.parts.spool.add_forgetting(speaker.actor, waiting, millis())
+        _forget_later(session, speaker, state, waiting)
         return False
     session.worked("taking a turn back")
     return True
+
+
+def _forget_later(session: Session, speaker: Speaker, state: State, waiting: list[LineId]) -> None:
+    try:
+        session.home.parts.spool.add_forgetting(speaker.actor, waiting, millis())
+    except StrongroomError as error:
+        session.failed("taking a turn back", error)
+        state.take_back(waiting)  # with a later turn, if there is one

@@ -57,6 +57,8 @@ class Recall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds to wait for lines to be read from disk."""
     timeout: Annotated[float, msgspec.Meta(ge=0.05, le=7.0)] = 2.0
     """Seconds to wait for a server."""
+    unrelated: bool = False
+    """Whether the newest lines are shown where none fits the question."""
 
 
 class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

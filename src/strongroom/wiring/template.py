@@ -77,6 +77,7 @@ lines = 5          # how many lines a turn may be given at most, up to 20; 0 for
 characters = 2000  # how many characters they may have together
 patience = 0.3     # seconds to wait for lines to be read from disk
 timeout = 2.0      # seconds to wait for a server
+unrelated = false  # whether the newest lines are shown where none fits the question
 
 [keep]
 turns = true               # what is said; false keeps nothing new and still recalls

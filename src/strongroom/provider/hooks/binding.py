@@ -86,9 +86,9 @@ class Bound:
 
     def _told(self, said: Payload) -> Conversation | None:
         platform, sender = said.said("platform"), said.said("sender_id")
-        if platform in LOCAL and not sender:
-            return Conversation(platform=platform)
         facts = self._facts(said.session)
+        if platform in LOCAL and not sender:
+            return Conversation(platform=platform) if facts is None or facts.platform in LOCAL else None
         if facts is None or facts.platform != platform or facts.user_id not in ("", sender):
             return None
         return Conversation(**{**asdict(facts), "user_id": sender})

@@ -205,7 +205,11 @@ def takes_trees(text: str) -> bool:
     for command in _COMMANDS.split(text):
         words = command.split()
         programs = {word.rsplit("/", 1)[-1] for word in words}
-        if programs & _TAKERS or (is_listing and programs & _HANDING_ON):
+        if (
+            programs & _TAKERS
+            or ("git" in programs and "--no-index" in words)
+            or (is_listing and programs & _HANDING_ON)
+        ):
             return True
         options = [word for word in words if word.startswith("-")]
         if programs & _RECURSIVE and any(map(_TREE_OPTION.match, options)):

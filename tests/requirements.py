@@ -422,10 +422,6 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "seed",
         "the demonstration runs in the real Hermes: recall across sessions, isolation, kill -9, scrub, another runtime",
     ),
-    "hermes-demo-green": (
-        "seed",
-        "the wire demo ends with 0 only if every step is green, and a missing Hermes is no silent skip",
-    ),
     "docs-hermes": ("show", "what docs/hermes.md says of commands, keys and actors is so"),
     "hermes-bench": (
         "show",
@@ -600,4 +596,6 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "the inbox key is the vault's or the server's word: another one in the policy is drift and is mended",
     ),
     "wire-cap-judged": ("bad-input", "a cap that the vault refuses is replaced by wire"),
+    "hermes-echoes": ("design", "a question that was asked before does not crowd out its answer"),
+    "hermes-erased": ("design", "an erased person's waiting turns go, and hold up nobody else's"),
 }

@@ -110,7 +110,7 @@ def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
     held = tuple(phrase for phrase in kinds if phrase in folded)  # a hundred times as fast as a pattern for all of them
     said = _pattern(held).findall(folded) if held else []
     found = {kinds[one] for one in said}
-    if Asked.ON in found and not _is_plain(folded, said):
+    if Asked.ON in found and not _is_plain(seen, folded, said):
         found.discard(Asked.ON)  # "I tell you when we are back on the record" ends nothing
     return next((asked for asked in (Asked.OFF, Asked.THIS_TURN, Asked.ON) if asked in found), Asked.NOTHING)
 
@@ -119,19 +119,20 @@ _ON_WORDS = 8
 _ON_LETTERS = 48
 """What a text may say beside the phrase."""
 _UNDECIDED = re.compile(
-    r"[?\uff1f\u061f]|\b(?:not|don't|dont|never|when|until|till|once|if|before|yet|after|unless|later|mean|means|what"
-    r"|nicht|nie|wenn|bis|falls|sobald|pas|jamais|quand|si|cuando|cu\u00e1ndo|hasta|nunca|quando|fino|\u043d\u0435|\u043a\u043e\u0433\u0434\u0430)\b"
-    r"|\u4e0d|\u522b|\u7b49|\u5982\u679c|\u5417|\u307e\u3060",
+    r"[?\uff1f\u061f]|\w['\u2019 ]?n['\u2019 ]?t\b|\b(?:not|never|when|until|till|once|if|before|yet|after|unless|later"
+    r"|means?|what|cannot|nicht|nie|wenn|bis|falls|sobald|pas|jamais|quand|si|cuando|hasta|nunca|quando|fino|не|когда)\b",
     re.IGNORECASE,
 )
+_UNDECIDED_JOINED = re.compile("[不别別没未勿等吗嗎]|如果|ない|なかった|まだ|よね|않|말라")
 
 
-def _is_plain(folded: str, said: Iterable[str]) -> bool:
+def _is_plain(text: str, folded: str, said: Iterable[str]) -> bool:
     """Whether a text says one thing and means it now: keeping goes on only where that is asked for plainly."""
     rest = folded
     for phrase in said:
         rest = rest.replace(phrase, " ")
-    return len(rest.split()) <= _ON_WORDS and len(rest) <= _ON_LETTERS and not _UNDECIDED.search(rest)
+    is_short = len(rest.split()) <= _ON_WORDS and len(rest) <= _ON_LETTERS
+    return is_short and not _UNDECIDED.search(rest) and not _UNDECIDED_JOINED.search(text)
 
 
 # Scripts written without spaces between words, or with particles joined to them; also in parts, as folding leaves them.

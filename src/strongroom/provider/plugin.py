@@ -130,9 +130,10 @@ class StrongroomProvider(MemoryProvider):
     ) -> None:
         session = self._session
         if session:
-            said, reply = (one if isinstance(one, str) else "" for one in (user_content, assistant_content))
+            where = _text(session_id) or session.id
+            told = messages if isinstance(messages, list | tuple) else None
             with steady():
-                keeping.turn(session, said, reply, str(session_id or session.id), messages, str(turn_id or ""))
+                keeping.turn(session, _text(user_content), _text(assistant_content), where, told, _text(turn_id))
             session.home.later(lambda: look_after(session.home))
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
@@ -150,16 +151,16 @@ class StrongroomProvider(MemoryProvider):
     ) -> None:
         if self._session:
             old = metadata.get("old_text") if isinstance(metadata, Mapping) else None
-            mirroring.written(self._session, action, target, content or "", old if isinstance(old, str) else "")
+            mirroring.written(self._session, _text(action), _text(target), _text(content), _text(old))
 
     def on_delegation(self, task: str, result: str, *, child_session_id: str = "", **kwargs: Any) -> None:  # noqa: ARG002
         if self._session:
-            keeping.delegated(self._session, task or "", result or "")
+            keeping.delegated(self._session, _text(task), _text(result))
 
     def on_pre_compress(self, messages: Sequence[Message], **kwargs: Any) -> str:  # noqa: ARG002
         session = self._session
         speaker = session.speaker if session else Nobody("")
-        if session is None or isinstance(speaker, Nobody) or not messages:
+        if session is None or isinstance(speaker, Nobody) or not isinstance(messages, list | tuple):
             return ""
         kept = worth.worth(messages, phrases=session.home.phrases(), is_off=session.state(speaker).is_off)
         return wording.masked(session, kept)
@@ -178,7 +179,7 @@ class StrongroomProvider(MemoryProvider):
             return
         if rewound:
             undoing.rewind(session)
-        _go_on(session, new_session_id or session.id, reset=reset, reason=str(kwargs.get("reason") or ""))
+        _go_on(session, _text(new_session_id) or session.id, reset=reset, reason=str(kwargs.get("reason") or ""))
 
     def on_session_end(self, messages: Sequence[Message], **kwargs: Any) -> None:  # noqa: ARG002 - turns are kept
         if self._session:
@@ -205,6 +206,11 @@ class StrongroomProvider(MemoryProvider):
 
     def _home(self) -> Home:
         return home_of(self._place if self._place is not None else get_hermes_home())
+
+
+def _text(value: object) -> str:
+    """A text out of a runtime; nothing for what is none."""
+    return value if isinstance(value, str) else ""
 
 
 def _spared(session: Session, work: str, ask: Callable[[], str]) -> str:

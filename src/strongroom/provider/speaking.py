@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import category, normalize
 
 from strongroom import model
 from strongroom.errors import InvalidRequest
@@ -167,7 +168,8 @@ def name_of(said: str) -> str:
         name = model.clean_field(" ".join(said.split())[:64], "a name")
     except InvalidRequest:
         return ""
-    return "" if name.casefold() in _TAKEN else name
+    seen = "".join(one for one in normalize("NFKC", name).casefold() if category(one) != "Cf")
+    return "" if " ".join(seen.split()) in _TAKEN else name
 
 
 def _text(value: object) -> str:

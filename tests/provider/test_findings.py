@@ -6,8 +6,10 @@ import errno
 import os
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from strongroom.errors import InvalidRequest, StoreUnavailable, StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Actor, Millis
 from strongroom.provider import manners, serving, sessions, spool, status, storing
+from strongroom.provider.home import Home
 from strongroom.provider.hooks.binding import Bound
 from strongroom.provider.hooks.payload import Payload
 from strongroom.provider.manners import Asked
@@ -71,7 +74,8 @@ def test_a_slack_conversation_of_several_is_shown_nobodys_own_memory(wired: Wire
 
 def hermes_record(wired: Wired, *rows: tuple[str, int, int, float]) -> None:
     """Hermes' record of what was said in s1: text, whether it is active, whether it was compacted, and when."""
-    with sqlite3.connect(wired.path / "state.db") as database:
+    database = sqlite3.connect(wired.path / "state.db")
+    with database:
         database.execute(
             "CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content TEXT,"
             " active INTEGER, compacted INTEGER, timestamp REAL)"
@@ -195,6 +199,19 @@ def test_an_erased_persons_waiting_turns_go_and_those_of_the_others_are_delivere
     assert said(remote, ALICE) == []
     assert remote.waiting() == 0
     assert remote.files(".turn") == remote.files(".refused") == []
+
+
+@pytest.mark.requirement("hermes-erased")
+def test_what_an_erased_person_took_back_holds_up_nobody(remote: Served) -> None:
+    alice = remote.agent("s1", **DM)
+    say(alice, "Alice flies to Rome")
+    remote.stop()
+    undo(remote, alice)
+    say(remote.agent("b", **BOBS), "Bob flies to Bonn")
+    remote.start()
+    remote.vault.erase(ALICE)
+    remote.agent("c")
+    assert (remote.waiting(), said(remote, BOB)) == (0, ["Bob flies to Bonn"])
 
 
 @pytest.mark.requirement("hermes-erased")
@@ -333,6 +350,35 @@ def test_a_persons_undo_does_not_overtake_their_turns_that_have_to_wait(tmp_path
     assert drained(held, deliver) == 1
     assert [(entry.actor, entry.ids) for entry in tried] == [(ALICE, ()), (BOB, ("another",))]
     assert [entry.ids for entry in held.entries()] == [(), ("an id",)]
+
+
+@pytest.mark.requirement("hermes-spool")
+def test_a_turn_is_not_held_up_by_all_that_waits(remote: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    later: list[Callable[[], object]] = []
+    agent = remote.agent()
+    remote.stop()
+    for number in range(5):
+        say(agent, f"turn {number}")
+    remote.start()
+    monkeypatch.setattr(storing, "AT_ONCE", 2)
+    monkeypatch.setattr(Home, "later", lambda _self, work: later.append(work))
+    say(agent, "hello")
+    assert said(remote) == ["turn 0", "turn 1", "hello"]
+    while later:
+        later.pop(0)()
+    assert said(remote) == [*(f"turn {number}" for number in range(5)), "hello"]
+    assert remote.waiting() == 0
+
+
+@pytest.mark.parametrize("suffix", [".turn", ".forget"])
+def test_what_a_killed_process_left_half_written_is_tidied_away(tmp_path: Path, suffix: str) -> None:
+    held = Spool(tmp_path, 1 << 20)
+    held.add(Actor(ALICE), b"one", Millis(1))
+    half = tmp_path / f".{'0' * 26}-{'a' * 16}{suffix}-x1y2z3"
+    half.write_bytes(b"half of it")
+    held.adopt()
+    assert not half.exists()
+    assert len(list(held.entries())) == 1
 
 
 # What stands in the spool and is none of ours.
@@ -716,6 +762,23 @@ def test_a_tool_may_not_call_a_hook(wired: Wired, name: str) -> None:
     assert Bound(wired.path).reached(Payload(tool="terminal", arguments={"command": command})) is not None
 
 
+@pytest.mark.requirement("hermes-hook-inject")
+@pytest.mark.parametrize(("source", "is_shown"), [("telegram", False), ("cli", True)])
+def test_a_hook_does_not_take_a_chat_for_the_command_line(wired: Wired, source: str, is_shown: bool) -> None:
+    wired.put(ALLERGY, "personal")
+    database = sqlite3.connect(wired.path / "state.db")
+    with database:
+        database.execute("CREATE TABLE sessions (id TEXT, source TEXT, user_id TEXT)")
+        database.execute("INSERT INTO sessions VALUES ('s1', ?, '666')", (source,))
+    database.close()
+    document = Payload(session="s1", extra={"user_message": "my peanut allergy", "platform": "cli"})
+    if is_shown:
+        assert "peanut" in Bound(wired.path).recall(document)
+    else:
+        with pytest.raises(InvalidRequest):
+            Bound(wired.path).recall(document)
+
+
 # A runtime of another version, and names that resemble the model's.
 
 
@@ -772,6 +835,34 @@ def test_a_turn_goes_to_the_vault_that_is_at_the_place_now(wired: Wired) -> None
     say(agent, "hello")
     wired.forget_process()
     assert "Chengdu" in wired.agent("s2").prefetch("When is my trip to Chengdu?")
+
+
+# A pipe in the place of a file.
+
+
+@pytest.mark.parametrize("name", ["cap", "status", "ids", "session", "counts"])
+def test_a_pipe_in_a_files_place_holds_up_no_turn(wired: Wired, name: str) -> None:
+    say(wired.agent(), "one")
+    wired.forget_process()
+    (session,) = (wired.state / "sessions").glob("*.json")
+    places = {"cap": wired.cap, "status": wired.state / status.FILE, "ids": wired.state / "ids.key"}
+    place = {**places, "session": session, "counts": wired.state / status.COUNTS}[name]
+    place.unlink(missing_ok=True)
+    os.mkfifo(place, 0o600)
+    turn = threading.Thread(target=_quietly, args=(wired,), daemon=True)
+    turn.start()
+    turn.join(10)
+    is_held_up = turn.is_alive()
+    while turn.is_alive():  # let it go
+        with suppress(OSError):
+            os.close(os.open(place, os.O_WRONLY | os.O_NONBLOCK))
+        turn.join(0.01)
+    assert not is_held_up
+
+
+def _quietly(wired: Wired) -> None:
+    with suppress(StrongroomError):
+        say(wired.agent(), "two")
 
 
 # What was counted.

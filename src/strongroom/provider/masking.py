@@ -101,12 +101,21 @@ _BEGIN = re.compile(
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-MAC: [0-9a-f]{1,128}")
 
 
+_KEY_LINES = re.compile(
+    r"(?:(?:\s|\\[nr])*+(?:[A-Za-z0-9+/=]{16,}|[A-Za-z-]{4,16}: [^\n]{1,200}|[A-Za-z0-9+/]{1,64}={0,2}$))*+",
+    re.MULTILINE,
+)
+
+
 def _key_blocks(text: str) -> Iterator[Span]:
-    """Whole private keys. One without an end goes on to the end of the text: it was cut off."""
+    """Whole private keys. One without an end was cut off: it goes as far as its lines look like a key's."""
     done = 0
+    may_end = True  # once none is found, none is looked for again: that would take quadratic time
     while begun := _BEGIN.search(text, done):
-        ended = _END.search(text, begun.end())
-        done = ended.end() if ended else len(text)
+        ended = _END.search(text, begun.end()) if may_end else None
+        may_end = ended is not None
+        ended = ended or _KEY_LINES.match(text, begun.end())
+        done = ended.end() if ended else begun.end()
         yield begun.start(), done
 
 

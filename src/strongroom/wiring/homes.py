@@ -95,7 +95,7 @@ def _there(home: Home) -> Home:
         status = home.path.stat()
         os.listdir(home.path)
     except FileNotFoundError:
-        hint = "run `hermes setup` first, or name it with --home or --profile"
+        hint = "`hermes setup` makes one, `hermes profile create NAME` one more; or name it with --home"
         raise InvalidRequest(f"there is no Hermes home at {home.path}", hint=hint) from None
     except OSError as error:
         raise InvalidRequest(f"{home.path} is no Hermes home: {error.strerror}", hint="name it with --home") from None

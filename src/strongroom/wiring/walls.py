@@ -11,6 +11,10 @@ EMBEDDED = (
     "run can read the keys as you can. The gate keeps people, chats and namespaces apart. For a wall, run "
     "`strongroom serve` as another user and wire with --url."
 )
+LOOK = (
+    "What Hermes remembers is not under the owner's own cap, so `strongroom get` does not show it: "
+    "`hermes strongroom recall QUESTION` does."
+)
 SERVED = (
     "The keys are with the server. Here is only a cap: whoever reads it can act for the people of this home, in its "
     "namespaces, until it ends or is revoked, and can neither open the vault nor mint."

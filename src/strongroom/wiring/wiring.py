@@ -65,7 +65,7 @@ def wire(request: Request, vaults: Vaults, machine: Machine) -> Report:
             steps.run(planned(work), work.home.profile)
         report.homes.append(str(work.home.path))
     if works and not steps.failed:
-        report.wall = walls.SERVED if works[0].url else walls.EMBEDDED
+        report.wall = f"{walls.SERVED if works[0].url else walls.EMBEDDED} {walls.LOOK}"
         report.beyond = walls.beyond(works[0].config)
     return report
 

@@ -37,6 +37,8 @@ def keep_policy(work: Work) -> Outcome:
 def _sealed(work: Work) -> str:
     if work.policy is None or not work.policy.inbox or work.inbox in ("", work.policy.inbox):
         return ""
+    if work.policy.url != work.url or work.policy.vault != work.vault:
+        return "this is another vault than before: what was remembered so far stays in that one (`strongroom export`)"
     return "it named another inbox key than the vault's: what was sealed to that one cannot be delivered"
 
 

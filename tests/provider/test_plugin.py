@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import signal
+import sys
 import threading
 import weakref
 from contextlib import suppress
@@ -54,11 +55,25 @@ def test_a_policy_with_a_fault_is_no_memory_and_no_crash(tmp_path: Path, own_pro
     assert made.cache_busting_signature()
 
 
-def test_a_home_without_its_cap_is_not_available(wired: Wired) -> None:
-    made = StrongroomProvider(wired.path)
-    assert made.is_available()
+@pytest.mark.requirement("hermes-never-silent")
+def test_a_home_without_its_cap_has_its_memory_and_says_what_is_missing(wired: Wired) -> None:
     wired.cap.unlink()
-    assert not made.is_available()
+    assert StrongroomProvider(wired.path).is_available()
+    say(wired.agent(), "hello there")
+    assert wired.problems()["keeping"] == "cap_missing"
+    assert wired.waiting() == 1
+
+
+@pytest.mark.requirement("hermes-never-silent", "hermes-secrets")
+def test_without_the_detector_nothing_is_kept_and_that_is_said(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "detect_secrets", None)
+    warned: list[str] = []
+    agent = wired.agent(warning_callback=warned.append)
+    with pytest.raises(InvalidRequest):
+        agent.sync_turn("hello there", "hi", session_id="s1")
+    assert wired.texts() == []
+    assert wired.files(".draft") == []
+    assert any("detect-secrets" in one for one in warned)
 
 
 def test_availability_touches_neither_vault_nor_network(wired: Wired) -> None:

@@ -128,9 +128,9 @@ def test_what_waits_is_kept_and_told_unless_it_is_purged(cli: Cli, hermes: Path)
     wired(cli)
     found = read_policy(hermes)
     found.spool.mkdir()
-    (found.spool / "01J0000000000000000000.age").write_bytes(b"sealed")
+    (found.spool / "01J0000000000000000000-1.turn").write_bytes(b"sealed")
     assert unwired(cli)["waiting"] == "warn"
-    assert files(found.spool) == {"01J0000000000000000000.age": b"sealed"}
+    assert files(found.spool) == {"01J0000000000000000000-1.turn": b"sealed"}
     assert (hermes / policy.FILE).exists()
     wired(cli)
     assert read_policy(hermes).spool == found.spool

@@ -17,8 +17,9 @@ from strongroom.errors import InvalidRequest, LineNotFound, StrongroomError
 from strongroom.host.plugins.names import get_hermes_home
 from strongroom.memory import Memory
 from strongroom.model import Actor, Hit
-from strongroom.provider import showing, status
+from strongroom.provider import echoes, showing, status
 from strongroom.provider.home import Home, home_of
+from strongroom.provider.recalling import ASSISTANT
 from strongroom.provider.serving import ask
 from strongroom.provider.speaking import Conversation, Nobody, who
 from strongroom.routing import Route
@@ -89,6 +90,7 @@ def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: AR
         "cap": _cap(home),
         "namespaces": ", ".join(policy.namespaces),
         "tools": str(policy.tools),
+        "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
         "spool": f"{waiting.turns} turns, {waiting.bytes} of {parts.spool.most} bytes",
         "answers": _answers(home),
     }
@@ -128,6 +130,7 @@ def _recall(home: Home, args: argparse.Namespace) -> dict[str, Any]:
         return memory.get(" ".join(args.query), k=args.k, now=datetime.now().astimezone())
 
     hits = [hit for hit in ask(home, _actor(home, args), get) if hit.score > 0]
+    hits = echoes.without_echoes(hits, " ".join(args.query), ASSISTANT)
     text, _ = showing.shown(hits, 20_000)
     if args.json:
         return {"recalled": [{"id": hit.id, "namespace": hit.namespace, "text": hit.text} for hit in hits]}

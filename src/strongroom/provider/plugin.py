@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +57,9 @@ class StrongroomProvider(MemoryProvider):
             policy = self._home().policy
         except StrongroomError as error:
             return error.message
-        if not policy.is_wired:
-            return "this home is not wired; run `strongroom wire hermes`"
-        if not policy.cap.is_file():
-            return "the runtime's cap is not there; run `strongroom wire hermes` again"
-        if policy.keep.mask_secrets and find_spec("detect_secrets") is None:
-            return 'masking secrets needs detect-secrets: pip install "strongroom[hermes]"'
-        return ""
+        # A home that is wired has its memory, whatever else is missing: what cannot work is then said at each turn, and
+        # turns wait. A provider that is not available is dropped by the runtime without a word.
+        return "" if policy.is_wired else "this home is not wired; run `strongroom wire hermes`"
 
     def get_tool_schemas(self) -> list[Schema]:
         try:

@@ -45,6 +45,11 @@ def _vault(work: Work) -> Outcome:
     try:
         vault_id = identify(place)
     except VaultMissing:
+        if known and not work.request.vault:
+            raise VaultMissing(
+                f"the vault that this home was wired to is not there: {place}",
+                hint="put it back (is its disk mounted?), or name another with --vault",
+            ) from None
         return _made(work, place, is_usual=place == str(settings.default_vault()))
     work.refuse_within(default_directory(vault_id), "the vault's keys")
     work.namespaces = _chosen(work, work.opened(place).namespaces)

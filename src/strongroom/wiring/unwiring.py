@@ -136,7 +136,7 @@ def remove_state(work: Work, purge: bool) -> Outcome:
     waiting = _waiting(state / "spool")
     if not purge:
         if waiting:
-            said = f"{waiting} turns wait in {state}, sealed, and are delivered when this home is wired again"
+            said = f"{_counted(waiting)} in {state}, sealed, to be delivered when this home is wired again"
             return Outcome(State.WARN, said, "--purge destroys them")
         return Outcome(State.SKIP, "nothing waits to be delivered")
     if not state.exists():
@@ -151,11 +151,15 @@ def remove_state(work: Work, purge: bool) -> Outcome:
     remove(work.places.whose)
     with suppress(OSError):  # something of others lies beside it
         state.parent.rmdir()
-    return done(f"{state} is removed" + (f", with {waiting} turns that waited" if waiting else ""))
+    return done(f"{state} is removed" + (f", with what waited there: {_counted(waiting)}" if waiting else ""))
+
+
+def _counted(waiting: int) -> str:
+    return "1 turn waits" if waiting == 1 else f"{waiting} turns wait"
 
 
 def _waiting(spool: Path) -> int:
     try:
-        return sum(1 for one in spool.rglob("*") if one.is_file() and not one.name.startswith("."))
+        return sum(1 for one in spool.iterdir() if one.suffix in (".turn", ".draft"))
     except OSError:
         return 0

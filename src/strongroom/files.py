@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
 from itertools import takewhile
 from pathlib import Path
+from typing import BinaryIO
 
 
 def make_directory(directory: Path) -> None:
@@ -33,6 +36,25 @@ def write_file(path: Path, data: bytes, *, new: bool) -> None:
     finally:
         Path(temporary).unlink(missing_ok=True)
     sync_directory(path.parent)
+
+
+def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
+    """Open a file to read. Anything else under that name is an OSError, and a pipe is not waited for."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    handle = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return open(handle, "rb")
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """The bytes of a file; one of more than `limit` is an OSError."""
+    with open_file(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"it is larger than {limit} bytes")
+    return data
 
 
 def sync_directory(directory: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from strongroom import routing, settings
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError
-from strongroom.files import make_directory, write_file
+from strongroom.files import make_directory, read_file, write_file
 from strongroom.host.cache.watching import Watched
 from strongroom.host.workers import Workers
 from strongroom.model import Millis
@@ -156,7 +156,7 @@ class Parts:
             make_directory(self.directory)
             if not path.exists():
                 _write_new(path)
-            found = path.read_bytes()
+            found = read_file(path, ID_KEY_SIZE)
         except OSError as error:
             raise KeyUnavailable(f"cannot read {path}: {error.strerror}") from None
         if len(found) != ID_KEY_SIZE:

@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from strongroom.errors import StoreUnavailable
-from strongroom.files import make_directory, write_file
+from strongroom.files import make_directory, read_file, write_file
 from strongroom.model import Actor, LineId, Namespace
 from strongroom.provider.steadying import once
 
@@ -31,6 +31,8 @@ HELD = 4096
 TakenBack = Callable[[], Collection[str] | None]
 """What a runtime's own record says was taken back, as digests of what was said; None if it keeps none."""
 FILES_LIMIT = 5000
+_LIMIT = 64 * 1024
+"""Bytes of a conversation's file."""
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[PRIOR CONTEXT", "[END OF PRIOR CONTEXT")
 """How a runtime marks a text that stands for messages it dropped."""
 _SUMMED = 4000
@@ -269,7 +271,7 @@ def _status(path: Path) -> tuple[int, ...]:
 
 def _read(path: Path, worst: Namespace) -> tuple[frozenset[Namespace], bool] | None:
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_file(path, _LIMIT))
         return frozenset(Namespace(str(name)) for name in found["carried"]), bool(found["off"])
     except FileNotFoundError:
         return None

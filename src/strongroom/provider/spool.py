@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +37,7 @@ from strongroom.model import Actor, Millis
 
 FILES_LIMIT = 20_000
 _TURN, _DRAFT, _ALIVE, _FORGET = ".turn", ".draft", ".alive", ".forget"
+_UNFINISHED = re.compile(r"\.(?:turn|forget)-")
 _REFUSED, _DAMAGED = ".refused", ".damaged"
 _FILE_LIMIT = SEALED_LIMIT + 64 * 1024
 
@@ -171,7 +173,7 @@ class Spool:
     def _tidy(self) -> None:
         """Remove what dead processes left half-written, and then the signs of their lives."""
         for unfinished in self._files_named("."):
-            run = unfinished.name.partition("-")[2].partition(_TURN)[0]
+            run = unfinished.name.partition("-")[2].partition(".")[0]
             if run and run != self._run and self._is_dead(run):
                 self.drop(unfinished)
         for alive in self._files(_ALIVE):
@@ -195,7 +197,11 @@ class Spool:
 
     def _files_named(self, start: str) -> list[Path]:
         try:
-            return [path for path in self.directory.iterdir() if path.name.startswith(start) and _TURN in path.name]
+            return [
+                path
+                for path in self.directory.iterdir()
+                if path.name.startswith(start) and _UNFINISHED.search(path.name)
+            ]
         except OSError:
             return []
 

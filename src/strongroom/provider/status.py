@@ -17,11 +17,12 @@ from pathlib import Path
 import msgspec
 
 from strongroom.errors import StrongroomError
-from strongroom.files import make_directory, write_file
+from strongroom.files import make_directory, read_file, write_file
 from strongroom.model import Millis
 
 FILE = "status.json"
 COUNTS = "counts.json"
+_LIMIT = 1 << 20
 log = logging.getLogger("strongroom.provider")
 
 Warn = Callable[[str], None]
@@ -104,7 +105,7 @@ class Status:
 def read(directory: Path) -> dict[str, Problem]:
     """The problems that the last process noted in a home's state."""
     try:
-        return msgspec.json.decode((directory / FILE).read_bytes(), type=dict[str, Problem])
+        return msgspec.json.decode(read_file(directory / FILE, _LIMIT), type=dict[str, Problem])
     except (OSError, msgspec.DecodeError):
         return {}
 
@@ -112,7 +113,7 @@ def read(directory: Path) -> dict[str, Problem]:
 def read_counts(directory: Path) -> dict[str, int]:
     """What was kept, recalled and left out in a home since it was wired."""
     try:
-        return msgspec.json.decode((directory / COUNTS).read_bytes(), type=dict[str, int])
+        return msgspec.json.decode(read_file(directory / COUNTS, _LIMIT), type=dict[str, int])
     except (OSError, msgspec.DecodeError):
         return {}
 

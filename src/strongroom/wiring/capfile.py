@@ -8,9 +8,8 @@ from pathlib import Path
 
 from strongroom.cap import Token
 from strongroom.errors import CapMissing, KeyUnavailable
-from strongroom.files import make_directory, write_file
+from strongroom.files import make_directory, open_file, write_file
 from strongroom.vault.owner import Vault
-from strongroom.wiring.filing import open_file
 
 OPS = ("put", "get", "list", "snapshot", "forget", "renew")
 """Never `profile`: what stands in a system prompt is the owner's to write. Never `erase`."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import tempfile
 from pathlib import Path
-from typing import BinaryIO
 
 from strongroom.errors import InvalidRequest, KeyUnavailable
 from strongroom.files import draft, sync_directory
@@ -43,16 +41,6 @@ def read_text(path: Path) -> str | None:
         raise InvalidRequest(f"{path} is not UTF-8 text") from None
     except OSError as error:
         raise InvalidRequest(f"cannot read {path}: {error.strerror}") from None
-
-
-def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open a file to read. Anything else under that name is an OSError, and a pipe is not waited for."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    handle = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "it is no regular file")
-    return open(handle, "rb")
 
 
 def replace_text(path: Path, text: str, *, mode: int = 0o600) -> None:

@@ -13,12 +13,12 @@ from strongroom import cap, model
 from strongroom.cap import Cap, Token
 from strongroom.cap.authority import effective
 from strongroom.errors import CapMalformed, CapMissing, InvalidRequest, KeyUnavailable
+from strongroom.files import open_file
 from strongroom.memory import Memory
 from strongroom.model import CapRecord, DataClass, Op
 from strongroom.vault.opening import attenuate
 from strongroom.vault.owner import Vault
 from strongroom.wiring import capfile
-from strongroom.wiring.filing import open_file
 from strongroom.wiring.policy import OWNER
 
 NEEDED = frozenset((Op.PUT, Op.GET, Op.LIST, Op.SNAPSHOT, Op.FORGET))

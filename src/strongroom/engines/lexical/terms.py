@@ -126,7 +126,7 @@ class Terms(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, question: Question, indexes: Sequence[LexicalIndex]) -> Terms | None:
         size = Size.of(indexes)
-        words = _word_terms(question, indexes, size)
+        words = word_terms(question, indexes, size)
         when = _when_term(question, indexes, size)
         both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
         if not both:
@@ -134,7 +134,7 @@ class Terms(msgspec.Struct, frozen=True):
         return cls(words, when, size, sum([term.rarity for term in both]), sum([term.session_rarity for term in both]))
 
 
-def _word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> list[Term]:
+def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> list[Term]:
     """The question's words that any line holds, rarest first."""
     counted: list[tuple[int, str, list[Sequence[int]]]] = []
     for word in question.words:

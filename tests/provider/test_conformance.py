@@ -16,9 +16,17 @@ from strongroom.host.conformance.stage import BICYCLE, LOCKER, written
 from tests.provider.conformance import homes
 
 NO_TOOLS = (Outcome.NOT_APPLICABLE, "it has no tools")
-NOT_APPLICABLE = {"tools-before-start": NO_TOOLS, "tool-schemas": NO_TOOLS, "tool-answers": NO_TOOLS}
-"""What the kit cannot say of a provider whose policy gives the model no tools, which is the default. Nothing else."""
-ABOUT_TOOLS = (*NOT_APPLICABLE, "two-users", "ten-at-once", "forgotten", "replaced", "no-network", "signature-stable")
+OF_TOOLS = {"tools-before-start": NO_TOOLS, "tool-schemas": NO_TOOLS, "tool-answers": NO_TOOLS}
+"""What the kit cannot say of a provider whose policy gives the model no tools, which is the default."""
+NOT_APPLICABLE = {
+    **OF_TOOLS,
+    "equal-turns": (
+        Outcome.NOT_APPLICABLE,
+        "its files are not to be read, and it recalls equal lines once: nobody can count them",
+    ),
+}
+"""All that the kit cannot say of it. That equal turns are two lines is tested in test_turns.py."""
+ABOUT_TOOLS = (*OF_TOOLS, "two-users", "ten-at-once", "forgotten", "replaced", "no-network", "signature-stable")
 """Checks that see more where the model has tools: the tools themselves, and those that ask by them too."""
 
 

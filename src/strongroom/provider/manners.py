@@ -119,11 +119,12 @@ _ON_WORDS = 8
 _ON_LETTERS = 48
 """What a text may say beside the phrase."""
 _UNDECIDED = re.compile(
-    r"[?\uff1f\u061f]|\w['\u2019 ]?n['\u2019 ]?t\b|\b(?:not|never|when|until|till|once|if|before|yet|after|unless|later"
-    r"|means?|what|cannot|nicht|nie|wenn|bis|falls|sobald|pas|jamais|quand|si|cuando|hasta|nunca|quando|fino|не|когда)\b",
+    r"[?\uff1f\u061f]|\b(?:not|never|when|until|till|once|if|before|yet|after|unless|later"
+    r"|means?|what|cannot|(?:do|does|did|is|are|was|were|wo|ca|could|would|should|have|has|ai)n'?t|nicht|nie|wenn"
+    r"|bis|falls|sobald|pas|jamais|quand|si|cuando|hasta|nunca|quando|fino|не|когда)\b",
     re.IGNORECASE,
 )
-_UNDECIDED_JOINED = re.compile("[不别別没未勿等吗嗎]|如果|ない|なかった|まだ|よね|않|말라")
+_UNDECIDED_JOINED = re.compile("[不别別没沒未勿等吗嗎]|如果|ない|なかった|まだ|よね|않|말라")
 
 
 def _is_plain(text: str, folded: str, said: Iterable[str]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -181,7 +182,10 @@ class StrongroomProvider(MemoryProvider):
             self._session.home.later(lambda: look_after(self._home()))
 
     def shutdown(self) -> None:
-        self._session = None
+        session, self._session = self._session, None
+        if session:
+            with suppress(StrongroomError):  # the home may not be wired any more
+                session.home.parts.status.save_counts()
 
     # Outside of sessions.
 

@@ -76,10 +76,12 @@ class Status:
 
     def save_counts(self) -> None:
         """Add what was counted since the last time to what is on disk. Not synced: they are only for people to see."""
-        with self._guard:
+        with self._guard:  # held until it is written: who ends after this finds it there
             new, self.counts = self.counts, {}
-        if not new:
-            return
+            if new:
+                self._add_counts(new)
+
+    def _add_counts(self, new: dict[str, int]) -> None:
         known = read_counts(self._path.parent)
         data = json.dumps({name: known.get(name, 0) + new.get(name, 0) for name in sorted({*known, *new})}).encode()
         with suppress(OSError):

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from sys import getsizeof
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
-from strongroom.engines import Engine, Index, Keeping, KeptIndex, Measured, Ranked
+from strongroom.engines import Engine, Index, Keeping, KeptIndex, Measured, Ranked, Sparing
 from strongroom.errors import StoreUnavailable
 from strongroom.model import Line, LineId, Provenance
 
@@ -35,16 +35,6 @@ class Source(Protocol):
 
     def read(self, name: LineId) -> Line | None:
         """One line as it is now; None if it is deleted or gone."""
-
-
-@runtime_checkable
-class Sparing(Protocol):
-    """An engine that can be told which lines are not wanted. Optional; others are asked for as many more."""
-
-    def rank_without(
-        self, query: str, indexes: Sequence[Any], k: int, now: datetime, without: frozenset[LineId]
-    ) -> Sequence[Ranked]:
-        """What `rank` gives, where all lines are wanted; else the best `k` of the others, with the same scores."""
 
 
 _SHARED = 10_000

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from strongroom.errors import InvalidRequest
-from strongroom.model import Line
+from strongroom.model import Line, LineId
 
 GROUP = "strongroom.engines"
 """The entry point group in which engines, the built-in ones too, register."""
@@ -78,6 +78,16 @@ class Engine(Protocol):
 
         `now` is the asker's, with its time zone: it says which day "today" is.
         """
+
+
+@runtime_checkable
+class Sparing(Protocol):
+    """An engine that can be told which lines are not wanted. Optional; others are asked for as many more."""
+
+    def rank_without(
+        self, query: str, indexes: Sequence[Any], k: int, now: datetime, without: frozenset[LineId]
+    ) -> Sequence[Ranked]:
+        """What `rank` gives, where all lines are wanted; else the best `k` of the others, with the same scores."""
 
 
 def load(name: str) -> Engine:

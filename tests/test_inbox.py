@@ -118,14 +118,16 @@ def test_what_no_vault_would_take_is_not_even_sealed(bundle: Bundle, reason: str
 
 @pytest.mark.requirement("inbox-sealed")
 @pytest.mark.parametrize(
-    "wrong", ["", "x", TO[:-1], TO + "q", TO.upper(), KEY, TO[:-1] + ("q" if TO[-1] != "q" else "p"), None, 5]
+    "wrong",
+    ["", "x", TO[:-1], TO + "q", TO.upper(), KEY, TO[:-1] + ("q" if TO[-1] != "q" else "p"), None, 5],
+    ids=["nothing", "letter", "shorter", "longer", "capitals", "secret", "changed", "none", "number"],
 )
 def test_what_is_no_recipient_is_refused(wrong: Any) -> None:
     assert _reason(inbox.seal, wrong, BUNDLE) == "invalid_request"
 
 
 @pytest.mark.requirement("inbox-sealed")
-@pytest.mark.parametrize("wrong", ["", "x", TO, KEY[:-1], KEY + "Q"])
+@pytest.mark.parametrize("wrong", ["", "x", TO, KEY[:-1], KEY + "Q"], ids=map(str, range(5)))
 def test_what_is_no_identity_is_refused_and_not_repeated(wrong: str) -> None:
     with pytest.raises(StrongroomError) as refused:
         inbox.recipient_of(wrong)

@@ -137,7 +137,20 @@ def test_every_command_takes_a_server_or_refuses_one_or_needs_none() -> None:
 
     kinds = {path: shows_url(command) for path, command in leaves()}
     assert {path for path, shown in kinds.items() if shown is None} == NEITHER
-    asked = {"put", "get", "list", "snapshot", "forget", "erase", "export", "import", "doctor", "mcp", "cap renew"}
+    asked = {
+        "put",
+        "get",
+        "list",
+        "snapshot",
+        "forget",
+        "erase",
+        "export",
+        "import",
+        "doctor",
+        "mcp",
+        "cap renew",
+        "wire hermes",
+    }
     assert {path for path, shown in kinds.items() if shown} == asked | {
         f"profile {one}" for one in ("show", "set", "edit")
     }

@@ -100,11 +100,11 @@ def test_a_cap_for_travel_gets_the_trip_and_not_the_allergy_also_after_a_reply_w
             me.say(ALLERGY, "I see.")
             me.say("What should I think of in the hotel?", both)
             me.command("/new")
-            me.say("How do I get to the airport?", "Take a taxi to the airport, and no peanuts.")
+            me.say("How do I get to the airport, past all the peanuts?", "Take a taxi to the airport, and no peanuts.")
         kept = {line.text: line.hit.namespace for line in home.owner.lines()}
         assert (kept[trip()], kept[ALLERGY], kept[both]) == ("travel", "personal", "personal")
         assert kept["Have a good flight."] == "travel", "said before anything personal was"
-        assert "peanuts" in home.told("How do I get to the airport?")
+        assert ALLERGY in home.told("How do I get to the airport, past all the peanuts?")
         assert kept["Take a taxi to the airport, and no peanuts."] == "personal", "said where the allergy was recalled"
         home.wire("--namespaces", "travel")
         with rig_agent.start(home.rig) as process:

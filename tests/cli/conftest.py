@@ -54,7 +54,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "home"
     place.mkdir()
     for name in list(os.environ):
-        if name.startswith(("STRONGROOM_", "XDG_")) or name in ("NO_COLOR", "VISUAL", "EDITOR"):
+        if name.startswith(("STRONGROOM_", "XDG_", "HERMES_")) or name in ("NO_COLOR", "VISUAL", "EDITOR"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(place))
     monkeypatch.setenv("TZ", "UTC")

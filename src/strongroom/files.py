@@ -57,6 +57,15 @@ def read_file(path: Path, limit: int) -> bytes:
     return data
 
 
+def status_of(path: Path) -> tuple[int, ...]:
+    """What of a file's status differs when it was written anew, or opened to others; nothing if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_dev, found.st_ino, found.st_mode
+
+
 def sync_directory(directory: Path) -> None:
     """Have the names in a directory on disk."""
     handle = os.open(directory, os.O_RDONLY)

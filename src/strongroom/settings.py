@@ -38,7 +38,7 @@ class Settings:
 
     def rules(self) -> Rules:
         """The routing rules: those of the configuration file, else the default ones."""
-        return routing.default_rules() if self.routing is None else routing.rules(self.routing)
+        return _rules(self.routing)
 
 
 class _Engine(TypedDict, total=False):
@@ -48,6 +48,15 @@ class _Engine(TypedDict, total=False):
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     engine: str | None = None
     routing: dict[str, object] | None = None
+
+
+def _rules(table: Mapping[str, object] | None) -> Rules:
+    return routing.default_rules() if table is None else routing.rules(table)
+
+
+def rules_in(text: str) -> Rules:
+    """The routing rules of a configuration file, by its text."""
+    return _rules(msgspec.convert(tomllib.loads(text), _File).routing)
 
 
 def find(vault: str | None = None) -> Settings:

@@ -19,14 +19,14 @@ from tests.hermes.strongroom_rigs import OWNER, Wired, database, ids, in_clear, 
 
 QUESTION = "where am I going this weekend?"
 ALLERGY = "I'm allergic to peanuts, they made me very ill once."
-SMALL_TALK = (
-    "The printer on the second floor is broken again.",
-    "Our cat slept on the keyboard all morning.",
-    "I have finished the book about lighthouses.",
-    "The new coffee machine makes a strange noise.",
-    "My bicycle needs a new chain.",
-    "They painted the staircase green.",
-    "The soup was much too salty today.",
+SMALL_TALK = (  # more lines with a word of the question than a model is shown
+    "The printer on the second floor keeps going off.",
+    "Our cat is going grey.",
+    "I have finished the book about lighthouses, which was slow going.",
+    "The new coffee machine is going to the workshop.",
+    "My bicycle is going well with the new chain.",
+    "They are going to paint the staircase green.",
+    "The soup is going to be too salty.",
 )
 
 

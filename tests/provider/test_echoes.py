@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strongroom.model import Hit, Kind, LineId, Millis, Namespace, Provenance
 from strongroom.provider import echoes
-from strongroom.provider.recalling import ASSISTANT
+from strongroom.provider.speaking import ASSISTANT
 from tests.provider.conftest import Wired, say
 
 pytestmark = pytest.mark.requirement("hermes-echoes")

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -262,12 +262,11 @@ def test_a_spool_that_cannot_be_read_is_said_and_nothing_is_set_aside(
 ) -> None:
     both_wait(remote)
 
-    def broken(_handle: int) -> bytes:
-        os.close(_handle)
+    def broken(path: Path, *, follow: bool) -> BinaryIO:
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(spool, "_content", broken)
+        patched.setattr(spool, "open_file", broken)
         remote.agent("c")
         assert remote.problems()["delivering"] == "store_unavailable"
         assert (remote.waiting(), remote.home.parts.spool.aside()) == (2, 0)

@@ -18,11 +18,20 @@ import pytest
 
 from strongroom.errors import InvalidRequest
 from strongroom.host.provider import MemoryProvider
-from strongroom.provider import StrongroomProvider, register
+from strongroom.provider import StrongroomProvider, register, storing
 from strongroom.provider import home as homes
 from strongroom.provider.home import home_of
+from strongroom.provider.serving import Session
 from strongroom.wiring import capfile
 from tests.provider.conftest import AT_WORK, DM, SCOPE, TRIP, Served, Wired, history, say
+
+
+def _until_idle(wired: Wired) -> None:
+    """Wait until both threads are through with what came before."""
+    both = threading.Barrier(3)
+    for _ in range(2):
+        wired.home.later(lambda: both.wait(60))
+    both.wait(60)
 
 
 class Context:
@@ -159,10 +168,7 @@ def test_agents_make_no_threads_of_their_own(wired: Wired, monkeypatch: pytest.M
     for number in range(30):
         say(wired.agent(f"s{number}"), f"hello {number}")
     assert threading.active_count() - before <= 12
-    both = threading.Barrier(3)  # until both threads are through with what came before
-    for _ in range(2):
-        wired.home.later(lambda: both.wait(60))
-    both.wait(60)
+    _until_idle(wired)
 
 
 def test_the_end_of_a_session_may_come_many_times_and_before_the_last_turn(wired: Wired) -> None:
@@ -291,3 +297,26 @@ def test_a_forked_process_has_ways_of_its_own(wired: Wired) -> None:
 def test_set_up_of_hermes_itself_is_described(wired: Wired) -> None:
     made: Any = StrongroomProvider(wired.path)
     assert all({"key", "description"} <= set(one) for one in made.get_config_schema())
+
+
+@pytest.mark.requirement("hermes-crash")
+@pytest.mark.parametrize("patience", [7.0, 0.0])
+def test_the_first_question_waits_for_what_a_killed_process_left_as_long_as_it_may(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    wired.write(f"[recall]\npatience = {patience}")
+    wired.agent().on_turn_start(1, TRIP)
+    wired.forget_process()
+    asked, recover = threading.Event(), storing.recover
+
+    def slowly(session: Session) -> None:
+        asked.wait(0.2 if patience else None)
+        recover(session)
+
+    monkeypatch.setattr(storing, "recover", slowly)
+    monkeypatch.setattr(homes, "_at_work", AT_WORK)
+    agent = wired.agent("s2")
+    shown = agent.prefetch("When is my trip?")
+    asked.set()
+    _until_idle(wired)
+    assert (TRIP in shown) is (patience > 0)

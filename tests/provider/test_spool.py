@@ -147,7 +147,7 @@ def test_what_is_no_file_of_ours_is_set_aside_and_holds_up_nothing(spool: Spool,
     else:
         place.write_bytes(b'{"actor":"a/b"}\n' + b"x" * (2 << 20))
     assert texts(spool) == [b"good"]
-    assert place.with_suffix(".damaged").is_symlink() == (odd == "link")
+    assert os.path.lexists(place.with_suffix(".damaged"))
 
 
 # Drafts.

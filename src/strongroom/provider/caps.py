@@ -16,6 +16,7 @@ from strongroom import cap
 from strongroom.cap import Cap, Token
 from strongroom.cap.authority import effective
 from strongroom.errors import CapExpired, CapRevoked, CapSignatureInvalid, InvalidRequest
+from strongroom.files import status_of
 from strongroom.model import Actor, Namespace, Op
 from strongroom.provider.doorway import Doorway
 from strongroom.provider.steadying import again, once
@@ -49,7 +50,7 @@ class Caps:
         return once(("cap", self.path), self._look)
 
     def _look(self) -> tuple[Token, Cap]:
-        status = _status(self.path)
+        status = status_of(self.path)
         read = self._read
         if read is None or read[0] != status:
             token = capfile.read(self.path)
@@ -114,15 +115,6 @@ class Caps:
             raise CapRevoked("the runtime's cap was revoked", hint="run `strongroom wire hermes` to allow it again")
         names = tuple(name for name in vault.namespaces if name in known[0].namespaces)
         return capfile.mint(vault, known[0].actor, names)
-
-
-def _status(path: Path) -> tuple[int, ...]:
-    """What of a file's status differs when it was written anew, or opened to others; nothing if it is not there."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode
 
 
 def _renewal(held: Cap) -> float:

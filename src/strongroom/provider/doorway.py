@@ -19,13 +19,13 @@ from strongroom.cap import Token
 from strongroom.client import connect
 from strongroom.errors import KeyUnavailable, ServerUnavailable
 from strongroom.memory import Memory
+from strongroom.store.copying import DATABASE
 from strongroom.vault.owner import Vault
 from strongroom.wiring.policy import Policy
 
 T = TypeVar("T")
 
 SOURCE = "hermes"
-_DATABASE = "vault.db"
 PATIENT = 3.0
 """Seconds that keeping a turn may take before it is spooled."""
 _PAUSE = 3.0
@@ -73,7 +73,7 @@ class Doorway:
     def _found(self) -> tuple[int, int]:
         """Which file is in the vault's place; nothing, if there is none."""
         try:
-            status = os.stat(os.path.join(self._vault_place, _DATABASE))
+            status = os.stat(os.path.join(self._vault_place, DATABASE))
         except OSError:
             return 0, 0
         return status.st_dev, status.st_ino

@@ -19,9 +19,8 @@ from strongroom.memory import Memory
 from strongroom.model import Actor, Hit
 from strongroom.provider import echoes, showing, status
 from strongroom.provider.home import Home, home_of
-from strongroom.provider.recalling import ASSISTANT
 from strongroom.provider.serving import ask
-from strongroom.provider.speaking import Conversation, Nobody, who
+from strongroom.provider.speaking import ASSISTANT, Conversation, Nobody, who
 from strongroom.routing import Route
 from strongroom.wiring.placing import placed
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from strongroom import routing, settings
+from strongroom import settings
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError
 from strongroom.files import make_directory, read_file, write_file
 from strongroom.host.cache.watching import Watched
@@ -51,7 +50,7 @@ class Home:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._policy = Watched(policies.path_of(path), policies.read)
-        self._config = Watched(settings.config_path(), _rules)
+        self._config = Watched(settings.config_path(), settings.rules_in)
         self._parts: dict[Path, Parts] = {}
         self._good: Policy | None = None
         self._lock = threading.Lock()
@@ -166,11 +165,6 @@ class Parts:
     @cached_property
     def mask(self) -> Mask:
         return Mask()
-
-
-def _rules(text: str) -> Rules:
-    table = tomllib.loads(text).get("routing")
-    return routing.default_rules() if table is None else routing.rules(table)
 
 
 def _write_new(path: Path) -> None:

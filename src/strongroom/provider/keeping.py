@@ -19,10 +19,9 @@ from strongroom.model import Kind, LineId, NewLine
 from strongroom.provider import manners, turns, undoing
 from strongroom.provider.home import millis
 from strongroom.provider.manners import Asked
-from strongroom.provider.recalling import ASSISTANT
 from strongroom.provider.serving import Session
 from strongroom.provider.sessions import Kept, State
-from strongroom.provider.speaking import Nobody, Speaker
+from strongroom.provider.speaking import ASSISTANT, Nobody, Speaker
 from strongroom.provider.storing import store
 from strongroom.provider.turns import Begun
 from strongroom.provider.wording import Said, carried, compared, label, lines_of, missing, routed, words

@@ -18,12 +18,11 @@ from strongroom.memory import Memory
 from strongroom.model import K_LIMIT, LIST_LIMIT, Hit, Kind
 from strongroom.provider import keeping, turns, wording
 from strongroom.provider.serving import Session
-from strongroom.provider.speaking import Nobody, Speaker
+from strongroom.provider.speaking import FILES, Nobody, Speaker
 from strongroom.wiring.policy import OWNER
 
 _SEPARATOR = "\n\u00a7\n"
 """What stands between two notes of a memory file."""
-TARGETS = {"memory": "hermes memory", "user": "hermes user", "soul": "hermes soul"}
 _QUERY = 1000
 _WORK = "mirroring the built-in memory"
 
@@ -41,7 +40,7 @@ def _written(session: Session, action: str, target: str, content: str, old_text:
     speaker = session.speaker
     if isinstance(speaker, Nobody) or not session.policy.keep.memory_writes:
         return
-    author = TARGETS.get(target, TARGETS["memory"])
+    author = FILES.get(target, FILES["memory"])
     if action in ("add", "replace") and content.strip():
         # What is new comes first: if this is cut short, there is one line too many and none too few.
         if not keeping.is_on_record(session, speaker):
@@ -126,7 +125,7 @@ def _import(session: Session, name: str, text: str) -> None:
         return
     for entry in text.split(_SEPARATOR):
         if entry.strip():
-            keeping.note(session, entry.strip(), TARGETS.get(target, TARGETS["memory"]))
+            keeping.note(session, entry.strip(), FILES.get(target, FILES["memory"]))
 
 
 def _usual_soul() -> str:

@@ -87,6 +87,7 @@ class StrongroomProvider(MemoryProvider):
             raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
         session = self._session = Session(home, str(session_id), kwargs, is_journalled=turn_journal)
         home.keep_good(session.warn)
+        session.caught_up.clear()
         home.later(lambda: recalling.warm(session))
         home.later(lambda: _catch_up(session))
 
@@ -222,7 +223,10 @@ def _spared(session: Session, work: str, ask: Callable[[], str]) -> str:
 
 
 def _catch_up(session: Session) -> None:
-    storing.recover(session)
+    try:
+        storing.recover(session)
+    finally:
+        session.caught_up.set()
     look_after(session.home)
     mirroring.import_files(session)
 

@@ -14,11 +14,9 @@ from strongroom.memory.recalling import QUERY_LIMIT
 from strongroom.model import WITHOUT_LIMIT, Hit, Namespace, Snapshot
 from strongroom.provider import echoes, showing
 from strongroom.provider.serving import Session
-from strongroom.provider.speaking import Nobody, Speaker
+from strongroom.provider.speaking import ASSISTANT, Nobody, Speaker
 from strongroom.provider.wording import words
 
-ASSISTANT = "assistant"
-"""Who says what the model says."""
 _ENOUGH = 3
 """Lines that are enough: no more are asked for."""
 _ROUNDS = 3
@@ -76,7 +74,7 @@ def _hits(session: Session, speaker: Speaker, query: str, k: int, again: bool) -
     with state.guard:
         left_out = [] if again else list(state.seen)
     now = datetime.now().astimezone()
-    patience = session.policy.recall.patience
+    patience = session.patience()
     taken: list[Hit] = []
 
     def get(memory: Memory) -> list[Hit]:

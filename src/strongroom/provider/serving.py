@@ -6,6 +6,7 @@ holds from the next turn. Not responsible for what is recalled or kept: `recalli
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -51,6 +52,9 @@ class Session:
         self.is_journalled = is_journalled
         """Whether the runtime itself keeps a turn safe until `sync_turn` has returned."""
         self.last_shown = 0
+        self.caught_up = threading.Event()
+        """Set when what an earlier process left was delivered, or could not be."""
+        self.caught_up.set()
 
     @property
     def policy(self) -> Policy:
@@ -70,6 +74,14 @@ class Session:
     def ask(self, speaker: Speaker, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
         """Ask the gate with a cap for this speaker and a few minutes."""
         return ask(self.home, speaker.actor, use, hasty=hasty, keeps=speaker.keeps)
+
+    def patience(self) -> float:
+        """Seconds that a recall may wait. The first one also waits, within them, for what an earlier process left."""
+        seconds, began = self.policy.recall.patience, time.monotonic()
+        if not self.caught_up.is_set():
+            self.caught_up.wait(seconds)
+            self.caught_up.set()  # once is enough: delivery may take long
+        return max(0.0, seconds - (time.monotonic() - began))
 
     def drop_drafts(self, until: Begun, *, alone: bool = False) -> None:
         """Let go of the drafts of a turn and of those before it, or of its own alone."""

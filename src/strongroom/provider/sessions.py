@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from strongroom.errors import StoreUnavailable
-from strongroom.files import make_directory, read_file, write_file
+from strongroom.files import make_directory, read_file, status_of, write_file
 from strongroom.model import Actor, LineId, Namespace
 from strongroom.provider.steadying import once
 
@@ -99,10 +99,8 @@ class State:
     def take_over(self, other: State) -> None:
         """Go on from another conversation: everything that was said or shown there stands here too."""
         with other.guard:  # never both at once: two conversations may take each other over
-            seen, turns, summary, is_off, carried = (
-                *(list(other.seen), list(other.turns), other.summary, other.is_off),
-                set(other.carried),
-            )
+            seen, turns, carried = list(other.seen), list(other.turns), set(other.carried)
+            summary, is_off = other.summary, other.is_off
         with self.guard:
             self.see(seen)
             self.turns = [*turns, *self.turns][-TURNS_LIMIT:]
@@ -174,7 +172,7 @@ class State:
     def refresh(self) -> None:
         """Take in what another process noted."""
         with self.guard:
-            status = _status(self.path)
+            status = status_of(self.path)
             if status != self._status:
                 self._status = status
                 found = _read(self.path, self.worst)
@@ -196,7 +194,7 @@ class State:
             write_file(self.path, data, new=False)
         except OSError as error:
             raise StoreUnavailable(f"cannot write the state of a conversation: {error.strerror}") from None
-        self._on_disk, self._status = wanted, _status(self.path)
+        self._on_disk, self._status = wanted, status_of(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,14 +257,6 @@ class Sessions:
 def digest(said: str) -> str:
     """What a text is compared by."""
     return sha256(said.encode("utf-8", "replace")).hexdigest()
-
-
-def _status(path: Path) -> tuple[int, ...]:
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size
 
 
 def _read(path: Path, worst: Namespace) -> tuple[frozenset[Namespace], bool] | None:

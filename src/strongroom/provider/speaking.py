@@ -33,7 +33,11 @@ _OPEN = frozenset(("ntfy",))
 _DIRECT_KEY = re.compile(r"[^:]*:[^:]*:[^:]*:dm:")
 """A gateway's key of a direct chat: agent, profile, platform, then what sort of chat it is."""
 _RECALLS_ONLY = frozenset((AgentContext.SUBAGENT, AgentContext.BACKGROUND))
-_TAKEN = frozenset(("assistant", "hermes memory", "hermes user", "hermes soul"))
+ASSISTANT = "assistant"
+"""The author of what the model says."""
+FILES = {"memory": "hermes memory", "user": "hermes user", "soul": "hermes soul"}
+"""The authors of notes, by the runtime's file in which they stand."""
+_TAKEN = frozenset((ASSISTANT, *FILES.values()))
 """Authors of lines that no person wrote."""
 _RESERVED = frozenset(("as", "for", OWNER))
 """Second parts of our own below a profile, so no platform may be called so."""

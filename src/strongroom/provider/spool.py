@@ -18,7 +18,6 @@ import errno
 import fcntl
 import os
 import re
-import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -31,13 +30,13 @@ import msgspec
 from ulid import ULID
 
 from strongroom.errors import StoreUnavailable
-from strongroom.files import make_directory, sync_directory, write_file
+from strongroom.files import make_directory, open_file, sync_directory, write_file
 from strongroom.inbox import SEALED_LIMIT
 from strongroom.model import Actor, Millis
 
 FILES_LIMIT = 20_000
 _TURN, _DRAFT, _ALIVE, _FORGET = ".turn", ".draft", ".alive", ".forget"
-_UNFINISHED = re.compile(r"\.(?:turn|forget)-")
+_UNFINISHED = re.compile(r"\..*\.(?:turn|forget)-")
 _REFUSED, _DAMAGED = ".refused", ".damaged"
 _FILE_LIMIT = SEALED_LIMIT + 64 * 1024
 
@@ -172,7 +171,7 @@ class Spool:
 
     def _tidy(self) -> None:
         """Remove what dead processes left half-written, and then the signs of their lives."""
-        for unfinished in self._files_named("."):
+        for unfinished in self._unfinished():
             run = unfinished.name.partition("-")[2].partition(".")[0]
             if run and run != self._run and self._is_dead(run):
                 self.drop(unfinished)
@@ -195,13 +194,9 @@ class Spool:
         finally:
             os.close(handle)
 
-    def _files_named(self, start: str) -> list[Path]:
+    def _unfinished(self) -> list[Path]:
         try:
-            return [
-                path
-                for path in self.directory.iterdir()
-                if path.name.startswith(start) and _UNFINISHED.search(path.name)
-            ]
+            return [path for path in self.directory.iterdir() if _UNFINISHED.match(path.name)]
         except OSError:
             return []
 
@@ -294,34 +289,20 @@ def _locked(handle: int) -> bool:
 
 def _read(path: Path) -> Entry | None:
     """What waits in a file. None if it is none of ours or damaged: it is set aside then, where people can find it."""
-    # Without waiting and without following: a pipe or a link in its place must not hold up a turn.
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.ENXIO):
-            raise
-        data = None
-    else:
-        data = _content(handle)
-    try:
-        head, _, sealed = (data or b"").partition(b"\n")
+        with open_file(path, follow=False) as file:
+            data = file.read(_FILE_LIMIT + 1)
+        head, _, sealed = data.partition(b"\n")
         found = msgspec.json.decode(head, type=_Head)
-        if data is not None and len(data) <= _FILE_LIMIT:
+        if len(data) <= _FILE_LIMIT:
             return Entry(path, Actor(found.actor), sealed, found.ids)
     except msgspec.DecodeError:
         pass
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EINVAL, errno.ENXIO):  # a link, no file, nobody at the other end
+            raise
     path.rename(path.with_suffix(_DAMAGED))
     return None
-
-
-def _content(handle: int) -> bytes | None:
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        with open(handle, "rb", closefd=False) as file:
-            return file.read(_FILE_LIMIT + 1)
-    finally:
-        os.close(handle)
 
 
 def _size(path: Path) -> int:

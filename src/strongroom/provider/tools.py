@@ -16,7 +16,7 @@ from strongroom.host.provider import Schema
 from strongroom.model import Kind, LineId
 from strongroom.provider import keeping, recalling, undoing
 from strongroom.provider.serving import Session
-from strongroom.provider.speaking import Nobody
+from strongroom.provider.speaking import ASSISTANT, Nobody
 from strongroom.wiring.policy import Tools
 
 RECALL, FORGET, REMEMBER = "strongroom_recall", "strongroom_forget", "strongroom_remember"
@@ -103,7 +103,7 @@ def _remember(session: Session, args: Mapping[str, Any]) -> dict[str, Any]:
     text = args.get("text")
     if not isinstance(text, str) or not text.strip():
         raise InvalidRequest("text is the fact to keep")
-    return {"kept": keeping.note(session, text, recalling.ASSISTANT, Kind.FACT) > 0}
+    return {"kept": keeping.note(session, text, ASSISTANT, Kind.FACT) > 0}
 
 
 _CALLS = {RECALL: _recall, FORGET: _forget, REMEMBER: _remember}

@@ -15,10 +15,9 @@ from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo
 from strongroom.provider import turns
 from strongroom.provider.home import millis
-from strongroom.provider.recalling import ASSISTANT
 from strongroom.provider.serving import Session
 from strongroom.provider.sessions import History, State
-from strongroom.provider.speaking import Nobody, Speaker
+from strongroom.provider.speaking import ASSISTANT, Nobody, Speaker
 from strongroom.provider.wording import compared, label
 from strongroom.wiring.scrubbing.database import FILE, undone_in
 

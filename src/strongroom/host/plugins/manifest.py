@@ -18,7 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from strongroom.host.plugins.reading import NotRead, opened, read_yaml
+from strongroom.files import open_file
+from strongroom.host.plugins.reading import NotRead, read_yaml
 
 FILE = "plugin.yaml"
 _MOST_SHOWN = 300
@@ -55,7 +56,7 @@ class Manifest:
 def names_a_provider(directory: Path) -> bool:
     """Whether a directory is a plugin for memory, by Hermes' rule: how its `__init__.py` begins."""
     try:
-        binary = opened(directory / "__init__.py")
+        binary = open_file(directory / "__init__.py")
         with io.TextIOWrapper(binary, encoding="utf-8", errors="replace") as file:
             opening = file.read(_LOOKED_AT)
     except OSError:
@@ -81,7 +82,7 @@ def is_meant_as_a_provider(directory: Path) -> bool:
 
 def _beginning(path: Path) -> bytes:
     try:
-        with opened(path) as file:
+        with open_file(path) as file:
             return file.read(_MOST_OF_A_FILE)
     except OSError:
         return b""

@@ -8,13 +8,12 @@ YAML needs PyYAML (`pip install strongroom[host]`).
 
 from __future__ import annotations
 
-import errno
-import os
-import stat
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
+
+from strongroom.files import open_file
 
 MOST_BYTES = 64 * 1024
 _WITHOUT_YAML = "PyYAML is not installed (pip install strongroom[host])"
@@ -24,18 +23,6 @@ class NotRead(ValueError):
     """A YAML file cannot be used. The message says why."""
 
 
-def opened(path: Path) -> BinaryIO:
-    """A plain file, open for reading. Raises OSError for anything else, at once."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file")
-        return os.fdopen(handle, "rb")
-    except BaseException:
-        os.close(handle)
-        raise
-
-
 def read_yaml(path: Path) -> Any:
     """What a small YAML file says, with plain types only."""
     try:
@@ -43,7 +30,7 @@ def read_yaml(path: Path) -> Any:
     except ImportError:
         raise NotRead(_WITHOUT_YAML) from None
     try:
-        with opened(path) as file:
+        with open_file(path) as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise NotRead(f"it is larger than {MOST_BYTES // 1024} KiB")

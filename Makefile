@@ -9,7 +9,7 @@ HERMES := .venv-hermes
 WORKERS ?= 2
 
 .DEFAULT_GOAL := test
-.PHONY: test test-long check bench demo vectors format clean
+.PHONY: test test-long check check-code check-pages bench demo vectors format clean
 
 test: $(READY) $(HERMES)/.ready  ## run the tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not long"
@@ -17,16 +17,21 @@ test: $(READY) $(HERMES)/.ready  ## run the tests
 test-long: $(READY) $(HERMES)/.ready  ## run the tests with the large counts
 	$(BIN)/python -m pytest -q -m long
 
-check: $(READY) $(HERMES)/.ready  ## style, types, import rules, and that the core lives next to Hermes
+check: $(READY) $(HERMES)/.ready  ## style, types, import rules, generated pages, and that the core lives next to Hermes
+	@$(MAKE) --no-print-directory -j2 check-code check-pages
+
+check-code:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+check-pages:
+	$(HERMES)/bin/python scripts/beside_hermes.py
+	$(HERMES)/bin/python scripts/make_conformance_report.py --check
 	$(BIN)/python scripts/make_cli_reference.py --check
 	$(BIN)/python scripts/make_http_reference.py --check
 	$(BIN)/python scripts/make_openapi.py --check
-	$(HERMES)/bin/python scripts/beside_hermes.py
-	$(HERMES)/bin/python scripts/make_conformance_report.py --check
 
 bench: $(READY) $(HERMES)/.ready  ## measure, each figure beside its baseline
 	$(BIN)/python -m bench
@@ -42,7 +47,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 $(READY): pyproject.toml constraints.txt scripts/setup.sh
-	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) -e ".[dev,hermes,host,server,mcp]"
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) -e ".[dev,hermes,host,mcp,s3,server]"
 
 # Hermes pins its own versions, so the core must live with those: no constraints here.
 $(HERMES)/.ready: pyproject.toml scripts/setup.sh

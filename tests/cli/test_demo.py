@@ -329,6 +329,7 @@ def open_place() -> Iterator[Path]:
     shutil.rmtree(place)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("demo-apart", "demo-strict", "demo-served", "served-wall")
 def test_the_real_story_is_green_with_a_home_that_cannot_be_written(home: Path, open_place: Path) -> None:
     # Where modes do not bind, as for root, the emptiness of the home still shows that nothing was written.

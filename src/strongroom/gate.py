@@ -148,10 +148,14 @@ class Gate:
             raise _attributed(error, held) from None
         return held
 
+    def known(self, token: str) -> Cap | None:
+        """A cap that was verified before, whatever has become of it since; None for one that was not."""
+        return self._verified.get(_key(token)) if isinstance(token, str) else None
+
     def _verify(self, token: str, now: int) -> Cap:
         if not isinstance(token, str) or len(token := str.__str__(token)) > cap.MAX_BYTES:
             cap.parse(token)  # refuses it
-        key = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        key = _key(token)
         held = self._verified.get(key)
         if held is None:
             held = cap.verify(token, self._issuers, self._audience, now)
@@ -161,6 +165,10 @@ class Gate:
                     self._verified.pop(next(iter(self._verified)))
                 self._verified[key] = held
         return held
+
+
+def _key(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 def _attributed(error: StrongroomError, held: Cap) -> StrongroomError:

@@ -97,18 +97,20 @@ class NamesWithBodies(FakeStore):
 
 
 class ChangesWithBodies(FakeStore):
-    def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
-        return [replace(change, body=self.disk.objects[change.name][1]) for change in super().changes(after, limit)]
+    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
+        return [
+            replace(change, body=self.disk.objects[change.name][1]) for change in super().changes(after, limit, scope)
+        ]
 
 
 class ChangesWithoutTombstones(FakeStore):
-    def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
-        return [change for change in super().changes(after, limit) if change.body is not None]
+    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
+        return [change for change in super().changes(after, limit, scope) if change.body is not None]
 
 
 class ChangesInNameOrder(FakeStore):
-    def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
-        return sorted(super().changes(after, limit), key=lambda change: change.name)
+    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
+        return sorted(super().changes(after, limit, scope), key=lambda change: change.name)
 
 
 class _Careless(FakeStore):

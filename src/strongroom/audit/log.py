@@ -24,12 +24,25 @@ from strongroom.store import Commit, Effect, Head, Pending, Store
 _SUBTREE = tlog.TILE_WIDTH
 
 
-class VaultMac:
-    """Authenticates the log's head with the vault's tag key."""
+def certified_part(vault_id: str, worker: str, public: bytes) -> bytes:
+    """What the log's key signs for a worker whose log has a key of its own."""
+    return context("strongroom/worker/v1", vault_id, worker, public)
 
-    def __init__(self, vault_id: str, tag_key: bytes) -> None:
+
+class VaultMac:
+    """Authenticates the log's head with the vault's tag key, and the keys of workers with the log's own."""
+
+    def __init__(self, vault_id: str, tag_key: bytes, log_seed: bytes) -> None:
+        self._vault = vault_id
+        self._seed = log_seed
         self._prefix = context("strongroom/head/v1", vault_id)
         self._keyed = hmac.new(tag_key, digestmod="sha256")
+
+    def __repr__(self) -> str:
+        return "<vault mac redacted>"
+
+    def certify(self, worker: str, public: bytes) -> bytes:
+        return Ed25519PrivateKey.from_private_bytes(self._seed).sign(certified_part(self._vault, worker, public))
 
     def sign(self, size: int, peaks: bytes, time: int) -> bytes:
         mac = self._keyed.copy()

@@ -81,13 +81,24 @@ class Clerk:
 
     def _decided(self, caller: Caller, ask: Ask | None, decide: Callable[[Gate, int], T]) -> Doing[T]:
         """What the gate decides, having caught up with every revocation. A refusal is on record before it is told."""
-        self.state.catch_up()
+        locator = self._locator(caller)
+        self.state.catch_up(locator)
         now = self.now()
         try:
-            return decide(self.state.gate, now // 1000)
+            decided = decide(self.state.gate, now // 1000)
+            if not locator and self._locator(caller):  # a cap not met before: now it is known whose memory it opens
+                self.state.catch_up(self._locator(caller))
+            return decided
         except StrongroomError as error:
             yield from self._refused(error, ask, now, caller)
             raise
+
+    def _locator(self, caller: Caller) -> str:
+        """Which actor a request is about, where actors are followed one by one and the cap has been verified before."""
+        if not self.state.store.is_distant:
+            return ""
+        held = self.state.gate.known(caller.token)
+        return self.state.slots.actor(held.actor) if held is not None and held.actor else ""
 
     def _refused(self, error: StrongroomError, ask: Ask | None, now: Millis, caller: Caller) -> Doing[None]:
         if not error.links:

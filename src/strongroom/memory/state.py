@@ -91,7 +91,9 @@ class State:
         self._guard = threading.RLock()
         self._ring: Keyring | None = None
         self._actors: dict[str, HeldKeys] = {}
-        self._seen: Version = 0
+        self._vault_scope = store.scope(FORMAT)
+        self._seen: dict[str, Version] = {}
+        """How far each part of the store has been followed."""
         self._generation = 0
         self._caught_up_for = 0
         """The thread for which `together` has caught up; one at a time."""
@@ -100,10 +102,10 @@ class State:
     # Opening and following.
 
     def _open(self) -> None:
-        self._seen = self.store.version()
+        self._seen[self._vault_scope] = self.store.version(self._vault_scope)
         self._load_secrets()
         self.slots = Slots(self.secrets.name_key)
-        self.mac = VaultMac(self.vault_id, self.secrets.tag_key)
+        self.mac = VaultMac(self.vault_id, self.secrets.tag_key, self.secrets.log_seed)
         self.log = AuditLog(self.store, self.vault_id, self.secrets.log_seed, self.mac)
         self.standing = Standing(self.slots.actor)
         self.gate = Gate(self.vault_id, self.secrets.issuers, self.standing)
@@ -118,7 +120,7 @@ class State:
 
         Gives True if nothing is new, so that none of them need look again; else each has to, which may take long.
         """
-        if self.store.version() > self._seen:
+        if self.store.is_distant or self.store.version() > self._seen[self._vault_scope]:
             yield False
             return
         self._caught_up_for = threading.get_ident()
@@ -127,26 +129,40 @@ class State:
         finally:
             self._caught_up_for = 0
 
-    def catch_up(self) -> None:
-        """Apply what any process has committed before this call."""
+    def catch_up(self, locator: str = "") -> None:
+        """Apply what any process has committed before this call: to the vault, and to the actor at `locator`."""
         if self._caught_up_for and self._caught_up_for == threading.get_ident():
             return
-        latest = self.store.version()
-        if latest <= self._seen:
-            return
-        with self._guard:
-            # Who held the lock before has often come this far already.
-            while self._seen < latest:
-                page = self.store.changes(self._seen, _PAGE)
-                for change in page:
-                    self._apply(change)
-                    self._seen = change.version
-                if len(page) < _PAGE:
-                    return
+        scopes = [self._vault_scope]
+        if locator and (scope := self.store.scope(f"{ACTORS}{locator}/")) != self._vault_scope:
+            scopes.append(scope)
+        for scope, latest in zip(scopes, self.store.versions(scopes), strict=True):
+            if latest > self._seen.get(scope, -1):
+                with self._guard:
+                    self._follow(scope, latest, locator)
+
+    def _follow(self, scope: str, latest: Version, locator: str) -> None:
+        """Apply what is new in a scope. Who held the lock before has often come this far already."""
+        if scope not in self._seen:
+            # Never followed, or not for long: whatever is held of it may be old.
+            self._actors.pop(locator, None)
+            self.shelves.drop(f"{ACTORS}{locator}/")
+            while len(self._seen) > _ACTORS_HELD:
+                del self._seen[next(name for name in self._seen if name != self._vault_scope)]
+            self._seen[scope] = latest
+        while self._seen[scope] < latest:
+            page = self.store.changes(self._seen[scope], _PAGE, scope)
+            for change in page:
+                self._apply(change)
+                self._seen[scope] = change.version
+            if len(page) < _PAGE:
+                return
 
     def committed(self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line]) -> None:
         """Take in a commit of this process at once, if nothing came between; else the next `catch_up` finds it."""
         changed = [effect for effect in effects if not isinstance(effect, _UNSEEN)]
+        scopes = {self.store.scope(effect.name) for effect in changed}
+        scope = scopes.pop() if len(scopes) == 1 else None
         # Not waited for: this may be a server's event loop, and the next `catch_up` finds it as well.
         if any(self.shelves.is_busy(prefix) for prefix in {_shelf_of(name) for name in written}):
             return
@@ -155,11 +171,11 @@ class State:
         # It is durable: what cannot be read now must not make it look as if it had failed.
         try:
             with suppress(StrongroomError):
-                if self._seen == version - len(changed):
+                if scope is not None and self._seen.get(scope) == version - len(changed):
                     for effect in changed:
                         body = None if isinstance(effect, Delete) else b""
                         self._apply(Object(effect.name, 0, body), written.get(effect.name))
-                    self._seen = version
+                    self._seen[scope] = version
         finally:
             self._guard.release()
 

@@ -7,10 +7,11 @@ It sees ciphertext and opaque names only. Two seams, one object:
 
 Rules every backend keeps, checked by `strongroom.store.conformance`:
 
-* What returned is durable. What raised Unavailable is either wholly there or wholly absent.
+* What returned is durable. What raised Unavailable is there or absent, and the same call again finds out. A store that
+  `is_whole` has all of a commit or nothing of it; another may have some, under the names it was to have.
 * Deleting leaves a tombstone under the same name for ever: the body is gone, the name stays taken.
   Only `Purge` removes names, and it must be announced by another effect of the same commit.
-* Versions grow with every change of the store, so a version also says *when*; `changes` follows them.
+* An object's version changes with it. `changes` follows a part of the store, its scope, by numbers that grow.
 * A missing object is None. A broken store raises: Unavailable to try again, Tampered to stop.
 """
 
@@ -123,6 +124,9 @@ class HeadMac(Protocol):
     def check(self, head: Head) -> None:
         """Raise Tampered unless the head's MAC is right."""
 
+    def certify(self, worker: str, public: bytes) -> bytes:
+        """The vault's signature on the key with which one of several workers signs its log."""
+
 
 class Backend(Protocol):
     """What a backend registers under its name in the entry point group `strongroom.stores`."""
@@ -191,6 +195,11 @@ def check_derived(name: str) -> None:
 class Store(Protocol):
     """The contract of a backend. Every method may be called from any thread."""
 
+    is_whole: bool
+    """Whether a commit is all there or not at all, and each of its conditions holds at that one moment."""
+    is_distant: bool
+    """Whether a look at it is a request over a network: no event loop waits for it, and nothing derived is kept."""
+
     def get(self, name: str) -> Object | None:
         """The object, a tombstone, or None if the name was never used (or purged)."""
 
@@ -209,13 +218,23 @@ class Store(Protocol):
     def delete(self, name: str, version: Version) -> Version:
         """Turn an object into a tombstone outside the log (derived data only), or raise Lost."""
 
-    def version(self) -> Version:
-        """The version of the latest change. Everything committed before the call is included."""
+    def scope(self, name: str) -> str:
+        """The part of the store whose changes are followed together with those of `name`; empty where it is all one."""
 
-    def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
+    def version(self, scope: str = "") -> Version:
+        """The number of the latest change in a scope. Everything committed before the call is included.
+
+        What the other methods read is at least as new as the last such call for its scope.
+        """
+
+    def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
+        """As `version`, for several scopes at once."""
+
+    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
         """Objects and tombstones whose latest change is newer than `after`, in commit order, without bodies.
 
-        An object that changed twice appears once. `body` is b"" for an object and None for a tombstone.
+        An object that changed twice appears once. `body` is b"" for an object and None for a tombstone; the version is
+        the change's number.
         """
 
     def authenticate(self, mac: HeadMac) -> None:

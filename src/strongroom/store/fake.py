@@ -189,6 +189,9 @@ class FakeStores:
 class FakeStore:
     """A `Store` on a `Disk` in memory."""
 
+    is_whole = True
+    is_distant = False
+
     def __init__(self, disk: Disk, faults: Faults) -> None:
         self.disk = disk
         self.faults = faults
@@ -230,11 +233,20 @@ class FakeStore:
     def delete(self, name: str, version: Version) -> Version:
         return self._derived("delete", Delete(name, version))
 
-    def version(self) -> Version:
+    def scope(self, name: str) -> str:
+        _check_name(name)
+        return ""
+
+    def version(self, scope: str = "") -> Version:
+        _check(scope, str, "a scope")
         with self._call("version") as disk:
             return disk.version
 
-    def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
+    def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
+        return [self.version(scope) for scope in scopes]
+
+    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
+        _check(scope, str, "a scope")
         _check(after, int, "a version")
         _check_count(limit)
         with self._call("changes") as disk:

@@ -80,6 +80,9 @@ Rows = list[tuple[Any, ...]]
 class SqliteStore:
     """A `Store` in one SQLite file."""
 
+    is_whole = True
+    is_distant = False
+
     def __init__(self, directory: Path, file: str = _FILE) -> None:
         self._directory = directory
         self._file = directory / file
@@ -194,14 +197,20 @@ class SqliteStore:
     def delete(self, name: str, version: Version) -> Version:
         return self._derived(Delete(name, version))
 
-    def version(self) -> Version:
+    def scope(self, name: str) -> str:  # noqa: ARG002 - it is all one
+        return ""
+
+    def version(self, scope: str = "") -> Version:  # noqa: ARG002
         rows = self._read("SELECT version FROM head", ())
         if not rows or type(rows[0][0]) is not int:
             raise _headless()
         version: Version = rows[0][0]
         return version
 
-    def changes(self, after: Version, limit: int = 1000) -> Sequence[Object]:
+    def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
+        return [self.version()] * len(scopes)
+
+    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:  # noqa: ARG002
         rows = self._read(
             "SELECT name, version, CASE WHEN body IS NULL THEN NULL ELSE x'' END FROM objects"
             " WHERE version > ? ORDER BY version LIMIT ?",

@@ -104,7 +104,7 @@ def _found(
     ]
     objects = marks(effects, lambda name: (tag(secrets.tag_key, "object", name), VAULT))
     entry = Entry(v=1, time=now, op="create", decision=Decision.ALLOW, data_class="admin", objects=objects)
-    return made.create(where, VaultMac(vault_id, secrets.tag_key), [entry.encoded()], effects, now)
+    return made.create(where, VaultMac(vault_id, secrets.tag_key, secrets.log_seed), [entry.encoded()], effects, now)
 
 
 def open(  # noqa: A001 - strongroom.open, as in gzip.open

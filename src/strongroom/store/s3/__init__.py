@@ -1,0 +1,232 @@
+"""A vault in a bucket, for any number of workers: `s3://bucket/prefix`.
+
+Each worker has a log of its own. A commit is an intent in that log, then the effects, then the acknowledgement; which
+intents were carried out is said with a later bundle. Nothing is on a worker that cannot be read again from the bucket.
+"""
+
+from __future__ import annotations
+
+import os
+import time as clock
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+
+from strongroom import tlog
+from strongroom.errors import AuditUnavailable, StoreUnavailable, Tampered, VaultExists, VaultMissing
+from strongroom.store import (
+    Commit,
+    Delete,
+    Effect,
+    Expect,
+    Head,
+    HeadMac,
+    Lost,
+    Object,
+    PutNew,
+    Swap,
+    Version,
+    check_derived,
+    check_effects,
+)
+from strongroom.store.group import Request
+from strongroom.store.s3 import layout, log
+from strongroom.store.s3.access import access
+from strongroom.store.s3.bucket import Bucket, S3Bucket, Taken
+from strongroom.store.s3.log import WorkerLog
+from strongroom.store.s3.probe import Probe
+from strongroom.store.s3.reading import Reader
+from strongroom.store.s3.writing import Writer
+
+FORMAT = "vault/format"
+_THREADS = 32
+
+
+class S3Store:
+    """The contract of `strongroom.store` on a bucket. Thread-safe."""
+
+    is_whole = False
+    is_distant = True
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        *,
+        random: Callable[[int], bytes] = os.urandom,
+        now: Callable[[], int] = lambda: clock.time_ns() // 1_000_000,
+        threads: Executor | None = None,
+    ) -> None:
+        self._bucket = bucket
+        self._random = random
+        self._now = now
+        self._threads = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3")
+        self.reader = Reader(bucket, self._threads)
+        self.writer = Writer(self.reader, random)
+        self._log: WorkerLog | None = None
+        self._is_closed = False
+
+    # Objects.
+
+    def get(self, name: str) -> Object | None:
+        self._check_open()
+        return self.reader.get(name)
+
+    def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
+        self._check_open()
+        return self.reader.listed(prefix, after, limit)
+
+    def names(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
+        self._check_open()
+        return self.reader.named(prefix, after, limit)
+
+    def put_if_absent(self, name: str, body: bytes, given: Expect | None = None) -> Version:
+        return self._derived(PutNew(name, body), given)
+
+    def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
+        return self._derived(Swap(name, body, version))
+
+    def delete(self, name: str, version: Version) -> Version:
+        return self._derived(Delete(name, version))
+
+    def _derived(self, effect: PutNew | Swap | Delete, given: Expect | None = None) -> Version:
+        check_derived(effect.name)
+        self._writable()
+        self.writer.check([effect] if given is None else [given, effect])
+        self.writer.carry_out([effect])
+        known = self.reader.known(effect.name)
+        return 0 if known is None else known.version
+
+    # Following.
+
+    def scope(self, name: str) -> str:
+        locator = layout.locator_of(name)
+        return layout.VAULT if locator is None else f"{layout.ACTORS}{locator}/"
+
+    def version(self, scope: str = "") -> Version:
+        self._check_open()
+        return self.reader.version(scope)
+
+    def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
+        self._check_open()
+        *others, last = scopes
+        asked = [self._threads.submit(self.reader.version, scope) for scope in others]
+        newest = self.reader.version(last)
+        return [*(one.result() for one in asked), newest]
+
+    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
+        self._check_open()
+        return self.reader.changes(after, limit, scope)
+
+    # The ledger.
+
+    def authenticate(self, mac: HeadMac) -> None:
+        self._check_open()
+        if self._log is not None:
+            return
+        worker = f"w{self._now():013d}{self._random(6).hex()}"
+        self._log = WorkerLog(self._bucket, worker, mac, self._random(32), self._now)
+
+    def commit(
+        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+    ) -> Commit:
+        check_effects(effects)
+        own = self._writable()
+        self.writer.check(effects)
+        first = own.append(Request(entries, effects, time, accept_clock=accept_clock)).first
+        version = self.writer.carry_out(effects)
+        own.carried_out(first, len(entries))
+        return Commit(first, version)
+
+    def group_sizes(self) -> tuple[Mapping[int, int], int]:
+        return ({}, 0) if self._log is None else self._log.group_sizes()
+
+    def head(self) -> Head:
+        self._check_open()
+        return Head(0, b"", 0, b"") if self._log is None else self._log.head()
+
+    def entries(self, start: int, stop: int, worker: str = "") -> Iterator[tuple[int, bytes, bytes | None]]:
+        """The entries of a worker's log, this one's unless told otherwise."""
+        self._check_open()
+        own = self._log.worker if self._log is not None else ""
+        for bundle in log.bundles(self._bucket, worker or own) if worker or own else ():
+            for number, entry in enumerate(bundle.entries, bundle.first):
+                if start <= number < stop:
+                    yield number, tlog.leaf_hash(entry), entry
+
+    def archive(self, stop: int) -> None:  # noqa: ARG002
+        raise StoreUnavailable("the logs of a fleet are not archived yet")
+
+    def scrub(self) -> bool:
+        """Nothing is left behind: what was deleted is deleted, unless the bucket keeps versions."""
+        self._check_open()
+        return True
+
+    def close(self) -> None:
+        if not self._is_closed and self._log is not None:
+            with suppress(AuditUnavailable, StoreUnavailable):  # then it stays an intent that nobody spoke of again
+                self._log.flush()
+        self._is_closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreUnavailable("the store is closed", hint="open it again")
+
+    def _writable(self) -> WorkerLog:
+        self._check_open()
+        if self._log is None:
+            raise AuditUnavailable("the vault's keys are not open, so nothing can be logged")
+        return self._log
+
+
+class S3Backend:
+    """What is registered under `s3`."""
+
+    def create(
+        self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
+    ) -> S3Store:
+        return create(_bucket(location), location, mac, entries, effects, time)
+
+    def open(self, location: str) -> S3Store:
+        return open_store(_bucket(location), location)
+
+
+def _bucket(location: str) -> S3Bucket:
+    bucket = S3Bucket(access(location))
+    Probe(bucket, os.urandom(8).hex()).check()
+    return bucket
+
+
+def create(
+    bucket: Bucket, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
+) -> S3Store:
+    """Make a store: all else first, then the object without which there is none."""
+    if bucket.get(FORMAT) is not None:
+        raise VaultExists(f"s3://{location} already holds a vault")
+    store = S3Store(bucket)
+    try:
+        store.authenticate(mac)
+        first = [effect for effect in effects if isinstance(effect, PutNew) and effect.name == FORMAT]
+        store.commit(entries, [effect for effect in effects if effect not in first], time)
+        for effect in first:
+            bucket.create(FORMAT, layout.framed(effect.body))
+        store.version()
+    except (Lost, Taken):
+        store.close()
+        raise VaultExists(
+            f"s3://{location} already holds a vault, or the rest of one", hint="name another prefix, or empty this one"
+        ) from None
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def open_store(bucket: Bucket, location: str) -> S3Store:
+    """Open the store in a bucket; VaultMissing if there is none."""
+    found = bucket.get(FORMAT)
+    if found is None:
+        raise VaultMissing(f"there is no vault in s3://{location}")
+    if not found.body:
+        raise Tampered("the vault's format record is a tombstone")
+    return S3Store(bucket)

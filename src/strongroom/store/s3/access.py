@@ -1,0 +1,119 @@
+"""Where a bucket is, and who asks: the location, the usual environment variables, and a profile of the AWS files.
+
+Nothing here is ever part of a command line, a message or a log. What no variable and no profile says, obstore finds
+for itself: web identity, container and instance roles.
+"""
+
+from __future__ import annotations
+
+import configparser
+import ipaddress
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from strongroom.errors import InvalidRequest, KeyUnavailable
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_PREFIX = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
+_REGION = "us-east-1"
+_PROFILE_KEYS = {
+    "aws_access_key_id": "access_key_id",
+    "aws_secret_access_key": "secret_access_key",
+    "aws_session_token": "session_token",
+    "region": "region",
+    "endpoint_url": "endpoint",
+}
+_VARIABLES = {
+    "AWS_ACCESS_KEY_ID": "access_key_id",
+    "AWS_SECRET_ACCESS_KEY": "secret_access_key",
+    "AWS_SESSION_TOKEN": "session_token",
+    "AWS_DEFAULT_REGION": "region",
+    "AWS_REGION": "region",
+    "AWS_ENDPOINT_URL": "endpoint",
+    "AWS_ENDPOINT_URL_S3": "endpoint",
+}
+"""Later ones win."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One place in one bucket, and what is known of how to reach it."""
+
+    bucket: str
+    prefix: str
+    known: Mapping[str, str] = field(repr=False)
+
+    @property
+    def endpoint(self) -> str:
+        return self.known.get("endpoint", "")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether requests go without TLS."""
+        return self.endpoint.startswith("http://")
+
+    def config(self) -> dict[str, str]:
+        """What obstore is told."""
+        return {"region": _REGION, **self.known}
+
+
+def access(place: str, environment: Mapping[str, str] | None = None) -> Access:
+    """How to reach `bucket/prefix`, by what the environment says."""
+    told = os.environ if environment is None else environment
+    bucket, _, prefix = place.strip("/").partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise InvalidRequest("this names no bucket", hint="write s3://bucket/prefix")
+    if prefix and not _PREFIX.fullmatch(prefix):
+        raise InvalidRequest("a prefix is made of letters, digits, '.', '_', '-' and '/'")
+    known = _profile(told)
+    known |= {_VARIABLES[name]: told[name] for name in _VARIABLES if told.get(name)}
+    _check_endpoint(known.get("endpoint", ""), told)
+    return Access(bucket, prefix, known)
+
+
+def _check_endpoint(endpoint: str, told: Mapping[str, str]) -> None:
+    """Refuse to send signed requests over a network in clear, unless somebody said that it is meant."""
+    if not endpoint:
+        return
+    parts = urlsplit(endpoint)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        raise InvalidRequest("the endpoint is no plain http(s) address", hint="set AWS_ENDPOINT_URL")
+    allowed = told.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
+    if parts.scheme == "http" and not allowed and not _is_loopback(parts.hostname):
+        raise InvalidRequest(
+            "the endpoint has no TLS", hint="use https, or set AWS_ALLOW_HTTP=true for a network that nobody listens to"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _profile(told: Mapping[str, str]) -> dict[str, str]:
+    """What a profile of the AWS files says: the one that AWS_PROFILE names, else the default one."""
+    home = Path(told.get("HOME") or Path.home())
+    name = told.get("AWS_PROFILE") or "default"
+    config = _sections(Path(told.get("AWS_CONFIG_FILE") or home / ".aws" / "config"))
+    credentials = _sections(Path(told.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials"))
+    found = config.get(name if name == "default" else f"profile {name}", {}) | credentials.get(name, {})
+    if not found and told.get("AWS_PROFILE"):
+        raise KeyUnavailable(f"there is no profile {name} in the AWS files")
+    return {ours: found[theirs] for theirs, ours in _PROFILE_KEYS.items() if found.get(theirs)}
+
+
+def _sections(path: Path) -> dict[str, dict[str, str]]:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, configparser.Error):
+        raise KeyUnavailable(f"cannot read {path}", hint="mend the file, or name another one") from None
+    return {name: dict(parser.items(name)) for name in parser.sections()}

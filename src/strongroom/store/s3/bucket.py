@@ -1,0 +1,197 @@
+"""A bucket: objects by name on any S3 that keeps its conditions, through obstore.
+
+What a caller hears is one of four things: the answer, None for what is not there, `Taken` or `Changed` for a race that
+was lost, or StoreUnavailable for all else. A write whose answer got lost is looked at before it counts as lost: bodies
+are never the same by chance, so one that is there and equal is our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+import obstore
+from obstore import exceptions
+from obstore.store import S3Store
+
+from strongroom.errors import StoreUnavailable
+from strongroom.store.s3.access import Access
+
+PAGE = 1000
+_DELETES = 1000
+_RETRIES = 6
+_PATIENCE = timedelta(seconds=20)
+_TIMEOUT = timedelta(seconds=10)
+_CONNECT = timedelta(seconds=3)
+_LOST = (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError)
+"""A condition did not hold. Some servers answer 409 to an update, which obstore calls AlreadyExistsError."""
+
+
+class Taken(Exception):
+    """An object of this name is there already."""
+
+
+class Changed(Exception):
+    """An object is not the one that it was, or is gone."""
+
+
+class Listed(NamedTuple):
+    """An object as a list has it. `etag` has no quotes; `modified` is the server's time, in ms."""
+
+    name: str
+    etag: str
+    size: int
+    modified: int
+
+
+class Found(NamedTuple):
+    """An object's bytes, and the etag of exactly these."""
+
+    body: bytes
+    etag: str
+
+
+class Bucket(Protocol):
+    """Objects below one prefix. Every method may be called from any thread; each is one request, but for retries."""
+
+    def get(self, name: str) -> Found | None:
+        """The object, or None."""
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        """The objects whose names start with `prefix`, which ends with a slash, and come after `after`.
+
+        All of them, or the first `limit`. In the server's order, which is that of bytes only among names of one length
+        at one level.
+        """
+
+    def create(self, name: str, body: bytes) -> str:
+        """Write an object where there is none, and return its etag; else Taken."""
+
+    def swap(self, name: str, body: bytes, etag: str) -> str:
+        """Replace the object that has `etag`, and return the new one's; else Changed."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove objects; those that are not there are no error."""
+
+
+class S3Bucket:
+    """A bucket on a server."""
+
+    def __init__(self, access: Access, *, quoted: bool = True) -> None:
+        self._prefix = f"{access.prefix}/" if access.prefix else ""
+        self.quoted = quoted
+        """Whether conditions name an etag in quotes, as the standard has it; some servers know it only without."""
+        self._store = S3Store(
+            access.bucket,
+            config=access.config(),  # type: ignore[arg-type]
+            client_options={"timeout": _TIMEOUT, "connect_timeout": _CONNECT, "allow_http": access.is_plain},
+            retry_config={
+                "max_retries": _RETRIES,
+                "retry_timeout": _PATIENCE,
+                "backoff": {"init_backoff": timedelta(milliseconds=50), "max_backoff": timedelta(seconds=2), "base": 2},
+            },
+        )
+
+    def get(self, name: str) -> Found | None:
+        try:
+            with _answered("read"):
+                answer = obstore.get(self._store, self._prefix + name)
+                return Found(bytes(answer.bytes()), _bare(answer.meta["e_tag"]))
+        except _Missing:
+            return None
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        with _answered("list"):
+            offset = self._prefix + after if after else None
+            stream = obstore.list(
+                self._store, self._prefix + prefix.rstrip("/"), offset=offset, chunk_size=limit or PAGE
+            )
+            return [
+                Listed(
+                    one["path"][len(self._prefix) :],
+                    _bare(one["e_tag"]),
+                    one["size"],
+                    int(one["last_modified"].timestamp() * 1000),
+                )
+                for page in (stream if limit is None else islice(stream, 1))
+                for one in page
+            ]
+
+    def create(self, name: str, body: bytes) -> str:
+        try:
+            with _answered("write"):
+                return _bare(obstore.put(self._store, self._prefix + name, body, mode="create")["e_tag"])
+        except _Lost:
+            return self._own(name, body, Taken(name))
+
+    def swap(self, name: str, body: bytes, etag: str) -> str:
+        wanted = f'"{etag}"' if self.quoted else etag
+        try:
+            with _answered("write"):
+                written = obstore.put(self._store, self._prefix + name, body, mode={"e_tag": wanted})
+                return _bare(written["e_tag"])
+        except (_Lost, _Missing):
+            return self._own(name, body, Changed(name))
+
+    def _own(self, name: str, body: bytes, lost: Exception) -> str:
+        """The etag of what we wrote ourselves, if it is what is there: its answer was lost. Else the race was."""
+        found = self.get(name) if body else None
+        if found is None or found.body != body:
+            raise lost from None
+        return found.etag
+
+    def delete(self, names: Sequence[str]) -> None:
+        for at in range(0, len(names), _DELETES):
+            with _answered("delete"):
+                obstore.delete(self._store, [self._prefix + name for name in names[at : at + _DELETES]])
+
+
+class _Lost(Exception):
+    pass
+
+
+class _Missing(Exception):
+    pass
+
+
+@contextmanager
+def _answered(what: str) -> Iterator[None]:
+    """Make of obstore's errors what the contract knows. Nothing of a request is repeated but the server's code."""
+    try:
+        yield
+    except _LOST:
+        raise _Lost from None
+    except FileNotFoundError as error:
+        if "NoSuchBucket" in str(error):
+            raise StoreUnavailable("there is no such bucket") from None
+        raise _Missing from None
+    except exceptions.BaseError as error:
+        raise _unavailable(what, error) from None
+
+
+def _unavailable(what: str, error: exceptions.BaseError) -> StoreUnavailable:
+    text = str(error)
+    if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
+        return StoreUnavailable(
+            f"the object store refused to {what}: {_code(text) or 'no permission'}",
+            hint="check the credentials and the bucket's policy; `strongroom doctor --store s3://...` tries each right",
+        )
+    if "NoSuchBucket" in text:
+        return StoreUnavailable("there is no such bucket")
+    reason = _code(text) or ("it did not answer in time" if "time" in text.lower() else "it is out of reach")
+    return StoreUnavailable(f"the object store could not {what}: {reason}", hint="try again; nothing was lost")
+
+
+def _code(text: str) -> str:
+    """The server's own code for an error, such as SlowDown."""
+    code = text.partition("<Code>")[2].partition("</Code>")[0]
+    return code if code.isalnum() else ""
+
+
+def _bare(etag: str | None) -> str:
+    if not etag:
+        raise StoreUnavailable("the object store gave no etag", hint="strongroom needs a store with conditional writes")
+    return etag.removeprefix("W/").strip('"')

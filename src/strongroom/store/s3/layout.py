@@ -1,0 +1,140 @@
+"""How a store's objects are called in a bucket, and what their bytes are. Pure.
+
+    vault/<...>                                       the vault's own objects
+    caps/<link>                                       records of caps, apart: nobody follows them
+    news/<number>                                     that something below vault/ has changed
+    actors/<locator>/at                               the generations of the names below
+    actors/<locator>/g<n>/keys
+    actors/<locator>/g<n>/memory/<namespace>/g<n>/lines/<id>
+    actors/<locator>/g<n>/memory/<namespace>/g<n>/packs/<pack>
+    logs/<worker>/<number>, roster/<worker>
+
+A purge counts a generation up: what is below the old one is gone with that single write, whoever still writes to it,
+and is deleted afterwards. A body is framed by one byte, so that an object of no bytes is a tombstone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from strongroom.errors import Tampered
+from strongroom.store import Version
+
+ACTORS = "actors/"
+VAULT = "vault/"
+CAPS = "vault/caps/"
+NEWS = "news/"
+LOGS = "logs/"
+ROSTER = "roster/"
+AT = "at"
+_CAPS_PLACE = "caps/"
+_FRAME = b"\x01"
+_ACTOR = re.compile(r"actors/([0-9a-f]{32})/")
+_BELOW = re.compile(r"g([0-9]{6})/(?:memory/([0-9a-f]{32})/g([0-9]{6})/)?(.+)")
+_SHELF = re.compile(r"memory/([0-9a-f]{32})/(.*)", re.DOTALL)
+_GENERATIONS = 1_000_000
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The generations of one actor: its own, and those of its namespaces that were ever purged."""
+
+    actor: int = 0
+    shelves: Mapping[str, int] = {}
+
+    def purged(self, shelf: str | None) -> Table:
+        """The table after a purge of a namespace, or of everything."""
+        if shelf is None:
+            return Table(_next(self.actor))
+        return Table(self.actor, {**self.shelves, shelf: _next(self.shelves.get(shelf, 0))})
+
+    def encoded(self, salt: bytes) -> bytes:
+        """As bytes that no other writing of it has: who wrote it can tell."""
+        return salt[:8] + msgspec.json.encode(self)
+
+    @classmethod
+    def decoded(cls, body: bytes) -> Table:
+        try:
+            return msgspec.json.decode(body[8:], type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise Tampered("the generations of an actor do not read") from None
+
+
+def _next(generation: int) -> int:
+    if generation + 1 >= _GENERATIONS:
+        raise Tampered("an actor has had more generations than there are")
+    return generation + 1
+
+
+class Below(NamedTuple):
+    """What an object's place in the bucket says: its logical name, and whether its generation is the present one."""
+
+    name: str
+    is_current: bool
+
+
+def framed(body: bytes) -> bytes:
+    return _FRAME + body
+
+
+def unframed(raw: bytes) -> bytes | None:
+    """A stored body; None for a tombstone."""
+    if not raw:
+        return None
+    if not raw.startswith(_FRAME):
+        raise Tampered("an object in the bucket is not framed as one of ours")
+    return raw[1:]
+
+
+def version_of(etag: str) -> Version:
+    """An etag as a number that is never 0."""
+    return int.from_bytes(hashlib.blake2b(etag.encode(), digest_size=6).digest()) + 1
+
+
+def locator_of(name: str) -> str | None:
+    """Which actor a name or prefix is below; None if it is below none, or might be below several."""
+    found = _ACTOR.match(name)
+    return None if found is None else found[1]
+
+
+def plain_place(name: str) -> str:
+    """Where an object lies that is below no actor."""
+    return _CAPS_PLACE + name.removeprefix(CAPS) if name.startswith(CAPS) else name
+
+
+def actor_place(name: str, table: Table) -> str:
+    """Where an object of an actor lies, or a prefix of such objects."""
+    head, rest = name[: len(ACTORS) + 33], name[len(ACTORS) + 33 :]
+    place = f"{head}g{table.actor:06d}/"
+    shelf = _SHELF.fullmatch(rest)
+    if shelf is None:
+        return place + rest
+    return f"{place}memory/{shelf[1]}/g{table.shelves.get(shelf[1], 0):06d}/{shelf[2]}"
+
+
+def below(place: str, table: Table) -> Below | None:
+    """What lies at a place below an actor; None for what no name of ours has."""
+    start = len(ACTORS) + 33
+    found = _BELOW.fullmatch(place, start)
+    if found is None:
+        return None
+    actor, shelf, generation, rest = found.groups()
+    current = int(actor) == table.actor and (shelf is None or int(generation) == table.shelves.get(shelf, 0))
+    middle = "" if shelf is None else f"memory/{shelf}/"
+    return Below(f"{place[:start]}{middle}{rest}", current)
+
+
+def purged_shelf(prefix: str) -> tuple[str, str | None] | None:
+    """The actor, and the namespace if it is one, that a purge of `prefix` is of; None if it is of something else."""
+    locator = locator_of(prefix)
+    if locator is None:
+        return None
+    rest = prefix[len(ACTORS) + 33 :]
+    if not rest:
+        return locator, None
+    shelf = _SHELF.fullmatch(rest)
+    return (locator, shelf[1]) if shelf is not None and not shelf[2] else None

@@ -1,0 +1,66 @@
+"""Packs: many stored bodies of one namespace in one object. Pure; who writes them when is `compacting`'s.
+
+A pack begins as a claim, of a few bytes. Its records keep the versions that the objects had, so nobody who follows the
+store notices that they moved. A record without a body is a tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from strongroom.errors import Tampered
+from strongroom.store import Version
+
+CLAIM_SIZE = 21
+_CLAIM = b"claim"
+_PACK = b"pack1"
+
+
+class Record(NamedTuple):
+    """One packed object: its version and its body."""
+
+    version: Version
+    body: bytes | None
+
+
+class Pack(NamedTuple):
+    """What a pack holds, by logical name; `etag` is that of the object it was read from."""
+
+    etag: str
+    records: Mapping[str, Record]
+
+
+def claim(random: bytes) -> bytes:
+    """The bytes of a claim; 16 random ones make it nobody else's."""
+    return _CLAIM + random[:16]
+
+
+def is_claim(size: int) -> bool:
+    return size <= CLAIM_SIZE
+
+
+def encoded(shelf: str, records: Mapping[str, Record]) -> bytes:
+    """A pack of objects below `shelf`."""
+    rows = [(name.removeprefix(shelf), one.version, one.body) for name, one in sorted(records.items())]
+    return _PACK + msgspec.msgpack.encode(rows)
+
+
+_rows = msgspec.msgpack.Decoder(list[tuple[str, int, bytes | None]]).decode
+
+
+def decoded(shelf: str, body: bytes, etag: str) -> Pack:
+    try:
+        if not body.startswith(_PACK):
+            raise Tampered("a pack is none")
+        return Pack(etag, {shelf + name: Record(version, held) for name, version, held in _rows(body[len(_PACK) :])})
+    except msgspec.DecodeError:
+        raise Tampered("a pack does not read", hint="vault.audit.verify() names what is wrong") from None
+
+
+def without(pack: Pack, names: Iterable[str]) -> dict[str, Record]:
+    """A pack's records with tombstones for some of them."""
+    gone = set(names)
+    return {name: Record(one.version + 1, None) if name in gone else one for name, one in pack.records.items()}

@@ -1,0 +1,162 @@
+"""Reading: objects by their names, wherever in the bucket they lie, and what changed.
+
+What a process knows of a part is as fresh as its last `version` of that part: whoever must see what others did asks for
+that first. What was never asked for is looked at then. Records of caps are read one by one, when they are asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from itertools import count, islice
+from typing import TypeVar
+
+from strongroom.store import Object, Version
+from strongroom.store.s3 import layout
+from strongroom.store.s3.bucket import Bucket, Listed
+from strongroom.store.s3.views import ActorView, Known, VaultView, View
+
+_VIEWS = 4096
+_TRIES = 8
+T = TypeVar("T")
+
+
+class Reader:
+    """The views of one process. Thread-safe."""
+
+    def __init__(self, bucket: Bucket, threads: Executor) -> None:
+        self.bucket = bucket
+        self.threads = threads
+        self._views = count(1)
+        self.vault = VaultView(bucket, next(self._views))
+        self._actors: OrderedDict[str, ActorView] = OrderedDict()
+        self._guard = threading.Lock()
+
+    # Views.
+
+    def view(self, scope: str) -> View:
+        locator = layout.locator_of(scope)
+        return self.vault if locator is None else self.actor(locator)
+
+    def actor(self, locator: str, *, fresh: bool = False) -> ActorView:
+        """The view of an actor, looked at once at least."""
+        with self._guard:
+            found = self._actors.get(locator)
+            if found is not None:
+                self._actors.move_to_end(locator)
+        if found is None:
+            found, fresh = ActorView(self.bucket, next(self._views), locator, self.threads), True
+        if fresh:
+            found.refresh()
+            self._keep(locator, found)
+        return self._actors.get(locator, found)
+
+    def _keep(self, locator: str, view: ActorView) -> None:
+        with self._guard:
+            self._actors.setdefault(locator, view)
+            while len(self._actors) > _VIEWS:
+                self._actors.popitem(last=False)
+
+    def version(self, scope: str) -> Version:
+        """Look at what there is; everything that was acknowledged before is known then."""
+        locator = layout.locator_of(scope)
+        if locator is None:
+            return self.vault.refresh()
+        with self._guard:
+            known = self._actors.get(locator)
+        return self.actor(locator).refresh() if known is not None else self.actor(locator).latest
+
+    def changes(self, after: Version, limit: int, scope: str) -> Sequence[Object]:
+        return self.view(scope).changes(after, limit)
+
+    # Objects.
+
+    def known(self, name: str) -> Known | None:
+        """What is known of an object; None if there is none."""
+        if name.startswith(layout.CAPS):
+            found = self.bucket.get(layout.plain_place(name))
+            return None if found is None else Known(layout.version_of(found.etag), not found.body, found.etag)
+        view = self.view(name)
+        if view is self.vault and not self.vault.objects:
+            self.vault.refresh()
+        return view.objects.get(name)
+
+    def get(self, name: str) -> Object | None:
+        for _ in range(_TRIES):
+            known = self.known(name)
+            if known is None:
+                return None
+            if known.is_gone:
+                return Object(name, known.version, None)
+            found = self._read(name, known)
+            if found is not None:
+                return found
+            self.version(name)  # it was packed, replaced or purged since
+        return None
+
+    def _read(self, name: str, known: Known) -> Object | None:
+        """An object's body; None if it is not where it was."""
+        locator = layout.locator_of(name)
+        if locator is not None and known.pack:
+            pack = self.actor(locator).packs.get(known.pack)
+            record = None if pack is None else pack.records.get(name)
+            return None if record is None else Object(name, record.version, record.body)
+        raw = self.bucket.get(self.place(name))
+        if raw is None:
+            return None
+        return Object(name, layout.version_of(raw.etag), layout.unframed(raw.body))
+
+    def place(self, name: str) -> str:
+        locator = layout.locator_of(name)
+        return layout.plain_place(name) if locator is None else layout.actor_place(name, self.actor(locator).table)
+
+    # Lists.
+
+    def listed(self, prefix: str, after: str, limit: int) -> list[Object]:
+        names = [one.name for one in self.named(prefix, after, limit)]
+        found = self.threads.map(self.get, names) if len(names) > 1 else map(self.get, names)
+        return [one for one in found if one is not None]
+
+    def named(self, prefix: str, after: str, limit: int) -> list[Object]:
+        return list(islice(self._names(prefix, after), limit))
+
+    def _names(self, prefix: str, after: str) -> Iterator[Object]:
+        """Every object below a prefix, without its body, in the order of names."""
+        if layout.locator_of(prefix) is not None:
+            yield from self._in_view(self.view(prefix), prefix, after)
+            return
+        if layout.ACTORS.startswith(prefix) or prefix.startswith(layout.ACTORS):
+            for locator in self.locators(after):
+                yield from self._in_view(self.actor(locator, fresh=True), prefix, after)
+        if layout.VAULT.startswith(prefix) or prefix.startswith(layout.VAULT):
+            yield from self._of_the_vault(prefix, after)
+
+    def _in_view(self, view: View, prefix: str, after: str) -> Iterator[Object]:
+        with view.guard:
+            found = sorted(
+                (name, known) for name, known in view.objects.items() if name.startswith(prefix) and name > after
+            )
+        for name, known in found:
+            yield Object(name, known.version, None if known.is_gone else b"")
+
+    def _of_the_vault(self, prefix: str, after: str) -> Iterator[Object]:
+        self.vault.refresh()
+        own = list(self._in_view(self.vault, prefix, after))
+        caps = [self._cap(one) for one in self.bucket.list("caps/")] if layout.CAPS.startswith(prefix[:11]) else []
+        yield from sorted(
+            [*own, *(one for one in caps if one.name.startswith(prefix) and one.name > after)], key=lambda one: one.name
+        )
+
+    def _cap(self, one: Listed) -> Object:
+        name = layout.CAPS + one.name.removeprefix("caps/")
+        return Object(name, layout.version_of(one.etag), b"" if one.size else None)
+
+    def locators(self, after: str = "") -> Iterator[str]:
+        """Every actor that has anything in the bucket, behind `after`."""
+        place = after if after.startswith(layout.ACTORS) else ""
+        while page := self.bucket.list(layout.ACTORS, place, 1):
+            locator = page[0].name.split("/")[1]
+            yield locator
+            place = f"{layout.ACTORS}{locator}/~"

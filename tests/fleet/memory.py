@@ -1,0 +1,59 @@
+"""A bucket in memory that keeps every condition, for tests of what stands on buckets."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+
+from strongroom.store.s3.bucket import Changed, Found, Listed, Taken
+
+
+class MemoryBucket:
+    """What any S3 does, and nothing else. Counts requests by their kind."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.requests: dict[str, int] = {}
+        self._guard = threading.Lock()
+
+    def get(self, name: str) -> Found | None:
+        with self._guard:
+            self._count("get")
+            body = self.objects.get(name)
+            return None if body is None else Found(body, _etag(body))
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        with self._guard:
+            self._count("list")
+            names = sorted(name for name in self.objects if name.startswith(prefix) and name > after)
+            return [Listed(name, _etag(self.objects[name]), len(self.objects[name]), 0) for name in names[:limit]]
+
+    def create(self, name: str, body: bytes) -> str:
+        with self._guard:
+            self._count("put")
+            if name in self.objects:
+                raise Taken(name)
+            self.objects[name] = body
+            return _etag(body)
+
+    def swap(self, name: str, body: bytes, etag: str) -> str:
+        with self._guard:
+            self._count("put")
+            if name not in self.objects or _etag(self.objects[name]) != etag:
+                raise Changed(name)
+            self.objects[name] = body
+            return _etag(body)
+
+    def delete(self, names: Sequence[str]) -> None:
+        with self._guard:
+            self._count("delete")
+            for name in names:
+                self.objects.pop(name, None)
+
+    def _count(self, kind: str) -> None:
+        self.requests[kind] = self.requests.get(kind, 0) + 1
+
+
+def _etag(body: bytes) -> str:
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()

@@ -1,0 +1,165 @@
+"""What a server must keep to: one that does passes, one that does not is refused by name, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+
+import pytest
+
+from strongroom.errors import StoreUnavailable
+from strongroom.store.s3.access import access
+from strongroom.store.s3.bucket import Found, Listed, S3Bucket
+from strongroom.store.s3.probe import PLACE, Probe, Trial
+from tests.s3 import servers
+from tests.s3.servers import BUCKET, Server
+
+
+@pytest.fixture(scope="module")
+def rclone() -> Iterator[Server]:
+    """A real server that ignores every condition and says nothing of it."""
+    with servers.running("rclone") as server:
+        yield server
+
+
+def wrong(trials: Sequence[Trial]) -> list[str]:
+    return [trial.what for trial in trials if trial.wrong]
+
+
+def begun(probe: Probe) -> Generator[Trial, None, None]:
+    """The trials, so that one can leave them halfway."""
+    trials = probe.run()
+    assert isinstance(trials, Generator)
+    return trials
+
+
+@pytest.mark.requirement("s3-probe-refuses")
+def test_a_server_that_ignores_conditions_is_refused_by_the_name_of_each(rclone: Server, prefix: str) -> None:
+    bucket = S3Bucket(rclone.access(prefix))
+    failed = wrong(list(Probe(bucket, "one").run()))
+    assert len(failed) == 3
+    assert "If-None-Match" in failed[0]
+    assert "If-Match" in failed[1]
+    assert "not there" in failed[2]
+
+
+@pytest.mark.requirement("s3-probe-refuses")
+def test_a_server_that_ignores_conditions_is_unavailable_and_nothing_is_left(rclone: Server, prefix: str) -> None:
+    bucket = S3Bucket(rclone.access(prefix))
+    with pytest.raises(StoreUnavailable) as caught:
+        Probe(bucket, "one").check()
+    assert caught.value.hint
+    assert bucket.list(PLACE) == []
+
+
+class Altered(S3Bucket):
+    """The bucket of a test as a server would show it that returns other bytes than it was given."""
+
+    def get(self, name: str) -> Found | None:
+        found = super().get(name)
+        return found and found._replace(body=found.body + b"?")
+
+
+class Phantom(S3Bucket):
+    """Has what was never written."""
+
+    def get(self, name: str) -> Found | None:
+        return super().get(name) or Found(b"phantom", "0" * 32)
+
+
+class Stubborn(S3Bucket):
+    """Never replaces anything."""
+
+    def swap(self, name: str, body: bytes, etag: str) -> str:
+        return super().swap(name, body, "0" * 32)
+
+
+class Padded(S3Bucket):
+    """Lists an empty object as if it had a byte."""
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        return [one._replace(size=max(1, one.size)) for one in super().list(prefix, after, limit)]
+
+
+class Late(S3Bucket):
+    """Does not list the newest object yet."""
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        found = super().list(prefix, after, limit)
+        return found[:-1] if prefix.endswith("list/") else found
+
+
+class Repeating(S3Bucket):
+    """Lists from the start, whatever it is told."""
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        return super().list(prefix, "", limit)
+
+
+class Keeping(S3Bucket):
+    """Says that it deletes, and does not."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        pass
+
+
+@pytest.mark.requirement("s3-probe-refuses")
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        (Altered, "comes back"),
+        (Phantom, "comes back"),
+        (Stubborn, "If-Match"),
+        (Padded, "empty"),
+        (Late, "just written"),
+        (Repeating, "goes on after"),
+        (Keeping, "deleted"),
+    ],
+)
+def test_each_defect_is_refused_by_its_name(s3: Server, prefix: str, kind: type[S3Bucket], named: str) -> None:
+    bucket = kind(s3.access(prefix), quoted=s3.quoted)
+    with closing(begun(Probe(bucket, "one"))) as trials:
+        first = next(trial for trial in trials if trial.wrong)
+    assert named in first.what
+    with pytest.raises(StoreUnavailable):
+        Probe(bucket, "two").check()
+
+
+@pytest.mark.parametrize("variable", ["AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"])
+@pytest.mark.requirement("s3-probe-refuses")
+def test_a_probe_with_a_wrong_login_is_unavailable(s3: Server, prefix: str, variable: str) -> None:
+    with pytest.raises(StoreUnavailable):
+        Probe(S3Bucket(access(f"{BUCKET}/{prefix}", s3.environment() | {variable: "another"})), "one").check()
+
+
+@pytest.mark.requirement("s3-probe-fits")
+@pytest.mark.parametrize("assumed", [True, False])
+def test_a_fit_server_passes_and_the_form_of_its_etags_is_known(s3: Server, prefix: str, assumed: bool) -> None:
+    bucket = S3Bucket(s3.access(prefix), quoted=assumed)
+    Probe(bucket, "one").check()
+    assert bucket.quoted is s3.quoted
+    assert bucket.list(PLACE) == []
+
+
+@pytest.mark.requirement("s3-probe-fits")
+def test_ceph_and_seaweedfs_are_what_the_tests_run_on(s3: Server) -> None:
+    asked = os.environ.get("STRONGROOM_TEST_S3", "seaweedfs")
+    assert (s3.name, len(s3.endpoints)) == {"seaweedfs": ("SeaweedFS", 1), "ceph": ("Ceph", 2)}[asked]
+
+
+def test_what_was_there_before_a_probe_is_there_after_it(bucket: S3Bucket) -> None:
+    bucket.create("a/1", b"one")
+    bucket.create(f"{PLACE}other/1", b"of a probe at the same time")
+    Probe(bucket, "one").check()
+    assert [one.name for one in bucket.list(PLACE)] == [f"{PLACE}other/1"]
+    assert bucket.get("a/1") is not None
+
+
+@pytest.mark.parametrize("stop_after", range(1, 8))
+def test_a_probe_that_is_left_halfway_leaves_nothing(bucket: S3Bucket, stop_after: int) -> None:
+    with closing(begun(Probe(bucket, "one"))) as trials:
+        for _ in range(stop_after):
+            next(trials)
+        assert bucket.list(PLACE)
+    assert bucket.list(PLACE) == []

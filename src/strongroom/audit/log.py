@@ -121,18 +121,22 @@ class AuditLog:
         for number, _, data in self._store.entries(max(start, 0), size if stop is None else min(stop, size)):
             yield number, None if data is None else decode_entry(data)
 
-    def checkpoint(self) -> str:
+    def origin_of(self, worker: str) -> str:
+        """The name of a log in its checkpoints: the vault's, and the worker's where each has one."""
+        return f"{self.origin}/{worker}" if worker else self.origin
+
+    def checkpoint(self, worker: str = "") -> str:
         """A signed checkpoint of the log as it stands."""
-        return self._sign(self._store.head())
+        return self._sign(self._store.head(), worker)
 
-    def open_checkpoint(self, note: str) -> tlog.Checkpoint:
+    def open_checkpoint(self, note: str, worker: str = "") -> tlog.Checkpoint:
         """Check that a signed checkpoint is this log's, or raise Tampered."""
-        return tlog.open_checkpoint(note, self.origin, self.public_key)
+        return tlog.open_checkpoint(note, self.origin_of(worker), self.public_key)
 
-    def prove(self, index: int) -> str:
+    def prove(self, index: int, worker: str = "") -> str:
         """A proof, in the c2sp.org/tlog-proof format, that entry `index` is in the log."""
-        note = self.checkpoint()
-        size = self.open_checkpoint(note).size
+        note = self.checkpoint(worker)
+        size = self.open_checkpoint(note, worker).size
         if not 0 <= index < size:
             raise InvalidRequest(f"the log has entries 0 to {size - 1}")
         return tlog.Proof(index, tuple(tlog.inclusion_proof(self.read_range, index, size)), note).text()
@@ -174,9 +178,11 @@ class AuditLog:
         """Sign a checkpoint that the caller has verified."""
         return tlog.sign_checkpoint(checked, self._seed)
 
-    def _sign(self, head: Head) -> str:
+    def _sign(self, head: Head, worker: str = "") -> str:
         self._mac.check(head)  # a signature would make a forged head good for everybody else
-        return self.sign(tlog.Checkpoint(self.origin, head.size, tlog.Range.of(head.size, head.peaks).root()))
+        return self.sign(
+            tlog.Checkpoint(self.origin_of(worker), head.size, tlog.Range.of(head.size, head.peaks).root())
+        )
 
 
 def bundle_path(directory: Path, number: int) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -19,14 +19,12 @@ import msgspec
 from strongroom import tlog
 from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, written
 from strongroom.audit.log import AuditLog, VaultMac, Witness, bundle_path
+from strongroom.audit.statements import VAULT
 from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.store import Head, Object, Store, Version
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do."""
-
-VAULT = "vault"
-"""The shelf mark of objects that belong to the vault and not to an actor."""
 
 
 class Flaw(StrEnum):
@@ -46,6 +44,9 @@ class Flaw(StrEnum):
     OBJECT_EXTRA = "object_extra"
     OBJECT_ALTERED = "object_altered"
     OBJECT_REVIVED = "object_revived"
+    LOG_MISSING = "log_missing"
+    LOG_UNKNOWN = "log_unknown"
+    ROSTER_FORGED = "roster_forged"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -64,10 +65,16 @@ class Report(msgspec.Struct, frozen=True):
     root: str
     objects: int
     findings: tuple[Finding, ...] = ()
+    logs: int = 1
 
     @property
     def ok(self) -> bool:
         return not self.findings
+
+    def with_findings(self, more: Sequence[tuple[Flaw, str]]) -> Report:
+        """The same with other flaws first."""
+        found = [Finding(flaw, message) for flaw, message in more]
+        return msgspec.structs.replace(self, findings=(*found, *self.findings))
 
 
 class Expected(msgspec.Struct):

@@ -15,7 +15,7 @@ import msgspec
 
 from strongroom import model
 from strongroom.audit.entry import Decision, Entry, Mark, marks
-from strongroom.audit.verify import VAULT
+from strongroom.audit.statements import VAULT
 from strongroom.cap import Cap
 from strongroom.errors import StrongroomError, Tampered, Unavailable
 from strongroom.gate import Ask, Gate, Grant, Office

@@ -385,6 +385,13 @@ class State:
                 self._keep(locator, held)
         return held.keys.actor_tag(), held.keys.object_tag(name)
 
+    def fresh_tag_of(self, name: str) -> tuple[str, str]:
+        """As `tag_of`, by keys that are at most as old as what was read of their actor last."""
+        if name.startswith(ACTORS) and name.endswith("/keys"):
+            with self._guard:
+                self._actors.pop(name.split("/")[1], None)
+        return self.tag_of(name)
+
     def vault_tag(self, name: str) -> str:
         return tag(self.secrets.tag_key, "object", name)
 

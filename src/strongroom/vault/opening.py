@@ -15,7 +15,8 @@ import msgspec
 from strongroom import cap, engines, inbox, model, seal
 from strongroom.audit.entry import Decision, Entry, marks
 from strongroom.audit.log import VaultMac, Witness
-from strongroom.audit.verify import VAULT, Progress, Report
+from strongroom.audit.statements import VAULT
+from strongroom.audit.verify import Progress, Report
 from strongroom.cap import Token
 from strongroom.errors import InvalidRequest, StrongroomError, Tampered, VaultExists, VaultFormat, VaultMissing
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
@@ -25,7 +26,7 @@ from strongroom.memory.state import FORMAT, NAMESPACES, SECRETS, NamespaceRegist
 from strongroom.model import DEFAULT_NAMESPACES, Millis, Namespace
 from strongroom.shelves import Shelves
 from strongroom.store import Backend, Effect, PutNew, Store, backend
-from strongroom.vault.auditing import Audit
+from strongroom.vault.fleet import audit_of
 from strongroom.vault.owner import Vault
 
 FORMAT_VERSION = 1
@@ -147,7 +148,7 @@ def verify(
         vault_id = _read_format(store)
         source = _source(keys, vault_id)
         state = State(vault_id, store, source, Shelves(engines.load("recency"), 0), os.urandom)
-        audit = Audit(Clerk(state, _system_clock), _witness(witness, source, vault_id))
+        audit = audit_of(Clerk(state, _system_clock), _witness(witness, source, vault_id))
         return audit.look(archive=None if archive is None else Path(archive), progress=progress)
     finally:
         store.close()

@@ -23,8 +23,8 @@ from strongroom.memory.state import NAMESPACES, NamespaceRegistry
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
 from strongroom.store import CLOCK_LEEWAY, Grouping, Store, Swap
 from strongroom.vault import issuing, rotation
-from strongroom.vault.auditing import Audit
 from strongroom.vault.door import VaultDoor
+from strongroom.vault.fleet import audit_of
 from strongroom.vault.rotation import all_keys, retrying
 
 TTL_DEFAULT = 300
@@ -50,7 +50,7 @@ class Vault:
     def __init__(self, clerk: Clerk, witness: Witness) -> None:
         self._clerk = clerk
         self._state = clerk.state
-        self.audit = Audit(clerk, witness)
+        self.audit = audit_of(clerk, witness)
 
     def __repr__(self) -> str:
         return f"<vault {self.id}>"

@@ -29,10 +29,11 @@ from strongroom.store import (
     check_derived,
     check_effects,
 )
+from strongroom.store.fleet import Member, Numbered
 from strongroom.store.group import Request
 from strongroom.store.s3 import layout, log
 from strongroom.store.s3.access import access
-from strongroom.store.s3.bucket import Bucket, S3Bucket, Taken
+from strongroom.store.s3.bucket import Bucket, S3Bucket
 from strongroom.store.s3.log import WorkerLog
 from strongroom.store.s3.probe import Probe
 from strongroom.store.s3.reading import Reader
@@ -144,14 +145,31 @@ class S3Store:
         self._check_open()
         return Head(0, b"", 0, b"") if self._log is None else self._log.head()
 
-    def entries(self, start: int, stop: int, worker: str = "") -> Iterator[tuple[int, bytes, bytes | None]]:
-        """The entries of a worker's log, this one's unless told otherwise."""
+    def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
+        """The entries of this worker's own log."""
         self._check_open()
-        own = self._log.worker if self._log is not None else ""
-        for bundle in log.bundles(self._bucket, worker or own) if worker or own else ():
-            for number, entry in enumerate(bundle.entries, bundle.first):
+        for _, bundle in self.bundles(self.worker) if self.worker else ():
+            for number, entry in enumerate(bundle.entries, bundle.first) if bundle is not None else ():
                 if start <= number < stop:
                     yield number, tlog.leaf_hash(entry), entry
+
+    # The fleet.
+
+    @property
+    def worker(self) -> str:
+        return "" if self._log is None else self._log.worker
+
+    def roster(self) -> Sequence[tuple[str, Member | None]]:
+        self._check_open()
+        return list(log.roster(self._bucket))
+
+    def logs(self) -> Sequence[str]:
+        self._check_open()
+        return list(log.written_logs(self._bucket))
+
+    def bundles(self, worker: str) -> Iterator[Numbered]:
+        self._check_open()
+        return log.bundles(self._bucket, worker, self._threads)
 
     def archive(self, stop: int) -> None:  # noqa: ARG002
         raise StoreUnavailable("the logs of a fleet are not archived yet")
@@ -208,10 +226,8 @@ def create(
         store.authenticate(mac)
         first = [effect for effect in effects if isinstance(effect, PutNew) and effect.name == FORMAT]
         store.commit(entries, [effect for effect in effects if effect not in first], time)
-        for effect in first:
-            bucket.create(FORMAT, layout.framed(effect.body))
-        store.version()
-    except (Lost, Taken):
+        store.writer.carry_out(first)
+    except Lost:
         store.close()
         raise VaultExists(
             f"s3://{location} already holds a vault, or the rest of one", hint="name another prefix, or empty this one"

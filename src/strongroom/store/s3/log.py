@@ -9,56 +9,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from strongroom import tlog
-from strongroom.cobblestone import context
-from strongroom.errors import AuditUnavailable, ClockBehind, StoreUnavailable, Tampered
-from strongroom.store import CLOCK_LEEWAY, Commit, Head, HeadMac
+from strongroom.errors import AuditUnavailable, ClockBehind, StoreUnavailable
+from strongroom.store import CLOCK_LEEWAY, Commit, Head, HeadMac, fleet
+from strongroom.store.fleet import Bundle, Member, Numbered
 from strongroom.store.group import GroupCommit, Request
 from strongroom.store.s3 import layout
 from strongroom.store.s3.bucket import Bucket, Taken
 
-_SIGNED = "strongroom/bundle/v1"
-
-
-class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A worker in the roster: the key of its log, and the vault's word for it."""
-
-    v: int = 1
-    worker: str
-    public: bytes
-    since: int
-    certificate: bytes
-
-
-class Bundle(msgspec.Struct, frozen=True, array_like=True):
-    """Entries of a log from `first` on, and the log's state after them.
-
-    `done` names earlier entries, each run by its first and the one behind its last, that were carried out since.
-    """
-
-    first: int
-    entries: list[bytes]
-    done: list[tuple[int, int]]
-    time: int
-    peaks: bytes
-    signature: bytes
-
-    @property
-    def size(self) -> int:
-        return self.first + len(self.entries)
-
-
-_bundle = msgspec.msgpack.Decoder(Bundle).decode
-
-
-def signed_part(worker: str, size: int, peaks: bytes, time: int, done: Sequence[tuple[int, int]]) -> bytes:
-    return context(_SIGNED, worker, size, peaks, time, msgspec.msgpack.encode(done))
+_decode = msgspec.msgpack.Decoder(Bundle).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +47,8 @@ class WorkerLog:
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
         self._mac = mac
         self._now = now
-        self._number = 0
+        self._number = 1
+        self._is_entered = False
         self._edge = tlog.Range()
         self._time = 0
         self._unclear: _Attempt | None = None
@@ -114,8 +81,6 @@ class WorkerLog:
     def _write(self, group: Sequence[Request]) -> None:
         if self._unclear is not None:
             self._put(self._unclear)
-        if not self._number:
-            self._put(self._entrance())
         taken = [request for request in group if self._is_timely(request)]
         if taken:
             self._write_bundle(taken)
@@ -142,6 +107,8 @@ class WorkerLog:
             done, self._done = self._done, []
         try:
             self._put(self._bundle([entry for request in taken for entry in request.entries], done, edge, latest))
+            if not self._is_entered:
+                self._put(self._entrance())
         except AuditUnavailable:
             with self._guard:  # said twice is said
                 self._done = done + self._done
@@ -150,17 +117,22 @@ class WorkerLog:
             request.commit = Commit(place, 0)
 
     def _bundle(self, entries: list[bytes], done: list[tuple[int, int]], edge: tlog.Range, latest: int) -> _Attempt:
-        signature = self._key.sign(signed_part(self.worker, edge.size, edge.packed(), latest, done))
-        bundle = Bundle(self._edge.size, entries, done, latest, edge.packed(), signature)
-        name = f"{layout.LOGS}{self.worker}/{self._number:012d}"
-        return _Attempt(name, msgspec.msgpack.encode(bundle), self._number + 1, edge, latest)
+        member = None if self._is_entered else self._member
+        draft = Bundle(self._edge.size, entries, done, latest, edge.packed(), b"", member)
+        signature = self._key.sign(fleet.signed_part(self.worker, draft))
+        body = msgspec.msgpack.encode(msgspec.structs.replace(draft, signature=signature))
+        return _Attempt(f"{layout.LOGS}{self.worker}/{self._number:012d}", body, self._number + 1, edge, latest)
 
-    def _entrance(self) -> _Attempt:
-        """The entry in the roster, which comes before the first bundle."""
+    @cached_property
+    def _member(self) -> Member:
         public = self._key.public_key().public_bytes_raw()
         certificate = self._mac.certify(self.worker, public)
-        member = Member(worker=self.worker, public=public, since=self._now(), certificate=certificate)
-        return _Attempt(f"{layout.ROSTER}{self.worker}", msgspec.json.encode(member), 1, tlog.Range(), 0)
+        return Member(worker=self.worker, public=public, since=self._now(), certificate=certificate)
+
+    def _entrance(self) -> _Attempt:
+        """The entry in the roster. It comes behind the first bundle: a log that is not there is missed from then on."""
+        body = msgspec.json.encode(self._member)
+        return _Attempt(f"{layout.ROSTER}{self.worker}", body, self._number, self._edge, self._time)
 
     def _put(self, attempt: _Attempt) -> None:
         self._unclear = attempt
@@ -174,45 +146,41 @@ class WorkerLog:
             raise AuditUnavailable(error.message, hint=error.hint) from None
         self._unclear = None
         self._number, self._edge, self._time = attempt.number, attempt.edge, attempt.time
+        self._is_entered = self._is_entered or attempt.name.startswith(layout.ROSTER)
 
 
 # Reading any worker's log.
 
 
-def members(bucket: Bucket) -> Iterator[Member]:
-    """The roster."""
+def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
+    """Every worker in the roster; None for an entry that does not read, or is another's."""
     for one in bucket.list(layout.ROSTER):
+        worker = one.name.removeprefix(layout.ROSTER)
         found = bucket.get(one.name)
         try:
             member = msgspec.json.decode(found.body if found else b"", type=Member)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise Tampered("a worker's entry in the roster does not read") from None
-        if f"{layout.ROSTER}{member.worker}" != one.name:
-            raise Tampered("a worker's entry in the roster is another's")
-        yield member
+            yield worker, None
+        else:
+            yield worker, member if member.worker == worker else None
 
 
-def written_logs(bucket: Bucket) -> list[str]:
+def written_logs(bucket: Bucket) -> Iterator[str]:
     """The workers of which there are bundles, in the roster or not."""
-    return sorted({one.name.split("/")[1] for one in bucket.list(layout.LOGS)})
+    after = ""
+    while page := bucket.list(layout.LOGS, after, 1):
+        worker = page[0].name.split("/")[1]
+        yield worker
+        after = f"{layout.LOGS}{worker}/~"
 
 
-def bundles(bucket: Bucket, worker: str) -> Iterator[Bundle]:
-    """The bundles of a log in order; Tampered for one that does not read."""
-    for one in bucket.list(f"{layout.LOGS}{worker}/"):
-        found = bucket.get(one.name)
+def bundles(bucket: Bucket, worker: str, threads: Executor) -> Iterator[Numbered]:
+    """The bundles of a log; what is called by no number has number 0."""
+    names = [one.name for one in bucket.list(f"{layout.LOGS}{worker}/")]
+    for name, found in zip(names, threads.map(bucket.get, names), strict=True):
+        last = name.rpartition("/")[2]
         try:
-            yield _bundle(found.body if found else b"")
+            bundle = _decode(found.body if found else b"")
         except msgspec.DecodeError:
-            raise Tampered("a bundle of a log does not read") from None
-
-
-def is_signed(bundle: Bundle, member: Member) -> bool:
-    """Whether a bundle was signed by the worker whose log it is in."""
-    try:
-        key = Ed25519PublicKey.from_public_bytes(member.public)
-        signed = signed_part(member.worker, bundle.size, bundle.peaks, bundle.time, bundle.done)
-        key.verify(bundle.signature, signed)
-    except (ValueError, InvalidSignature):
-        return False
-    return True
+            bundle = None
+        yield Numbered(int(last) if last.isdecimal() else 0, bundle)

@@ -154,8 +154,11 @@ class Reader:
         return Object(name, layout.version_of(one.etag), b"" if one.size else None)
 
     def locators(self, after: str = "") -> Iterator[str]:
-        """Every actor that has anything in the bucket, behind `after`."""
+        """Every actor that has anything in the bucket; with a name, from the one on whose it is or would be."""
         place = after if after.startswith(layout.ACTORS) else ""
+        if (own := layout.locator_of(after)) is not None:
+            yield own
+            place = f"{layout.ACTORS}{own}/~"
         while page := self.bucket.list(layout.ACTORS, place, 1):
             locator = page[0].name.split("/")[1]
             yield locator

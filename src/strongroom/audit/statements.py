@@ -1,0 +1,78 @@
+"""What several logs together say about the objects of a store. Pure.
+
+Entries of different workers have no order but their times, and clocks differ. So what is said within the leeway of each
+other counts as said at once: each of it may be what is true now. An entry that was not carried out for sure, because
+its worker was killed before it could say so, allows what it says and demands nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from strongroom.audit.entry import Decision, Entry, Mark
+from strongroom.store import CLOCK_LEEWAY
+
+VAULT = "vault"
+"""The shelf mark of objects that belong to the vault and not to an actor."""
+
+
+class Said(NamedTuple):
+    """One statement about an object: when, its digest ("" = deleted), its shelf, and whether it was carried out."""
+
+    time: int
+    digest: str
+    shelf: str
+    is_sure: bool
+
+
+class Statements:
+    """What all logs say, by the owner's tag and the object's."""
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, str], list[Said]] = {}
+        self._erased: dict[str, int] = {}
+        self._emptied: dict[tuple[str, str], int] = {}
+
+    def take(self, entry: Entry, *, is_sure: bool) -> None:
+        """Take in an entry of any log."""
+        if entry.decision != Decision.ALLOW:
+            return
+        if entry.erased == "actor":
+            self._erased[entry.actor] = entry.time
+        elif entry.erased == "namespace":
+            for shelf in entry.namespaces:
+                place = entry.actor, shelf
+                self._emptied[place] = max(entry.time, self._emptied.get(place, 0))
+        for mark in entry.objects:
+            self._add(entry, mark, is_sure=is_sure)
+
+    def _add(self, entry: Entry, mark: Mark, *, is_sure: bool) -> None:
+        owner = "" if mark.shelf == VAULT else entry.actor
+        said = Said(entry.time, mark.digest, mark.shelf, is_sure)
+        self._said.setdefault((owner, mark.tag), []).append(said)
+
+    def knows(self, owner: str, tag: str) -> bool:
+        return (owner, tag) in self._said
+
+    def allowed(self, owner: str, tag: str) -> set[str]:
+        """The digests that an object may have; "" stands for a tombstone."""
+        said = self._said.get((owner, tag), [])
+        deleted = max((one.time for one in said if not one.digest and one.is_sure), default=None)
+        if deleted is not None:  # for ever, unless everything was erased and began anew
+            return {""} | {one.digest for one in said if one.time > deleted + CLOCK_LEEWAY}
+        latest = max((one.time for one in said if one.is_sure), default=0)
+        return {one.digest for one in said if one.time >= latest - CLOCK_LEEWAY or not one.is_sure}
+
+    def must_be_there(self, owner: str, tag: str) -> bool:
+        """Whether an object, or its tombstone, cannot be missing."""
+        if owner in self._erased:
+            return False
+        return any(one.is_sure and not self._is_emptied(owner, one) for one in self._said.get((owner, tag), []))
+
+    def _is_emptied(self, owner: str, said: Said) -> bool:
+        return said.time <= self._emptied.get((owner, said.shelf), -CLOCK_LEEWAY - 1) + CLOCK_LEEWAY
+
+    def demanded(self) -> Iterator[tuple[str, str]]:
+        """Every object that must be there, by its owner's tag and its own."""
+        return (place for place in self._said if self.must_be_there(*place))

@@ -1,0 +1,129 @@
+"""The owner's view of several logs: the same as `Audit`, over those of every worker.
+
+A checkpoint is kept for each log, signed by the vault: what was last seen is a text of several notes, one behind the
+other. Entries of all logs are shown by their times; an entry is named by its worker and its number.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from pathlib import Path
+
+from strongroom import tlog
+from strongroom.audit.entry import Entry, decode_entry
+from strongroom.audit.fleet import FleetVerifier
+from strongroom.audit.log import Witness
+from strongroom.audit.verify import Flaw, Progress, Report
+from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
+from strongroom.memory import Clerk
+from strongroom.store.fleet import Fleet
+from strongroom.vault.auditing import Audit
+
+_BETWEEN = "\n=\n"
+"""Between two notes; no line of a note is a single equals sign."""
+
+
+class FleetAudit(Audit):
+    """What `vault.audit` is where every worker has a log of its own."""
+
+    def __init__(self, clerk: Clerk, witness: Witness, logs: Fleet) -> None:
+        super().__init__(clerk, witness)
+        self._logs = logs
+
+    # Reading.
+
+    def size(self) -> int:
+        """How many entries all logs have."""
+        return sum(1 for worker in self._logs.logs() for _ in self._read(worker))
+
+    def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
+        """Entries of all logs in the order of their times, numbered in that order as it is now."""
+        merged = heapq.merge(*map(self._read, self._logs.logs()), key=lambda entry: entry.time)
+        for number, entry in enumerate(merged):
+            if number >= start and (stop is None or number < stop):
+                yield number, entry
+
+    def _read(self, worker: str) -> Iterator[Entry]:
+        for _, bundle in self._logs.bundles(worker):
+            yield from map(decode_entry, bundle.entries if bundle is not None else ())
+
+    # What was seen.
+
+    def checkpoint(self) -> str:
+        """Sign this worker's own log as it stands, and keep that with what was last seen."""
+        log = self._state.log
+        note = log.checkpoint(self._logs.worker)
+        new = log.open_checkpoint(note, self._logs.worker)
+        seen = self._seen()
+        old = seen.get(self._logs.worker)
+        if old is not None and (old.size > new.size or (old.size and log.read_range(0, old.size) != old.root)):
+            raise Tampered(
+                "the log does not continue what was last seen", hint="vault.audit.verify() names what is wrong"
+            )
+        self._keep({**seen, self._logs.worker: new})
+        return note
+
+    def _seen(self) -> dict[str, tlog.Checkpoint]:
+        """The checkpoint last seen of each worker's log."""
+        text = self._witness.read()
+        found: dict[str, tlog.Checkpoint] = {}
+        for note in text.split(_BETWEEN) if text else ():
+            worker = note.partition("\n")[0].rpartition("/")[2]
+            found[worker] = self._state.log.open_checkpoint(note, worker)
+        return found
+
+    def _keep(self, seen: dict[str, tlog.Checkpoint]) -> None:
+        """Keep checkpoints as seen, but never an older one than another process has kept meanwhile."""
+        now = self._seen()
+        newest = {**seen, **{name: one for name, one in now.items() if name not in seen or seen[name].size < one.size}}
+        self._witness.keep(_BETWEEN.join(self._state.log.sign(one) for _, one in sorted(newest.items())))
+
+    # Verifying.
+
+    def verify(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
+        verifier, report = self._run(archive, progress)
+        if report.ok:
+            log = self._state.log
+            walked = verifier.walked.items()
+            self._keep({name: tlog.Checkpoint(log.origin_of(name), *one.checkpoint) for name, one in walked})
+        return report
+
+    def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
+        return self._run(archive, progress)[1]
+
+    def _run(self, archive: str | Path | None, progress: Progress | None) -> tuple[FleetVerifier, Report]:
+        if archive is not None:
+            raise InvalidRequest("the logs of a fleet are not archived")
+        state = self._state
+        state.catch_up()
+        bad: list[str] = []
+        try:
+            seen = self._seen()
+        except (Tampered, KeyUnavailable) as error:
+            seen, bad = {}, [error.message]
+        verifier = FleetVerifier(
+            state.store, self._logs, state.vault_id, state.log.public_key, state.fresh_tag_of, seen
+        )
+        report = verifier.run(progress)
+        return verifier, report.with_findings(
+            [(Flaw.WITNESS_INVALID, f"the last seen checkpoint cannot be used: {one}") for one in bad]
+        )
+
+    # What one log has and several have not.
+
+    def prove(self, index: int) -> str:
+        """A proof that entry `index` of this worker's own log is in it."""
+        return self._state.log.prove(index, self._logs.worker)
+
+    def accept_restore(self) -> Report:
+        raise InvalidRequest("a fleet is not restored from a backup", hint="use `strongroom migrate`")
+
+    def archive(self, directory: str | Path, *, keep: int = 0) -> int:  # noqa: ARG002
+        raise InvalidRequest("the logs of a fleet are not archived")
+
+
+def audit_of(clerk: Clerk, witness: Witness) -> Audit:
+    """The owner's view of a vault's log, or of its logs."""
+    store = clerk.state.store
+    return FleetAudit(clerk, witness, store) if isinstance(store, Fleet) else Audit(clerk, witness)

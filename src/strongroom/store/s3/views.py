@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import NamedTuple
 
@@ -160,6 +160,9 @@ class ActorView(View):
         self.claims: dict[str, str] = {}
         self.left_over: list[str] = []
         """Objects of generations that were purged: to be deleted by whoever sees them."""
+        self._last: dict[str, str] = {}
+        """What the last list had: etags by places."""
+        self._in_packs: dict[str, Known] = {}
 
     @property
     def prefix(self) -> str:
@@ -168,6 +171,8 @@ class ActorView(View):
     def _look(self, current: int) -> None:
         for _ in range(_TRIES):
             listed = self._bucket.list(self.prefix)
+            if self._see_little(listed, current):
+                return
             table, etag = self._table(listed)
             loose, packed = _split(listed, table)
             held = self._packs(packed)
@@ -175,6 +180,40 @@ class ActorView(View):
                 self._see(current, table, etag, loose, packed, held, listed)
                 return
         raise StoreUnavailable("the bucket kept changing while it was read", hint="try again")
+
+    def _see_little(self, listed: Sequence[Listed], current: int) -> bool:
+        """Take in a list in which no more than objects by themselves have changed; False if it is not so.
+
+        It is nearly always so, and an actor may have very many lines in packs.
+        """
+        seen = {one.name: one.etag for one in listed}
+        with self.guard:
+            last = self._last
+            changed = [] if seen == last else [one for one in listed if last.get(one.name) != one.etag]
+            vanished = last.keys() - seen.keys() if len(last) + len(changed) > len(seen) else ()
+            places = [*(one.name for one in changed), *vanished]
+            if not last or not all(_is_by_itself(place, self.table) for place in places):
+                return False
+            for one in changed:
+                self._take_one(one.name, _loose(one), current)
+            for place in vanished:
+                self._take_one(place, None, current)
+            self._last = seen
+            return True
+
+    def _take_one(self, place: str, alone: Known | None, current: int) -> None:
+        found = layout.below(place, self.table)
+        if found is None or self._own.get(found.name, -1) >= current:
+            return
+        known = _both(alone, self._in_packs.get(found.name))
+        before = self.objects.get(found.name)
+        if known is None:
+            self.objects.pop(found.name, None)
+            self._changed.pop(found.name, None)
+            return
+        self.objects[found.name] = known
+        if before is None or (before.version, before.is_gone) != (known.version, known.is_gone):
+            self._note(found.name)
 
     def _see(
         self,
@@ -193,7 +232,10 @@ class ActorView(View):
             self.left_over = [one.name for one in listed if _is_left_over(one.name, table)]
             if purged:
                 self._own.clear()
-            self._take(_merged(loose, held), current)
+            self._last = {one.name: one.etag for one in listed}
+            self._in_packs = _packed(held)
+            merged = {name: _both(loose.get(name), self._in_packs.get(name)) for name in {*loose, *self._in_packs}}
+            self._take({name: known for name, known in merged.items() if known is not None}, current)
             if purged:  # whatever was below is gone, and nothing else says so
                 self._note(f"{self.prefix}keys")
 
@@ -247,20 +289,26 @@ def _is_left_over(place: str, table: Table) -> bool:
     return found is not None and not found.is_current
 
 
-def _merged(loose: Mapping[str, Known], held: Mapping[str, Pack]) -> dict[str, Known]:
-    """Everything there is. What a pack holds counts more than an object of its own, which is about to go; and what is
-    gone in one of them is gone."""
-    found = dict(loose)
-    for name, place, version, is_gone in _packed(held):
-        alone = found.get(name)
-        gone = is_gone or (alone is not None and alone.is_gone)
-        if gone and alone is not None and alone.is_gone:
-            version = alone.version
-        found[name] = Known(version, gone, "" if alone is None else alone.etag, place)
-    return found
+def _is_by_itself(place: str, table: Table) -> bool:
+    """Whether a place is that of an object of the present generation, and neither a pack nor anything else."""
+    found = layout.below(place, table)
+    return found is not None and found.is_current and _PACKS not in place
 
 
-def _packed(held: Mapping[str, Pack]) -> Iterator[tuple[str, str, Version, bool]]:
+def _both(alone: Known | None, packed: Known | None) -> Known | None:
+    """An object by itself and in a pack. What the pack holds counts more: the other is about to go. Gone is gone."""
+    if alone is None or packed is None:
+        return alone or packed
+    if alone.is_gone:
+        return alone._replace(pack=packed.pack)
+    return packed._replace(etag=alone.etag)
+
+
+def _packed(held: Mapping[str, Pack]) -> dict[str, Known]:
+    """What is in packs. What is gone in one of them is gone."""
+    found: dict[str, Known] = {}
     for place, pack in held.items():
         for name, record in pack.records.items():
-            yield name, place, record.version, record.body is None
+            if name not in found or record.body is None:
+                found[name] = Known(record.version, record.body is None, "", place)
+    return found

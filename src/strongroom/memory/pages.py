@@ -9,6 +9,8 @@ Pages stand in numbered places below `derived/`, outside the log. A forgotten li
   the one claimed.
 * Who forgets lines removes, in the same commit, every page that holds one of them and every place that might come to
   hold one, and makes the commit depend on nothing else having been claimed or filled meanwhile.
+
+That takes a store whose commits are whole. Another has none of this: its shelves are read line by line.
 """
 
 from __future__ import annotations
@@ -112,6 +114,7 @@ class Pages:
         self._shelf = state.slots.shelf(actor, namespace)
         self._lines = f"{self._shelf}lines/"
         self._places = f"{self._shelf}derived/page-"
+        self._are_kept = state.store.is_whole
         self._held: dict[str, tuple[Version, frozenset[LineId]]] = {}
         """The pages that this process has read or written: their version, and the lines in them."""
 
@@ -147,6 +150,8 @@ class Pages:
 
     def _places_known(self) -> list[Object]:
         """The places that were ever claimed. Whatever else stands there is none of ours."""
+        if not self._are_kept:
+            return []
         return [thing for thing in self._state.names(self._places) if _PLACE.fullmatch(thing.name, len(self._places))]
 
     def _places_used(self) -> list[Object]:
@@ -246,7 +251,7 @@ class Pages:
 
     def keep(self, shelf: Shelf) -> None:
         """Put the loose lines of a loaded shelf into pages, if there are enough of them."""
-        if len(shelf.lines) - sum(len(names) for _, names in self._held.values()) < LOOSE_LIMIT:
+        if not self._are_kept or len(shelf.lines) - sum(len(names) for _, names in self._held.values()) < LOOSE_LIMIT:
             return
         paged = self._paged(shelf)
         while len(loose := self._first_loose(shelf, paged)) >= LOOSE_LIMIT:
@@ -275,7 +280,7 @@ class Pages:
 
     def _claim(self) -> Object | None:
         """A place of our own to write a page to, or None if another process was faster."""
-        held = self._keys()
+        held = self._keys() if self._are_kept else None
         name = self._next_place(self._places_known())
         if held is None or name is None:
             return None
@@ -316,6 +321,8 @@ class Pages:
 
     def without(self, forgotten: Collection[LineId]) -> list[Effect]:
         """What a commit that forgets these lines must do, so that no page holds one of them, now or later."""
+        if not self._are_kept:
+            return []
         places = self._places_known()
         coming = self._next_place(places)
         effects: list[Effect] = [] if coming is None else [Expect(coming, 0)]

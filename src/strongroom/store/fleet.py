@@ -72,6 +72,9 @@ class Fleet(Protocol):
     def bundles(self, worker: str) -> Iterator[Numbered]:
         """The bundles of a log, in the order of their numbers, which begin with 1."""
 
+    def settle(self) -> None:
+        """Wait until every commit that any worker had begun before the call is over, or fails when it goes on."""
+
 
 def signed_part(worker: str, bundle: Bundle) -> bytes:
     """What a worker signs of a bundle: the state of its log, and what was carried out."""

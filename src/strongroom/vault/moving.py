@@ -78,7 +78,10 @@ class Origin:
 
     def _scopes(self) -> Iterator[str]:
         """Parts that are listed one by one: each actor is below two digits of its locator."""
-        yield from (f"actors/{number:02x}" for number in range(256)) if not self.store.is_distant else self._actors()
+        if isinstance(self.store, Fleet):
+            yield from self._actors()
+        else:
+            yield from (f"actors/{number:02x}" for number in range(256))
         yield "vault/"
 
     def _actors(self) -> Iterator[str]:
@@ -163,11 +166,12 @@ def migrate(
         if is_bucket(places[1]):
             from strongroom.vault.tobucket import ToBucket
 
-            return ToBucket(origin, places[1], now, bars, None if archive is None else Path(archive)).run()
-        from strongroom.vault.tofile import ToFile
+            moved = ToBucket(origin, places[1], now, bars, None if archive is None else Path(archive)).run()
+        else:
+            from strongroom.vault.tofile import ToFile
 
-        moved = ToFile(origin, Path(places[1]), now, bars).run()
-    _keep_seen(moved, keys, witness)
+            moved = ToFile(origin, Path(places[1]), now, bars).run()
+        _verify(moved, origin.state.source, witness, bars)
     return moved
 
 
@@ -191,21 +195,16 @@ def _opened(
         store.close()
 
 
-def verify_target(place: str, keys: KeySource, bars: Bars) -> None:
-    """Verify what was written, by itself: what was seen before was seen of another log."""
+def _verify(moved: Moved, keys: KeySource, witness: Witness | None, bars: Bars) -> None:
+    """Verify what was written, by itself; then it is what counts as seen, for what was seen before is another log."""
     with tempfile.TemporaryDirectory(prefix="strongroom-") as scratch:
-        none = Witness(Path(scratch) / "none")
-        report = opening.verify(place, keys=keys, witness=none, progress=bars("verifying again"))
-    if not report.ok:
-        raise Tampered(f"what was moved does not verify: {report.findings[0].flaw}")
-
-
-def _keep_seen(moved: Moved, keys: Keys, witness: Witness | None) -> None:
-    """The log in a file is another than those in the bucket: from now on it is the one that was seen."""
-    with opening.open(moved.target, keys=keys, engine=_ENGINE, witness=witness) as vault:
-        seen = vault.audit._witness
-        note = vault._state.log.checkpoint()
+        fresh = Witness(Path(scratch) / "checkpoint")
+        with opening.open(moved.target, keys=keys, engine=_ENGINE, witness=fresh) as vault:
+            report = vault.audit.verify(progress=bars("verifying again"))
+        if not report.ok:
+            raise Tampered(f"what was moved does not verify: {report.findings[0].flaw}")
+        seen = opening._witness(witness, keys, moved.vault)
         before = seen.read()
-        if before is not None and before != note:
+        if before is not None:
             Witness(seen.path.with_name(f"{seen.path.name}.before-migrate")).keep(before)
-        seen.keep(note)
+        seen.keep(fresh.read() or "")

@@ -14,6 +14,7 @@ from strongroom.memory import Clerk, State
 from strongroom.memory.state import SECRETS, HeldKeys
 from strongroom.model import Actor
 from strongroom.store import Effect, Lost, Swap
+from strongroom.store.fleet import Fleet
 
 _TRIES = 64
 
@@ -31,6 +32,9 @@ def rotate_root(clerk: Clerk) -> None:
         retrying(state, lambda: _rewrap(clerk, ring, everything=True))
         # From that commit on nothing new is wrapped by the old root, but an actor made just before it may be.
         retrying(state, lambda: _rewrap(clerk, ring, everything=False))
+        if isinstance(state.store, Fleet):
+            state.store.settle()
+            retrying(state, lambda: _rewrap(clerk, ring, everything=False))
         state.source.replace(ring.only_active())
         state.use_ring(ring.only_active())
     state.store.scrub()
@@ -92,6 +96,7 @@ def all_keys(state: State) -> Iterator[HeldKeys]:
     """The keys of every actor."""
     state.catch_up()
     for locator in state.locators():
+        state.catch_up(locator)
         held = state.held_keys(locator)
         if held is not None:
             yield held

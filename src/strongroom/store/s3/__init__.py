@@ -41,6 +41,10 @@ from strongroom.store.s3.writing import Writer
 
 FORMAT = "vault/format"
 _THREADS = 32
+_AT_MOST = 20.0
+"""Seconds within which a commit has come from its conditions to its first effect; else it gives up."""
+_SETTLED = 60.0
+"""Seconds after which a commit is over, with the time that a request may take."""
 
 
 class S3Store:
@@ -56,12 +60,15 @@ class S3Store:
         random: Callable[[int], bytes] = os.urandom,
         now: Callable[[], int] = lambda: clock.time_ns() // 1_000_000,
         threads: Executor | None = None,
+        settled: float = _SETTLED,
     ) -> None:
         self._bucket = bucket
         self._random = random
         self._now = now
+        self._settled = settled
         self._threads = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3")
-        self.reader = Reader(bucket, self._threads)
+        self._requests = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-requests")
+        self.reader = Reader(bucket, self._threads, self._requests)
         self.writer = Writer(self.reader, random)
         self._log: WorkerLog | None = None
         self._is_closed = False
@@ -132,8 +139,11 @@ class S3Store:
     ) -> Commit:
         check_effects(effects)
         own = self._writable()
+        began = clock.monotonic()
         self.writer.check(effects)
         first = own.append(Request(entries, effects, time, accept_clock=accept_clock)).first
+        if clock.monotonic() - began > _AT_MOST:
+            raise StoreUnavailable("the object store was too slow for this to be done", hint="try again")
         version = self.writer.carry_out(effects)
         own.carried_out(first, len(entries))
         return Commit(first, version)
@@ -169,7 +179,10 @@ class S3Store:
 
     def bundles(self, worker: str) -> Iterator[Numbered]:
         self._check_open()
-        return log.bundles(self._bucket, worker, self._threads)
+        return log.bundles(self._bucket, worker, self._requests)
+
+    def settle(self) -> None:
+        clock.sleep(self._settled)
 
     def archive(self, stop: int) -> None:  # noqa: ARG002
         raise StoreUnavailable("the logs of a fleet are not archived yet")
@@ -184,7 +197,8 @@ class S3Store:
             with suppress(AuditUnavailable, StoreUnavailable):  # then it stays an intent that nobody spoke of again
                 self._log.flush()
         self._is_closed = True
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._requests):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def _check_open(self) -> None:
         if self._is_closed:

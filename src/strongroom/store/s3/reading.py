@@ -26,9 +26,11 @@ T = TypeVar("T")
 class Reader:
     """The views of one process. Thread-safe."""
 
-    def __init__(self, bucket: Bucket, threads: Executor) -> None:
+    def __init__(self, bucket: Bucket, threads: Executor, requests: Executor) -> None:
         self.bucket = bucket
         self.threads = threads
+        self._requests = requests
+        """For single requests. Work on `threads` waits for these, so they must not queue up behind it."""
         self._views = count(1)
         self.vault = VaultView(bucket, next(self._views))
         self._actors: OrderedDict[str, ActorView] = OrderedDict()
@@ -47,7 +49,7 @@ class Reader:
             if found is not None:
                 self._actors.move_to_end(locator)
         if found is None:
-            found, fresh = ActorView(self.bucket, next(self._views), locator, self.threads), True
+            found, fresh = ActorView(self.bucket, next(self._views), locator, self._requests), True
         if fresh:
             found.refresh()
             self._keep(locator, found)

@@ -60,7 +60,7 @@ class Writer:
         for effect in effects:
             if isinstance(effect, Purge):
                 self._purge(effect.prefix)
-        latest = max([self._write(one) for one in keys], default=0)
+        latest = max(self._side_by_side(keys), default=0)
         if keys:
             self._look_again([one for one in effects if isinstance(one, Expect)], keys)
         return max([latest, *self._write_all(rest)])
@@ -90,11 +90,12 @@ class Writer:
         """Side by side. All are tried, then the first that failed is told."""
         forgotten = [one for one in changes if isinstance(one, Delete) and _LINES in one.name]
         others = [one for one in changes if one not in forgotten]
-        if len(others) == 1:
-            numbers = [self._write(others[0])]
-        else:
-            numbers = _gathered([self._reader.threads.submit(self._write, one) for one in others])
-        return numbers + self._forget(forgotten)
+        return self._side_by_side(others) + self._forget(forgotten)
+
+    def _side_by_side(self, changes: Sequence[Change]) -> list[Version]:
+        if len(changes) == 1:
+            return [self._write(changes[0])]
+        return _gathered([self._reader.threads.submit(self._write, one) for one in changes])
 
     def _look_again(self, expected: Iterable[Expect], keys: Sequence[Change]) -> None:
         """Make sure that nothing of the vault has changed while keys or a cap's record were written."""
@@ -136,7 +137,7 @@ class Writer:
             alone = [
                 one for one in deletes if one.name in names and (known := view.objects.get(one.name)) and known.etag
             ]
-            numbers += _gathered([self._reader.threads.submit(self._write, one) for one in alone])
+            numbers += self._side_by_side(alone)
             self._out_of_packs(view, names)
             numbers.append(view.refresh())
         return numbers

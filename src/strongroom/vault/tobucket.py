@@ -1,0 +1,292 @@
+"""Moving a vault into a bucket. What is written is the same whoever runs it again, so whatever is there already counts.
+
+First comes an entry `migrate`, in a log of its own. The source's log follows whole, as the log of a worker that is
+called by it; then its objects, each as it is; and when all of it has been compared, the vault's format record, without
+which there is no vault. Both logs have keys that are derived from the vault's own, so that a run can go on with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from strongroom import tlog
+from strongroom.audit.entry import Decision, Entry, decode_entry
+from strongroom.audit.log import bundle_path
+from strongroom.cobblestone import context
+from strongroom.errors import InvalidRequest, Tampered, VaultExists
+from strongroom.memory.state import FORMAT
+from strongroom.store import Head, Object, fleet
+from strongroom.store import s3 as places
+from strongroom.store.fleet import Bundle, Member
+from strongroom.store.s3 import layout
+from strongroom.store.s3.bucket import Bucket, Taken
+from strongroom.vault.moving import OP, Bars, Moved, Origin
+from strongroom.vault.opening import Clock, VaultFormatRecord
+
+_BUNDLE = 512
+_THREADS = 32
+_SCHEME = "s3://"
+
+
+class CarriedLog:
+    """A log that is written as a whole, with a key that is always the same."""
+
+    def __init__(self, origin: Origin, worker: str, since: int) -> None:
+        state = origin.state
+        self.worker = worker
+        seed = hmac.digest(state.secrets.log_seed, context("strongroom/moved-log/v1", state.vault_id, worker), "sha256")
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        public = self._key.public_key().public_bytes_raw()
+        self.member = Member(
+            worker=worker, public=public, since=since, certificate=state.mac.certify(worker, public)
+        )
+        self._edge = tlog.Range()
+        self._number = 1
+
+    def place(self, number: int) -> str:
+        return f"{layout.LOGS}{self.worker}/{number:012d}"
+
+    def bundle(self, entries: list[bytes], time: int, done: list[tuple[int, int]]) -> tuple[str, bytes]:
+        """The next bundle: where it goes, and its bytes."""
+        first = self._edge.size
+        for entry in entries:
+            self._edge.append(tlog.leaf_hash(entry))
+        member = self.member if self._number == 1 else None
+        draft = Bundle(first, entries, done, time, self._edge.packed(), b"", member)
+        signature = self._key.sign(fleet.signed_part(self.worker, draft))
+        self._number += 1
+        return self.place(self._number - 1), msgspec.msgpack.encode(msgspec.structs.replace(draft, signature=signature))
+
+    def is_own(self, bundle: Bundle) -> bool:
+        return fleet.is_signed(self.worker, bundle, self.member.public)
+
+    @property
+    def entrance(self) -> tuple[str, bytes]:
+        """The entry in the roster, which comes behind the first bundle."""
+        return f"{layout.ROSTER}{self.worker}", msgspec.json.encode(self.member)
+
+    @property
+    def peaks(self) -> bytes:
+        return self._edge.packed()
+
+
+class ToBucket:
+    """One run of moving a vault from a file to a bucket."""
+
+    def __init__(self, origin: Origin, target: str, now: Clock, bars: Bars, archive: Path | None) -> None:
+        self._origin = origin
+        self._target = target
+        self._now = now
+        self._bars = bars
+        self._archive = archive
+        self._head = origin.store.head()
+        name = f"{self._head.time:013d}{_name_of(origin.state.vault_id, self._head)}"
+        self._own = CarriedLog(origin, f"m{name}", self._head.time)
+        self._carried = CarriedLog(origin, f"s{name}", self._head.time)
+
+    def run(self) -> Moved:
+        place = self._target.removeprefix(_SCHEME)
+        bucket: Bucket = places._bucket(place)
+        already = self._check_target(bucket)
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-move") as threads:
+            run = _Writing(bucket, threads, self._target)
+            if not already:
+                self._announce(run)
+                self._carry_log(run)
+                self._copy(run)
+            objects = self._compare(run)
+            self._compare_log(run)
+            self._origin.check_unchanged()
+            if not already:
+                self._finish(run)
+        entries = self._head.size
+        return Moved(self._origin.state.vault_id, self._origin.place, self._target, objects, entries, 2, already)
+
+    # What is there.
+
+    def _check_target(self, bucket: Bucket) -> bool:
+        """Whether the vault is there already; raises if anything else is."""
+        found = bucket.get(FORMAT)
+        if found is not None and _vault_in(found.body) != self._origin.state.vault_id:
+            raise VaultExists(f"{self._target} holds another vault", hint="name another prefix")
+        workers = {name.split("/")[1] for name in _top(bucket)}
+        if workers - {self._own.worker, self._carried.worker}:
+            if found is not None:
+                message = "this vault is at the target already, and was used there or moved at another time"
+                raise VaultExists(message, hint="use it there; to move it once more, name another prefix")
+            raise VaultExists(
+                "the target holds the rest of something else, or of moving this vault as it was before",
+                hint="empty that prefix, or name another",
+            )
+        return found is not None
+
+    # Writing.
+
+    def _announce(self, run: _Writing) -> None:
+        """The entry `migrate`, which is before everything else; one that an earlier run wrote stands."""
+        root = tlog.Range.of(self._head.size, self._head.peaks).root().hex()
+        detail = f"to a bucket: {self._head.size} entries, root {root}, as the log of {self._carried.worker}"
+        found = run.bucket.get(self._own.place(1))
+        if found is None:
+            now = max(self._now(), self._head.time)
+            entry = Entry(v=1, time=now, op=OP, decision=Decision.ALLOW, data_class="admin", detail=detail)
+            run.create(*self._own.bundle([entry.encoded()], now, []))
+        else:
+            bundle = _decoded(found.body)
+            if not self._own.is_own(bundle) or [decode_entry(one).detail for one in bundle.entries] != [detail]:
+                raise Tampered("the entry with which this move began is not this vault's")
+            self._own.bundle(bundle.entries, bundle.time, [])
+        run.create(*self._own.entrance)
+
+    def _carry_log(self, run: _Writing) -> None:
+        told = self._bars("log")
+        there = {one.name for one in run.bucket.list(f"{layout.LOGS}{self._carried.worker}/")}
+        waiting = []
+        for entries in self._bundles():
+            name, body = self._carried.bundle(entries, decode_entry(entries[-1]).time, [])
+            if name not in there:
+                waiting.append((name, body))
+            if len(waiting) == _THREADS:
+                run.create_all(waiting)
+                waiting = []
+            told(min(self._carried._edge.size, self._head.size), self._head.size)
+        run.create_all(waiting)
+        if self._carried.peaks != self._head.peaks:
+            raise Tampered("the source's entries do not add up to its log")
+        run.create(*self._carried.bundle([], self._head.time, [(0, self._head.size)]))
+        run.create(*self._carried.entrance)
+
+    def _bundles(self) -> Iterator[list[bytes]]:
+        batch: list[bytes] = []
+        for number, _, entry in self._origin.store.entries(0, self._head.size):
+            batch.append(self._archived(number) if entry is None else entry)
+            if len(batch) == _BUNDLE:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _archived(self, number: int) -> bytes:
+        """An entry that is not in the vault any more. That it is the right one is seen by the tree."""
+        if self._archive is None:
+            raise InvalidRequest(
+                "old entries of the source's log were archived, and a log is moved whole",
+                hint="name the directory they were archived to with --archive",
+            )
+        try:
+            held = tlog.unbundle(bundle_path(self._archive, number // tlog.TILE_WIDTH).read_bytes())
+            return held[number % tlog.TILE_WIDTH]
+        except (OSError, IndexError):
+            raise Tampered(f"entry {number} is not in the archive") from None
+
+    def _copy(self, run: _Writing) -> None:
+        told, count, done = self._bars("copying"), self._origin.count(), 0
+        there = run.present()
+        for page in self._origin.pages():
+            new = [one for one in map(_placed, page) if one[0] not in there and one[0] != FORMAT]
+            run.create_all(new)
+            done += len(page)
+            told(done, count)
+
+    def _finish(self, run: _Writing) -> None:
+        run.create(*self._own.bundle([], self._head.time, [(0, 1)]))
+        stored = self._origin.store.get(FORMAT)
+        if stored is None or stored.body is None:
+            raise Tampered("the source has lost its format record")
+        run.create(FORMAT, layout.framed(stored.body))
+
+    # Comparing.
+
+    def _compare(self, run: _Writing) -> int:
+        """Read every object back, and look for what the source has not."""
+        told, count, done = self._bars("comparing"), self._origin.count(), 0
+        extra = run.present()
+        for page in self._origin.pages():
+            wanted = [one for one in map(_placed, page) if one[0] != FORMAT]
+            run.compare(wanted)
+            extra -= {name for name, _ in wanted}
+            done += len(page)
+            told(done, count)
+        if extra - {FORMAT}:
+            raise VaultExists("the target holds what the source does not", hint="empty that prefix, or name another")
+        return done
+
+    def _compare_log(self, run: _Writing) -> None:
+        edge = tlog.Range()
+        for one in sorted(run.bucket.list(f"{layout.LOGS}{self._carried.worker}/")):
+            found = run.bucket.get(one.name)
+            for entry in _decoded(b"" if found is None else found.body).entries:
+                edge.append(tlog.leaf_hash(entry))
+        if edge.packed() != self._head.peaks:
+            raise Tampered("the log at the target is not the source's")
+
+
+class _Writing:
+    """Creating and comparing objects, many at once."""
+
+    def __init__(self, bucket: Bucket, threads: ThreadPoolExecutor, target: str) -> None:
+        self.bucket = bucket
+        self._threads = threads
+        self._target = target
+
+    def create(self, name: str, body: bytes) -> None:
+        """Write an object, or find that it is there and the same."""
+        try:
+            self.bucket.create(name, body)
+        except Taken:
+            found = self.bucket.get(name)
+            if found is None or found.body != body:
+                raise VaultExists(
+                    f"{self._target} holds something else", hint="empty that prefix, or name another"
+                ) from None
+
+    def create_all(self, new: Sequence[tuple[str, bytes]]) -> None:
+        for _ in self._threads.map(lambda one: self.create(*one), new):
+            pass
+
+    def compare(self, wanted: Sequence[tuple[str, bytes]]) -> None:
+        for (_, body), found in zip(wanted, self._threads.map(self.bucket.get, [one[0] for one in wanted]), strict=True):
+            if found is None or hashlib.sha256(found.body).digest() != hashlib.sha256(body).digest():
+                raise Tampered("an object at the target is not the source's", hint="empty that prefix, and begin again")
+
+    def present(self) -> set[str]:
+        """Where there is an object, of the vault's or of an actor's."""
+        return {one.name for part in (layout.VAULT, "caps/", layout.ACTORS) for one in self.bucket.list(part)}
+
+
+def _placed(one: Object) -> tuple[str, bytes]:
+    """Where an object goes in an empty bucket, and its bytes there."""
+    actor = layout.locator_of(one.name)
+    place = layout.plain_place(one.name) if actor is None else layout.actor_place(one.name, layout.Table())
+    return place, b"" if one.body is None else layout.framed(one.body)
+
+
+def _top(bucket: Bucket) -> Iterator[str]:
+    yield from (f"logs/{name}" for name in places.log.written_logs(bucket))
+    yield from (one.name for one in bucket.list(layout.ROSTER))
+
+
+def _name_of(vault_id: str, head: Head) -> str:
+    said = context("strongroom/moved-log/v1", vault_id, head.size, head.peaks)
+    return hashlib.sha256(said).hexdigest()[:12]
+
+
+def _decoded(body: bytes) -> Bundle:
+    try:
+        return msgspec.msgpack.decode(body, type=Bundle)
+    except msgspec.DecodeError:
+        raise Tampered("a bundle of a log does not read") from None
+
+
+def _vault_in(body: bytes) -> str:
+    try:
+        return msgspec.json.decode(layout.unframed(body) or b"", type=VaultFormatRecord).vault
+    except (msgspec.DecodeError, UnicodeDecodeError, Tampered):
+        return ""

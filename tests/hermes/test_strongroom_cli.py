@@ -10,7 +10,7 @@ import pytest
 
 from tests.hermes import rig_cli, rigs
 from tests.hermes.rig_model import Model
-from tests.hermes.strongroom_rigs import Owner, Wired, ids, wired
+from tests.hermes.strongroom_rigs import Owner, Wired, wired
 
 pytestmark = pytest.mark.long
 
@@ -35,9 +35,9 @@ def test_the_command_learns_in_one_process_recalls_in_the_next_and_forgets_on_re
         status = _ours(home, "status")
         assert (status["answers"], status["profile"], status["tools"]) == ("yes", "default", "none")
         assert status["spool"].startswith("0 turns")
-        recalled = str(_ours(home, "recall", "which", "hotel?")["recalled"])
+        recalled = [one["id"] for one in _ours(home, "recall", "which", "hotel?")["recalled"]]
         line = next(str(one.hit.id) for one in home.owner.lines() if one.text == SAID)
-        assert line in ids(recalled)
+        assert line in recalled
         why = _ours(home, "why", line)
         assert (why["namespace"], why["kind"]) == ("travel", "turn")
         assert "hotel" in str(why["rules"])

@@ -5,13 +5,29 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from strongroom.store.s3.bucket import S3Bucket
 from tests.s3 import servers
 from tests.s3.ceph import Ceph
+from tests.s3.install import CannotInstall
 from tests.s3.servers import Server
+
+
+@contextmanager
+def _running(config: pytest.Config, name: str) -> Iterator[Server]:
+    """A server; what is installed for it is shown, and what cannot be is a failure in one sentence."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    with ExitStack() as stack:
+        try:
+            with capture.global_and_fixture_disabled():
+                server = stack.enter_context(servers.running(name))
+        except CannotInstall as error:
+            pytest.fail(str(error), pytrace=False)
+        yield server
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,15 +42,26 @@ def _no_aws() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def s3(pytestconfig: pytest.Config) -> Iterator[Server]:
     """The server that STRONGROOM_TEST_S3 names: seaweedfs, unless it says ceph. Installed first, if it is missing."""
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    assert capture is not None
-    with capture.global_and_fixture_disabled():
-        starting = servers.running(os.environ.get("STRONGROOM_TEST_S3", "seaweedfs"))
-        server = starting.__enter__()
-    try:
+    with _running(pytestconfig, os.environ.get("STRONGROOM_TEST_S3", "seaweedfs")) as server:
         yield server
-    finally:
-        starting.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def ceph(pytestconfig: pytest.Config, s3: Server) -> Iterator[Ceph]:
+    """A Ceph whose parts can be killed, whichever server the other tests use."""
+    if isinstance(s3, Ceph):
+        yield s3
+        return
+    with _running(pytestconfig, "ceph") as server:
+        assert isinstance(server, Ceph)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rclone(pytestconfig: pytest.Config) -> Iterator[Server]:
+    """A real server that ignores every condition and says nothing of it."""
+    with _running(pytestconfig, "rclone") as server:
+        yield server
 
 
 @pytest.fixture
@@ -46,14 +73,3 @@ def prefix() -> str:
 @pytest.fixture
 def bucket(s3: Server, prefix: str) -> S3Bucket:
     return S3Bucket(s3.access(prefix), quoted=s3.quoted)
-
-
-@pytest.fixture(scope="session")
-def ceph(s3: Server) -> Iterator[Ceph]:
-    """A Ceph whose parts can be killed, whichever server the other tests use."""
-    if isinstance(s3, Ceph):
-        yield s3
-        return
-    with servers.running("ceph") as server:
-        assert isinstance(server, Ceph)
-        yield server

@@ -1,7 +1,12 @@
-"""A way to a server that can lose its answers: a request is delivered and obeyed, and the client never hears of it."""
+"""A way to a server on which answers get lost, or come from the way itself.
+
+An answer that is lost was given: the request was delivered and obeyed, and the client never hears of it. An answer of
+the way itself is an error such as large stores give under load; that request is not delivered.
+"""
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import socketserver
@@ -11,6 +16,7 @@ from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 _CHUNK = 1 << 16
+_BEGINS = re.compile(rb"(?:GET|HEAD|PUT|POST|DELETE) /")
 
 
 class Proxy(socketserver.ThreadingTCPServer):
@@ -28,7 +34,12 @@ class Proxy(socketserver.ThreadingTCPServer):
         """How many PUTs were delivered."""
         self.lost = 0
         """How many answers were lost."""
+        self.refused = 0
+        """How many requests were answered by the way itself."""
         self._lose = 0
+        self._refuse = 0
+        self._answer = b""
+        self._only = b""
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
 
@@ -49,6 +60,22 @@ class Proxy(socketserver.ThreadingTCPServer):
             self._lose -= lost
             self.lost += lost
             return lost
+
+    def refuse(self, requests: int, status: int, code: str, *, only: str = "") -> None:
+        """Answer the next requests, or only those of one method, with this error, and deliver none of them."""
+        body = f"<Error><Code>{code}</Code></Error>"
+        head = f"HTTP/1.1 {status} {code}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        with self._lock:
+            self._refuse, self._answer, self._only = requests, (head + body).encode(), only.encode()
+
+    def refusal(self, request: bytes) -> bytes:
+        """The error that answers a request, if one does."""
+        with self._lock:
+            if self._refuse == 0 or not request.startswith(self._only):
+                return b""
+            self._refuse -= 1
+            self.refused += 1
+            return self._answer
 
     @contextmanager
     def held(self, connection: socket.socket) -> Iterator[None]:
@@ -87,11 +114,20 @@ class _Connection(socketserver.BaseRequestHandler):
         while True:
             for source in select.select([self.request, upstream], [], [])[0]:
                 data = source.recv(_CHUNK)
-                if source is self.request and data.startswith(b"PUT "):
-                    is_lost = self.server.is_lost()
+                if source is self.request and _BEGINS.match(data):
+                    if refusal := self.server.refusal(data):
+                        return self._refuse(refusal)
+                    is_lost = data.startswith(b"PUT ") and self.server.is_lost()
                 if not data or (source is upstream and is_lost):
-                    return
+                    return None
                 (upstream if source is self.request else self.request).sendall(data)
+
+    def _refuse(self, refusal: bytes) -> None:
+        """Answer, then wait for the client to close: what it still sends must not reset the connection."""
+        self.request.sendall(refusal)
+        self.request.shutdown(socket.SHUT_WR)
+        while self.request.recv(_CHUNK):
+            pass
 
 
 @contextmanager

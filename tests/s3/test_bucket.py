@@ -216,6 +216,19 @@ def test_a_list_has_what_is_below_its_prefix_and_nothing_beside_it(s3: Server, p
     assert {one.name for one in bucket.list("a/")} == {"a/1", "a/2/3"}
 
 
+@pytest.mark.requirement("s3-list-order")
+def test_a_list_is_whole_whatever_order_a_server_gives_to_punctuation(bucket: S3Bucket) -> None:
+    """One server walks a tree, so that `data/1` comes before `data!`; nothing may depend on that.
+
+    Nor may an object have the name of another's directory: there, two such creates at once may lose the object.
+    """
+    names = {"a/data/1", "a/data!", "a/data-old/1", "a/data.x", "a/data0"}
+    fill(bucket, sorted(names))
+    found = [one.name for one in bucket.list("a/")]
+    assert len(found) == len(names)
+    assert set(found) == names
+
+
 @pytest.mark.requirement("s3-list-after")
 def test_a_list_goes_on_after_a_name_that_need_not_be_there(bucket: S3Bucket) -> None:
     fill(bucket, [f"a/{number:04d}" for number in range(0, 10, 2)])

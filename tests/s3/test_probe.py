@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 
 import pytest
@@ -12,15 +12,7 @@ from strongroom.errors import StoreUnavailable
 from strongroom.store.s3.access import access
 from strongroom.store.s3.bucket import Found, Listed, S3Bucket
 from strongroom.store.s3.probe import PLACE, Probe, Trial
-from tests.s3 import servers
 from tests.s3.servers import BUCKET, Server
-
-
-@pytest.fixture(scope="module")
-def rclone() -> Iterator[Server]:
-    """A real server that ignores every condition and says nothing of it."""
-    with servers.running("rclone") as server:
-        yield server
 
 
 def wrong(trials: Sequence[Trial]) -> list[str]:

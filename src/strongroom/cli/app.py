@@ -38,6 +38,7 @@ VERBS = {
     "import": ("strongroom.cli.archives:import_lines", "Read lines from an archive."),
     "backup": ("strongroom.cli.keeping:backup", "Copy the vault while it is in use."),
     "restore": ("strongroom.cli.keeping:restore", "Put a backup in a vault's place."),
+    "migrate": ("strongroom.cli.moving:migrate", "Move a vault into a bucket, or out of one."),
     "rotate": ("strongroom.cli.keeping:rotate", "Replace keys."),
     "doctor": ("strongroom.cli.doctor:doctor", "Check that all is as it should be."),
     "forget": ("strongroom.cli.forgetting:forget", "Forget lines for good."),

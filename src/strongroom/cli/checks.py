@@ -105,7 +105,7 @@ def _engine(patient: Patient) -> str:
 def _extras(_: Patient) -> str:
     lacking = [name for name in extras.MODULES if not extras.is_installed(name)]
     if not lacking:
-        return "what serve, mcp and --url need is installed"
+        return "what serve, mcp, --url and s3:// need is installed"
     uses = " and ".join(extras.USES[name] for name in lacking)
     return f"not installed, which is fine unless you want {uses}: {extras.install(','.join(lacking))}"
 

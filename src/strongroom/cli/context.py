@@ -59,7 +59,12 @@ class Run:
 
     @cached_property
     def settings(self) -> Settings:
-        return settings.find(self.place)
+        found = settings.find(self.place)
+        if is_bucket(found.vault):
+            from strongroom.cli import extras
+
+            extras.require("s3")
+        return found
 
     @cached_property
     def server(self) -> str | None:
@@ -250,10 +255,22 @@ def common_options(command: F) -> F:
         _option(
             "--passphrase-file", "passphrase_file", metavar="FILE", help="Where the keys' passphrase is; - is stdin."
         ),
-        _option("--vault", "place", metavar="PATH", help="Which vault (STRONGROOM_VAULT)."),
+        _option(
+            "--vault", "place", metavar="PATH", help="Which vault: a path or s3://bucket/prefix (STRONGROOM_VAULT)."
+        ),
     ):
         command = option(command)
     return command
+
+
+def store_option(command: F) -> F:
+    """`--store`, the same as `--vault`: how a server of a fleet names its bucket."""
+    return _option("--store", "place", metavar="PATH", help="The same as --vault, such as s3://bucket/prefix.")(command)
+
+
+def is_bucket(place: str) -> bool:
+    """Whether a vault is in a bucket, and has no files of its own."""
+    return place.startswith("s3://")
 
 
 def cap_options(command: F) -> F:

@@ -6,6 +6,7 @@ needs what an earlier one did not find says skip, so that the first fail is the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import msgspec
 from strongroom.cli import output
 from strongroom.cli.app import command
 from strongroom.cli.checks import CHECKS, Found, Patient
-from strongroom.cli.context import Run, memory_options, pass_run
+from strongroom.cli.context import Run, is_bucket, memory_options, pass_run, store_option
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.errors import StrongroomError, Tampered
 
@@ -45,13 +46,15 @@ class Check(msgspec.Struct, frozen=True):
     is_flag=True,
     help="Show the cap to the server as well: that leaves an entry `deny invalid_request` in its log.",
 )
+@store_option
 @memory_options
 @pass_run
 def doctor(run: Run, use_cap: bool) -> None:
     """Check, step by step, that the vault, its keys, its log and your cap are as they should be.
 
     Works also where there is no vault, or none that opens. With --url it is a server that is looked at, and the cap
-    that you would show it. Nothing is changed. Exit code 0 if no check fails, 6 if something was tampered with, 7
+    that you would show it; with --store s3://bucket/prefix a bucket, in which what is tried is removed again. Nothing
+    else is changed. Exit code 0 if no check fails, 6 if something was tampered with, 7
     otherwise. The log is looked at only briefly: `audit verify` checks it all.
     """
     checks, patient = _examined(run, use_cap)
@@ -68,6 +71,11 @@ def _examined(run: Run, use_cap: bool) -> tuple[Sequence[tuple[str, Callable[[An
     if run.server is None:
         if use_cap:
             raise click.UsageError("--use-cap is for --url: a vault's own cap is looked at without using it")
+        place = run.place or os.environ.get("STRONGROOM_VAULT") or ""
+        if is_bucket(place):
+            from strongroom.cli.bucketcheck import BUCKET_CHECKS, BucketPatient
+
+            return BUCKET_CHECKS, BucketPatient(run, place)
         return CHECKS, Patient(run)
     from strongroom.cli.asking import ServerPatient
     from strongroom.cli.servercheck import SERVER_CHECKS

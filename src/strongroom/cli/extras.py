@@ -13,10 +13,11 @@ MODULES = {
     "client": ("httpx",),
     "server": ("uvicorn", "uvloop", "httptools", "prometheus_client"),
     "mcp": ("mcp", "mcp_types", "starlette"),
+    "s3": ("obstore",),
 }
 """What is imported of each extra, at the top or later on."""
 
-USES = {"client": "--url", "server": "`strongroom serve`", "mcp": "MCP"}
+USES = {"client": "--url", "server": "`strongroom serve`", "mcp": "MCP", "s3": "a vault in a bucket"}
 
 
 def is_installed(extra: str) -> bool:

@@ -16,7 +16,7 @@ from strongroom.archive import write_whole
 from strongroom.archive.files import read_bounded
 from strongroom.cli import leaving, output, ownercap
 from strongroom.cli.app import Group, command
-from strongroom.cli.context import Run, owner_options, pass_run
+from strongroom.cli.context import Run, is_bucket, owner_options, pass_run
 from strongroom.errors import InvalidRequest, LineNotFound, VaultExists, VaultMissing
 from strongroom.keys import FileKeys, KeySource, default_directory
 from strongroom.vault.keeping import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
@@ -56,6 +56,7 @@ def backup(run: Run, directory: Path, keys: Path | None, export_passphrase_file:
     What you forget, erase or revoke later is still in this copy, and the root key of today opens it. Where that
     matters, destroy old copies, or replace the root key with `strongroom rotate root` and make a new backup.
     """
+    _check_file(run.settings.vault, "`strongroom migrate` copies it to a path")
     check_free(directory)
     if keys is not None:
         leaving.check_place(keys)
@@ -117,6 +118,7 @@ def restore(
     keys of its time (--keys).
     """
     place = target or run.settings.vault
+    _check_file(place, "restore it to a path with --to, then `strongroom migrate` moves it there")
     vault = _vault_of(source)
     if not move_away:
         _check_place(place)  # before any key is brought back
@@ -145,6 +147,12 @@ def restore(
     run.answer(done, _back(done, back))
     if target is not None:
         run.note("note: it shares keys and checkpoint with the vault that it is a copy of: use only one of the two")
+
+
+def _check_file(place: str, hint: str) -> None:
+    """A backup is a copy of a file."""
+    if is_bucket(place):
+        raise InvalidRequest("a vault in a bucket is not backed up or restored as a file", hint=hint)
 
 
 def _vault_of(source: Path) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from strongroom.cli import extras
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, owner_options, pass_run
+from strongroom.cli.context import Run, is_bucket, owner_options, pass_run, store_option
 from strongroom.cli.types import ADDRESS, EVERY, HOST_NAME, LISTEN, ORIGIN, WITHIN
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from strongroom.server.serving import Place
 
 F = TypeVar("F", bound=Callable[..., Any])
+_DISTANT = 32
+"""Threads for what takes long, where every call does: each waits for a bucket most of its time."""
 _ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - to tell that a server listens there
 
 
@@ -108,6 +110,7 @@ def _limit_options(command: F) -> F:
 )
 @_place_options
 @_limit_options
+@store_option
 @owner_options
 @pass_run
 def serve(run: Run, /, **given: Any) -> None:
@@ -115,7 +118,8 @@ def serve(run: Run, /, **given: Any) -> None:
 
     The keys stay here: others get a cap (`strongroom cap mint --out FILE`) and say --url. It runs until SIGTERM or
     Ctrl-C; requests in flight are finished first. stderr holds one JSON object for each event; the event `listening`
-    has the URL, which a terminal is also told in words.
+    has the URL, which a terminal is also told in words. Over a bucket (--store s3://bucket/prefix) any number of such
+    servers may run, on any machines that have the keys.
     """
     extras.require("server")
     from strongroom.server import logs, serving
@@ -177,7 +181,8 @@ def _options(
     if mcp is None and not there:
         run.note(f"note: MCP clients are not served, for its parts are not installed: {extras.install('mcp')}")
     fields = {"checkpoint_every": "checkpoint_seconds", "stop_within": "stop_seconds"}
-    given: dict[str, Any] = {fields.get(name, name): one for name, one in numbers.items() if one is not None}
+    slow = {"slow": _DISTANT} if is_bucket(run.settings.vault) else {}
+    given: dict[str, Any] = slow | {fields.get(name, name): one for name, one in numbers.items() if one is not None}
     return Options(
         hosts=LOOPBACK | frozenset(names),
         origins=frozenset(origins),

@@ -24,6 +24,7 @@ from strongroom.model import Actor, CapRecord, Line, LineId, LinkId, Millis, Nam
 from strongroom.seal import Place
 from strongroom.shelves import Shelves
 from strongroom.store import (
+    CLOCK_LEEWAY,
     Delete,
     Effect,
     Expect,
@@ -340,8 +341,12 @@ class State:
         name = STANDING + locator
         stored = self.store.get(name)
         before = 0 if stored is None else self.record(name, NotBefore).not_before
-        # Later than every cap there can be: mint issues none before `not_before`, and the clock may be behind the log.
+        # Later than every cap there can be: mint issues none before `not_before`, and the clock may be behind the log,
+        # or behind that of another worker, with a log of its own, which minted one.
         latest = max(now, self.store.head().time) // 1000
+        if not self.store.is_whole:
+            soon = (now + CLOCK_LEEWAY) // 1000
+            latest = max([latest, *(one.issued for _, one in self.cap_records() if one.issued <= soon)])
         sealed = self.sealed_record(name, NotBefore(max(latest, before) + 1))
         return PutNew(name, sealed) if stored is None else Swap(name, sealed, stored.version)
 

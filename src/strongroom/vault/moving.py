@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,6 +31,9 @@ from strongroom.store import Object, Store, backend, is_derived
 from strongroom.store.fleet import Fleet
 from strongroom.vault import opening
 from strongroom.vault.opening import Clock, Keys, Location
+
+if TYPE_CHECKING:
+    from strongroom.store.s3 import S3Store
 
 OP = "migrate"
 PAGE = 1000
@@ -85,16 +89,11 @@ class Origin:
         yield "vault/"
 
     def _actors(self) -> Iterator[str]:
-        from strongroom.store.s3 import S3Store
-
-        assert isinstance(self.store, S3Store)
-        for locator in self.store.reader.locators():
+        for locator in _in_bucket(self.store).reader.locators():
             yield f"actors/{locator}/"
 
     def _read(self, names: list[str]) -> list[Object]:
-        from strongroom.store.s3 import S3Store
-
-        read = self.store.reader.threads.map if isinstance(self.store, S3Store) else map
+        read = _in_bucket(self.store).reader.threads.map if self.store.is_distant else map
         found = [one for one in read(self.store.get, names) if one is not None]
         if len(found) != len(names):
             raise changed()
@@ -119,16 +118,21 @@ def _names(store: Store, prefix: str) -> Iterator[Object]:
 def mark_of(store: Store) -> str:
     """A hash of how far a store's logs go."""
     total = hashlib.sha256()
-    if isinstance(store, Fleet):
-        from strongroom.store.s3 import S3Store, layout
-
-        assert isinstance(store, S3Store)
-        for one in store.reader.bucket.list(layout.LOGS):
+    if store.is_distant:
+        for one in _in_bucket(store).reader.bucket.list("logs/"):
             total.update(f"{one.name} {one.etag}\n".encode())
     else:
         head = store.head()
         total.update(f"{head.size} {head.peaks.hex()} {head.time}".encode())
     return total.hexdigest()
+
+
+def _in_bucket(store: Store) -> S3Store:
+    from strongroom.store.s3 import S3Store  # needs the extra
+
+    if not isinstance(store, S3Store):
+        raise InvalidRequest("a vault is moved out of a path or a bucket, and of nothing else")
+    return store
 
 
 def changed() -> StoreUnavailable:
@@ -186,7 +190,8 @@ def _opened(
         vault_id = opening._read_format(store)
         held = opening._source(keys, vault_id)
         mark = mark_of(store)
-        report = opening.verify(place, keys=held, witness=witness, archive=archive, progress=bars("verifying"))
+        seen = _seen_of(store, opening._witness(witness, held, vault_id))
+        report = opening.verify(place, keys=held, witness=seen, archive=archive, progress=bars("verifying"))
         if not report.ok:
             raise Tampered(f"the source has a flaw, so nothing was moved: {report.findings[0].flaw}")
         state = State(vault_id, store, held, Shelves(engines.load(_ENGINE), 0), os.urandom)
@@ -203,8 +208,27 @@ def _verify(moved: Moved, keys: KeySource, witness: Witness | None, bars: Bars) 
             report = vault.audit.verify(progress=bars("verifying again"))
         if not report.ok:
             raise Tampered(f"what was moved does not verify: {report.findings[0].flaw}")
-        seen = opening._witness(witness, keys, moved.vault)
+        seen, new = opening._witness(witness, keys, moved.vault), fresh.read() or ""
         before = seen.read()
-        if before is not None:
-            Witness(seen.path.with_name(f"{seen.path.name}.before-migrate")).keep(before)
-        seen.keep(fresh.read() or "")
+        is_other = before is None or _is_of_a_fleet(before) != _is_of_a_fleet(new)
+        if before is not None and is_other:
+            _former(seen).keep(before)
+        if is_other or not moved.already:  # else what was seen of the target since must not be lost
+            seen.keep(new)
+
+
+def _seen_of(store: Store, seen: Witness) -> Witness:
+    """What was last seen of the source: what was kept aside, once the target's log counts as seen."""
+    note = seen.read()
+    if note is not None and _is_of_a_fleet(note) != isinstance(store, Fleet) and _former(seen).read() is not None:
+        return _former(seen)
+    return seen
+
+
+def _former(seen: Witness) -> Witness:
+    return Witness(seen.path.with_name(f"{seen.path.name}.before-migrate"))
+
+
+def _is_of_a_fleet(note: str) -> bool:
+    """Whether checkpoints are of workers' logs: those are called by the vault and the worker."""
+    return note.partition("\n")[0].count("/") > 1

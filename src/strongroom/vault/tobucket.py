@@ -22,6 +22,7 @@ from strongroom.audit.log import bundle_path
 from strongroom.cobblestone import context
 from strongroom.errors import InvalidRequest, Tampered, VaultExists
 from strongroom.memory.state import FORMAT
+from strongroom.model import Millis
 from strongroom.store import Head, Object, fleet
 from strongroom.store import s3 as places
 from strongroom.store.fleet import Bundle, Member
@@ -44,9 +45,7 @@ class CarriedLog:
         seed = hmac.digest(state.secrets.log_seed, context("strongroom/moved-log/v1", state.vault_id, worker), "sha256")
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
         public = self._key.public_key().public_bytes_raw()
-        self.member = Member(
-            worker=worker, public=public, since=since, certificate=state.mac.certify(worker, public)
-        )
+        self.member = Member(worker=worker, public=public, since=since, certificate=state.mac.certify(worker, public))
         self._edge = tlog.Range()
         self._number = 1
 
@@ -135,7 +134,7 @@ class ToBucket:
         detail = f"to a bucket: {self._head.size} entries, root {root}, as the log of {self._carried.worker}"
         found = run.bucket.get(self._own.place(1))
         if found is None:
-            now = max(self._now(), self._head.time)
+            now = Millis(max(self._now(), self._head.time))
             entry = Entry(v=1, time=now, op=OP, decision=Decision.ALLOW, data_class="admin", detail=detail)
             run.create(*self._own.bundle([entry.encoded()], now, []))
         else:
@@ -252,7 +251,9 @@ class _Writing:
             pass
 
     def compare(self, wanted: Sequence[tuple[str, bytes]]) -> None:
-        for (_, body), found in zip(wanted, self._threads.map(self.bucket.get, [one[0] for one in wanted]), strict=True):
+        for (_, body), found in zip(
+            wanted, self._threads.map(self.bucket.get, [one[0] for one in wanted]), strict=True
+        ):
             if found is None or hashlib.sha256(found.body).digest() != hashlib.sha256(body).digest():
                 raise Tampered("an object at the target is not the source's", hint="empty that prefix, and begin again")
 

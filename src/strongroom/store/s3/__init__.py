@@ -100,9 +100,7 @@ class S3Store:
         check_derived(effect.name)
         self._writable()
         self.writer.check([effect] if given is None else [given, effect])
-        self.writer.carry_out([effect])
-        known = self.reader.known(effect.name)
-        return 0 if known is None else known.version
+        return self.writer.derived(effect)
 
     # Following.
 
@@ -116,6 +114,8 @@ class S3Store:
 
     def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
         self._check_open()
+        if not scopes:
+            return []
         *others, last = scopes
         asked = [self._threads.submit(self.reader.version, scope) for scope in others]
         newest = self.reader.version(last)
@@ -140,11 +140,11 @@ class S3Store:
         check_effects(effects)
         own = self._writable()
         began = clock.monotonic()
-        self.writer.check(effects)
+        places = self.writer.check(effects)
         first = own.append(Request(entries, effects, time, accept_clock=accept_clock)).first
         if clock.monotonic() - began > _AT_MOST:
             raise StoreUnavailable("the object store was too slow for this to be done", hint="try again")
-        version = self.writer.carry_out(effects)
+        version = self.writer.carry_out(effects, places)
         own.carried_out(first, len(entries))
         return Commit(first, version)
 

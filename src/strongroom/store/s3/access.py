@@ -33,10 +33,12 @@ _VARIABLES = {
     "AWS_SESSION_TOKEN": "session_token",
     "AWS_DEFAULT_REGION": "region",
     "AWS_REGION": "region",
+    "AWS_ENDPOINT": "endpoint",
     "AWS_ENDPOINT_URL": "endpoint",
     "AWS_ENDPOINT_URL_S3": "endpoint",
 }
 """Later ones win."""
+_CREDENTIALS = ("access_key_id", "secret_access_key", "session_token")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ def access(place: str, environment: Mapping[str, str] | None = None) -> Access:
     if prefix and not _PREFIX.fullmatch(prefix):
         raise InvalidRequest("a prefix is made of letters, digits, '.', '_', '-' and '/'")
     known = _profile(told)
+    if told.get("AWS_ACCESS_KEY_ID"):  # then the rest of them belongs to it, and is not the profile's
+        known = {name: value for name, value in known.items() if name not in _CREDENTIALS}
     known |= {_VARIABLES[name]: told[name] for name in _VARIABLES if told.get(name)}
     _check_endpoint(known.get("endpoint", ""), told)
     return Access(bucket, prefix, known)
@@ -79,9 +83,13 @@ def _check_endpoint(endpoint: str, told: Mapping[str, str]) -> None:
     """Refuse to send signed requests over a network in clear, unless somebody said that it is meant."""
     if not endpoint:
         return
-    parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-        raise InvalidRequest("the endpoint is no plain http(s) address", hint="set AWS_ENDPOINT_URL")
+    wrong = InvalidRequest("the endpoint is no plain http(s) address", hint="set AWS_ENDPOINT_URL")
+    try:
+        parts = urlsplit(endpoint)
+    except ValueError:
+        raise wrong from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query:
+        raise wrong
     allowed = told.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
     if parts.scheme == "http" and not allowed and not _is_loopback(parts.hostname):
         raise InvalidRequest(

@@ -30,6 +30,11 @@ _LOST = (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions
 """A condition did not hold. Some servers answer 409 to an update, which obstore calls AlreadyExistsError."""
 
 
+_FIXED = {"conditional_put": "etag", "skip_signature": "false"}
+"""What is not left to the environment, into which obstore looks for itself."""
+_REFUSED = {"AccessDenied", "SignatureDoesNotMatch", "InvalidAccessKeyId", "ExpiredToken", "InvalidToken"}
+
+
 class Taken(Exception):
     """An object of this name is there already."""
 
@@ -86,7 +91,7 @@ class S3Bucket:
         """Whether conditions name an etag in quotes, as the standard has it; some servers know it only without."""
         self._store = S3Store(
             access.bucket,
-            config=access.config(),  # type: ignore[arg-type]
+            config={**_FIXED, **access.config()},  # type: ignore[arg-type]
             client_options={"timeout": _TIMEOUT, "connect_timeout": _CONNECT, "allow_http": access.is_plain},
             retry_config={
                 "max_retries": _RETRIES,
@@ -174,14 +179,15 @@ def _answered(what: str) -> Iterator[None]:
 
 def _unavailable(what: str, error: exceptions.BaseError) -> StoreUnavailable:
     text = str(error)
-    if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
+    refused = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
+    if refused or _code(text) in _REFUSED:
         return StoreUnavailable(
             f"the object store refused to {what}: {_code(text) or 'no permission'}",
             hint="check the credentials and the bucket's policy; `strongroom doctor --store s3://...` tries each right",
         )
     if "NoSuchBucket" in text:
         return StoreUnavailable("there is no such bucket")
-    reason = _code(text) or ("it did not answer in time" if "time" in text.lower() else "it is out of reach")
+    reason = _code(text) or ("it did not answer in time" if "timed out" in text.lower() else "it is out of reach")
     return StoreUnavailable(f"the object store could not {what}: {reason}", hint="try again; nothing was lost")
 
 

@@ -3,14 +3,14 @@
     vault/<...>                                       the vault's own objects
     caps/<link>                                       records of caps, apart: nobody follows them
     news/<number>                                     that something below vault/ has changed
-    actors/<locator>/at                               the generations of the names below
-    actors/<locator>/g<n>/keys
+    actors/<locator>/at                               the actor's keys, and the generations of the names below
     actors/<locator>/g<n>/memory/<namespace>/g<n>/lines/<id>
     actors/<locator>/g<n>/memory/<namespace>/g<n>/packs/<pack>
     logs/<worker>/<number>, roster/<worker>
 
 A purge counts a generation up: what is below the old one is gone with that single write, whoever still writes to it,
-and is deleted afterwards. A body is framed by one byte, so that an object of no bytes is a tombstone.
+and is deleted afterwards. Keys and generations are one object, since they change together: nobody can seal with old
+keys into a new generation, or the other way round. A body is framed by one byte: an object of no bytes is a tombstone.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ NEWS = "news/"
 LOGS = "logs/"
 ROSTER = "roster/"
 AT = "at"
+KEYS = "keys"
 _CAPS_PLACE = "caps/"
 _FRAME = b"\x01"
 _ACTOR = re.compile(r"actors/([0-9a-f]{32})/")
@@ -52,16 +53,27 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return Table(_next(self.actor))
         return Table(self.actor, {**self.shelves, shelf: _next(self.shelves.get(shelf, 0))})
 
+
+class ActorHead(msgspec.Struct, frozen=True, array_like=True):
+    """What `at` holds: the generations that count, and the body of `keys`; None if there are none."""
+
+    table: Table = Table()
+    keys: bytes | None = None
+    is_gone: bool = False
+    """Whether the keys are a tombstone."""
+
     def encoded(self, salt: bytes) -> bytes:
         """As bytes that no other writing of it has: who wrote it can tell."""
-        return salt[:8] + msgspec.json.encode(self)
+        return salt[:8] + msgspec.msgpack.encode(self)
 
     @classmethod
-    def decoded(cls, body: bytes) -> Table:
+    def decoded(cls, body: bytes) -> ActorHead:
         try:
-            return msgspec.json.decode(body[8:], type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise Tampered("the generations of an actor do not read") from None
+            return msgspec.msgpack.decode(body[8:], type=cls)
+        except msgspec.DecodeError:
+            raise Tampered(
+                "an actor's generations do not read", hint="vault.audit.verify() names what is wrong"
+            ) from None
 
 
 def _next(generation: int) -> int:
@@ -109,6 +121,8 @@ def plain_place(name: str) -> str:
 def actor_place(name: str, table: Table) -> str:
     """Where an object of an actor lies, or a prefix of such objects."""
     head, rest = name[: len(ACTORS) + 33], name[len(ACTORS) + 33 :]
+    if rest == KEYS:
+        return head + AT
     place = f"{head}g{table.actor:06d}/"
     shelf = _SHELF.fullmatch(rest)
     if shelf is None:
@@ -126,6 +140,11 @@ def below(place: str, table: Table) -> Below | None:
     current = int(actor) == table.actor and (shelf is None or int(generation) == table.shelves.get(shelf, 0))
     middle = "" if shelf is None else f"memory/{shelf}/"
     return Below(f"{place[:start]}{middle}{rest}", current)
+
+
+def is_keys(name: str) -> bool:
+    """Whether a name is that of an actor's keys."""
+    return name[len(ACTORS) + 33 :] == KEYS and locator_of(name) is not None
 
 
 def purged_shelf(prefix: str) -> tuple[str, str | None] | None:

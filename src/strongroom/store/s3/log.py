@@ -72,8 +72,8 @@ class WorkerLog:
             self._group.submit(Request((), (), self._time))
 
     def head(self) -> Head:
-        size, peaks = self._edge.size, self._edge.packed()
-        return Head(size, peaks, self._time, self._mac.sign(size, peaks, self._time))
+        edge, time = self._edge, self._time
+        return Head(edge.size, edge.packed(), time, self._mac.sign(edge.size, edge.packed(), time))
 
     def group_sizes(self) -> tuple[dict[int, int], int]:
         return self._group.sizes, self._group.grouped

@@ -1,11 +1,13 @@
 """Packs: many stored bodies of one namespace in one object. Pure; who writes them when is `compacting`'s.
 
 A pack begins as a claim, of a few bytes. Its records keep the versions that the objects had, so nobody who follows the
-store notices that they moved. A record without a body is a tombstone.
+store notices that they moved. A record without a body is a tombstone, and none ever gets a body again: whoever writes a
+pack carries over every tombstone that it knows of. A burial is a pack of nothing but tombstones, written by a forget.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -14,9 +16,13 @@ import msgspec
 from strongroom.errors import Tampered
 from strongroom.store import Version
 
+MOST = 1024
+"""Records in one pack."""
 CLAIM_SIZE = 21
 _CLAIM = b"claim"
-_PACK = b"pack1"
+_PACK = b"strongroom pack of lines 1\n"
+"""Longer than a claim, so that no pack is taken for one."""
+_ID = re.compile(r"([0-9a-f]{12})[0-9a-f]{12}")
 
 
 class Record(NamedTuple):
@@ -31,6 +37,22 @@ class Pack(NamedTuple):
 
     etag: str
     records: Mapping[str, Record]
+
+
+def number_of(place: str) -> int:
+    """The number in a pack's id; 0 for what has none."""
+    found = _ID.fullmatch(place.rpartition("/")[2])
+    return 0 if found is None else int(found[1], 16)
+
+
+def next_number(places: Iterable[str]) -> int:
+    """A number behind those of all these packs and claims."""
+    return max(map(number_of, places), default=0) + 1
+
+
+def pack_id(number: int, random: bytes) -> str:
+    """An id of fixed length; in the order of numbers. 6 random bytes make it nobody else's."""
+    return f"{number:012x}{random[:6].hex()}"
 
 
 def claim(random: bytes) -> bytes:

@@ -5,8 +5,8 @@ Each trial is named, writes below `probe/` and removes what it wrote. A vault is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from strongroom.errors import StoreUnavailable
@@ -30,7 +30,7 @@ class Probe:
         self._bucket = bucket
         self._place = f"{PLACE}{name}/"
 
-    def run(self) -> Iterator[Trial]:
+    def run(self) -> Generator[Trial, None, None]:
         """Try one thing after the other. Also settles how this server wants its etags."""
         trials: dict[str, Callable[[], str]] = {
             "an object comes back": self._comes_back,
@@ -51,14 +51,16 @@ class Probe:
 
     def check(self) -> None:
         """Raise StoreUnavailable, by name, for the first thing that this server does not keep to."""
-        for trial in self.run():
-            if trial.wrong:
-                raise StoreUnavailable(
-                    f"this object store cannot keep a vault: {trial.what}: {trial.wrong}",
-                    hint="use one with conditional writes, such as AWS S3, Ceph, SeaweedFS, MinIO or R2",
-                )
+        with closing(self.run()) as trials:
+            wrong = next((trial for trial in trials if trial.wrong), None)
+        if wrong is not None:
+            raise StoreUnavailable(
+                f"this object store cannot keep a vault: {wrong.what}: {wrong.wrong}",
+                hint="use one with conditional writes, such as AWS S3, Ceph, SeaweedFS, MinIO or R2",
+            )
 
     def _comes_back(self) -> str:
+        self._bucket.list(self._place)  # first: there are servers that make a bucket when something is put into it
         self._bucket.create(self._place + "a", b"one")
         found = self._bucket.get(self._place + "a")
         if found is None or found.body != b"one":

@@ -101,6 +101,11 @@ class Reader:
     def _read(self, name: str, known: Known) -> Object | None:
         """An object's body; None if it is not where it was."""
         locator = layout.locator_of(name)
+        if locator is not None and layout.is_keys(name):
+            view = self.actor(locator)
+            with view.guard:
+                keys, version = view.head.keys, layout.version_of(view.head_etag)
+            return None if keys is None else Object(name, version, keys)
         if locator is not None and known.pack:
             pack = self.actor(locator).packs.get(known.pack)
             record = None if pack is None else pack.records.get(name)

@@ -17,7 +17,7 @@ from strongroom.errors import StoreUnavailable
 from strongroom.store import Object, Version
 from strongroom.store.s3 import layout, packs
 from strongroom.store.s3.bucket import Bucket, Listed
-from strongroom.store.s3.layout import Table
+from strongroom.store.s3.layout import ActorHead, Table
 from strongroom.store.s3.packs import Pack
 
 _TRIES = 8
@@ -67,12 +67,15 @@ class View(ABC):
             else:
                 return self.latest
             current = self._begun
+        has_looked = False
         try:
             self._look(current)
+            has_looked = True
         finally:
             with self.guard:
                 self._running = False
-                self._finished = max(self._finished, current)
+                if has_looked:  # else who waited for it looks for itself
+                    self._finished = max(self._finished, current)
                 self.guard.notify_all()
         return self.latest
 
@@ -91,12 +94,22 @@ class View(ABC):
         known = self.objects.get(name)
         return Object(name, number, None if known is None or known.is_gone else b"")
 
-    def wrote(self, name: str, known: Known) -> int:
-        """Take in what this process has just written; the number of that change."""
+    def wrote(self, name: str, place: str, known: Known, before: Known | None) -> int:
+        """Take in what this process has just written to a place over `before`; the number of that change.
+
+        If what was there before is not what is known any more, a look or another thread has come further already. What
+        was written to a generation that was purged meanwhile is not there.
+        """
         with self.guard:
+            if self.objects.get(name) != before or not self._counts(place):
+                return self._changed.get(name, 0)
             self.objects[name] = known
             self._own[name] = self._begun
             return self._note(name)
+
+    def _counts(self, place: str) -> bool:  # noqa: ARG002
+        """Whether what lies at a place is a part of this view."""
+        return True
 
     def _note(self, name: str) -> int:
         self._changed.pop(name, None)
@@ -113,8 +126,10 @@ class View(ABC):
             before = self.objects.get(name)
             if before is None or (before.version, before.is_gone) != (known.version, known.is_gone):
                 self._note(name)
+        vanished = self.objects.keys() - merged.keys()
         self.objects = merged
-        self._changed = {name: number for name, number in self._changed.items() if name in merged}
+        for name in vanished:
+            self._note(name)
 
 
 class VaultView(View):
@@ -123,17 +138,25 @@ class VaultView(View):
     def __init__(self, bucket: Bucket, which: int) -> None:
         super().__init__(bucket, which)
         self._heard = ""
-        self._is_loaded = False
+        self._loaded = -1
+        self._doubts = 0
+        """What is known is everything, if it was looked at since the last doubt."""
 
     def _look(self, current: int) -> None:
         news = self._bucket.list(layout.NEWS, self._heard)
-        if not news and self._is_loaded:
+        doubts = self._doubts
+        if not news and self._loaded == doubts:
             return
         found = {one.name: _loose(one) for one in self._bucket.list(layout.VAULT)}
         with self.guard:
             self._take(found, current)
             self._heard = news[-1].name if news else self._heard
-            self._is_loaded = True
+            self._loaded = -1 if self._own else doubts  # what came over an own write is not known
+
+    def doubt(self) -> None:
+        """Look at everything the next time: somebody may have changed something and died before saying so."""
+        with self.guard:
+            self._doubts += 1
 
     def next_news(self) -> str:
         """What the next announcement is called, as far as is known."""
@@ -154,8 +177,8 @@ class ActorView(View):
         super().__init__(bucket, which)
         self.locator = locator
         self._threads = threads
-        self.table = Table()
-        self.table_etag = ""
+        self.head = ActorHead()
+        self.head_etag = ""
         self.packs: dict[str, Pack] = {}
         self.claims: dict[str, str] = {}
         self.left_over: list[str] = []
@@ -168,16 +191,49 @@ class ActorView(View):
     def prefix(self) -> str:
         return f"{layout.ACTORS}{self.locator}/"
 
+    @property
+    def table(self) -> Table:
+        return self.head.table
+
+    def wrote_head(self, head: ActorHead, etag: str) -> int:
+        """Take in keys that this process has just written; the number of that change. After a purge, look instead."""
+        with self.guard:
+            if head.table == self.head.table:
+                self.head, self.head_etag = head, etag
+                return self._take_keys()
+        return self.refresh()
+
+    def _take_keys(self) -> int:
+        """Have the keys as the head has them. The guard is held."""
+        name = f"{self.prefix}{layout.KEYS}"
+        known = _keys_in(self.head, self.head_etag)
+        if known is None:
+            self.objects.pop(name, None)
+        else:
+            self.objects[name] = known
+        return self._note(name)
+
+    def _counts(self, place: str) -> bool:
+        found = layout.below(place, self.table)
+        return found is not None and found.is_current
+
+    def places(self) -> Sequence[str]:
+        """Where the last list had anything."""
+        with self.guard:
+            return list(self._last)
+
     def _look(self, current: int) -> None:
         for _ in range(_TRIES):
             listed = self._bucket.list(self.prefix)
             if self._see_little(listed, current):
                 return
-            table, etag = self._table(listed)
-            loose, packed = _split(listed, table)
+            head, etag = self._head(listed)
+            loose, packed = _split(listed, head.table)
             held = self._packs(packed)
             if held is not None:
-                self._see(current, table, etag, loose, packed, held, listed)
+                keys = _keys_in(head, etag)
+                found = loose if keys is None else {**loose, f"{self.prefix}{layout.KEYS}": keys}
+                self._see(current, head, etag, found, packed, held, listed)
                 return
         raise StoreUnavailable("the bucket kept changing while it was read", hint="try again")
 
@@ -199,7 +255,13 @@ class ActorView(View):
             for place in vanished:
                 self._take_one(place, None, current)
             self._last = seen
+            self._look_at_own_again(current)
             return True
+
+    def _look_at_own_again(self, current: int) -> None:
+        """What this round had of own writes was not taken in: it counts as unknown, so that the next one does."""
+        own = [name for name, began in self._own.items() if began >= current]
+        self._last.update((layout.actor_place(name, self.table), "") for name in own)
 
     def _take_one(self, place: str, alone: Known | None, current: int) -> None:
         found = layout.below(place, self.table)
@@ -208,8 +270,8 @@ class ActorView(View):
         known = _both(alone, self._in_packs.get(found.name))
         before = self.objects.get(found.name)
         if known is None:
-            self.objects.pop(found.name, None)
-            self._changed.pop(found.name, None)
+            if self.objects.pop(found.name, None) is not None:
+                self._note(found.name)
             return
         self.objects[found.name] = known
         if before is None or (before.version, before.is_gone) != (known.version, known.is_gone):
@@ -218,7 +280,7 @@ class ActorView(View):
     def _see(
         self,
         current: int,
-        table: Table,
+        head: ActorHead,
         etag: str,
         loose: Mapping[str, Known],
         packed: Mapping[str, Listed],
@@ -226,26 +288,24 @@ class ActorView(View):
         listed: Sequence[Listed],
     ) -> None:
         with self.guard:
-            purged = etag != self.table_etag
-            self.table, self.table_etag, self.packs = table, etag, held
+            purged, table = head.table != self.head.table, head.table
+            self.head, self.head_etag, self.packs = head, etag, held
             self.claims = {place: one.etag for place, one in packed.items() if packs.is_claim(one.size)}
             self.left_over = [one.name for one in listed if _is_left_over(one.name, table)]
             if purged:
                 self._own.clear()
             self._last = {one.name: one.etag for one in listed}
-            self._in_packs = _packed(held)
-            merged = {name: _both(loose.get(name), self._in_packs.get(name)) for name in {*loose, *self._in_packs}}
-            self._take({name: known for name, known in merged.items() if known is not None}, current)
-            if purged:  # whatever was below is gone, and nothing else says so
-                self._note(f"{self.prefix}keys")
+            self._in_packs = in_packs(held)
+            self._take(merged(loose, self._in_packs), current)
+            self._look_at_own_again(current)
 
-    def _table(self, listed: Sequence[Listed]) -> tuple[Table, str]:
+    def _head(self, listed: Sequence[Listed]) -> tuple[ActorHead, str]:
         at = self.prefix + layout.AT
         seen = next((one.etag for one in listed if one.name == at), "")
-        if seen == self.table_etag:
-            return self.table, seen
+        if seen == self.head_etag:
+            return self.head, seen
         found = self._bucket.get(at)
-        return (Table(), "") if found is None else (Table.decoded(found.body), found.etag)
+        return (ActorHead(), "") if found is None else (ActorHead.decoded(found.body), found.etag)
 
     def _packs(self, packed: Mapping[str, Listed]) -> dict[str, Pack] | None:
         """Every filled pack; None if one was gone when it was to be read."""
@@ -257,6 +317,10 @@ class ActorView(View):
                 return None
             held[place] = packs.decoded(shelf_of(place), found.body, found.etag)
         return held
+
+
+def _keys_in(head: ActorHead, etag: str) -> Known | None:
+    return None if head.keys is None else Known(layout.version_of(etag), head.is_gone, etag)
 
 
 def _loose(one: Listed) -> Known:
@@ -285,8 +349,9 @@ def shelf_of(place: str) -> str:
 
 
 def _is_left_over(place: str, table: Table) -> bool:
+    """Whether a place is of an earlier generation. A list takes time: what is of a later one than the table lives."""
     found = layout.below(place, table)
-    return found is not None and not found.is_current
+    return found is not None and place < layout.actor_place(found.name, table)
 
 
 def _is_by_itself(place: str, table: Table) -> bool:
@@ -299,12 +364,18 @@ def _both(alone: Known | None, packed: Known | None) -> Known | None:
     """An object by itself and in a pack. What the pack holds counts more: the other is about to go. Gone is gone."""
     if alone is None or packed is None:
         return alone or packed
-    if alone.is_gone:
+    if alone.is_gone and not packed.is_gone:
         return alone._replace(pack=packed.pack)
     return packed._replace(etag=alone.etag)
 
 
-def _packed(held: Mapping[str, Pack]) -> dict[str, Known]:
+def merged(loose: Mapping[str, Known], packed: Mapping[str, Known]) -> dict[str, Known]:
+    """Everything there is."""
+    both = {name: _both(loose.get(name), packed.get(name)) for name in {*loose, *packed}}
+    return {name: known for name, known in both.items() if known is not None}
+
+
+def in_packs(held: Mapping[str, Pack]) -> dict[str, Known]:
     """What is in packs. What is gone in one of them is gone."""
     found: dict[str, Known] = {}
     for place, pack in held.items():

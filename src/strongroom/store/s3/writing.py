@@ -1,29 +1,37 @@
 """Writing: effects are carried out one after the other, in an order in which every point of a crash is sound.
 
-First the vault's own objects, and the news of them; then purges; then keys and records of caps, after which the vault
-is looked at once more, since nobody may use them if a revocation, an erasure or a rotation came between; then the rest,
-side by side. Who loses a race has written some of it or nothing: whoever tries again finds what is there, under the
-same names.
+First the vault's own objects, and the news of them; then keys with the purges that go with them, one write for each
+actor, and records of caps, after which the vault is looked at once more, since nobody may use them if a revocation, an
+erasure or a rotation came between; then the rest, side by side. Who loses a race has written some of it or nothing:
+whoever tries again finds what is there, under the same names.
+
+Where things go is fixed when the conditions are checked: what was sealed with the keys of then belongs into the
+generation of then, and is gone with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import ExitStack
+
+from msgspec.structs import replace
 
 from strongroom.errors import StoreUnavailable
 from strongroom.store import Delete, Effect, Expect, Lost, Purge, PutNew, Swap, Version
 from strongroom.store.s3 import layout, packs
 from strongroom.store.s3.bucket import Changed, Taken
-from strongroom.store.s3.layout import Table
+from strongroom.store.s3.layout import ActorHead
+from strongroom.store.s3.packs import Pack, Record
 from strongroom.store.s3.reading import Reader
-from strongroom.store.s3.views import ActorView, Known
+from strongroom.store.s3.views import ActorView, Known, shelf_of
 
 _TRIES = 64
 _LINES = "/lines/"
 Change = PutNew | Swap | Delete
 Random = Callable[[int], bytes]
+Places = Mapping[str, str]
+"""Where each object goes, by its name."""
 
 
 class Writer:
@@ -34,70 +42,133 @@ class Writer:
         self._bucket = reader.bucket
         self._random = random
 
-    def check(self, effects: Sequence[Effect]) -> None:
-        """Raise Lost for a condition that does not hold, as far as is known."""
-        for effect in effects:
-            if not isinstance(effect, Purge):
+    def check(self, effects: Sequence[Effect]) -> Places:
+        """Raise Lost for a condition that does not hold, as far as is known; else say where each object goes."""
+        named = [effect for effect in effects if not isinstance(effect, Purge)]
+        views = {self._reader.view(effect.name) for effect in named if layout.locator_of(effect.name)}
+        with ExitStack() as held:
+            for view in sorted(views, key=id):
+                held.enter_context(view.guard)  # keys and generations of one moment
+            for effect in named:
                 self._check(effect)
+            return {effect.name: self._reader.place(effect.name) for effect in named}
 
     def _check(self, effect: Change | Expect) -> None:
         known = self._reader.known(effect.name)
         wanted = 0 if isinstance(effect, PutNew) else effect.version
         version = 0 if known is None else known.version
         if version != wanted or (isinstance(effect, Swap | Delete) and (known is None or known.is_gone)):
-            raise Lost(effect.name)
+            raise self._lost(effect.name)
 
-    def carry_out(self, effects: Sequence[Effect]) -> Version:
+    def _lost(self, name: str) -> Lost:
+        if _is_of_the_vault(name):
+            self._reader.vault.doubt()
+        return Lost(name)
+
+    def carry_out(self, effects: Sequence[Effect], places: Places | None = None) -> Version:
         """Do all of it; the number of the last change. Raises Lost, or StoreUnavailable."""
         changes = [effect for effect in effects if isinstance(effect, PutNew | Swap | Delete)]
+        if places is None:
+            places = {one.name: self._reader.place(one.name) for one in changes}
         vault = [one for one in changes if _is_of_the_vault(one.name)]
-        keys = [one for one in changes if one not in vault and _is_first(one.name)]
-        rest = [one for one in changes if one not in vault and one not in keys]
-        for one in vault:
-            self._write(one)
+        caps = [one for one in changes if one.name.startswith(layout.CAPS)]
+        rest = [one for one in changes if one not in vault and one not in caps and not layout.is_keys(one.name)]
         if vault:
-            self._announce()
+            try:
+                for one in vault:
+                    self._write(one, places)
+            finally:
+                # Also where one was lost: whoever wrote it first may have been killed before saying so.
+                self._announce()
+        latest = self._write_heads(effects)
+        self._side_by_side(caps, places)
+        if caps or latest:
+            self._look_again([one for one in effects if isinstance(one, Expect)], caps)
+        return max([latest, *self._write_all(rest, places)])
+
+    # Keys and purges.
+
+    def _write_heads(self, effects: Sequence[Effect]) -> Version:
+        """Write the keys of actors, and count up the generations that are purged: one write for each actor."""
+        touched: dict[str, list[Effect]] = {}
         for effect in effects:
-            if isinstance(effect, Purge):
-                self._purge(effect.prefix)
-        latest = max(self._side_by_side(keys), default=0)
-        if keys:
-            self._look_again([one for one in effects if isinstance(one, Expect)], keys)
-        return max([latest, *self._write_all(rest)])
+            name = effect.prefix if isinstance(effect, Purge) else effect.name
+            if isinstance(effect, Purge) and layout.purged_shelf(name) is None:
+                self._delete_below(name)
+            elif isinstance(effect, Purge) or layout.is_keys(name):
+                touched.setdefault(layout.locator_of(name) or "", []).append(effect)
+        touched = {
+            name: all_of for name, all_of in touched.items() if any(not isinstance(one, Expect) for one in all_of)
+        }
+        work = [self._reader.threads.submit(self._write_head, *one) for one in list(touched.items())[1:]]
+        first = [self._write_head(*one) for one in list(touched.items())[:1]]
+        return max([*first, *_gathered(work)], default=0)
+
+    def _write_head(self, locator: str, effects: Sequence[Effect]) -> Version:
+        view = self._reader.actor(locator)
+        with view.guard:
+            before, etag = view.head, view.head_etag
+        head = before
+        for effect in sorted(effects, key=lambda one: not isinstance(one, Expect)):
+            head = _with(head, effect, etag)
+        body = head.encoded(self._random(8))
+        place = view.prefix + layout.AT
+        try:
+            written = self._bucket.swap(place, body, etag) if etag else self._bucket.create(place, body)
+        except (Taken, Changed):
+            view.refresh()
+            raise Lost(f"{view.prefix}{layout.KEYS}") from None
+        number = view.wrote_head(head, written)
+        if head.table != before.table:
+            self.sweep(view)
+        return number
 
     # One object.
 
-    def _write(self, change: Change) -> Version:
-        known = None if isinstance(change, PutNew) else self._reader.known(change.name)
-        try:
-            etag = self._put(change, known)
-        except (Taken, Changed):
-            self._reader.version(change.name)
-            raise Lost(change.name) from None
-        if change.name.startswith(layout.CAPS):
-            return 0
-        gone = isinstance(change, Delete)
-        return self._reader.view(change.name).wrote(change.name, Known(layout.version_of(etag), gone, etag))
+    def derived(self, change: Change) -> Version:
+        """Write one object that is in no log; its version then."""
+        return self._written(change, {change.name: self._reader.place(change.name)})[0].version
 
-    def _put(self, change: Change, known: Known | None) -> str:
-        place = self._reader.place(change.name)
+    def _write(self, change: Change, places: Places) -> Version:
+        return self._written(change, places)[1]
+
+    def _written(self, change: Change, places: Places) -> tuple[Known, Version]:
+        """Write an object: what it is then, and the number of that change."""
+        before = None if isinstance(change, PutNew) else self._reader.known(change.name)
+        if not isinstance(change, PutNew) and (before is None or before.version != change.version):
+            raise self._lost(change.name)  # since the conditions were checked
+        place = places[change.name]
+        try:
+            etag = self._put(change, place, before)
+        except (Taken, Changed):
+            lost = self._lost(change.name)
+            self._reader.version(change.name)
+            raise lost from None
+        known = Known(layout.version_of(etag), isinstance(change, Delete), etag)
+        if change.name.startswith(layout.CAPS):
+            return known, 0
+        return known, self._reader.view(change.name).wrote(change.name, place, known, before)
+
+    def _put(self, change: Change, place: str, known: Known | None) -> str:
         if isinstance(change, PutNew):
             return self._bucket.create(place, layout.framed(change.body))
         body = b"" if isinstance(change, Delete) else layout.framed(change.body)
         return self._bucket.swap(place, body, "" if known is None else known.etag)
 
-    def _write_all(self, changes: Sequence[Change]) -> list[Version]:
+    def _write_all(self, changes: Sequence[Change], places: Places) -> list[Version]:
         """Side by side. All are tried, then the first that failed is told."""
-        forgotten = [one for one in changes if isinstance(one, Delete) and _LINES in one.name]
+        forgotten = [
+            one for one in changes if isinstance(one, Delete) and _LINES in one.name and layout.locator_of(one.name)
+        ]
         others = [one for one in changes if one not in forgotten]
-        return self._side_by_side(others) + self._forget(forgotten)
+        return self._side_by_side(others, places) + self._forget(forgotten)
 
-    def _side_by_side(self, changes: Sequence[Change]) -> list[Version]:
+    def _side_by_side(self, changes: Sequence[Change], places: Places) -> list[Version]:
         if len(changes) == 1:
-            return [self._write(changes[0])]
-        return _gathered([self._reader.threads.submit(self._write, one) for one in changes])
+            return [self._write(changes[0], places)]
+        return _gathered([self._reader.threads.submit(self._write, one, places) for one in changes])
 
-    def _look_again(self, expected: Iterable[Expect], keys: Sequence[Change]) -> None:
+    def _look_again(self, expected: Iterable[Expect], caps: Sequence[Change]) -> None:
         """Make sure that nothing of the vault has changed while keys or a cap's record were written."""
         pins = [one for one in expected if not one.name.startswith(layout.ACTORS)]
         if not pins:
@@ -107,7 +178,7 @@ class Writer:
             self.check(pins)
         except Lost:
             # A record nobody has heard of yet goes; keys may be in use by now, and hold nothing by themselves.
-            self._bucket.delete([layout.plain_place(one.name) for one in keys if one.name.startswith(layout.CAPS)])
+            self._bucket.delete([layout.plain_place(one.name) for one in caps])
             raise
 
     # The vault's own objects.
@@ -133,64 +204,69 @@ class Writer:
         numbers: list[Version] = []
         for locator in sorted({layout.locator_of(one.name) or "" for one in deletes}):
             view = self._reader.actor(locator)
-            names = [one.name for one in deletes if layout.locator_of(one.name) == locator]
-            alone = [
-                one for one in deletes if one.name in names and (known := view.objects.get(one.name)) and known.etag
-            ]
-            numbers += self._side_by_side(alone)
-            self._out_of_packs(view, names)
-            numbers.append(view.refresh())
+            mine = [one for one in deletes if layout.locator_of(one.name) == locator]
+            self._bury(view, mine)
+            self._take_out(view, [one.name for one in mine])
+            numbers.append(view.latest)
         return numbers
 
-    def _out_of_packs(self, view: ActorView, names: Sequence[str]) -> None:
-        """First the tombstones, then the look at packs: a pack that is claimed later sees the tombstones."""
-        shelves = {name.partition("lines/")[0] for name in names}
-        voided: set[str] = set()
+    def _bury(self, view: ActorView, deletes: Sequence[Delete]) -> None:
+        """Write a pack of tombstones: from then on the lines are gone for everybody, whoever dies and whoever packs.
+
+        A compactor deletes without a condition what it has packed, so a tombstone in the place of a line would not be
+        safe from it. A pack claimed from now on sees this one.
+        """
+        for shelf in sorted({_shelf(one.name) for one in deletes}):
+            records = {one.name: Record(one.version + 1, None) for one in deletes if _shelf(one.name) == shelf}
+            number = packs.next_number([*view.packs, *view.claims])
+            place = self._reader.place(f"{shelf}packs/{packs.pack_id(number, self._random(6))}")
+            etag = self._bucket.create(place, packs.encoded(shelf, records))
+            with view.guard:
+                view.packs[place] = Pack(etag, records)
+
+    def _take_out(self, view: ActorView, names: Sequence[str]) -> None:
+        """Make an end of the bytes: of the objects by themselves, of what packs hold, and of what claims might come to.
+
+        Who lost a race looks again.
+        """
+        done: set[str] = set()
         for _ in range(_TRIES):
             view.refresh()
-            with view.guard:
-                claims = [(place, etag) for place, etag in view.claims.items() if etag not in voided]
-                holding = [
-                    (place, pack)
-                    for place, pack in view.packs.items()
-                    if any(name in pack.records and pack.records[name].body is not None for name in names)
-                ]
-            if not claims and not holding:
+            left = self._left(view, names, done)
+            if not left:
                 return
-            with suppress(Changed):
-                for place, etag in claims:
-                    # Not deleted: it may have become a pack by now, and that must not be lost.
-                    voided.add(self._bucket.swap(place, packs.claim(self._random(16)), etag))
-                for place, pack in holding:
-                    shelf = next(one for one in shelves if any(name.startswith(one) for name in pack.records))
-                    self._bucket.swap(place, packs.encoded(shelf, packs.without(pack, names)), pack.etag)
+            done.update(self._reader.threads.map(self._replace, left) if len(left) > 1 else map(self._replace, left))
         raise StoreUnavailable("the vault is too busy: other workers kept packing the same lines")
 
-    # Purging.
-
-    def _purge(self, prefix: str) -> None:
-        purged = layout.purged_shelf(prefix)
-        if purged is None:
-            self._delete_below(prefix)
-            return
-        locator, shelf = purged
-        view = self._reader.actor(locator)
+    def _left(self, view: ActorView, names: Sequence[str], done: Collection[str]) -> list[tuple[str, bytes, str]]:
+        """What is still to be replaced: where, by which bytes, and the etag of what is there."""
+        shelves = {_shelf(name) for name in names}
         with view.guard:
-            table, etag = view.table.purged(shelf), view.table_etag
-        self._set_table(view, table, etag)
-        view.refresh()
-        self.sweep(view)
+            loose = [(name, known.etag) for name in names if (known := view.objects.get(name)) and known.etag]
+            held, claimed = list(view.packs.items()), list(view.claims.items())
+        left = [(self._reader.place(name), b"", etag) for name, etag in loose if etag not in done]
+        # Claims are not deleted: one may have become a pack by now, and that must not be lost.
+        left += [
+            (place, packs.claim(self._random(16)), etag)
+            for place, etag in claimed
+            if etag not in done and shelf_of(place) in shelves
+        ]
+        left += [
+            (place, packs.encoded(shelf_of(place), packs.without(pack, names)), pack.etag)
+            for place, pack in held
+            if any((record := pack.records.get(name)) and record.body is not None for name in names)
+        ]
+        return left
 
-    def _set_table(self, view: ActorView, table: Table, etag: str) -> None:
-        place, body = view.prefix + layout.AT, table.encoded(self._random(8))
+    def _replace(self, one: tuple[str, bytes, str]) -> str:
+        """Replace an object; the new one's etag, or none if it was no longer the same."""
+        place, body, etag = one
         try:
-            if etag:
-                self._bucket.swap(place, body, etag)
-            else:
-                self._bucket.create(place, body)
-        except (Taken, Changed):
-            view.refresh()
-            raise Lost(view.prefix) from None
+            return self._bucket.swap(place, body, etag)
+        except Changed:
+            return ""
+
+    # Purging.
 
     def _delete_below(self, prefix: str) -> None:
         """Derived data: whoever fills a place afterwards finds it gone, and fails."""
@@ -208,14 +284,31 @@ class Writer:
         return len(left)
 
 
+def _shelf(name: str) -> str:
+    """What a line's name begins with: all of its namespace."""
+    return name.partition("lines/")[0]
+
+
 def _is_of_the_vault(name: str) -> bool:
     """Whether every worker has to hear of a change."""
     return name.startswith(layout.VAULT) and not name.startswith(layout.CAPS)
 
 
-def _is_first(name: str) -> bool:
-    """Keys, and records of caps: written before what needs them, and only while the vault is as expected."""
-    return name.startswith(layout.CAPS) or (name.startswith(layout.ACTORS) and name.endswith("/keys"))
+def _with(head: ActorHead, effect: Effect, etag: str) -> ActorHead:
+    """An actor's head after a change of its keys, or a purge; Lost if the keys are others than the change is of."""
+    if isinstance(effect, Purge):
+        _, shelf = layout.purged_shelf(effect.prefix) or ("", None)
+        return ActorHead(head.table.purged(None)) if shelf is None else replace(head, table=head.table.purged(shelf))
+    version = 0 if head.keys is None else layout.version_of(etag)
+    if isinstance(effect, PutNew):
+        if head.keys is not None:
+            raise Lost(effect.name)
+        return replace(head, keys=effect.body)
+    if version != effect.version or (head.is_gone and not isinstance(effect, Expect)):
+        raise Lost(effect.name)
+    if isinstance(effect, Expect):
+        return head
+    return replace(head, keys=b"", is_gone=True) if isinstance(effect, Delete) else replace(head, keys=effect.body)
 
 
 def _gathered(futures: Sequence[Future[Version]]) -> list[Version]:

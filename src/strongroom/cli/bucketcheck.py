@@ -1,0 +1,203 @@
+"""The checks of doctor for a vault in a bucket, each on its own: it returns what is well, or raises what is not.
+
+What they write lies below `probe/` and is removed again. No credential is shown: only where it was found.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from strongroom.cli import bucketquery, extras
+from strongroom.cli.checks import Found, python
+from strongroom.cli.context import Run
+from strongroom.errors import StrongroomError, Tampered, VaultMissing
+from strongroom.store import CLOCK_LEEWAY
+
+if TYPE_CHECKING:
+    from strongroom.store.s3.access import Access
+    from strongroom.store.s3.bucket import S3Bucket
+    from strongroom.store.s3.probe import Trial
+
+_WARN = 5_000
+_ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
+_TRIALS = 8
+
+
+@dataclass
+class BucketPatient:
+    """What the checks have found out so far."""
+
+    run: Run
+    place: str
+    access: Access | None = None
+    bucket: S3Bucket | None = None
+    trials: Iterator[Trial] | None = field(default=None, repr=False)
+    is_fit: bool = True
+    vault_id: str | None = None
+
+    def reached(self) -> S3Bucket:
+        if self.bucket is None:
+            raise Found("skip", "the bucket is not reached")
+        return self.bucket
+
+
+def _extra(_: BucketPatient) -> str:
+    if not extras.is_installed("s3"):
+        raise Found("fail", "a vault in a bucket needs parts that are not installed", extras.install("s3"))
+    return "what it takes to use a bucket is installed"
+
+
+def _credentials(patient: BucketPatient) -> str:
+    if not extras.is_installed("s3"):
+        raise Found("skip", "it cannot be looked at")
+    from strongroom.store.s3.access import access
+
+    patient.access = access(patient.place.removeprefix("s3://"))
+    if patient.access.known.get("access_key_id") and patient.access.known.get("secret_access_key"):
+        where = "the environment" if os.environ.get("AWS_ACCESS_KEY_ID") else "a profile of the AWS files"
+        kind = "temporary ones" if patient.access.known.get("session_token") else "a key"
+        return f"{kind}, from {where}"
+    if any(os.environ.get(name) for name in _ROLES):
+        return "a role that this machine's environment names"
+    raise Found(
+        "warn",
+        "none in the environment or in a profile: only a role of this machine can do",
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    )
+
+
+def _reached(patient: BucketPatient) -> str:
+    if patient.access is None:
+        raise Found("skip", "how to reach it is not known")
+    from strongroom.store.s3.bucket import S3Bucket
+    from strongroom.store.s3.probe import PLACE, Probe
+
+    bucket = S3Bucket(patient.access)
+    bucket.list(PLACE, limit=1)
+    patient.bucket = bucket
+    patient.trials = Probe(bucket, os.urandom(8).hex()).run()
+    return f"bucket {patient.access.bucket} answers" + (" without TLS" if patient.access.is_plain else "")
+
+
+def _tried(patient: BucketPatient) -> str:
+    """The next trial of the probe. They build on each other, so the first that fails ends them."""
+    patient.reached()
+    if patient.trials is None:
+        raise Found("skip", "an earlier trial failed")
+    try:
+        trial = next(patient.trials)
+    except StrongroomError:
+        patient.trials, patient.is_fit = None, False
+        raise
+    if trial.wrong:
+        patient.trials.close()  # type: ignore[attr-defined]  # a generator: it removes what it wrote
+        patient.trials, patient.is_fit = None, False
+        hint = "use a store with conditional writes, such as AWS S3, Ceph, SeaweedFS, MinIO or R2"
+        raise Found("fail", f"{trial.what}: {trial.wrong}", hint, "store_unavailable")
+    return trial.what
+
+
+def _clock(patient: BucketPatient) -> str:
+    """A modified time is often in whole seconds: that much is no skew."""
+    bucket = patient.reached()
+    place = f"probe/{os.urandom(8).hex()}/"
+    before = time.time() * 1000
+    bucket.create(f"{place}clock", b"clock")
+    after = time.time() * 1000
+    try:
+        told = bucket.list(place)[0].modified
+    except IndexError:
+        raise Found("skip", "what was written is not listed") from None
+    finally:
+        bucket.delete([f"{place}clock"])
+    skew = max(before - (told + 1000), told - after, 0)
+    if skew < _WARN:
+        return "as the server's"
+    state, seconds = ("fail" if skew >= CLOCK_LEEWAY else "warn"), round(skew / 1000)
+    raise Found(state, f"this machine's clock and the server's differ by {seconds} seconds", "set the clock")
+
+
+def _setting(patient: BucketPatient, name: str) -> bucketquery.Told:
+    patient.reached()
+    told = None if patient.access is None else bucketquery.ask(patient.access, name, datetime.now(UTC))
+    if told is None or (told.status != 200 and "<Code>NoSuch" not in told.text):
+        raise Found("skip", "unknown: the server does not tell, or not with these credentials")
+    return told
+
+
+def _versioning(patient: BucketPatient) -> str:
+    status = re.search(r"<Status>\s*(\w+)\s*</Status>", _setting(patient, "versioning").text)
+    if status is None:
+        return "off: what is deleted is gone"
+    if status[1] == "Enabled":
+        raise Found(
+            "fail",
+            "on: what is forgotten or erased stays as an old version",
+            "use a bucket without versioning, and remove the old versions from this one",
+        )
+    raise Found("warn", "off now, but once on: old versions from then may still be there", "remove old versions")
+
+
+def _lifecycle(patient: BucketPatient) -> str:
+    told = _setting(patient, "lifecycle")
+    rules = re.findall(r"<Rule>(.*?)</Rule>", told.text, re.DOTALL) if told.status == 200 else []
+    bad = [one for one in rules if "<Status>Enabled</Status>" in one and re.search(r"<(Expiration|Transition)>", one)]
+    if any(_covers(one, patient) for one in bad):
+        raise Found(
+            "fail", "a rule deletes or moves the vault's objects after a time", "except the vault's prefix from it"
+        )
+    return "no rule touches the vault's objects"
+
+
+def _covers(rule: str, patient: BucketPatient) -> bool:
+    prefix = re.search(r"<Prefix>([^<]*)</Prefix>", rule)
+    own = f"{patient.access.prefix}/" if patient.access and patient.access.prefix else ""
+    return prefix is None or own.startswith(prefix[1]) or prefix[1].startswith(own)
+
+
+def _vault(patient: BucketPatient) -> str:
+    patient.reached()
+    if not patient.is_fit:
+        raise Found("skip", "this server cannot keep a vault")
+    from strongroom.vault.opening import identify
+
+    try:
+        patient.vault_id = identify(patient.place)
+    except VaultMissing as error:
+        hint = f"`strongroom init {patient.place}` makes one"
+        raise Found("fail", error.message, hint, error.reason) from None
+    return f"vault {patient.vault_id}, a format that this version knows"
+
+
+def _logs(patient: BucketPatient) -> str:
+    bucket = patient.reached()
+    if patient.vault_id is None:
+        raise Found("skip", "there is no vault")
+    from strongroom.store.s3 import log
+
+    members = dict(log.roster(bucket))
+    written = set(log.written_logs(bucket))
+    if None in members.values() or set(members) - written:
+        raise Found("fail", "a log is missing, or the roster is damaged", "`strongroom audit verify`", Tampered.reason)
+    return f"{len(members)} in the roster, {len(written)} logs"
+
+
+BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (
+    ("Python", python),
+    ("extra", _extra),
+    ("credentials", _credentials),
+    ("bucket", _reached),
+    *((f"trial {number}", _tried) for number in range(1, _TRIALS + 1)),
+    ("clock", _clock),
+    ("versioning", _versioning),
+    ("lifecycle", _lifecycle),
+    ("vault", _vault),
+    ("logs", _logs),
+)
+"""Each check: its name, and how it looks. It returns what is well, or raises what is not."""

@@ -1,0 +1,72 @@
+"""Two settings of a bucket that no call of the store's client tells: one signed GET each (SigV4).
+
+What the bucket's own credentials do not come from the environment or a profile for, cannot be asked here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from strongroom.store.s3.access import Access
+
+_LIMIT = 256 * 1024
+_SECONDS = 10
+_EMPTY = hashlib.sha256(b"").hexdigest()
+
+
+class Told(NamedTuple):
+    """A server's answer."""
+
+    status: int
+    text: str
+
+
+def ask(access: Access, setting: str, now: datetime) -> Told | None:
+    """What a bucket says about a setting such as `versioning`; None if it cannot be asked."""
+    known = access.config()
+    if not known.get("access_key_id") or not known.get("secret_access_key"):
+        return None
+    base = access.endpoint.rstrip("/") or f"https://s3.{known['region']}.amazonaws.com"
+    path = f"{urlsplit(base).path}/{access.bucket}"
+    headers = _signed(known, urlsplit(base).netloc, path, f"{setting}=", now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ"))
+    address = f"{base}/{access.bucket}?{setting}="
+    try:
+        opener = urllib.request.build_opener(_Staying)
+        with opener.open(urllib.request.Request(address, headers=headers), timeout=_SECONDS) as answer:  # noqa: S310
+            return Told(answer.status, answer.read(_LIMIT).decode("utf-8", "replace"))
+    except urllib.error.HTTPError as error:
+        with error:
+            return Told(error.code, error.read(_LIMIT).decode("utf-8", "replace"))
+    except OSError:
+        return None
+
+
+class _Staying(urllib.request.HTTPRedirectHandler):
+    """Follows nobody elsewhere: a signed request is for one server."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _signed(known: dict[str, str], host: str, path: str, query: str, moment: str) -> dict[str, str]:
+    headers = {"host": host, "x-amz-content-sha256": _EMPTY, "x-amz-date": moment}
+    if known.get("session_token"):
+        headers["x-amz-security-token"] = known["session_token"]
+    names = ";".join(sorted(headers))
+    lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
+    canonical = f"GET\n{path}\n{query}\n{lines}\n{names}\n{_EMPTY}"
+    scope = f"{moment[:8]}/{known['region']}/s3/aws4_request"
+    text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+    key = f"AWS4{known['secret_access_key']}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.digest(key, text.encode(), "sha256").hex()
+    credential = f"Credential={known['access_key_id']}/{scope}"
+    headers["authorization"] = f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={names}, Signature={signature}"
+    return headers

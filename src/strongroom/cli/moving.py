@@ -1,0 +1,56 @@
+"""migrate: a whole vault from a path into a bucket, or back. The owner's work; no line is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from strongroom import settings
+from strongroom.cli import extras, leaving, output
+from strongroom.cli.app import command
+from strongroom.cli.context import Run, owner_options, pass_run
+from strongroom.vault.moving import Moved
+from strongroom.vault.moving import migrate as move
+
+
+@command(
+    examples=[
+        "strongroom migrate ./team-vault s3://bucket/team",
+        "strongroom migrate s3://bucket/team ./team-vault-2 --json",
+    ]
+)
+@click.argument("source")
+@click.argument("target")
+@click.option("--archive", type=click.Path(path_type=Path), metavar="DIR", help="Where old entries were archived to.")
+@owner_options
+@pass_run
+def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:
+    """Move a vault from SOURCE to TARGET: one of them is a path, the other s3://bucket/prefix.
+
+    The vault keeps its id, so keys and caps stay as they are, and its log is moved with it. It is verified before,
+    compared object by object, and verified again. Interrupted, run it again: it goes on. Nothing must write to SOURCE
+    meanwhile; it is left as it is, and it is checked that nobody did. From then on use only one of the two: they share
+    keys and what was last seen.
+    """
+    if source.startswith("s3://") or target.startswith("s3://"):
+        extras.require("s3")
+    run.note("note: nothing must write to the source until this has ended")
+    with ExitStack() as bars:
+        moved = move(
+            source,
+            target,
+            keys=lambda vault: settings.keys_of(vault, run.passphrase),
+            archive=archive,
+            bars=lambda label: bars.enter_context(leaving.bar(run, label)),
+        )
+    run.answer(moved, _lines(moved))
+
+
+def _lines(moved: Moved) -> Iterator[str]:
+    done = "was there already, and was compared" if moved.already else "moved, compared and verified"
+    yield f"vault {moved.vault} {done}: {moved.target}"
+    yield f"{output.counted(moved.objects, 'object')}, a log of {moved.entries} entries"
+    yield f"{moved.source} is as it was. Use only one of the two from now on."

@@ -1,0 +1,71 @@
+"""Compaction beside everything else: one thread per store, one actor at a time, and only what is due."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from strongroom.store.s3.compacting import Compactor
+from strongroom.store.s3.views import ActorView
+
+REST = 15.0
+"""Seconds between the proof of a pack and the delete: longer than one page of a list may take."""
+AGAIN = 60.0
+"""Seconds until the background turns to the same actor again."""
+_WAITING = 256
+_PATIENCE = 15.0
+
+
+class Background:
+    """Compacts what is due. Its faults are counted, and stop nothing else."""
+
+    def __init__(
+        self, compactor: Compactor, *, clock: Callable[[], float] = time.monotonic, rest: float = REST
+    ) -> None:
+        self._compactor = compactor
+        self._clock = clock
+        self._rest = rest
+        self._waiting: queue.Queue[str | None] = queue.Queue()
+        self._turns: dict[str, float] = {}
+        """Actors that wait, and those whose turn was lately: from when on they may wait again."""
+        self._guard = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.passes = 0
+        self.errors = 0
+
+    def consider(self, view: ActorView) -> None:
+        """Have an actor compacted if it is due. Cheap, and never raises; a full queue leaves it for another time."""
+        now = self._clock()
+        if self._stop.is_set() or self._turns.get(view.locator, now) > now or not self._compactor.is_due(view):
+            return
+        with self._guard:
+            if self._turns.get(view.locator, now) > now or self._waiting.qsize() >= _WAITING or self._stop.is_set():
+                return
+            self._turns = {locator: turn for locator, turn in self._turns.items() if turn > now}
+            self._turns[view.locator] = float("inf")
+            self._waiting.put(view.locator)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="strongroom-compacting", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Stop after the pass that is under way, which rests no more and deletes nothing from now on. Idempotent."""
+        with self._guard:
+            self._stop.set()
+            self._waiting.put(None)
+            thread = self._thread
+        if thread is not None:
+            thread.join(_PATIENCE)
+
+    def _run(self) -> None:
+        while (locator := self._waiting.get()) is not None and not self._stop.is_set():
+            try:
+                self._compactor.compact(locator, lambda: not self._stop.wait(self._rest))
+            except Exception:  # noqa: BLE001 - what fails here is tried again, and nobody waits for it
+                self.errors += 1
+            self.passes += 1
+            with self._guard:
+                self._turns[locator] = self._clock() + AGAIN

@@ -1,0 +1,247 @@
+"""Compaction: many lines by themselves become a few packs, while others read, write, forget, purge and compact.
+
+One pass over a shelf (a namespace of an actor, in its present generation):
+
+1. it creates the new packs as claims; 2. only then it lists the shelf, and reads lines and small packs; 3. it fills
+each claim by a swap; 4. it reads each pack back and compares every record; 5. after a rest it deletes what it packed.
+
+What makes that safe, whoever dies at whichever request:
+
+* Gone is gone. A forget first writes a burial: a pack of tombstones. No pack that is written later leaves one out, so
+  some pack holds the tombstone at every moment, and a line with a tombstone anywhere is gone, whatever else still holds
+  its body. So a delete needs no condition, which S3 does not offer: it can hit a tombstone that took the line's place,
+  or a pack that a forget has just rewritten, and nothing comes back.
+* A forget leaves no bytes. Who claims after the burial sees it. Who claimed before is seen by the forget, which voids
+  the claim by a swap (then the fill fails, and the pass gives up) or finds the pack filled and rewrites it. What a
+  forget that died has left, in places of their own or in packs, the next pass removes.
+* No line is lost. It is deleted only once a pack was read back that holds it, and a pack is deleted only once others
+  were that hold all of it. Of claims, one's own are removed when nobody is going to fill them, and those of a compactor
+  that seems dead after they were voided; what may be a pack never is.
+* Nobody who lists misses a line. Lists go by name, lines come before packs, and a pass absorbs only packs whose ids are
+  smaller than its own: what is no longer there when a list comes by is in a pack to which the list comes later. A
+  server may gather one page from several moments; the rest before the delete outlasts any page.
+* No put is acknowledged twice. Only lines that are older than SETTLED by the server's clock are packed: a request to
+  create one that is still under way, or that is sent again, finds the object there, and not a free place.
+
+Two compactors at once pack the same lines twice at most. The copies are found, and dropped, by a later pass.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from strongroom.errors import Tampered
+from strongroom.store.s3 import layout, packs
+from strongroom.store.s3.bucket import Changed
+from strongroom.store.s3.packs import Pack, Record
+from strongroom.store.s3.planning import SMALL, Look, Plan, doomed, finished, is_small, planned
+from strongroom.store.s3.reading import Reader
+from strongroom.store.s3.views import ActorView, shelf_of
+
+SETTLED = 120_000
+"""Age in ms from which a line may be packed: no request to create it is still under way."""
+DEAD = 3_600_000
+"""Age in ms of a claim that nobody is going to fill."""
+LOOSE = 128
+"""Lines by themselves in one shelf for which a pass is worth while."""
+_TRIES = 4
+_AT_ONCE = 16
+"""Requests side by side: the others' work uses the same threads."""
+_EMPTY = hashlib.md5(b"", usedforsecurity=False).hexdigest()
+"""The etag of a tombstone on most servers. On others an actor is due a little early, and no more."""
+
+
+class Packed(NamedTuple):
+    """What compaction did: records in new packs, new packs, objects deleted."""
+
+    lines: int = 0
+    packs: int = 0
+    deleted: int = 0
+
+
+class _GivenUp(Exception):
+    """Somebody else changed what this pass worked on; a later one finds what is left to do."""
+
+
+class Compactor:
+    """Packs what one process is told to. Thread-safe, and safe beside any other."""
+
+    def __init__(
+        self, reader: Reader, random: Callable[[int], bytes], *, settled: int = SETTLED, least: int = LOOSE
+    ) -> None:
+        self._reader = reader
+        self._bucket = reader.bucket
+        self._random = random
+        self._settled = settled
+        self._least = least
+
+    def is_due(self, view: ActorView) -> bool:
+        """Whether there is enough to do, by what the view knows. No request."""
+        if view.left_over:
+            return True
+        lines = Counter(place.partition("/lines/")[0] for place in view.places() if "/lines/" in place)
+        with view.guard:
+            held = dict(view.packs)
+        small = Counter(place.rpartition("/")[0] for place, pack in held.items() if is_small(pack))
+        return (
+            any(count >= self._least for count in lines.values())
+            or any(count >= SMALL for count in small.values())
+            or _is_unfinished(view, held)
+        )
+
+    def compact(self, locator: str, rest: Callable[[], bool] = lambda: True) -> Packed:
+        """Go over the shelves of an actor. `rest` waits before a delete; on False nothing is deleted this time."""
+        view = self._reader.actor(locator)
+        view.refresh()
+        done = [self._sweep(view), *(self._pass(view, place, rest) for place in _shelves(view))]
+        view.refresh()
+        return Packed(*map(sum, zip(*done, strict=True)))
+
+    def _sweep(self, view: ActorView) -> Packed:
+        """Delete what purges left over: it is below generations that nobody reads."""
+        with view.guard:
+            left = list(view.left_over)
+        if left:
+            self._bucket.delete(left)
+        return Packed(deleted=len(left))
+
+    def _pass(self, view: ActorView, place: str, rest: Callable[[], bool]) -> Packed:
+        claims: dict[str, str] = {}
+        try:
+            first = self._look(place, view.packs)
+            plan = planned(first, None, "")
+            if not plan.is_worth_it(self._least):
+                return Packed()
+            self._claim(first, len(plan.chunks), claims)
+            done = self._work(self._look(place, first.held) if claims else first, claims, rest)
+        except _GivenUp:
+            done = Packed()
+        self._drop(claims)
+        return done
+
+    # Claims.
+
+    def _claim(self, look: Look, count: int, claims: dict[str, str]) -> None:
+        number = packs.next_number([*look.held, *look.claims])
+        for at in range(number, number + count):
+            place = f"{look.place}packs/{packs.pack_id(at, self._random(6))}"
+            claims[place] = self._bucket.create(place, packs.claim(self._random(16)))
+
+    def _drop(self, claims: Mapping[str, str]) -> None:
+        """Remove claims that were not filled. Nobody else fills them: what is a claim now stays one."""
+        found = {place: self._bucket.get(place) for place in claims}
+        empty = [place for place, one in found.items() if one is not None and packs.is_claim(len(one.body))]
+        if empty:
+            self._bucket.delete(empty)
+
+    def _drop_dead(self, look: Look, claims: Mapping[str, str]) -> None:
+        """Remove claims whose compactors seem dead. Once voided, nobody can fill them."""
+        for place, one in look.claims.items():
+            if place not in claims and one.modified <= look.newest - DEAD:
+                with suppress(Changed):
+                    self._bucket.swap(place, packs.claim(self._random(16)), one.etag)
+                    self._bucket.delete([place])
+
+    # Reading.
+
+    def _look(self, place: str, known: Mapping[str, Pack]) -> Look:
+        """A shelf as it is; packs that are known are not read again."""
+        for _ in range(_TRIES):
+            listed = self._bucket.list(place)
+            packed = {one.name: one for one in listed if one.name.startswith(f"{place}packs/")}
+            held = self._held({at: one.etag for at, one in packed.items() if not packs.is_claim(one.size)}, known)
+            if held is not None:
+                shelf = shelf_of(f"{place}packs/")
+                lines = [one for one in listed if one.name.startswith(f"{place}lines/")]
+                claims = {at: one for at, one in packed.items() if packs.is_claim(one.size)}
+                loose = {shelf + one.name.removeprefix(place): one for one in lines}
+                return Look(shelf, place, loose, held, claims, max((one.modified for one in listed), default=0))
+        raise _GivenUp
+
+    def _held(self, etags: Mapping[str, str], known: Mapping[str, Pack]) -> dict[str, Pack] | None:
+        held = {at: pack for at, pack in known.items() if etags.get(at) == pack.etag}
+        missing = [at for at in etags if at not in held]
+        for at, found in zip(missing, self._reader.threads.map(self._bucket.get, missing), strict=True):
+            if found is None or packs.is_claim(len(found.body)):
+                return None
+            held[at] = packs.decoded(shelf_of(at), found.body, found.etag)
+        return held
+
+    def _bodies(self, look: Look, names: Sequence[str]) -> Iterator[tuple[str, Record]]:
+        """Lines by themselves, as the list had them."""
+        for at in range(0, len(names), _AT_ONCE):
+            some = names[at : at + _AT_ONCE]
+            for name, found in zip(
+                some, self._reader.threads.map(self._bucket.get, map(look.place_of, some)), strict=True
+            ):
+                if found is None or found.etag != look.loose[name].etag:
+                    raise _GivenUp
+                yield name, Record(layout.version_of(found.etag), layout.unframed(found.body))
+
+    # Packing.
+
+    def _work(self, look: Look, claims: dict[str, str], rest: Callable[[], bool]) -> Packed:
+        """Steps 3 to 5. Claims that were filled are taken out of `claims`."""
+        if any(place not in look.claims or look.claims[place].etag != etag for place, etag in claims.items()):
+            raise _GivenUp
+        self._drop_dead(look, claims)
+        plan = planned(look, self._settled, min(claims, default=""))
+        for place, pack in plan.unfinished.items():
+            self._replace(look, place, pack.etag, finished(pack, plan.known))
+        packed: set[str] = set()
+        count = len(claims)
+        for names, place in zip(plan.chunks, sorted(claims), strict=False):
+            self._replace(look, place, claims[place], self._records(look, plan, names))
+            del claims[place]
+            packed.update(names)
+        done = doomed(look, plan, packed | plan.covered)
+        if done and rest():
+            self._bucket.delete(done)
+            return Packed(len(packed), count - len(claims), len(done))
+        return Packed(len(packed), count - len(claims))
+
+    def _records(self, look: Look, plan: Plan, names: Sequence[str]) -> dict[str, Record]:
+        gone = {name: Record(plan.known[name].version, None) for name in names if plan.known[name].is_gone}
+        held = {name: one for pack in plan.absorbed.values() for name, one in pack.records.items()}
+        found = {name: held[name] for name in names if name not in gone and name in held}
+        return (
+            gone | found | dict(self._bodies(look, [name for name in names if name not in gone and name not in held]))
+        )
+
+    def _replace(self, look: Look, place: str, etag: str, records: Mapping[str, Record]) -> None:
+        """Fill a claim, or rewrite a pack, and prove that it is readable."""
+        try:
+            self._bucket.swap(place, packs.encoded(look.shelf, records), etag)
+        except Changed:
+            raise _GivenUp from None
+        found = self._bucket.get(place)
+        if found is None or packs.is_claim(len(found.body)):  # another one has absorbed it already
+            raise _GivenUp
+        held = packs.decoded(look.shelf, found.body, found.etag).records
+        if held.keys() != records.keys() or any(
+            held[name] != one and held[name].body is not None for name, one in records.items()
+        ):
+            raise Tampered("a pack does not read back as it was written", hint="nothing was deleted")
+
+
+def _is_unfinished(view: ActorView, held: Mapping[str, Pack]) -> bool:
+    """Whether a forget has died between its burial and its end."""
+    buried = [pack.records for pack in held.values() if all(one.body is None for one in pack.records.values())]
+    for name in {name for records in buried for name in records}:
+        known = view.objects.get(name)
+        if known is not None and known.etag not in {"", _EMPTY}:
+            return True
+        if any((one := pack.records.get(name)) and one.body is not None for pack in held.values()):
+            return True
+    return False
+
+
+def _shelves(view: ActorView) -> list[str]:
+    """The places of the shelves that a view knows anything of."""
+    with view.guard:
+        shelves = {name.partition("lines/")[0] for name in view.objects if "/lines/" in name}
+        return sorted(layout.actor_place(shelf, view.table) for shelf in shelves)

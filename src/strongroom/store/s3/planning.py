@@ -1,0 +1,122 @@
+"""What a pass of compaction over one shelf would do. Pure; carrying it out is `compacting`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from strongroom.store.s3 import layout
+from strongroom.store.s3.bucket import Listed
+from strongroom.store.s3.packs import MOST, Pack, Record
+from strongroom.store.s3.views import Known, in_packs, merged
+
+SMALL = 16
+"""Small packs in one shelf, burials among them, for which it is."""
+LARGE = 1 << 18
+"""Bytes of a line that stays by itself."""
+BYTES = 1 << 23
+"""Bytes of bodies in one pack."""
+
+
+class Look(NamedTuple):
+    """One shelf as a list had it. Lines go by their logical names, packs and claims by their places."""
+
+    shelf: str
+    place: str
+    loose: Mapping[str, Listed]
+    held: Mapping[str, Pack]
+    claims: Mapping[str, Listed]
+    newest: int
+
+    def place_of(self, name: str) -> str:
+        return self.place + name.removeprefix(self.shelf)
+
+
+class Plan(NamedTuple):
+    """What a pass would do."""
+
+    known: Mapping[str, Known]
+    settled: Sequence[str]
+    fresh: int
+    """How many of the settled lines are in no pack."""
+    small: int
+    is_untidy: bool
+    """Whether there are copies of lines, or bytes of lines that are gone: somebody has died, or lost a race."""
+    absorbed: Mapping[str, Pack]
+    unfinished: Mapping[str, Pack]
+    """Packs that stay, and hold bodies of lines that are gone."""
+    covered: frozenset[str]
+    """What packs that stay hold, as it is known."""
+    chunks: Sequence[Sequence[str]]
+    """The names for each new pack."""
+
+    def is_worth_it(self, least: int) -> bool:
+        return self.is_untidy or self.fresh >= least or self.small >= SMALL
+
+
+def is_small(pack: Pack) -> bool:
+    return len(pack.records) < MOST and sum(len(one.body or b"") for one in pack.records.values()) < BYTES // 2
+
+
+def planned(look: Look, age: int | None, before: str) -> Plan:
+    """What to do with a shelf: with packs before one's own first, and lines of an age; None takes all of both."""
+    alone = {name: Known(layout.version_of(one.etag), one.size == 0, one.etag) for name, one in look.loose.items()}
+    known = merged(alone, in_packs(look.held))
+    settled = [
+        name
+        for name, one in look.loose.items()
+        if one.size <= LARGE and (age is None or one.modified <= look.newest - age)
+    ]
+    anywhere = {name for pack in look.held.values() for name in pack.records}
+    fresh = sum(name not in anywhere for name in settled)
+    small = {at: pack for at, pack in look.held.items() if (age is None or at < before) and is_small(pack)}
+    absorbed = small if fresh or len(small) > 1 else {}
+    kept = {at: pack for at, pack in look.held.items() if at not in absorbed}
+    held = {name for pack in kept.values() for name in pack.records}
+    wanted = sorted({*settled, *(name for pack in absorbed.values() for name in pack.records)} - held)
+    return Plan(
+        known=known,
+        settled=settled,
+        fresh=fresh,
+        small=len(small),
+        is_untidy=fresh < len(settled) or any(finished(pack, known) != pack.records for pack in look.held.values()),
+        absorbed=absorbed,
+        unfinished={at: pack for at, pack in kept.items() if finished(pack, known) != pack.records},
+        covered=frozenset(name for name in held if _agrees(alone.get(name), known[name])),
+        chunks=list(_chunks(wanted, look, absorbed)),
+    )
+
+
+def _agrees(alone: Known | None, known: Known) -> bool:
+    """Whether an object by itself is no more than a copy of what packs hold."""
+    return alone is None or known.is_gone or alone.version == known.version
+
+
+def finished(pack: Pack, known: Mapping[str, Known]) -> dict[str, Record]:
+    """A pack's records with tombstones for what is gone."""
+    return {
+        name: Record(known[name].version, None) if known[name].is_gone and one.body is not None else one
+        for name, one in pack.records.items()
+    }
+
+
+def _chunks(names: Sequence[str], look: Look, absorbed: Mapping[str, Pack]) -> Iterator[list[str]]:
+    """Names in their order, for packs that are not too big."""
+    held = {name: len(one.body or b"") for pack in absorbed.values() for name, one in pack.records.items()}
+    chunk: list[str] = []
+    size = 0
+    for name in names:
+        more = held[name] if name in held else look.loose[name].size
+        if chunk and (len(chunk) == MOST or size + more > BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(name)
+        size += more
+    if chunk:
+        yield chunk
+
+
+def doomed(look: Look, plan: Plan, proven: set[str]) -> list[str]:
+    """The places of what packs hold that were read back."""
+    lines = [look.place_of(name) for name in plan.settled if name in proven]
+    return lines + [at for at, pack in plan.absorbed.items() if pack.records.keys() <= proven]

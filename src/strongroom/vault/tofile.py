@@ -1,0 +1,246 @@
+"""Moving a vault out of a bucket into a SQLite file, which has one log.
+
+It is made beside its place and takes its name when all of it has been compared. Its log begins with an entry `migrate`;
+the entries of every worker's log follow as they are, by their times. Entries of a fleet are intents, and clocks differ:
+where all of it, read in that order, would not come to what is there, entries `migrate` at the end say what is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, digest
+from strongroom.audit.verify import Expected
+from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered, VaultExists, VaultMissing
+from strongroom.memory.state import ARCHIVED
+from strongroom.model import Millis
+from strongroom.store import Delete, Effect, Object, PutNew
+from strongroom.store.fleet import Fleet
+from strongroom.store.sqlite import SqliteStore
+from strongroom.vault import opening
+from strongroom.vault.keeping import _settle, check_free
+from strongroom.vault.moving import OP, PAGE, Bars, Moved, Origin
+from strongroom.vault.opening import Clock
+
+_ROWS = 512
+_MARKS = 256
+"""Marks in one entry: far below what an entry can hold."""
+
+
+class ToFile:
+    """One run of moving a vault from a bucket to a file."""
+
+    def __init__(self, origin: Origin, target: Path, now: Clock, bars: Bars) -> None:
+        self._origin = origin
+        self._target = target
+        self._now = now
+        self._bars = bars
+        self._draft = target.absolute().with_name(f".{target.name}.migrating")
+        if not isinstance(origin.store, Fleet):
+            raise InvalidRequest("the source has one log, and no workers")
+        self._logs: Fleet = origin.store
+        self._time = 0
+
+    def run(self) -> Moved:
+        already = self._is_there()
+        store = SqliteStore.open(str(self._target)) if already else self._begun()
+        try:
+            if not already:
+                store.authenticate(self._origin.state.mac)
+                self._carry_logs(store)
+                self._copy(store)
+            objects = self._compare(store)
+            if not already:
+                self._settle_accounts(store)
+            self._origin.check_unchanged()
+            store.scrub()
+            size = store.head().size
+        finally:
+            store.close()
+        if not already:
+            self._publish()
+        return Moved(self._origin.state.vault_id, self._origin.place, str(self._target), objects, size, 1, already)
+
+    # The place.
+
+    def _is_there(self) -> bool:
+        """Whether this vault, as it is, was moved there before; raises if anything else is."""
+        try:
+            found = opening.identify(self._target)
+        except VaultMissing:
+            check_free(self._target)
+            return False
+        if found != self._origin.state.vault_id:
+            raise VaultExists(f"{self._target} holds another vault", hint="name another place")
+        store = SqliteStore.open(str(self._target))
+        try:
+            if not self._is_first(store):
+                raise VaultExists(
+                    "this vault is at the target already, as it was at another time",
+                    hint="use it there, or move that one away first",
+                )
+        finally:
+            store.close()
+        return True
+
+    def _begun(self) -> SqliteStore:
+        """The draft: a new one, or the one with which an earlier run began."""
+        try:
+            store = SqliteStore.open(str(self._draft))
+        except VaultMissing:
+            now = self._now()
+            entry = Entry(v=1, time=now, op=OP, decision=Decision.ALLOW, data_class="admin", detail=self._detail())
+            shutil.rmtree(self._draft, ignore_errors=True)
+            return SqliteStore.create(str(self._draft), self._origin.state.mac, [entry.encoded()], [], now)
+        if self._is_first(store):
+            return store
+        store.close()
+        raise VaultExists(
+            f"{self._draft} is the rest of moving another vault, or this one as it was before",
+            hint="remove that directory, and begin again",
+        )
+
+    def _detail(self) -> str:
+        return f"from a bucket: {self._origin.entries} entries of {self._origin.logs} logs, state {self._origin.mark}"
+
+    def _is_first(self, store: SqliteStore) -> bool:
+        rows = list(store.entries(0, 1))
+        return bool(rows) and rows[0][2] is not None and decode_entry(rows[0][2]).detail == self._detail()
+
+    def _publish(self) -> None:
+        try:
+            _settle(self._draft, self._target.absolute())
+        except OSError as error:
+            raise StoreUnavailable(f"cannot write {self._target}: {error.strerror or error}") from None
+
+    # The logs.
+
+    def _rows(self) -> Iterator[bytes]:
+        """The entries of all logs by their times, each log's in its own order."""
+        merged = heapq.merge(*map(self._log, self._logs.logs()), key=lambda one: one[:2])
+        return (entry for _, _, entry in merged)
+
+    def _log(self, worker: str) -> Iterator[tuple[int, str, bytes]]:
+        latest = 0
+        for _, bundle in self._logs.bundles(worker):
+            if bundle is None:
+                raise Tampered("a bundle of a log does not read")
+            for entry in bundle.entries:
+                latest = max(latest, decode_entry(entry).time)
+                yield latest, worker, entry
+
+    def _carry_logs(self, store: SqliteStore) -> None:
+        told = self._bars("log")
+        there, whole = store.head().size - 1, self._origin.entries
+        self._time = store.head().time
+        batch: list[bytes] = []
+        for number, entry in enumerate(self._rows()):
+            if number >= there:
+                batch.append(entry)
+            if len(batch) == _ROWS:
+                store.commit(batch, [], self._time)
+                batch = []
+                told(number + 1, whole)
+        if batch:
+            store.commit(batch, [], self._time)
+        told(whole, whole)
+
+    # The objects.
+
+    def _copy(self, store: SqliteStore) -> None:
+        told, count, done = self._bars("copying"), self._origin.count(), 0
+        for page in self._origin.pages():
+            new = [one for one in page if store.get(one.name) is None]
+            store.commit([], [PutNew(one.name, one.body or b"") for one in new], self._time)
+            store.commit([], list(_deletes(store, page)), self._time)
+            done += len(page)
+            told(done, count)
+
+    def _compare(self, store: SqliteStore) -> int:
+        told, count, done = self._bars("comparing"), self._origin.count(), 0
+        for page in self._origin.pages():
+            for one in page:
+                if _hash(store.get(one.name)) != _hash(one):
+                    raise Tampered("an object at the target is not the source's", hint="remove it, and begin again")
+            done += len(page)
+            told(done, count)
+        if sum(len(page) for page in _all(store)) != done:
+            raise VaultExists("the target holds what the source does not", hint="remove it, and begin again")
+        return done
+
+    # What the log says, and what is.
+
+    def _settle_accounts(self, store: SqliteStore) -> None:
+        """Say what is where the entries, read in their order, come to something else."""
+        expected, shelves = self._expected(store)
+        actual = self._actual(store, shelves)
+        for owner in sorted({*expected, *actual}):
+            said, there = expected.get(owner, {}), actual.get(owner, {})
+            if {tag: one.digest for tag, one in said.items()} != {tag: one.digest for tag, one in there.items()}:
+                entries = list(self._corrections(owner, list(there.values())))
+                store.commit([one.encoded() for one in entries], [], self._time)
+
+    def _expected(self, store: SqliteStore) -> tuple[Mapping[str, Mapping[str, Mark]], dict[str, str]]:
+        """What verification will make of the log, and the shelf of every object that it ever spoke of."""
+        archived = store.get(ARCHIVED)
+        found = Expected(0, {})
+        if archived is not None and archived.body is not None:
+            found = msgspec.json.decode(archived.body, type=Expected)
+        shelves = {mark.tag: mark.shelf for held in found.owners.values() for mark in held.values()}
+        first = found.size
+        for number, _, data in store.entries(0, store.head().size):
+            entry = decode_entry(data or b"")
+            shelves |= {mark.tag: mark.shelf for mark in entry.objects}
+            if number >= first:
+                found.apply(entry)
+        return {owner: held for owner, held in found.owners.items() if held}, shelves
+
+    def _actual(self, store: SqliteStore, shelves: Mapping[str, str]) -> dict[str, dict[str, Mark]]:
+        found: dict[str, dict[str, Mark]] = {}
+        for page in _all(store):
+            for one in page:
+                owner, tag = self._origin.state.tag_of(one.name)
+                if tag not in shelves:
+                    raise Tampered("an object is in the source that was never logged")
+                found.setdefault(owner, {})[tag] = Mark(tag, "" if one.body is None else digest(one.body), shelves[tag])
+        return found
+
+    def _corrections(self, owner: str, marks: Sequence[Mark]) -> Iterator[Entry]:
+        for at in range(0, max(len(marks), 1), _MARKS):
+            yield Entry(
+                v=1,
+                time=Millis(self._time),
+                op=OP,
+                decision=Decision.ALLOW,
+                data_class="admin",
+                actor=owner,
+                objects=tuple(marks[at : at + _MARKS]),
+                erased="" if at else "actor",  # what was said of it before does not count
+                detail="what is there, where intents of workers were not carried out",
+            )
+
+
+def _deletes(store: SqliteStore, page: Sequence[Object]) -> Iterator[Effect]:
+    """A tombstone is an object that was deleted."""
+    for one in page:
+        if one.body is None and (held := store.get(one.name)) is not None and held.body is not None:
+            yield Delete(one.name, held.version)
+
+
+def _hash(one: Object | None) -> bytes:
+    if one is None:
+        return b"none"
+    return b"gone" if one.body is None else hashlib.sha256(one.body).digest()
+
+
+def _all(store: SqliteStore) -> Iterator[Sequence[Object]]:
+    after = ""
+    while page := store.list("", after, PAGE):
+        yield page
+        after = page[-1].name

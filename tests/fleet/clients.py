@@ -1,0 +1,308 @@
+"""Clients of a simulated fleet: what they ask of which worker, by the seed, and how they write down what they heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import TYPE_CHECKING
+
+from strongroom import NewLine, Vault, cap
+from strongroom.errors import StrongroomError
+from strongroom.memory import Memory
+from strongroom.model import Receipt
+from strongroom.store import Lost
+from tests.conftest import ALL_OPS
+from tests.fleet.history import DEAD, OK, Call, Cap, Key
+from tests.fleet.simulated import Died
+
+if TYPE_CHECKING:
+    from tests.fleet.simulation import Worker, World
+
+ACTORS = ("fleet/alice", "fleet/bob")
+NAMESPACES = ("personal", "travel")
+_EVERY = ("personal", "family", "work", "travel")
+_CALLS = 14
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TTL = 100_000
+
+
+class Asking:
+    """Makes calls on a worker, and keeps what became of them."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.random = Random(f"{name}/{world.seed}")
+        self._worker: Worker | None = None
+
+    def any_worker(self) -> Worker | None:
+        """A worker that is open; mostly the same one."""
+        alive = [worker for worker in self.world.workers if worker.vault is not None]
+        if self._worker not in alive or self.random.random() < 0.4:
+            self._worker = self.random.choice(alive) if alive else None
+        return self._worker
+
+    def call(self, worker: Worker, op: str, actor: str, do: Callable[[Vault, Call], None], **known: object) -> Call:
+        history, scheduler = self.world.history, self.world.scheduler
+        call = Call(len(history.calls), self.name, worker.bucket.worker, op, actor, began=scheduler.tick(), **known)  # type: ignore[arg-type]
+        history.calls.append(call)
+        self.world.server.note(self.name, "asks", call.number, op, worker.bucket.worker)
+        bucket, vault = worker.bucket, worker.vault
+        outcome = DEAD
+        try:
+            if vault is not None:
+                do(vault, call)
+                outcome = OK
+        except StrongroomError as error:
+            outcome = error.reason
+            self.world.server.note(self.name, "is told", call.number, error.message)
+        except Died:
+            pass
+        except (Lost, Exception) as error:  # noqa: BLE001 - a defect, which the checker reports
+            outcome = f"{type(error).__name__}: {error}"
+        call.outcome = DEAD if bucket.is_dead else outcome
+        call.ended = scheduler.tick()
+        self.world.server.note(self.name, "hears", call.number, call.outcome)
+        return call
+
+    def with_cap(self, worker: Worker, held: Cap, op: str, do: Callable[[Memory, Call], None], **known: object) -> Call:
+        known.setdefault("namespaces", held.namespaces)
+
+        def ask(vault: Vault, call: Call) -> None:
+            do(vault.memory(held.token, request=call.request), call)
+
+        return self.call(worker, op, held.actor, ask, cap=held, **known)
+
+    # Calls that several sorts of clients make.
+
+    def mint(self, worker: Worker, actor: str, namespaces: tuple[str, ...]) -> Cap | None:
+        found: list[str] = []
+
+        def ask(vault: Vault, call: Call) -> None:
+            token = vault.mint(actor=actor, ops=ALL_OPS, namespaces=namespaces, ttl=_TTL)
+            found.append(token)
+            call.link = cap.parse(token).links[-1].id
+
+        call = self.call(worker, "mint", actor, ask)
+        if not call.is_ok:
+            return None
+        made = Cap(found[0], call.link, actor, namespaces, call)
+        self.world.history.caps.append(made)
+        return made
+
+    def list(self, worker: Worker, held: Cap) -> Call:
+        def ask(memory: Memory, call: Call) -> None:
+            listing = memory.list(limit=1000)
+            keys = [(one.namespace, one.id) for one in listing.lines]
+            call.shown, call.is_whole = dict.fromkeys(keys), listing.next is None
+            call.twice = len(keys) - len(call.shown)
+
+        return self.with_cap(worker, held, "list", ask)
+
+    def get(self, worker: Worker, held: Cap, keys: tuple[Key, ...]) -> Call:
+        """Exactly these lines, or what is found for a query if there are none."""
+
+        def ask(memory: Memory, call: Call) -> None:
+            hits = memory.get(ids=[line for _, line in keys]) if keys else memory.get("what was said?", k=20)
+            call.shown = {(hit.namespace, hit.id): hit.text for hit in hits}
+            call.twice = len(hits) - len(call.shown)
+
+        return self.with_cap(worker, held, "get", ask, wanted=keys)
+
+    def snapshot(self, worker: Worker, held: Cap) -> Call:
+        def ask(memory: Memory, call: Call) -> None:
+            call.shown = {(one.namespace, "profile"): one.text for one in memory.snapshot().profiles}
+
+        return self.with_cap(worker, held, "snapshot", ask)
+
+
+class Owner(Asking):
+    """Mints, revokes, and erases actors."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "owner")
+
+    def provide(self) -> None:
+        """A first cap for each actor."""
+        for actor in ACTORS:
+            while (worker := self.any_worker()) is None or self.mint(worker, actor, NAMESPACES) is None:
+                self.world.scheduler.pause(100)
+
+    def run(self) -> None:
+        for _ in range(_CALLS // 2):
+            self.world.scheduler.pause(self.random.randrange(50, 1500))
+            worker = self.any_worker()
+            if worker is not None:
+                actor = self.random.choice(ACTORS)
+                what = self.random.choice([self._mint, self._mint, self._revoke, self._revoke, self._erase])
+                what(worker, actor)
+        self.world.left -= 1
+
+    def _mint(self, worker: Worker, actor: str) -> None:
+        self.mint(worker, actor, self.random.choice([NAMESPACES, NAMESPACES, NAMESPACES[1:]]))
+
+    def _revoke(self, worker: Worker, actor: str) -> None:
+        """Revoke a cap, trying again elsewhere until it is acknowledged; then mint another."""
+        held = self.random.choice([one for one in self.world.history.caps if one.actor == actor])
+
+        def ask(vault: Vault, _: Call) -> None:
+            vault.revoke(held.link)
+
+        for _ in range(self.random.randint(1, 4)):
+            if self.call(worker, "revoke", actor, ask, link=held.link).is_ok:
+                break
+            worker = self.any_worker() or worker
+        self._mint(self.any_worker() or worker, actor)
+
+    def _erase(self, worker: Worker, actor: str) -> None:
+        def ask(vault: Vault, _: Call) -> None:
+            vault.erase(actor)
+
+        self.call(worker, "erase_actor", actor, ask, namespaces=_EVERY)
+        self._mint(self.any_worker() or worker, actor)
+
+
+class Client(Asking):
+    """An agent that puts, sends again what failed, asks, forgets and erases."""
+
+    def __init__(self, world: World, number: int) -> None:
+        super().__init__(world, f"client-{number}")
+        self._actor = self.random.choice(ACTORS)
+        self._failed: list[Call] = []
+        self._count = 0
+
+    def run(self) -> None:
+        doing = [self._put] * 8 + [self._again] * 4 + [self._list] * 4 + [self._get] * 4 + [self._query] * 2
+        doing += [self._forget] * 2 + [self._erase, self._profile, self._profile, self._snapshot]
+        for _ in range(_CALLS):
+            self.world.scheduler.pause(self.random.randrange(5, 400))
+            worker, held = self.any_worker(), self._cap()
+            if worker is not None:
+                self.random.choice(doing)(worker, held)
+        self.world.left -= 1
+
+    def _cap(self) -> Cap:
+        """The newest cap as a rule, now and then an old one."""
+        caps = [one for one in self.world.history.caps if one.actor == self._actor]
+        return self.random.choice(caps) if self.random.random() < 0.15 else caps[-1]
+
+    def _put(self, worker: Worker, held: Cap) -> None:
+        texts: dict[str, Key | None] = {}
+        namespaces: dict[str, str] = {}
+        for _ in range(self.random.choice([1, 1, 1, 1, 4])):
+            self._count += 1
+            text, namespace = f"{self.name} said {self._count}", self.random.choice(held.namespaces)
+            line = "01J" + "".join(self.random.choices(_ALPHABET, k=23))
+            texts[text] = (namespace, line) if self.random.random() < 0.6 else None
+            namespaces[text] = namespace
+        self._send(worker, held, texts, namespaces)
+
+    def _send(self, worker: Worker, held: Cap, texts: Mapping[str, Key | None], namespaces: Mapping[str, str]) -> None:
+        def ask(memory: Memory, call: Call) -> None:
+            lines = [
+                NewLine(text=text, namespace=namespaces[text], id=None if key is None else key[1])
+                for text, key in texts.items()
+            ]
+            receipts: list[Receipt] = memory.put_many(lines)
+            keys = [(one.namespace, one.id) for one in receipts]
+            call.texts = dict(zip(texts, keys, strict=True))
+            call.forgotten = frozenset((one.namespace, one.id) for one in receipts if one.forgotten)
+
+        call = self.with_cap(worker, held, "put", ask, texts=dict(texts))
+        if not call.is_ok and all(key is not None for key in texts.values()):
+            self._failed.append(call)
+
+    def _again(self, worker: Worker, held: Cap) -> None:
+        """Send something again, under the same ids: what failed, or else what was acknowledged."""
+        sent = [one for one in self.world.history.calls if one.client == self.name and one.op == "put" and one.is_ok]
+        before = self._failed.pop(0) if self._failed else self.random.choice(sent) if sent else None
+        if before is not None:
+            namespaces = {text: key[0] for text, key in before.texts.items() if key is not None}
+            if set(namespaces.values()) <= set(held.namespaces):
+                self._send(worker, held, before.texts, namespaces)
+
+    def _list(self, worker: Worker, held: Cap) -> None:
+        self.list(worker, held)
+
+    def _known(self, held: Cap) -> list[Key]:
+        puts = self.world.history.of(held.actor, "put")
+        keys = [key for put in puts for key in put.texts.values()]
+        return sorted({key for key in keys if key is not None and key[0] in held.namespaces})
+
+    def _get(self, worker: Worker, held: Cap) -> None:
+        known = self._known(held)
+        self.get(worker, held, tuple(self.random.sample(known, min(len(known), 2))))
+
+    def _query(self, worker: Worker, held: Cap) -> None:
+        self.get(worker, held, ())
+
+    def _snapshot(self, worker: Worker, held: Cap) -> None:
+        self.snapshot(worker, held)
+
+    def _forget(self, worker: Worker, held: Cap) -> None:
+        known = self._known(held)
+        chosen = tuple(self.random.sample(known, min(len(known), self.random.choice([1, 1, 3]))))
+
+        def ask(memory: Memory, call: Call) -> None:
+            gone = memory.forget(ids=[line for _, line in chosen]).ids
+            call.wanted = tuple(key for key in chosen if key[1] in gone)
+
+        if chosen:
+            self.with_cap(worker, held, "forget", ask, wanted=chosen)
+
+    def _erase(self, worker: Worker, held: Cap) -> None:
+        namespace = self.random.choice(held.namespaces)
+
+        def ask(memory: Memory, _: Call) -> None:
+            memory.erase([namespace])
+
+        self.with_cap(worker, held, "erase", ask, namespaces=(namespace,))
+
+    def _profile(self, worker: Worker, held: Cap) -> None:
+        self._count += 1
+        namespace, text = self.random.choice(held.namespaces), f"profile {self._count} of {self.name}"
+
+        def ask(memory: Memory, _: Call) -> None:
+            before = memory.profile(namespace)
+            memory.set_profile(text, namespace=namespace, version=before.version)
+
+        self.with_cap(worker, held, "set_profile", ask, namespaces=(namespace,), profile=text)
+
+
+class Ending(Asking):
+    """Looks at everything through every worker, when nothing fails any more."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "end")
+
+    def run(self) -> None:
+        for worker in self.world.workers:
+            if worker.vault is None:
+                worker.start()
+        for actor in ACTORS:
+            held = self.mint(self.world.workers[0], actor, NAMESPACES)
+            if held is not None:
+                self._check_same([self._look(worker, held) for worker in self.world.workers], actor)
+        for old in list(self.world.history.caps):
+            self.list(self.random.choice(self.world.workers), old)
+        self._verify(self.random.choice(self.world.workers))
+
+    def _verify(self, worker: Worker) -> None:
+        """The logs, and that nothing is in the bucket but what they speak of."""
+        if worker.vault is not None:
+            findings = worker.vault.audit.verify().findings
+            self.world.history.notes += [f"an audit found a flaw: {one.flaw} {one.message} {one.object or one.entry}" for one in findings]
+
+    def _look(self, worker: Worker, held: Cap) -> dict[Key, str | None]:
+        keys = list(self.list(worker, held).shown)
+        self.snapshot(worker, held)
+        found: dict[Key, str | None] = {}
+        for at in range(0, len(keys), 20):
+            found.update(self.get(worker, held, tuple(keys[at : at + 20])).shown)
+        if set(found) != set(keys):
+            self.world.history.notes.append(f"what is listed is not what is got from {worker.name}")
+        return found
+
+    def _check_same(self, seen: list[dict[Key, str | None]], actor: str) -> None:
+        if any(one != seen[0] for one in seen):
+            self.world.history.notes.append(f"the workers do not agree about {actor}")

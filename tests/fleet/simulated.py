@@ -1,0 +1,221 @@
+"""A bucket that misbehaves as a seed has it: slow, out of reach, its answers lost, its lists not of one moment.
+
+`Server` holds the objects. Each worker has a `SimulatedBucket` of its own, which tries again a few times, as a real
+client does, and looks at what is there before it says that a race was lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from strongroom.errors import StoreUnavailable
+from strongroom.store.s3.bucket import Changed, Found, Listed, Taken
+from tests.fleet.scheduler import Scheduler
+
+T = TypeVar("T")
+
+
+class Died(BaseException):
+    """The worker is dead: none of its threads gets any further."""
+
+
+class NoAnswer(Exception):
+    """One try of a request came to nothing that the client heard of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """How likely what is for each try of a request."""
+
+    refused: float = 0.0
+    """No effect, no answer."""
+    lost: float = 0.0
+    """The effect, but no answer."""
+    late: float = 0.0
+    """No answer, and the effect only when the client has long given up."""
+    outage: float = 0.0
+    """That a time begins in which every try fails."""
+    slow: float = 0.0
+    page: int = 1000
+    by_parts: bool = False
+    """Whether names are ordered part by part, and not by their bytes."""
+    tries: int = 3
+
+    @classmethod
+    def of(cls, random: Random) -> Weather:
+        rough = random.choice([0.0, 0.01, 0.03, 0.08])
+        return cls(
+            refused=rough,
+            lost=random.choice([0.0, rough, 2 * rough]),
+            late=random.choice([0.0, 0.0, rough / 2]),
+            outage=random.choice([0.0, 0.0, 0.004]),
+            slow=random.choice([0.0, 0.02, 0.1]),
+            page=random.choice([2, 5, 50, 1000]),
+            by_parts=random.random() < 0.5,
+            tries=random.choice([1, 2, 3]),
+        )
+
+    @property
+    def calm(self) -> Weather:
+        return Weather(page=self.page, by_parts=self.by_parts)
+
+
+class Server:
+    """The objects, and the clock that dates them."""
+
+    def __init__(self, scheduler: Scheduler, weather: Weather) -> None:
+        self.scheduler = scheduler
+        self.weather = weather
+        self.objects: dict[str, tuple[bytes, int]] = {}
+        self.trace: list[str] = []
+
+    def note(self, *words: object) -> None:
+        self.trace.append(f"{self.scheduler.now} " + " ".join(map(str, words)))
+
+    def get(self, name: str) -> Found | None:
+        body = self.objects.get(name)
+        return None if body is None else Found(body[0], etag_of(body[0]))
+
+    def page(self, prefix: str, after: str, limit: int) -> list[Listed]:
+        names = sorted((name for name in self.objects if name.startswith(prefix)), key=self._order)
+        rest = [name for name in names if not after or self._order(name) > self._order(after)]
+        found = [(name, *self.objects[name]) for name in rest[:limit]]
+        return [Listed(name, etag_of(body), len(body), modified) for name, body, modified in found]
+
+    def _order(self, name: str) -> list[str]:
+        return name.split("/") if self.weather.by_parts else [name]
+
+    def create(self, name: str, body: bytes) -> str:
+        if name in self.objects:
+            raise Taken(name)
+        self.objects[name] = body, self.scheduler.now
+        return etag_of(body)
+
+    def swap(self, name: str, body: bytes, etag: str) -> str:
+        if name not in self.objects or etag_of(self.objects[name][0]) != etag:
+            raise Changed(name)
+        self.objects[name] = body, self.scheduler.now
+        return etag_of(body)
+
+    def delete(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.objects.pop(name, None)
+
+
+class SimulatedBucket:
+    """One worker's way to the server."""
+
+    def __init__(self, server: Server, worker: str, *, knows_its_own: bool = True) -> None:
+        self._server = server
+        self.worker = worker
+        self.is_dead = False
+        self._knows_its_own = knows_its_own
+        self._out_until = 0
+        self._random = server.scheduler.random
+
+    # The contract.
+
+    def get(self, name: str) -> Found | None:
+        return self._tried(f"get {name}", lambda: self._server.get(name))
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        size = self._server.weather.page if limit is None else limit
+        found = page = self._page(prefix, after, size)
+        while limit is None and len(page) == size:
+            page = self._page(prefix, page[-1].name, size)
+            found = [*found, *page]
+        return found
+
+    def _page(self, prefix: str, after: str, size: int) -> Sequence[Listed]:
+        return self._tried(f"list {prefix} after {after}", lambda: self._server.page(prefix, after, size))
+
+    def create(self, name: str, body: bytes) -> str:
+        try:
+            return self._tried(f"create {name}", lambda: self._server.create(name, body), writes=True)
+        except Taken:
+            return self._own(name, body, Taken(name))
+
+    def swap(self, name: str, body: bytes, etag: str) -> str:
+        try:
+            return self._tried(f"swap {name}", lambda: self._server.swap(name, body, etag), writes=True)
+        except Changed:
+            return self._own(name, body, Changed(name))
+
+    def delete(self, names: Sequence[str]) -> None:
+        gone = list(names)
+        self._tried(f"delete {' '.join(gone)}", lambda: self._server.delete(gone), writes=True)
+
+    def _own(self, name: str, body: bytes, lost: Exception) -> str:
+        found = self.get(name) if body and self._knows_its_own else None
+        if found is None or found.body != body:
+            raise lost
+        return found.etag
+
+    # One request.
+
+    def _tried(self, what: str, act: Callable[[], T], *, writes: bool = False) -> T:
+        for number in range(self._server.weather.tries):
+            try:
+                return self._try(what, act, writes=writes)
+            except NoAnswer:
+                self._server.scheduler.pause(20 << number)
+        raise StoreUnavailable("the simulated store did not answer")
+
+    def _try(self, what: str, act: Callable[[], T], *, writes: bool) -> T:
+        self._pass_time()
+        fate = self._fate(writes=writes)
+        self._server.note(self.worker, what, fate)
+        if fate == "refused":
+            raise NoAnswer
+        if fate == "late":
+            self._server.scheduler.spawn("late", lambda: self._arrive(what, act), self._random.randrange(50, 5000))
+            raise NoAnswer
+        answer = self._answer(act)
+        self._pass_time()
+        if fate == "lost":
+            raise NoAnswer
+        return answer
+
+    def _answer(self, act: Callable[[], T]) -> T:
+        try:
+            return act()
+        except (Taken, Changed) as error:
+            self._server.note(self.worker, type(error).__name__)
+            raise
+
+    def _arrive(self, what: str, act: Callable[[], object]) -> None:
+        self._server.note(self.worker, what, "arrives")
+        try:
+            act()
+        except (Taken, Changed) as error:
+            self._server.note(self.worker, type(error).__name__)
+
+    def _pass_time(self) -> None:
+        self._check_alive()
+        slow = self._random.random() < self._server.weather.slow
+        self._server.scheduler.pause(self._random.randrange(100, 4000) if slow else self._random.randrange(1, 25))
+        self._check_alive()
+
+    def _check_alive(self) -> None:
+        if self.is_dead:
+            raise Died
+
+    def _fate(self, *, writes: bool) -> str:
+        weather, now, drawn = self._server.weather, self._server.scheduler.now, self._random.random()
+        if self._random.random() < weather.outage:
+            self._out_until = now + self._random.randrange(50, 3000)
+        if weather.outage and now < self._out_until:
+            return "lost" if drawn < 0.3 else "refused"
+        if drawn < weather.refused:
+            return "refused"
+        if drawn < weather.refused + weather.lost:
+            return "lost"
+        return "late" if writes and drawn < weather.refused + weather.lost + weather.late else "done"
+
+
+def etag_of(body: bytes) -> str:
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()

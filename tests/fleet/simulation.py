@@ -1,0 +1,261 @@
+"""A fleet of workers on a simulated bucket, run from a seed: the same seed gives the same history.
+
+    python -m tests.fleet.simulation --seed 17 --trace
+    python -m tests.fleet.simulation --seeds 0 1000
+
+Every worker is a whole vault with a clock of its own. Workers die at any request and are started anew. Clients are in
+`clients`, what a history may be in `checking`, and what must be in the bucket at the end in `ending`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import os
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+import strongroom
+from strongroom import Vault, inbox
+from strongroom.errors import StrongroomError, Unavailable
+from strongroom.model import Millis
+from strongroom.store import Effect, HeadMac, s3
+from strongroom.store.s3 import S3Store
+from strongroom.vault import opening
+from tests.fleet.checking import Checker
+from tests.fleet.clients import Client, Ending, Owner
+from tests.fleet.ending import check_bucket
+from tests.fleet.history import History
+from tests.fleet.scheduler import Primitives, Scheduler, Stuck, Threads, waited
+from tests.fleet.simulated import Died, Server, SimulatedBucket, Weather
+from tests.test_faults import MemoryKeys, MemoryWitness
+
+BEGAN = 1_779_440_000_000
+_SKEW = 14_000
+"""The most, in ms, that a clock is off: two of them differ by less than the leeway that caps have."""
+_OPENINGS = 100
+_IDENTITY = inbox.new_identity()
+
+
+class Worker:
+    """A process of the fleet: a vault, open or not."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self.name = name
+        self._starts = 0
+        self._skew = world.random.randrange(-_SKEW, _SKEW)
+        self.bucket = world.bucket(name)
+        self.vault: Vault | None = None
+
+    def clock(self) -> Millis:
+        return Millis(self._world.scheduler.now + self._skew)
+
+    def start(self) -> None:
+        """Begin anew, as often as it takes: the store may be out of reach."""
+        self._starts += 1
+        self.bucket = self._world.bucket(f"{self.name}.{self._starts}")
+        own = self.bucket
+        for _ in range(_OPENINGS):
+            try:
+                vault = self._world.open(self)
+            except Unavailable:
+                self._world.scheduler.pause(100)
+                continue
+            except Died:
+                return
+            if self.bucket is own:
+                self.vault = vault
+            return
+        self._world.history.notes.append(f"{self.name} could not be opened")
+
+    def kill(self) -> None:
+        self._world.server.note(self.bucket.worker, "dies")
+        self.bucket.is_dead = True
+        self.vault = None
+
+
+class World:
+    """All that a seed decides."""
+
+    def __init__(self, seed: int, *, knows_its_own: bool = True) -> None:
+        self.seed = seed
+        self.random = Random(f"world/{seed}")
+        self._bytes = Random(f"bytes/{seed}")
+        self.scheduler = Scheduler(seed, BEGAN)
+        self.weather = Weather.of(self.random)
+        self.server = Server(self.scheduler, self.weather.calm)
+        self.history = History(is_late=self.weather.late > 0)
+        self._knows_its_own = knows_its_own
+        self.keys = MemoryKeys()
+        self.workers = [Worker(self, f"w{number}") for number in range(self.random.randint(2, 4))]
+        self.left = 0
+        """Clients that are not done yet."""
+
+    def bucket(self, name: str) -> SimulatedBucket:
+        return SimulatedBucket(self.server, name, knows_its_own=self._knows_its_own)
+
+    def bytes(self, count: int) -> bytes:
+        return self._bytes.randbytes(count)
+
+    def open(self, worker: Worker) -> Vault:
+        return strongroom.open(worker.name, keys=self.keys, witness=MemoryWitness(), now=worker.clock)
+
+    def begin(self) -> None:
+        """The founding of the vault, in fair weather; then everybody at once."""
+        founder = self.workers[0]
+        strongroom.create(founder.name, keys=self.keys, witness=MemoryWitness(), now=founder.clock).close()
+        for worker in self.workers:
+            worker.start()
+        self.server.weather = self.weather
+        owner = Owner(self)
+        owner.provide()
+        clients = [Client(self, number) for number in range(self.random.randint(2, 5))]
+        self.left = len(clients) + 1
+        self.scheduler.spawn(owner.name, owner.run)
+        for client in clients:
+            self.scheduler.spawn(client.name, client.run)
+        self.scheduler.spawn("fate", self._fate)
+
+    def _fate(self) -> None:
+        """Workers die and come back until the clients are done; then the weather turns fair, and all is looked at."""
+        deadly = self.random.choice([0.0, 0.1, 0.3])
+        while self.left:
+            self.scheduler.pause(self.random.randrange(50, 1500))
+            if self.random.random() < deadly:
+                worker = self.random.choice(self.workers)
+                worker.kill()
+                self.scheduler.pause(self.random.randrange(10, 2000))
+                worker.start()
+        self.server.weather = self.weather.calm
+        self.scheduler.pause(20_000)
+        Ending(self).run()
+
+    # What stands in for the world outside.
+
+    @contextmanager
+    def isolated(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            primitives = Primitives(self.scheduler)
+            for name, module in list(sys.modules.items()):
+                if name.startswith("strongroom."):
+                    if vars(module).get("threading") is threading:
+                        patch.setattr(module, "threading", primitives)
+                    if vars(module).get("wait") is concurrent.futures.wait:
+                        patch.setattr(module, "wait", waited)
+            genuine = os.urandom
+            patch.setattr(os, "urandom", lambda count: self.bytes(count) if _is_simulated() else genuine(count))
+            patch.setattr(secrets, "token_hex", lambda count: self.bytes(count).hex())
+            patch.setattr(inbox, "new_identity", lambda: _IDENTITY)
+            patch.setattr(opening, "backend", lambda location: (_Backend(self), location))
+            patch.setattr(s3, "S3Store", self._store)
+            patch.setattr(s3, "clock", _Clock(self.scheduler))
+            yield
+
+    def _store(self, bucket: SimulatedBucket, **_: Any) -> S3Store:
+        worker = next(one for one in self.workers if one.bucket is bucket)
+        return S3Store(bucket, random=self.bytes, now=worker.clock, threads=Threads(self.scheduler, bucket.worker))
+
+    def worker(self, name: str) -> Worker:
+        return next(one for one in self.workers if one.name == name)
+
+
+class _Backend:
+    """The backend in which a location is the name of a worker."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def create(
+        self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
+    ) -> S3Store:
+        return s3.create(self._world.worker(location).bucket, location, mac, entries, effects, time)
+
+    def open(self, location: str) -> S3Store:
+        return s3.open_store(self._world.worker(location).bucket, location)
+
+
+class _Clock:
+    """What the store finds under the name of the module `time`."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def monotonic(self) -> float:
+        return self._scheduler.now / 1000
+
+    def sleep(self, seconds: float) -> None:
+        self._scheduler.pause(round(seconds * 1000))
+
+
+def _is_simulated() -> bool:
+    return threading.current_thread().name.startswith("simulated")
+
+
+class Outcome:
+    """What a seed came to."""
+
+    def __init__(self, world: World, violations: Sequence[str]) -> None:
+        self.seed = world.seed
+        self.violations = violations
+        self.trace = world.server.trace
+        self.calls = [str(call) for call in world.history.calls]
+
+    @property
+    def text(self) -> str:
+        """What to read of a failure, and how to see it again."""
+        found = "\n".join(f"  {one}" for one in self.violations[:10])
+        return f"seed {self.seed}:\n{found}\n  python -m tests.fleet.simulation --seed {self.seed} --trace"
+
+
+def simulate(seed: int, **options: bool) -> Outcome:
+    """Run one seed to its end."""
+    world = World(seed, **options)
+    violations: list[str] = []
+    with world.isolated():
+        world.scheduler.spawn("world", world.begin)
+        try:
+            world.scheduler.run()
+        except (Stuck, StrongroomError, Died) as error:
+            violations.append(f"it came to a halt: {type(error).__name__}: {error}")
+        else:
+            violations += check_bucket(world.server, world.history)
+    return Outcome(world, violations + list(Checker(world.history).violations()))
+
+
+def failures(seeds: Iterable[int], **options: bool) -> list[Outcome]:
+    """The seeds that break a rule."""
+    return [outcome for seed in seeds if (outcome := simulate(seed, **options)).violations]
+
+
+def main(arguments: Sequence[str] | None = None, say: Callable[[str], object] = print) -> int:
+    parser = argparse.ArgumentParser(description="Run a simulated fleet from a seed.")
+    parser.add_argument("--seed", type=int, help="one seed, with its calls")
+    parser.add_argument("--seeds", type=int, nargs=2, metavar=("FIRST", "STOP"), help="many seeds")
+    parser.add_argument("--trace", action="store_true", help="show every request of the seed, too")
+    given = parser.parse_args(arguments)
+    if given.seed is not None:
+        outcome = simulate(given.seed)
+        lines = [*(outcome.trace if given.trace else []), *outcome.calls, *map("WRONG: {}".format, outcome.violations)]
+        for line in lines:
+            say(line)
+        return bool(outcome.violations)
+    bad = 0
+    for seed in range(*(given.seeds or (0, 40))):
+        outcome = simulate(seed)
+        if outcome.violations:
+            bad += 1
+            say(outcome.text)
+    say(f"{bad} seeds failed")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

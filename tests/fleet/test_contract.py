@@ -1,0 +1,551 @@
+"""The store's contract on a bucket in memory, in the order of bytes and in that of directories; stores that break one
+promise each, to show that it notices; and races that the contract cannot bring about."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from strongroom.errors import StoreUnavailable
+from strongroom.store import Backend, Commit, Delete, Effect, HeadMac, Object, PutNew, Swap, Version
+from strongroom.store.conformance import (
+    ALICE,
+    DERIVED,
+    FORMAT,
+    NOW,
+    PROFILE,
+    TRAVEL,
+    StoreContract,
+    SuiteMac,
+    body_of,
+    line,
+    lost,
+    names_of,
+    refused,
+    standing,
+    unordered,
+    version_of,
+)
+from strongroom.store.s3 import S3Store, create, layout, open_store, views
+from strongroom.store.s3.bucket import Listed
+from strongroom.store.s3.views import Known
+from strongroom.store.s3.writing import Writer
+from tests.fleet.memory import MemoryBucket
+
+MAC = SuiteMac()
+
+
+class InMemory:
+    """A backend of one place."""
+
+    def __init__(self, bucket: MemoryBucket, kind: type[S3Store] = S3Store) -> None:
+        self.bucket = bucket
+        self.kind = kind
+
+    def create(
+        self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
+    ) -> S3Store:
+        create(self.bucket, location, mac, entries, effects, time).close()
+        store = self.open(location)
+        store.authenticate(mac)
+        return store
+
+    def open(self, location: str) -> S3Store:
+        open_store(self.bucket, location).close()
+        return self.kind(self.bucket)
+
+    def copy(self, location: str, target: str, progress: object = None) -> None:
+        raise AssertionError("a bucket is not copied")
+
+
+class Exact(InMemory):
+    """The backend as it is."""
+
+    def create(
+        self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
+    ) -> S3Store:
+        return create(self.bucket, location, mac, entries, effects, time)
+
+    def open(self, location: str) -> S3Store:
+        return open_store(self.bucket, location)
+
+
+class S3Contract(StoreContract):
+    """What is promised on a bucket."""
+
+    is_whole = False
+    one_log = False
+    archives = False
+    copies = False
+    _backend: InMemory
+
+    def backend(self) -> Backend:
+        return self._backend
+
+    def location(self) -> str:
+        return "here"
+
+
+@pytest.mark.requirement("store-contract", "s3-contract")
+class TestS3(S3Contract):
+    @pytest.fixture(autouse=True)
+    def _memory(self) -> None:
+        self._backend = Exact(MemoryBucket())
+
+
+class DirectoryBucket(MemoryBucket):
+    """Lists as a server does that keeps directories: level by level, and goes on after a name in that order."""
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        behind = after.split("/") if after else []
+        found = sorted(super().list(prefix), key=lambda one: one.name.split("/"))
+        return [one for one in found if one.name.split("/") > behind][:limit]
+
+
+@pytest.mark.requirement("store-contract", "s3-list-order")
+class TestS3InDirectories(S3Contract):
+    @pytest.fixture(autouse=True)
+    def _memory(self) -> None:
+        self._backend = Exact(DirectoryBucket())
+
+
+# The order of names.
+
+
+class Remembering(MemoryBucket):
+    def __init__(self) -> None:
+        super().__init__()
+        self.used: set[str] = set()
+
+    def create(self, name: str, body: bytes) -> str:
+        self.used.add(name)
+        return super().create(name, body)
+
+
+@pytest.mark.requirement("s3-list-order")
+def test_names_whose_order_is_not_that_of_bytes_everywhere_are_found() -> None:
+    assert sorted(["data/1", "data-old/1"]) != sorted(["data/1", "data-old/1"], key=lambda name: name.split("/"))
+    assert unordered(["data/1", "data-old/1", "other"]) == [("data", "data-old")]
+    assert unordered(["a/b/c", "a/b.d", "a/b.d/e"]) == [("a/b", "a/b.d")]
+    assert unordered(["data/1", "data1/1", "datax", "x-data", "a/data-old"]) == []
+
+
+@pytest.mark.requirement("s3-list-order")
+def test_no_place_in_the_bucket_depends_on_the_order_of_siblings() -> None:
+    used: set[str] = set()
+    for name in S3Contract.asked():
+        contract, bucket = S3Contract(), Remembering()
+        contract._backend = Exact(bucket)
+        getattr(contract, name)()
+        contract.teardown_method()
+        used |= bucket.used
+    assert {one.split("/")[0] for one in used} == {"actors", "caps", "logs", "news", "roster", "vault"}
+    assert unordered(used) == []
+
+
+# Stores that break a promise.
+
+
+class NeverLooks(S3Store):
+    def version(self, scope: str = "") -> Version:
+        self._check_open()
+        return self.reader.view(scope).latest
+
+    def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
+        return [self.version(scope) for scope in scopes]
+
+
+class LooksAtOneScopeOnly(S3Store):
+    def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
+        return [self.version(scope) if at == 0 else self.reader.view(scope).latest for at, scope in enumerate(scopes)]
+
+
+class MixesUpScopes(S3Store):
+    def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
+        return super().versions(scopes)[::-1]
+
+
+class ForgetsAChange(S3Store):
+    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
+        return super().changes(after, limit, scope)[1:]
+
+
+class ForgetsAScope(S3Store):
+    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
+        return super().changes(after, limit, scope) if scope == layout.VAULT else []
+
+
+class OneScopeForAll(S3Store):
+    """Followers of an actor hear of the vault's changes only."""
+
+    def scope(self, name: str) -> str:
+        return layout.VAULT
+
+
+class ScopeOfEachName(S3Store):
+    def scope(self, name: str) -> str:
+        return name
+
+
+class CountsFromLastTime(S3Store):
+    def version(self, scope: str = "") -> Version:
+        super().version(scope)
+        return 1
+
+
+class ForgetsOwnWrites(S3Store):
+    def commit(
+        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+    ) -> Commit:
+        known = {view: dict(view.objects) for view in (self.reader.view(one) for one in {layout.VAULT, ALICE + "/"})}
+        done = super().commit(entries, effects, time, accept_clock=accept_clock)
+        for view, before in known.items():
+            view.objects = before
+        return done
+
+
+class OtherVersions(S3Store):
+    """Its versions are those of one process."""
+
+    def get(self, name: str) -> Object | None:
+        found = super().get(name)
+        return None if found is None else Object(name, found.version + id(self) % 1000 + 1, found.body)
+
+
+class _Unchecked(Writer):
+    def check(self, effects: Sequence[Effect]) -> None:
+        pass
+
+
+class ChecksNothingFirst(S3Store):
+    def __init__(self, bucket: MemoryBucket) -> None:
+        super().__init__(bucket)
+        self.writer = _Unchecked(self.reader, self._random)
+
+
+class WritesOver(S3Store):
+    """A bucket that ignores conditions."""
+
+    def __init__(self, bucket: MemoryBucket) -> None:
+        super().__init__(_Ignoring(bucket))
+
+
+class _Ignoring(MemoryBucket):
+    def __init__(self, bucket: MemoryBucket) -> None:
+        super().__init__()
+        self.objects = bucket.objects
+
+    def create(self, name: str, body: bytes) -> str:
+        self.objects.pop(name, None)
+        return super().create(name, body)
+
+    def swap(self, name: str, body: bytes, etag: str) -> str:
+        return self.create(name, body)
+
+
+class LogsAfterwards(S3Store):
+    def commit(
+        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+    ) -> Commit:
+        self._writable()
+        self.writer.check(effects)
+        self.writer.carry_out(effects)
+        return super().commit(entries, [], time, accept_clock=accept_clock)
+
+
+class MixesUpBodies(S3Store):
+    def commit(
+        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+    ) -> Commit:
+        first = next((one.body for one in effects if isinstance(one, PutNew)), b"")
+        mixed = [PutNew(one.name, first) if isinstance(one, PutNew) else one for one in effects]
+        return super().commit(entries, mixed, time, accept_clock=accept_clock)
+
+
+class WritesUnderOtherNames(S3Store):
+    def commit(
+        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+    ) -> Commit:
+        done = super().commit(entries, [], time, accept_clock=accept_clock)
+        for one in effects:
+            if isinstance(one, PutNew) and one.name.startswith(TRAVEL):
+                super().commit(entries, [PutNew(one.name + "Z", one.body)], time)
+        self.writer.carry_out(effects)
+        return done
+
+
+class LearnsNothingFromLosing(S3Store):
+    def commit(
+        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+    ) -> Commit:
+        before = {view: view.objects for view in (self.reader.view(one) for one in {layout.VAULT, ALICE + "/"})}
+        try:
+            return super().commit(entries, effects, time, accept_clock=accept_clock)
+        except Exception:
+            for view, objects in before.items():
+                view.objects = dict(objects)
+            raise
+
+
+BROKEN: list[tuple[type[S3Store], Callable[[StoreContract], None]]] = [
+    (NeverLooks, StoreContract.test_two_open_stores_see_each_others_commits_at_once),
+    (NeverLooks, StoreContract.test_what_another_process_changed_or_deleted_is_seen_at_the_next_look),
+    (LooksAtOneScopeOnly, StoreContract.test_a_change_shows_in_its_own_scope_and_in_no_other),
+    (MixesUpScopes, StoreContract.test_versions_are_the_version_of_each_scope_in_turn),
+    (ForgetsAChange, StoreContract.test_two_open_stores_see_each_others_commits_at_once),
+    (ForgetsAScope, StoreContract.test_a_commit_in_several_scopes_shows_in_each),
+    (OneScopeForAll, StoreContract.test_two_open_stores_see_each_others_commits_at_once),
+    (ScopeOfEachName, StoreContract.test_one_actor_is_followed_in_one_scope),
+    (CountsFromLastTime, StoreContract.test_numbers_of_a_scope_grow_with_every_change),
+    (ForgetsOwnWrites, StoreContract.test_own_writes_are_read_at_once_without_a_look),
+    (OtherVersions, StoreContract.test_a_changed_object_has_another_version),
+    (ChecksNothingFirst, StoreContract.test_a_condition_known_to_be_broken_writes_nothing),
+    (WritesOver, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
+    (WritesOver, StoreContract.test_a_swap_or_deletion_lost_to_another_process_leaves_what_is_there),
+    (LogsAfterwards, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
+    (MixesUpBodies, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
+    (WritesUnderOtherNames, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
+    (WritesUnderOtherNames, StoreContract.test_a_lost_commit_tried_again_with_what_is_there_is_carried_out),
+    (LearnsNothingFromLosing, StoreContract.test_who_lost_knows_what_is_there_without_another_look),
+]
+
+
+@pytest.mark.requirement("store-contract", "s3-contract")
+@pytest.mark.parametrize(("kind", "promise"), BROKEN, ids=lambda one: one.__name__)
+def test_a_broken_promise_is_noticed(kind: type[S3Store], promise: Callable[[StoreContract], None]) -> None:
+    def run(store: type[S3Store]) -> None:
+        contract = S3Contract()
+        contract._backend = InMemory(MemoryBucket(), store)
+        try:
+            promise(contract)
+        finally:
+            contract.teardown_method()
+
+    run(S3Store)
+    with pytest.raises(Exception):  # noqa: B017 - a wrong answer, or what comes of it
+        run(kind)
+
+
+# Races, one step at a time.
+
+
+class Interrupted(MemoryBucket):
+    """Does something else in the middle of a call, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_a_list: Callable[[], None] | None = None
+        self.after_a_list: Callable[[], None] | None = None
+        self.after_a_swap: Callable[[], None] | None = None
+        self.before_news: Callable[[], None] | None = None
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        meanwhile, self.before_a_list = self.before_a_list, None
+        if meanwhile is not None:
+            meanwhile()
+        found = super().list(prefix, after, limit)
+        meanwhile, self.after_a_list = self.after_a_list, None
+        if meanwhile is not None:
+            meanwhile()
+        return found
+
+    def create(self, name: str, body: bytes) -> str:
+        if name.startswith(layout.NEWS) and self.before_news is not None:
+            meanwhile, self.before_news = self.before_news, None
+            meanwhile()
+        return super().create(name, body)
+
+    def swap(self, name: str, body: bytes, etag: str) -> str:
+        written = super().swap(name, body, etag)
+        meanwhile, self.after_a_swap = self.after_a_swap, None
+        if meanwhile is not None:
+            meanwhile()
+        return written
+
+
+@pytest.fixture
+def bucket() -> Interrupted:
+    return Interrupted()
+
+
+@pytest.fixture
+def store(bucket: Interrupted) -> S3Store:
+    effects = [PutNew(FORMAT, b"1"), PutNew(PROFILE, b"1"), PutNew(standing(1), b"1"), PutNew(DERIVED + "x", b"1")]
+    return create(bucket, "here", MAC, [b"made"], effects, NOW)
+
+
+def _another(bucket: MemoryBucket) -> S3Store:
+    other = open_store(bucket, "here")
+    other.authenticate(MAC)
+    return other
+
+
+def _write_during_a_look(store: S3Store, bucket: Interrupted) -> None:
+    scope = store.scope(line(1))
+    seen = store.version(scope)
+    swap = Swap(PROFILE, b"2", version_of(store, PROFILE))
+
+    def meanwhile() -> None:
+        store.commit([b"e"], [PutNew(line(1), b"own"), swap], NOW)
+
+    bucket.after_a_list = meanwhile
+    store.version(scope)
+    assert bucket.after_a_list is None
+    assert line(1) in names_of(store.names(TRAVEL))
+    assert body_of(store, line(1)) == b"own"
+    assert {line(1), PROFILE} <= set(names_of(store.changes(seen, 9, scope)))
+    store.commit([b"e"], [Swap(PROFILE, b"3", version_of(store, PROFILE))], NOW)
+
+
+@pytest.mark.requirement("s3-contract")
+def test_an_own_write_during_a_look_is_not_lost(store: S3Store, bucket: Interrupted) -> None:
+    _write_during_a_look(store, bucket)
+
+
+@pytest.mark.requirement("s3-contract")
+def test_a_view_that_loses_own_writes_during_a_look_is_noticed(
+    store: S3Store, bucket: Interrupted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look: Any = views.ActorView._look
+
+    def careless(self: views.ActorView, current: int) -> None:
+        self._last.clear()  # as if all of it were new
+        look(self, current + 1)
+
+    monkeypatch.setattr(views.ActorView, "_look", careless)
+    with pytest.raises(AssertionError):
+        _write_during_a_look(store, bucket)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("name", [PROFILE, standing(1), line(1)])
+@pytest.mark.requirement("s3-contract")
+def test_a_change_over_an_own_write_during_a_look_is_found_by_the_next(
+    store: S3Store, bucket: Interrupted, name: str, *, gone: bool
+) -> None:
+    other, scope = _another(bucket), store.scope(name)
+    before = store.version(scope)
+
+    def meanwhile() -> None:
+        known = store.get(name)
+        store.commit([b"e"], [PutNew(name, b"own") if known is None else Swap(name, b"own", known.version)], NOW)
+        other.version(scope)
+        found = version_of(other, name)
+        other.commit([b"e"], [Delete(name, found) if gone else Swap(name, b"theirs", found)], NOW)
+
+    bucket.before_a_list = meanwhile
+    store.version(scope)
+    assert store.version(scope) > before
+    assert [one.body for one in store.names(name)] == [None if gone else b""]
+    assert (name, None if gone else b"") in [(one.name, one.body) for one in store.changes(before, 9, scope)]
+    assert store.get(name) == other.get(name)
+    if not gone:
+        store.commit([b"e"], [Swap(name, b"own again", version_of(store, name))], NOW)
+
+
+@pytest.mark.parametrize("name", [PROFILE, standing(1), DERIVED + "x"])
+@pytest.mark.requirement("s3-contract")
+def test_a_swap_between_the_check_and_the_write_is_not_overwritten(store: S3Store, name: str) -> None:
+    swap = Swap(name, b"ours", version_of(store, name))
+    store.writer.check([swap])
+    store.commit([b"e"], [Swap(name, b"another thread's", swap.version)], NOW)
+    with lost(name):
+        store.writer.carry_out([swap])
+    assert body_of(store, name) == b"another thread's"
+
+
+@pytest.mark.requirement("s3-contract")
+def test_what_a_thread_wrote_does_not_hide_what_was_written_over_it(store: S3Store, bucket: Interrupted) -> None:
+    view = store.reader.view(PROFILE)
+    first = view.objects[PROFILE]
+    store.commit([b"e"], [Swap(PROFILE, b"2", first.version)], NOW)
+    store.commit([b"e"], [Swap(PROFILE, b"3", version_of(store, PROFILE))], NOW)
+    newest = view.objects[PROFILE]
+    view.wrote(PROFILE, store.reader.place(PROFILE), Known(5, is_gone=False, etag="late"), first)
+    assert view.objects[PROFILE] == newest
+
+
+@pytest.mark.requirement("s3-contract")
+def test_the_version_of_derived_data_is_that_of_what_was_written(store: S3Store, bucket: Interrupted) -> None:
+    other, name = _another(bucket), DERIVED + "x"
+
+    def meanwhile() -> None:
+        other.version(other.scope(name))
+        other.compare_and_swap(name, b"theirs", version_of(other, name))
+        store.version(store.scope(name))
+
+    old = version_of(store, name)
+    bucket.after_a_swap = meanwhile
+    version = store.compare_and_swap(name, b"ours", old)
+    with lost(name):
+        store.compare_and_swap(name, b"ours again", version)
+    assert body_of(store, name) == b"theirs"
+
+
+@pytest.mark.requirement("s3-contract")
+def test_a_look_that_failed_serves_nobody_who_waited_for_it(store: S3Store, bucket: Interrupted) -> None:
+    view, scope = store.reader.view(PROFILE), store.scope(PROFILE)
+    store.version(scope)
+    writer = _another(bucket)
+    held, release = threading.Event(), threading.Event()
+
+    def stop() -> None:
+        held.set()
+        assert release.wait(60)
+        bucket.after_a_list = fail
+
+    def fail() -> None:
+        raise StoreUnavailable("told to")
+
+    bucket.after_a_list = stop
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(store.version, scope)
+        assert held.wait(60)
+        writer.commit([b"e"], [PutNew(line(1), b"theirs")], NOW)
+        waiting = [pool.submit(store.version, scope) for _ in range(2)]
+        while len(view.guard._waiters) < 2:  # type: ignore[attr-defined]
+            assert not any(one.done() for one in waiting)
+        release.set()
+        outcomes = [one.exception(60) for one in (first, *waiting)]
+    assert [type(one) for one in outcomes].count(StoreUnavailable) == 1
+    assert line(1) in names_of(store.names(TRAVEL))
+
+
+@pytest.mark.requirement("s3-contract")
+def test_what_a_worker_changed_and_died_before_saying_so_stops_nobody(store: S3Store, bucket: Interrupted) -> None:
+    other = _another(bucket)
+    version = version_of(store, standing(1))
+
+    def die() -> None:
+        raise StoreUnavailable("told to")
+
+    bucket.before_news = die
+    assert version_of(other, standing(1)) == version
+    with refused(StoreUnavailable):
+        other.commit([b"e"], [Swap(standing(1), b"theirs", version)], NOW)
+    store.version(store.scope(standing(1)))
+    found = version_of(store, standing(1))
+    assert found != version
+    with lost(standing(1)):  # it did not know yet
+        store.commit([b"e"], [Swap(standing(1), b"ours", found)], NOW)
+    seen = store.reader.vault.latest
+    assert store.version(store.scope(standing(1))) > seen
+    store.commit([b"e"], [Swap(standing(1), b"ours", found)], NOW)
+    assert body_of(_another(bucket), standing(1)) == b"ours"
+
+
+@pytest.mark.requirement("s3-contract")
+def test_a_commit_that_lost_after_its_check_stays_in_the_log_as_an_intent(store: S3Store, bucket: Interrupted) -> None:
+    other = _another(bucket)
+    other.version(other.scope(line(1)))
+    store.commit([b"e"], [PutNew(line(2), b"theirs")], NOW)
+    with lost(line(2)):
+        other.commit([b"intent"], [PutNew(line(number), b"ours") for number in (1, 2, 3)], NOW)
+    assert [entry for _, _, entry in other.entries(0, 9)] == [b"intent"]
+    assert [body_of(other, line(number)) for number in (1, 2, 3)] == [b"ours", b"theirs", b"ours"]
+    other.close()
+    assert [bundle.done for _, bundle in store.bundles(other.worker) if bundle is not None] == [[]]

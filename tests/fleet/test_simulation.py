@@ -1,0 +1,166 @@
+"""Simulated fleets, run from seeds: no history breaks a rule, and a rule that is broken is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strongroom.store.s3 import S3Store
+from strongroom.store.s3.layout import Table
+from strongroom.store.s3.log import WorkerLog
+from strongroom.store.s3.views import View
+from strongroom.store.s3.writing import Writer
+from tests.fleet.scheduler import Lock, Scheduler, Stuck
+from tests.fleet.simulation import failures, simulate
+
+_GROUP = 10
+_ROOT = Path(__file__).parents[2]
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.mark.requirement("fleet-simulated", "fleet-nothing-lost", "fleet-revoked-everywhere")
+@pytest.mark.parametrize("first", range(0, 40, _GROUP))
+def test_a_simulated_fleet_keeps_every_promise(first: int) -> None:
+    found = failures(range(first, first + _GROUP))
+
+    assert not found, "\n".join(outcome.text for outcome in found)
+
+
+@pytest.mark.long
+@pytest.mark.requirement("fleet-simulated")
+@pytest.mark.parametrize("first", range(0, 1000, 100))
+def test_a_thousand_simulated_fleets_keep_every_promise(first: int) -> None:
+    found = failures(range(first, first + 100))
+
+    assert not found, "\n".join(outcome.text for outcome in found)
+
+
+# The same seed, the same history.
+
+
+@pytest.mark.requirement("fleet-reproducible")
+@pytest.mark.parametrize("seed", [3, 8, 21])
+def test_a_seed_run_twice_has_the_same_requests_and_answers(seed: int) -> None:
+    once, again = simulate(seed), simulate(seed)
+
+    assert once.trace == again.trace
+    assert once.calls == again.calls
+
+
+@pytest.mark.requirement("fleet-reproducible")
+def test_a_seed_has_the_same_history_in_another_process_whatever_the_hashes_are() -> None:
+    def digest(hashes: str) -> str:
+        run = subprocess.run(
+            [sys.executable, "-m", "tests.fleet.simulation", "--seed", "5", "--trace"],
+            cwd=_ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            capture_output=True,
+            check=False,
+        )
+        assert run.stdout.count(b"\n") > 500
+        return hashlib.sha256(run.stdout).hexdigest()
+
+    assert digest("1") == digest("2")
+
+
+def test_tasks_that_wait_for_each_other_are_reported_and_not_waited_for() -> None:
+    scheduler = Scheduler(0, 0)
+    one, other = Lock(scheduler), Lock(scheduler)
+
+    def holding(first: Lock, second: Lock) -> None:
+        with first:
+            scheduler.pause(10)
+            with second:
+                pass
+
+    scheduler.spawn("one", lambda: holding(one, other))
+    scheduler.spawn("other", lambda: holding(other, one))
+
+    with pytest.raises(Stuck):
+        scheduler.run()
+
+
+# Planted faults: each is found within a few seeds.
+
+
+def _found_within(seeds: int, **options: bool) -> str:
+    """The first rule that a seed breaks; empty if none does."""
+    for seed in range(seeds):
+        outcome = simulate(seed, **options)
+        if outcome.violations:
+            return outcome.violations[0]
+    return ""
+
+
+def _forgetful_log(patch: pytest.MonkeyPatch) -> None:
+    put: Any = WorkerLog._put
+
+    def forgets(self: Any, attempt: Any) -> None:
+        try:
+            put(self, attempt)
+        finally:
+            self._unclear = None
+
+    patch.setattr(WorkerLog, "_put", forgets)
+
+
+def _late_joiner(patch: pytest.MonkeyPatch) -> None:
+    refresh: Any = View.refresh
+
+    def joins(self: Any) -> int:
+        return int(self.latest if self._running else refresh(self))
+
+    patch.setattr(View, "refresh", joins)
+
+
+def _no_tombstones(patch: pytest.MonkeyPatch) -> None:
+    put: Any = Writer._put
+
+    def deletes(self: Any, change: Any, *known: Any) -> str:
+        etag: str = put(self, change, *known)
+        if not hasattr(change, "body"):
+            self._bucket.delete([self._reader.place(change.name)])
+        return etag
+
+    patch.setattr(Writer, "_put", deletes)
+
+
+def _unlogged(patch: pytest.MonkeyPatch) -> None:
+    commit: Any = S3Store.commit
+
+    def silent(self: Any, entries: Any, effects: Any, time: int, **options: Any) -> Any:
+        return commit(self, entries if effects else (), effects, time, **options)
+
+    patch.setattr(S3Store, "commit", silent)
+
+
+PLANTED: dict[str, Plant] = {
+    "revocations are not announced": lambda patch: patch.setattr(Writer, "_announce", lambda self: None),
+    "nobody looks again after writing keys": lambda patch: patch.setattr(Writer, "_look_again", lambda *_: None),
+    "no conditions are checked": lambda patch: patch.setattr(Writer, "check", lambda *_: None),
+    "a purge leaves the generation": lambda patch: patch.setattr(Table, "purged", lambda self, _: self),
+    "a look that began before counts": _late_joiner,
+    "an unclear bundle is not written again": _forgetful_log,
+    "forgetting leaves no tombstone": _no_tombstones,
+    "reads are not logged": _unlogged,
+}
+
+
+@pytest.mark.requirement("fleet-simulation-finds")
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_fault_is_found_within_sixty_seeds(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PLANTED[planted](monkeypatch)
+
+    assert _found_within(60)
+
+
+@pytest.mark.requirement("fleet-simulation-finds")
+def test_a_bucket_that_takes_its_own_lost_answer_for_another_worker_is_found() -> None:
+    assert _found_within(60, knows_its_own=False)

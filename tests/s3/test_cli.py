@@ -1,0 +1,207 @@
+"""The command line on a vault in a real bucket: refusals first, then the verbs, doctor, and moving there and back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from strongroom.store.s3.bucket import S3Bucket
+from tests.cli.conftest import Done
+from tests.s3.servers import BUCKET, Server
+
+LINES = 60
+_PATIENCE = 60
+
+
+class Shell:
+    """A home with the login of a server in its environment, and no secret anywhere else."""
+
+    def __init__(self, server: Server, home: Path) -> None:
+        self.server = server
+        self.home = home
+        self.env = server.environment() | {"HOME": str(home), "PATH": os.environ["PATH"], "TERM": "xterm"}
+        self.env["PYTHONPATH"] = os.pathsep.join([str(registered(home)), os.environ.get("PYTHONPATH", "")])
+
+    def start(self, *words: str, **more: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-W", "error", "-m", "strongroom", *words]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, cwd=self.home, env=self.env | more, stdout=pipe, stderr=pipe, text=True)
+
+    def __call__(self, *words: str, **more: str) -> Done:
+        with self.start(*words, **more) as child:
+            out, err = child.communicate(timeout=_PATIENCE)
+        for secret in (self.server.login.secret, more.get("AWS_SECRET_ACCESS_KEY", self.server.login.secret)):
+            assert secret not in out + err
+        return Done(child.returncode, out, err)
+
+
+def registered(home: Path) -> Path:
+    """A directory that registers the store as the project does, for an installation from before it did."""
+    place = home / "registered"
+    place.mkdir()
+    if not [point for point in entry_points(group="strongroom.stores") if point.name == "s3"]:
+        about = place / "strongroom_bucket-0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: strongroom-bucket\nVersion: 0\n")
+        (about / "entry_points.txt").write_text("[strongroom.stores]\ns3 = strongroom.store.s3:S3Backend\n")
+    return place
+
+
+@pytest.fixture
+def shell(s3: Server, tmp_path: Path) -> Shell:
+    return Shell(s3, tmp_path)
+
+
+@pytest.fixture
+def place(prefix: str) -> str:
+    return f"s3://{BUCKET}/{prefix}"
+
+
+def states(done: Done) -> dict[str, str]:
+    return {check["name"]: check["state"] for check in done.json["checks"]}
+
+
+def told(done: Done) -> tuple[int, str]:
+    return done.code, done.reason
+
+
+# Refusals.
+
+
+@pytest.mark.requirement("fleet-cli")
+def test_a_wrong_secret_is_unavailable_and_is_not_shown(shell: Shell, place: str) -> None:
+    assert told(shell("init", place, "--json", AWS_SECRET_ACCESS_KEY="wrong" * 8)) == (7, "store_unavailable")
+
+
+@pytest.mark.requirement("fleet-cli")
+def test_a_bucket_that_is_missing_is_unavailable(shell: Shell) -> None:
+    assert told(shell("init", "s3://no-such-bucket-here/x", "--json")) == (7, "store_unavailable")
+
+
+@pytest.mark.requirement("fleet-cli")
+def test_a_prefix_without_a_vault_is_missing_and_stays_empty(shell: Shell, place: str, bucket: S3Bucket) -> None:
+    assert told(shell("get", "anything", "--vault", place, "--json")) == (4, "vault_missing")
+    assert not bucket.list("")
+
+
+@pytest.mark.requirement("fleet-doctor")
+def test_doctor_names_a_wrong_secret_and_a_missing_bucket(shell: Shell, place: str) -> None:
+    wrong = shell("doctor", "--store", place, "--json", AWS_SECRET_ACCESS_KEY="wrong" * 8)
+    missing = shell("doctor", "--store", "s3://no-such-bucket-here/x", "--json")
+    for done in (wrong, missing):
+        assert done.code == 7
+        assert (states(done)["credentials"], states(done)["bucket"], states(done)["vault"]) == ("ok", "fail", "skip")
+
+
+@pytest.mark.requirement("fleet-doctor")
+def test_doctor_fails_an_unfit_server_at_the_trial_and_looks_for_no_vault(rclone: Server, tmp_path: Path) -> None:
+    done = Shell(rclone, tmp_path)("doctor", "--store", f"s3://{BUCKET}/x", "--json")
+    assert done.code == 7
+    assert "fail" in [state for name, state in states(done).items() if name.startswith("trial")]
+    assert states(done)["vault"] == "skip"
+
+
+# What works.
+
+
+@pytest.mark.requirement("fleet-cli")
+def test_the_verbs_work_on_a_bucket_and_leave_no_vault_on_the_disk(shell: Shell, place: str) -> None:
+    assert shell("init", place).code == 0
+    put = shell("put", "Trip to Chengdu, May 25-29", "--namespace", "travel", "--vault", place, "--json")
+    assert put.code == 0, put.err
+    assert "Chengdu" in shell("get", "when is the trip?", "--vault", place).out
+    assert shell("list", "--vault", place, "--json").json["lines"]
+    minted = shell(
+        "cap",
+        "mint",
+        "--for",
+        "a/b",
+        "--ops",
+        "get",
+        "--namespaces",
+        "travel",
+        "--ttl",
+        "1h",
+        "--out",
+        "x.cap",
+        "--vault",
+        place,
+    )
+    assert minted.code == 0, minted.err
+    assert shell("audit", "verify", "--vault", place, "--json").json["ok"]
+    assert shell("forget", put.json["lines"][0]["id"], "--yes", "--vault", place).code == 0
+    assert "Chengdu" not in shell("get", "when is the trip?", "--vault", place).out
+    assert not list(shell.home.rglob("vault.db"))
+
+
+@pytest.mark.requirement("fleet-doctor")
+def test_doctor_finds_a_sound_vault_sound_and_leaves_nothing(shell: Shell, place: str, bucket: S3Bucket) -> None:
+    assert shell("init", place).code == 0
+    done = shell("doctor", "--store", place, "--json")
+    assert done.code == 0, done.out
+    found = states(done)
+    assert set(found.values()) <= {"ok", "skip"}
+    assert (found["bucket"], found["clock"], found["vault"], found["logs"]) == ("ok",) * 4
+    assert not bucket.list("probe/")
+
+
+# Moving.
+
+
+def _filled(shell: Shell) -> None:
+    assert shell("init", "./vault", "--namespaces", "travel").code == 0
+    code = (
+        "import sys, strongroom; v = strongroom.open('vault');"
+        "t = v.mint(actor='local/owner', ops=['put'], namespaces=['travel'], ttl=600); m = v.memory(t);"
+        f"[m.put(f'trip {{n}}', namespace='travel') for n in range({LINES})]; v.close()"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=shell.home, env=shell.env, check=True, timeout=_PATIENCE)
+
+
+def _killed(shell: Shell, words: list[str], when: Callable[[], bool]) -> None:
+    """Start a command, and kill it as soon as something is so."""
+    with shell.start(*words) as child:
+        end = time.monotonic() + _PATIENCE
+        while not when() and child.poll() is None and time.monotonic() < end:
+            pass
+        child.send_signal(signal.SIGKILL)
+        child.communicate(timeout=_PATIENCE)
+        assert child.returncode == -signal.SIGKILL
+
+
+def _ids(shell: Shell, place: str) -> list[str]:
+    done = shell("list", "--vault", place, "--limit", "100", "--json")
+    assert done.code == 0, done.err
+    return sorted(line["id"] for line in done.json["lines"])
+
+
+@pytest.mark.requirement("fleet-migrate-resumes")
+def test_a_move_that_is_killed_twice_each_way_ends_equal_and_verifies(
+    shell: Shell, place: str, bucket: S3Bucket
+) -> None:
+    _filled(shell)
+    before = _ids(shell, "./vault")
+    assert len(before) == LINES
+    for least in (1, 20):
+        _killed(shell, ["migrate", "./vault", place], lambda least=least: len(bucket.list("")) >= least)  # type: ignore[misc]
+        assert bucket.get("vault/format") is None
+    moved = shell("migrate", "./vault", place, "--json")
+    assert moved.code == 0, moved.err
+    assert shell("audit", "verify", "--vault", place, "--json").json["ok"]
+    draft = shell.home / ".back.migrating" / "vault.db"
+    for _ in range(2):
+        _killed(shell, ["migrate", place, "./back"], draft.exists)
+        assert not (shell.home / "back").exists()
+    back = shell("migrate", place, "./back", "--json")
+    assert back.code == 0, back.err
+    assert shell("audit", "verify", "--vault", "./back", "--json").json["ok"]
+    assert _ids(shell, "./back") == before
+    assert _ids(shell, place) == before

@@ -291,7 +291,8 @@ class Ending(Asking):
         """The logs, and that nothing is in the bucket but what they speak of."""
         if worker.vault is not None:
             findings = worker.vault.audit.verify().findings
-            self.world.history.notes += [f"an audit found a flaw: {one.flaw} {one.message} {one.object or one.entry}" for one in findings]
+            for one in findings:
+                self.world.history.notes.append(f"an audit found a flaw: {one.flaw} {one.object or one.entry or ''}")
 
     def _look(self, worker: Worker, held: Cap) -> dict[Key, str | None]:
         keys = list(self.list(worker, held).shown)

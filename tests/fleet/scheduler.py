@@ -26,7 +26,7 @@ class Task:
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         self.name = name
         self.work = work
-        self.baton = threading.Semaphore(0)
+        self.baton = _closed()
         self.is_over = False
 
 
@@ -41,7 +41,7 @@ class Scheduler:
         self._due: list[tuple[int, float, int, Task]] = []
         self._asked = 0
         self._tasks: set[Task] = set()
-        self._finished = threading.Semaphore(0)
+        self._finished = _closed()
         self._failure: BaseException | None = None
 
     def spawn(self, name: str, work: Callable[[], None], delay: int = 0) -> Task:
@@ -108,6 +108,13 @@ class Scheduler:
         self.now = max(self.now, due)
         self.current = task
         task.baton.release()
+
+
+def _closed() -> threading.Lock:
+    """A real lock that is held: to acquire it is to wait until somebody releases it."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
 
 
 class Lock:

@@ -17,13 +17,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from random import Random
 from typing import Any
 
 import pytest
 
 import strongroom
-from strongroom import Vault, inbox
+from strongroom import Vault, engines, inbox
 from strongroom.errors import StrongroomError, Unavailable
 from strongroom.model import Millis
 from strongroom.store import Effect, HeadMac, s3
@@ -42,6 +43,7 @@ _SKEW = 14_000
 """The most, in ms, that a clock is off: two of them differ by less than the leeway that caps have."""
 _OPENINGS = 100
 _IDENTITY = inbox.new_identity()
+_engine = cache(engines.load)
 
 
 class Worker:
@@ -154,6 +156,7 @@ class World:
             patch.setattr(os, "urandom", lambda count: self.bytes(count) if _is_simulated() else genuine(count))
             patch.setattr(secrets, "token_hex", lambda count: self.bytes(count).hex())
             patch.setattr(inbox, "new_identity", lambda: _IDENTITY)
+            patch.setattr(engines, "load", _engine)
             patch.setattr(opening, "backend", lambda location: (_Backend(self), location))
             patch.setattr(s3, "S3Store", self._store)
             patch.setattr(s3, "clock", _Clock(self.scheduler))

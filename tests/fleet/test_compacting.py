@@ -477,8 +477,9 @@ def test_many_lines_or_old_generations_or_burials_make_an_actor_due(monkeypatch:
         made.worker().forget([number])
     assert due(made)
     made = shelf()
-    table = layout.Table(0, {"b" * 32: 1})
-    made.bucket.create(f"actors/{LOCATOR}/at", table.encoded(b"12345678"))
+    made.worker().purge()
+    assert not due(made)
+    made.put([14])  # by somebody who has not heard of the purge
     assert due(made)
     in_time(made)
     assert not due(made)

@@ -384,7 +384,7 @@ def test_an_intent_that_was_never_carried_out_still_gives_a_log_that_verifies(
         assert corrections
 
 
-def _fails(_: object) -> int:
+def _fails(*_: object) -> int:
     raise StoreUnavailable("the bucket is out of reach")
 
 

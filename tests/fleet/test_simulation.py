@@ -155,12 +155,12 @@ PLANTED: dict[str, Plant] = {
 
 @pytest.mark.requirement("fleet-simulation-finds")
 @pytest.mark.parametrize("planted", PLANTED)
-def test_a_planted_fault_is_found_within_sixty_seeds(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_fault_is_found_within_forty_seeds(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED[planted](monkeypatch)
 
-    assert _found_within(60)
+    assert _found_within(40)
 
 
 @pytest.mark.requirement("fleet-simulation-finds")
 def test_a_bucket_that_takes_its_own_lost_answer_for_another_worker_is_found() -> None:
-    assert _found_within(60, knows_its_own=False)
+    assert _found_within(40, knows_its_own=False)

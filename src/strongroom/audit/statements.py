@@ -57,11 +57,13 @@ class Statements:
 
     def allowed(self, owner: str, tag: str) -> set[str]:
         """The digests that an object may have; "" stands for a tombstone."""
-        said = self._said.get((owner, tag), [])
-        deleted = max((one.time for one in said if not one.digest and one.is_sure), default=None)
-        if deleted is not None:  # for ever, unless everything was erased and began anew
+        said = [one for one in self._said.get((owner, tag), []) if not self._is_before_emptying(owner, one)]
+        sure = [one for one in said if one.is_sure]
+        # For ever; but an erasure of the whole namespace lets a name be used anew.
+        deleted = max((one.time for one in sure if not one.digest and not self._is_emptied(owner, one)), default=None)
+        if deleted is not None:
             return {""} | {one.digest for one in said if one.time > deleted + CLOCK_LEEWAY}
-        latest = max((one.time for one in said if one.is_sure), default=0)
+        latest = max((one.time for one in sure), default=0)
         return {one.digest for one in said if one.time >= latest - CLOCK_LEEWAY or not one.is_sure}
 
     def must_be_there(self, owner: str, tag: str) -> bool:
@@ -71,7 +73,12 @@ class Statements:
         return any(one.is_sure and not self._is_emptied(owner, one) for one in self._said.get((owner, tag), []))
 
     def _is_emptied(self, owner: str, said: Said) -> bool:
+        """Whether an erasure of its namespace may have come after a statement."""
         return said.time <= self._emptied.get((owner, said.shelf), -CLOCK_LEEWAY - 1) + CLOCK_LEEWAY
+
+    def _is_before_emptying(self, owner: str, said: Said) -> bool:
+        """Whether one has for sure."""
+        return said.time < self._emptied.get((owner, said.shelf), 0) - CLOCK_LEEWAY
 
     def demanded(self) -> Iterator[tuple[str, str]]:
         """Every object that must be there, by its owner's tag and its own."""

@@ -172,7 +172,14 @@ class State:
         # It is durable: what cannot be read now must not make it look as if it had failed.
         try:
             with suppress(StrongroomError):
-                if scope is not None and self._seen.get(scope) == version - len(changed):
+                seen = None if scope is None else self._seen.get(scope)
+                if scope is None or seen is None:
+                    return
+                if not self.store.is_whole:
+                    # Numbers of other changes may lie between: these lines are only spared being read again.
+                    for name in written if seen < version else ():
+                        self._apply(Object(name, 0, b""), written[name])
+                elif seen == version - len(changed):
                     for effect in changed:
                         body = None if isinstance(effect, Delete) else b""
                         self._apply(Object(effect.name, 0, body), written.get(effect.name))

@@ -157,7 +157,12 @@ def backend(location: str) -> tuple[Backend, str]:
     found = [point for point in entry_points(group=GROUP) if point.name == name]
     if not found:
         raise InvalidRequest(f"no store called {name} is installed", hint="a plain path is a SQLite vault")
-    registered: Backend = found[0].load()
+    try:
+        registered: Backend = found[0].load()
+    except ModuleNotFoundError as error:
+        raise InvalidRequest(
+            f"the store {name} needs {error.name}, which is not installed", hint=f"pip install 'strongroom[{name}]'"
+        ) from None
     return registered, place
 
 

@@ -214,12 +214,14 @@ class S3Store:
 class S3Backend:
     """What is registered under `s3`."""
 
+    @classmethod
     def create(
-        self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
+        cls, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
     ) -> S3Store:
         return create(_bucket(location), location, mac, entries, effects, time)
 
-    def open(self, location: str) -> S3Store:
+    @classmethod
+    def open(cls, location: str) -> S3Store:
         return open_store(_bucket(location), location)
 
 

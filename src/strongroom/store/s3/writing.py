@@ -80,6 +80,7 @@ class Writer:
             finally:
                 # Also where one was lost: whoever wrote it first may have been killed before saying so.
                 self._announce()
+            self._look_at_actors([one for one in effects if isinstance(one, Expect) and layout.locator_of(one.name)])
         latest = self._write_heads(effects)
         self._side_by_side(caps, places)
         if caps or latest:
@@ -180,6 +181,12 @@ class Writer:
             # A record nobody has heard of yet goes; keys may be in use by now, and hold nothing by themselves.
             self._bucket.delete([layout.plain_place(one.name) for one in caps])
             raise
+
+    def _look_at_actors(self, expected: Sequence[Expect]) -> None:
+        """Make sure that nobody has made what was not there, before those who would had to see the vault's change."""
+        for one in expected:
+            self._reader.version(one.name)
+        self.check(expected)
 
     # The vault's own objects.
 

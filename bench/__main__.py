@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from bench import caps, following, fresh, gate, get, hermes, host, log, put, ram, recall, scores, sealing, served
+from bench import caps, following, fresh, gate, get, hermes, host, log, put, ram, recall, s3, scores, sealing, served
 from bench.measure import Goal, Row, Run, table
 from bench.scores import Score
 
@@ -43,6 +43,11 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "serve.put": served.put,
     "serve.mcp": served.mcp,
     "serve.ram": served.ram,
+    "s3.put": s3.put,
+    "s3.get": s3.get,
+    "s3.threads": s3.threads,
+    "s3.cold": s3.cold,
+    "s3.requests": s3.requests,
     "host.turn": host.turn,
     "host.sync": host.sync,
     "host.prefetch": host.prefetch,

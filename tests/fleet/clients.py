@@ -24,6 +24,8 @@ _EVERY = ("personal", "family", "work", "travel")
 _CALLS = 14
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TTL = 100_000
+_LONG = 15_000
+"""A pause in ms after which lines are old enough to be packed."""
 
 
 class Asking:
@@ -175,7 +177,7 @@ class Client(Asking):
         doing = [self._put] * 8 + [self._again] * 4 + [self._list] * 4 + [self._get] * 4 + [self._query] * 2
         doing += [self._forget] * 2 + [self._erase, self._profile, self._profile, self._snapshot]
         for _ in range(_CALLS):
-            self.world.scheduler.pause(self.random.randrange(5, 400))
+            self.world.scheduler.pause(self.random.randrange(5, 400) if self.random.random() < 0.9 else _LONG)
             worker, held = self.any_worker(), self._cap()
             if worker is not None:
                 self.random.choice(doing)(worker, held)
@@ -279,6 +281,10 @@ class Ending(Asking):
         for worker in self.world.workers:
             if worker.vault is None:
                 worker.start()
+        if self.random.random() < 0.5:
+            self.world.scheduler.pause(2 * _LONG)
+            for worker in self.world.workers[:2]:
+                worker.compact()
         for actor in ACTORS:
             held = self.mint(self.world.workers[0], actor, NAMESPACES)
             if held is not None:

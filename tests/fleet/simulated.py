@@ -56,7 +56,7 @@ class Weather:
             slow=random.choice([0.0, 0.02, 0.1]),
             page=random.choice([2, 5, 50, 1000]),
             by_parts=random.random() < 0.5,
-            tries=random.choice([1, 2, 3]),
+            tries=random.choice([1, 2, 3] if rough < 0.05 else [3, 4]),
         )
 
     @property
@@ -172,7 +172,7 @@ class SimulatedBucket:
         if fate == "refused":
             raise NoAnswer
         if fate == "late":
-            self._server.scheduler.spawn("late", lambda: self._arrive(what, act), self._random.randrange(50, 5000))
+            self._server.scheduler.spawn("late", lambda: self._arrive(what, act), self._random.randrange(50, 3000))
             raise NoAnswer
         answer = self._answer(act)
         self._pass_time()
@@ -197,7 +197,7 @@ class SimulatedBucket:
     def _pass_time(self) -> None:
         self._check_alive()
         slow = self._random.random() < self._server.weather.slow
-        self._server.scheduler.pause(self._random.randrange(100, 4000) if slow else self._random.randrange(1, 25))
+        self._server.scheduler.pause(self._random.randrange(100, 1200) if slow else self._random.randrange(1, 25))
         self._check_alive()
 
     def _check_alive(self) -> None:

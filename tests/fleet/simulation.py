@@ -16,7 +16,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from random import Random
 from typing import Any
@@ -26,12 +26,13 @@ import pytest
 import strongroom
 from strongroom import Vault, engines, inbox
 from strongroom.errors import StrongroomError, Unavailable
-from strongroom.model import Millis
+from strongroom.model import Actor, Millis
 from strongroom.store import Effect, HeadMac, s3
 from strongroom.store.s3 import S3Store
+from strongroom.store.s3.compacting import Compactor
 from strongroom.vault import opening
 from tests.fleet.checking import Checker
-from tests.fleet.clients import Client, Ending, Owner
+from tests.fleet.clients import ACTORS, Client, Ending, Owner
 from tests.fleet.ending import check_bucket
 from tests.fleet.history import History
 from tests.fleet.scheduler import Primitives, Scheduler, Stuck, Threads, waited
@@ -42,6 +43,8 @@ BEGAN = 1_779_440_000_000
 _SKEW = 14_000
 """The most, in ms, that a clock is off: two of them differ by less than the leeway that caps have."""
 _OPENINGS = 100
+_SETTLED = 20_000
+"""The age in ms from which lines are packed: longer than any request of a simulated bucket is under way."""
 _IDENTITY = inbox.new_identity()
 _engine = cache(engines.load)
 
@@ -77,6 +80,27 @@ class Worker:
                 self.vault = vault
             return
         self._world.history.notes.append(f"{self.name} could not be opened")
+
+    def compacts(self) -> None:
+        """Now and then, beside all else, until the clients are done."""
+        while self._world.left:
+            self._world.scheduler.pause(self._world.random.randrange(1000, 15_000))
+            self.compact()
+
+    def compact(self) -> None:
+        """Pack whatever is old enough, of every actor that this worker knows."""
+        vault, scheduler = self.vault, self._world.scheduler
+        if vault is None or not isinstance(vault.store, S3Store):
+            return
+        compactor = Compactor(vault.store.reader, self._world.bytes, settled=_SETTLED, least=2)
+
+        def rest() -> bool:
+            scheduler.pause(1500)
+            return True
+
+        for actor in ACTORS:
+            with suppress(Unavailable, Died):
+                compactor.compact(vault._state.slots.actor(Actor(actor)), rest)
 
     def kill(self) -> None:
         self._world.server.note(self.bucket.worker, "dies")
@@ -125,6 +149,8 @@ class World:
         for client in clients:
             self.scheduler.spawn(client.name, client.run)
         self.scheduler.spawn("fate", self._fate)
+        for worker in self.workers:
+            self.scheduler.spawn("compactor", worker.compacts)
 
     def _fate(self) -> None:
         """Workers die and come back until the clients are done; then the weather turns fair, and all is looked at."""
@@ -164,7 +190,9 @@ class World:
 
     def _store(self, bucket: SimulatedBucket, **_: Any) -> S3Store:
         worker = next(one for one in self.workers if one.bucket is bucket)
-        return S3Store(bucket, random=self.bytes, now=worker.clock, threads=Threads(self.scheduler, bucket.worker))
+        return S3Store(
+            bucket, random=self.bytes, now=worker.clock, threads=Threads(self.scheduler, bucket.worker), packs=False
+        )
 
     def worker(self, name: str) -> Worker:
         return next(one for one in self.workers if one.name == name)

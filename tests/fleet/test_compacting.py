@@ -11,7 +11,7 @@ import pytest
 from strongroom.errors import StoreUnavailable, Tampered
 from strongroom.store.s3 import layout, packs, planning
 from strongroom.store.s3.background import Background
-from strongroom.store.s3.bucket import Found
+from strongroom.store.s3.bucket import Changed, Found
 from strongroom.store.s3.compacting import DEAD, SETTLED, Packed
 from strongroom.store.s3.views import ActorView
 from tests.fleet.shelf import (
@@ -312,6 +312,74 @@ def test_what_is_of_a_later_generation_than_the_table_in_the_same_list_is_not_sw
     made.bucket.objects[at] = held
     made.worker().compact()
     assert made.alive() == whole([99])
+
+
+@pytest.mark.requirement("pack-forget")
+def test_a_burial_counts_whether_its_pack_comes_before_the_body_or_behind() -> None:
+    for number in (0, 99):
+        made = shelf()
+        burial = packs.encoded(SHELF, {name_of(9): packs.Record(7, None)})
+        made.bucket.create(PLACE + "packs/" + packs.pack_id(number, b"123456"), burial)
+        in_time(made)
+        buried(made, (9,))
+        in_time(made)
+        buried(made, (9,))
+
+
+def test_a_follower_hears_of_no_change_when_a_tombstone_by_itself_goes() -> None:
+    made = Shelf()
+    made.put(range(4))
+    made.bucket.now += LONG
+    made.worker().compact()
+    made.put([4])
+    made.worker().forget([4])
+    follower = made.worker().reader
+    number = follower.version(SHELF)
+    in_time(made)
+    assert made.loose() == []
+    follower.version(SHELF)
+    assert list(follower.changes(number, 100, SHELF)) == []
+
+
+@pytest.mark.requirement("pack-compactors")
+def test_a_pack_is_not_deleted_while_its_lines_found_no_room_in_the_new_ones() -> None:
+    made = Shelf()
+    made.put(range(100, 106))
+    made.bucket.now += LONG
+    made.worker().compact()
+    made.put([106])
+    made.bucket.now += LONG
+
+    def more(_: int) -> None:
+        if made.claims() and made.loose() == [106]:
+            made.put(range(8))
+            made.bucket.modified.update({name: 0 for name in made.bucket.objects if "/lines/" in name})
+
+    made.worker(more).compact()
+    assert len(made.loose()) < 9
+    assert made.alive() == whole([*range(8), *range(100, 107)])
+    in_time(made)
+    assert [made.loose(), made.alive()] == [[], whole([*range(8), *range(100, 107)])]
+
+
+class Unlucky(Client):
+    """Fills a pack, hears that somebody was first, and is late: others have relied on that pack since."""
+
+    others: Callable[[], object] = staticmethod(lambda: None)
+
+    def swap(self, name: str, body: bytes, etag: str) -> str:
+        super().swap(name, body, etag)
+        self.others()
+        raise Changed(name)
+
+
+@pytest.mark.requirement("pack-compactors")
+def test_a_pack_whose_fill_seemed_to_fail_is_not_removed_as_a_claim() -> None:
+    made = shelf()
+    client = Unlucky(made.bucket)
+    client.others = lambda: made.worker().compact()
+    Worker(client, Random(1)).compact()
+    assert made.alive() == whole(LINES)
 
 
 # What is packed, and what is not.

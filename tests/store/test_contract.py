@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from strongroom.store import CLOCK_LEEWAY, Backend, Commit, Effect, Expect, Head, HeadMac, Object, PutNew, Swap, Version
 from strongroom.store.conformance import StoreContract, only, unordered

@@ -33,6 +33,9 @@ class Statements:
         self._said: dict[tuple[str, str], list[Said]] = {}
         self._erased: dict[str, int] = {}
         self._emptied: dict[tuple[str, str], int] = {}
+        """When a namespace was last erased, for sure."""
+        self._perhaps: dict[tuple[str, str], int] = {}
+        """The same, or was perhaps."""
 
     def take(self, entry: Entry, *, is_sure: bool) -> None:
         """Take in an entry of any log."""
@@ -43,7 +46,8 @@ class Statements:
         elif entry.erased == "namespace":
             for shelf in entry.namespaces:
                 place = entry.actor, shelf
-                self._emptied[place] = max(entry.time, self._emptied.get(place, 0))
+                for known in (self._emptied, self._perhaps) if is_sure else (self._perhaps,):
+                    known[place] = max(entry.time, known.get(place, 0))
         for mark in entry.objects:
             self._add(entry, mark, is_sure=is_sure)
 
@@ -74,7 +78,7 @@ class Statements:
 
     def _is_emptied(self, owner: str, said: Said) -> bool:
         """Whether an erasure of its namespace may have come after a statement."""
-        return said.time <= self._emptied.get((owner, said.shelf), -CLOCK_LEEWAY - 1) + CLOCK_LEEWAY
+        return said.time <= self._perhaps.get((owner, said.shelf), -CLOCK_LEEWAY - 1) + CLOCK_LEEWAY
 
     def _is_before_emptying(self, owner: str, said: Said) -> bool:
         """Whether one has for sure."""

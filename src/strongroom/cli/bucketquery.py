@@ -10,10 +10,11 @@ import hmac
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from strongroom.store.s3.access import Access
+if TYPE_CHECKING:
+    from strongroom.store.s3.access import Access
 
 _LIMIT = 256 * 1024
 _SECONDS = 10

@@ -435,11 +435,19 @@ class State:
             try:
                 return use(body, held.keys.namespaces.get(self.slots.namespace(actor, namespace), {}))
             except Tampered:
-                if last or not self._renewed(held):
+                renewed = not last and self._renewed(held)
+                again = self._again(thing.name)
+                if not renewed and (last or again == body):
                     raise
-            again = self.store.get(thing.name)
-            body = None if again is None else again.body
+            body = again
         return None
+
+    def _again(self, name: str) -> bytes | None:
+        """The body of an object as it is now."""
+        if not self.store.is_whole:
+            self.store.version(self.store.scope(name))
+        found = self.store.get(name)
+        return None if found is None else found.body
 
     def _renewed(self, held: HeldKeys) -> bool:
         """Read an actor's keys anew; True if they were not the ones in the store."""

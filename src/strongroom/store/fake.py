@@ -234,7 +234,7 @@ class FakeStore:
         return self._derived("delete", Delete(name, version))
 
     def scope(self, name: str) -> str:
-        _check_name(name)
+        _check(name, str, "a name")
         return ""
 
     def version(self, scope: str = "") -> Version:

@@ -33,7 +33,9 @@ from strongroom.store.fleet import Member, Numbered
 from strongroom.store.group import Request
 from strongroom.store.s3 import layout, log
 from strongroom.store.s3.access import access
+from strongroom.store.s3.background import Background
 from strongroom.store.s3.bucket import Bucket, S3Bucket
+from strongroom.store.s3.compacting import Compactor
 from strongroom.store.s3.log import WorkerLog
 from strongroom.store.s3.probe import Probe
 from strongroom.store.s3.reading import Reader
@@ -61,6 +63,7 @@ class S3Store:
         now: Callable[[], int] = lambda: clock.time_ns() // 1_000_000,
         threads: Executor | None = None,
         settled: float = _SETTLED,
+        packs: bool = True,
     ) -> None:
         self._bucket = bucket
         self._random = random
@@ -70,6 +73,7 @@ class S3Store:
         self._requests = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-requests")
         self.reader = Reader(bucket, self._threads, self._requests)
         self.writer = Writer(self.reader, random)
+        self._background = Background(Compactor(self.reader, random)) if packs else None
         self._log: WorkerLog | None = None
         self._is_closed = False
 
@@ -110,7 +114,9 @@ class S3Store:
 
     def version(self, scope: str = "") -> Version:
         self._check_open()
-        return self.reader.version(scope)
+        newest = self.reader.version(scope)
+        self._consider(scope)
+        return newest
 
     def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
         self._check_open()
@@ -119,7 +125,14 @@ class S3Store:
         *others, last = scopes
         asked = [self._threads.submit(self.reader.version, scope) for scope in others]
         newest = self.reader.version(last)
+        self._consider(last)
         return [*(one.result() for one in asked), newest]
+
+    def _consider(self, scope: str) -> None:
+        """Have the lines of an actor packed if there are many by themselves; only by who writes a log."""
+        locator = layout.locator_of(scope)
+        if locator is not None and self._log is not None and self._background is not None:
+            self._background.consider(self.reader.actor(locator))
 
     def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
         self._check_open()
@@ -193,6 +206,8 @@ class S3Store:
         return True
 
     def close(self) -> None:
+        if self._background is not None:
+            self._background.close()
         if not self._is_closed and self._log is not None:
             with suppress(AuditUnavailable, StoreUnavailable):  # then it stays an intent that nobody spoke of again
                 self._log.flush()

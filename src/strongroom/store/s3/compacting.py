@@ -49,6 +49,8 @@ DEAD = 3_600_000
 LOOSE = 128
 """Lines by themselves in one shelf for which a pass is worth while."""
 _TRIES = 4
+_AT_MOST = 64
+"""New packs in one pass; what is left is for the next."""
 _AT_ONCE = 16
 """Requests side by side: the others' work uses the same threads."""
 _EMPTY = hashlib.md5(b"", usedforsecurity=False).hexdigest()
@@ -116,8 +118,9 @@ class Compactor:
             plan = planned(first, None, "")
             if not plan.is_worth_it(self._least):
                 return Packed()
-            self._claim(first, len(plan.chunks), claims)
-            done = self._work(self._look(place, first.held) if claims else first, claims, rest)
+            # One at least: it also shows what the server's clock says.
+            self._claim(first, min(max(1, len(plan.chunks)), _AT_MOST), claims)
+            done = self._work(self._look(place, first.held), claims, rest)
         except _GivenUp:
             done = Packed()
         self._drop(claims)
@@ -189,7 +192,7 @@ class Compactor:
         if any(place not in look.claims or look.claims[place].etag != etag for place, etag in claims.items()):
             raise _GivenUp
         self._drop_dead(look, claims)
-        plan = planned(look, self._settled, min(claims, default=""))
+        plan = planned(look, self._settled, min(claims))
         for place, pack in plan.unfinished.items():
             self._replace(look, place, pack.etag, finished(pack, plan.known))
         packed: set[str] = set()

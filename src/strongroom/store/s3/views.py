@@ -195,10 +195,13 @@ class ActorView(View):
     def table(self) -> Table:
         return self.head.table
 
-    def wrote_head(self, head: ActorHead, etag: str) -> int:
-        """Take in keys that this process has just written; the number of that change. After a purge, look instead."""
+    def wrote_head(self, head: ActorHead, etag: str, before: str) -> int:
+        """Take in keys that this process has just written over the head `before`; the number of that change.
+
+        After a purge, or if a look or another thread has come further already, look instead.
+        """
         with self.guard:
-            if head.table == self.head.table:
+            if head.table == self.head.table and self.head_etag == before:
                 self.head, self.head_etag = head, etag
                 return self._take_keys()
         return self.refresh()

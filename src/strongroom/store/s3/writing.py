@@ -119,7 +119,7 @@ class Writer:
         except (Taken, Changed):
             view.refresh()
             raise Lost(f"{view.prefix}{layout.KEYS}") from None
-        number = view.wrote_head(head, written)
+        number = view.wrote_head(head, written, etag)
         if head.table != before.table:
             self.sweep(view)
         return number
@@ -229,7 +229,7 @@ class Writer:
             place = self._reader.place(f"{shelf}packs/{packs.pack_id(number, self._random(6))}")
             etag = self._bucket.create(place, packs.encoded(shelf, records))
             with view.guard:
-                view.packs[place] = Pack(etag, records)
+                view.packs = {**view.packs, place: Pack(etag, records)}
 
     def _take_out(self, view: ActorView, names: Sequence[str]) -> None:
         """Make an end of the bytes: of the objects by themselves, of what packs hold, and of what claims might come to.

@@ -130,6 +130,13 @@ def served(run: Run) -> Iterator[Place | None]:
             yield Place(server, f"bench/{secrets.token_hex(8)}", run.scratch / "keys")
 
 
+def pack_nothing(vault: Vault) -> None:
+    """Have nothing packed in the background from now on."""
+    background = store_of(vault)._background
+    if background is not None:
+        background.close()
+
+
 def store_of(vault: Vault) -> S3Store:
     store = vault.store
     if not isinstance(store, S3Store):

@@ -13,7 +13,7 @@ from statistics import median, quantiles
 from time import perf_counter, process_time
 
 from bench import vaults
-from bench.buckets import Counting, Place, served, store_of
+from bench.buckets import Counting, Place, pack_nothing, served, store_of
 from bench.lines import lines, of_size
 from bench.measure import Goal, Row, Run, Work, in_turns
 from strongroom import Memory, NewLine, Vault
@@ -212,6 +212,7 @@ def cold(run: Run) -> Iterator[Row]:
             return
         vault, _ = place.create()
         with vault:
+            pack_nothing(vault)
             memory = vault.memory(vaults.session_cap(vault))
             known = list(lines(7, count))
             vaults.fill(memory, known)
@@ -233,6 +234,7 @@ def _first_get(place: Place, known: Sequence[NewLine]) -> tuple[int, float]:
     """The requests and the seconds of a worker's first get; its start is not counted."""
     vault, bucket = place.open()
     with vault:
+        pack_nothing(vault)
         memory = vault.memory(vaults.session_cap(vault))
         before, start = bucket.requests, perf_counter()
         hits = memory.get(known[17].text, k=5)
@@ -283,9 +285,10 @@ def _costs(vault: Vault, bucket: Counting, count: int) -> Iterator[tuple[str, fl
     yield "put", each(lambda number, memory: memory.put(f"another trip {number}"))
     batch = [NewLine(text=f"stop {number}") for number in range(16)]
     yield "put of 16 lines at once", each(lambda _, memory: memory.put_many(batch))
+    yield "first get, 18 lines", each(lambda number, memory: _found(memory, ids[number], f"trip {number}"))
     yield "get, shelf held", each(lambda number, memory: _found(memory, ids[number], f"trip {number}"))
     yield "forget of one line", each(lambda number, memory: memory.forget(ids=[ids[number]]))
-    if any(memory.get(ids=[line]) for memory, line in zip(memories, ids, strict=True)):
+    if any(line in [one.id for one in memory.list().lines] for memory, line in zip(memories, ids, strict=True)):
         raise Wrong("a forgotten line was found")
     yield "erase of a namespace", each(lambda _, memory: memory.erase(["work"]))
     if any(memory.list().lines for memory in memories):

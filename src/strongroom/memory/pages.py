@@ -242,7 +242,7 @@ class Pages:
             lines = [self.read(name) for name in sorted(names)]
         else:
             wanted = {self._lines + name for name in names}
-            listed = self._state.objects(self._lines, after=min(wanted)[:-1], last=max(wanted))
+            listed = self._state.objects(self._lines, min(wanted)[:-1], max(wanted), len(wanted))
             found = (thing for thing in listed if thing.name in wanted)
             lines = [self._state.open_line(self._actor, self._namespace, thing) for thing in found]
         return [line for line in lines if line is not None]

@@ -367,9 +367,12 @@ class State:
             raise Lost(name)
         return Expect(name, stored.version)
 
-    def objects(self, prefix: str, after: str = "", last: str | None = None) -> Iterator[Object]:
-        """Everything below `prefix`, tombstones too; only what follows `after`, and nothing behind `last`."""
-        while page := self.store.list(prefix, after):
+    def objects(self, prefix: str, after: str = "", last: str | None = None, most: int = _PAGE) -> Iterator[Object]:
+        """Everything below `prefix`, tombstones too; only what follows `after`, and nothing behind `last`.
+
+        It is read in pages of `most`: who needs only some need not have all of them read.
+        """
+        while page := self.store.list(prefix, after, most):
             for thing in page:
                 if last is not None and thing.name > last:
                     return

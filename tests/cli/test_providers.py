@@ -85,6 +85,7 @@ def test_a_provider_that_fails_none_gets_exit_code_0_also_where_checks_do_not_ap
     assert [one["outcome"] for one in done.json["checks"]] == ["pass", "not_applicable"]
 
 
+@pytest.mark.long
 @pytest.mark.requirement("conformance-cli")
 def test_markdown_is_a_table_and_not_for_programs_too(cli: Cli) -> None:
     options = ("provider", "check", f"{BAD}:KeepsNothing", "--only", "order", "--markdown")
@@ -124,6 +125,7 @@ def test_the_examples_of_check_run(cli: Cli, plugins: Path, home: Path) -> None:
     assert "killed" in CHECKS
 
 
+@pytest.mark.long
 def test_kept_homes_hold_what_was_given(cli: Cli, plugins: Path, home: Path) -> None:
     (home / "settings.json").write_text('{"given": 1}')
     given = ("--file", "settings.json:below/my.json", "--env", "MY_TOKEN=x")
@@ -162,6 +164,7 @@ def test_a_provider_that_gives_nothing_back_gets_exit_code_0_and_a_note(cli: Cli
     assert "not tested" in done.out.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_each_check_is_told_as_it_ends_where_there_is_no_terminal(cli: Cli) -> None:
     done = cli("provider", "check", f"{BAD}:KeepsNothing", "--only", "order", "--only", "tool-schemas")
     assert done.err.splitlines() == ["strongroom: 1/2 order: pass", "strongroom: 2/2 tool-schemas: not applicable"]

@@ -136,7 +136,7 @@ class Owner(Asking):
             worker = self.any_worker()
             if worker is not None:
                 actor = self.random.choice(ACTORS)
-                what = self.random.choice([self._mint, self._mint, self._revoke, self._revoke, self._erase])
+                what = self.random.choice([self._mint, self._revoke, self._revoke, self._erase, self._erase])
                 what(worker, actor)
         self.world.left -= 1
 
@@ -175,7 +175,7 @@ class Client(Asking):
 
     def run(self) -> None:
         doing = [self._put] * 8 + [self._again] * 4 + [self._list] * 4 + [self._get] * 4 + [self._query] * 2
-        doing += [self._forget] * 2 + [self._erase, self._profile, self._profile, self._snapshot]
+        doing += [self._forget] * 4 + [self._erase, self._profile, self._profile, self._snapshot]
         for _ in range(_CALLS):
             self.world.scheduler.pause(self.random.randrange(5, 400) if self.random.random() < 0.9 else _LONG)
             worker, held = self.any_worker(), self._cap()

@@ -16,7 +16,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from random import Random
 from typing import Any
@@ -43,7 +43,7 @@ BEGAN = 1_779_440_000_000
 _SKEW = 14_000
 """The most, in ms, that a clock is off: two of them differ by less than the leeway that caps have."""
 _OPENINGS = 100
-_SETTLED = 20_000
+_SETTLED = 10_000
 """The age in ms from which lines are packed: longer than any request of a simulated bucket is under way."""
 _IDENTITY = inbox.new_identity()
 _engine = cache(engines.load)
@@ -84,7 +84,7 @@ class Worker:
     def compacts(self) -> None:
         """Now and then, beside all else, until the clients are done."""
         while self._world.left:
-            self._world.scheduler.pause(self._world.random.randrange(1000, 15_000))
+            self._world.scheduler.pause(self._world.random.randrange(300, 6000))
             self.compact()
 
     def compact(self) -> None:
@@ -99,8 +99,12 @@ class Worker:
             return True
 
         for actor in ACTORS:
-            with suppress(Unavailable, Died):
-                compactor.compact(vault._state.slots.actor(Actor(actor)), rest)
+            try:
+                self._world.packed += compactor.compact(vault._state.slots.actor(Actor(actor)), rest).lines
+            except (Unavailable, Died):
+                return
+            except Exception as error:  # noqa: BLE001 - a defect, which is reported with the seed
+                self._world.history.notes.append(f"compaction failed: {type(error).__name__}: {error}")
 
     def kill(self) -> None:
         self._world.server.note(self.bucket.worker, "dies")
@@ -124,6 +128,8 @@ class World:
         self.workers = [Worker(self, f"w{number}") for number in range(self.random.randint(2, 4))]
         self.left = 0
         """Clients that are not done yet."""
+        self.packed = 0
+        """Lines that compaction has put into packs."""
 
     def bucket(self, name: str) -> SimulatedBucket:
         return SimulatedBucket(self.server, name, knows_its_own=self._knows_its_own)
@@ -236,6 +242,7 @@ class Outcome:
     def __init__(self, world: World, violations: Sequence[str]) -> None:
         self.seed = world.seed
         self.violations = violations
+        self.packed = world.packed
         self.trace = world.server.trace
         self.calls = [str(call) for call in world.history.calls]
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -277,6 +278,7 @@ class Crowd:
         self._load = load
         self._changed = threading.Condition()
         self._begun = 0
+        self._failure: BaseException | None = None
         self.done = 0
         self.gets = 0
         self.refused = 0
@@ -286,16 +288,27 @@ class Crowd:
         """The acknowledged lines of each actor."""
 
     def run(self, meanwhile: Callable[[Crowd], None]) -> None:
-        """Do all of it, while something else is done as well."""
+        """Do all of it, while something else is done as well. The first failure of anybody ends it."""
         with ThreadPoolExecutor(self._load.clients + 1) as pool:
-            other = pool.submit(meanwhile, self)
-            clients = [pool.submit(self._client, number) for number in range(self._load.clients)]
-            for one in (*clients, other):
-                one.result()
+            clients = [partial(self._client, number) for number in range(self._load.clients)]
+            for work in (*clients, partial(meanwhile, self)):
+                pool.submit(self._watched, work)
+        if self._failure is not None:
+            raise self._failure
+
+    def _watched(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - the test has to hear of it
+            with self._changed:
+                self._failure = self._failure or error
+                self._changed.notify_all()
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         with self._changed:
-            assert self._changed.wait_for(condition, PATIENCE), "it took far too long"
+            met = self._changed.wait_for(lambda: self._failure is not None or condition(), PATIENCE)
+        assert met, "it took far too long"
+        assert self._failure is None, "somebody else has failed"
 
     def _client(self, number: int) -> None:
         chance = random.Random(number)
@@ -307,7 +320,7 @@ class Crowd:
     def _next(self) -> bool:
         with self._changed:
             self._begun += 1
-            return self._begun <= self._load.operations
+            return self._begun <= self._load.operations and self._failure is None
 
     def answered(self, url: str) -> None:
         with self._changed:

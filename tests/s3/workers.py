@@ -91,6 +91,7 @@ class Fleet:
         environment = self._server.environment(at % len(self._server.endpoints)) | {
             "HOME": str(self._home),
             "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "STRONGROOM_KEYS": str(self._keys),
         }
         self.started += 1

@@ -249,6 +249,7 @@ def test_a_check_of_a_provider_that_is_not_set_up_is_not_applicable_until_it_get
     assert performed(given, CHECKS["order"]).outcome is Outcome.PASS
 
 
+@pytest.mark.long
 def test_a_plugin_is_checked_by_its_directory_by_its_file_and_by_its_name_in_a_home(
     plugin: Path, tmp_path: Path
 ) -> None:
@@ -368,6 +369,7 @@ def test_the_report_for_programs_has_every_check_with_what_it_does_and_why() -> 
     assert all(one["does"] and one["why"] and one["title"] for one in document["checks"])
 
 
+@pytest.mark.long
 def test_two_runs_give_the_same_report() -> None:
     only = ["two-users", "no-shutdown", "no-orphans", "tool-schemas"]
     first, second = (check(bad.OneForAll, only=only).document() for _ in range(2))

@@ -53,6 +53,7 @@ def test_every_check_is_one_item(tmp_path: Path) -> None:
     assert [line.removeprefix("::") for line in shown.splitlines() if line.startswith("::")] == list(CHECKS)
 
 
+@pytest.mark.long
 def test_other_tests_run_beside_the_checks_only_where_they_are_named(tmp_path: Path) -> None:
     (tmp_path / "test_alone.py").write_text("def test_alone() -> None:\n    pass\n")
     options = ("-p", PLUGIN, "--provider", f"{BAD}:KeepsNothing", "-k", "alone or order", "-q")
@@ -85,6 +86,7 @@ def test_a_provider_gets_the_variables_and_files_that_it_needs(tmp_path: Path) -
     assert (code, "1 passed" in shown) == (0, True), shown
 
 
+@pytest.mark.long
 @pytest.mark.requirement("conformance-says-what-was-not-tested")
 def test_what_was_not_tested_is_said_before_the_checks(tmp_path: Path) -> None:
     shown = ran(tmp_path, "-p", PLUGIN, "--provider", f"{BAD}:KeepsNothing", "-k", "order", "-v")[1]
@@ -96,6 +98,7 @@ def test_a_provider_that_is_not_there_is_an_error_of_usage(tmp_path: Path) -> No
     assert (code, "is no provider" in shown) == (4, True)
 
 
+@pytest.mark.long
 def test_a_plugin_of_a_home_is_found_by_its_name(tmp_path: Path) -> None:
     home = tmp_path / "home" / "plugins" / "mine"
     home.mkdir(parents=True)

@@ -25,6 +25,8 @@ _THREADS = 32
 _TAIL = 100
 """Lines by themselves on the shelf that is asked: from 128 on they are packed."""
 _TEXT = 200
+_ASKED = 60
+"""Of a line's text, as long as a question is."""
 _PUT = "one bare create of as many bytes"
 _GET = "one bare list of the same prefix and one bare create"
 _PUTS = f"bare creates of as many bytes, {_THREADS} threads"
@@ -109,7 +111,7 @@ class _Putting:
 
 
 def _found(memory: Memory, line: str, text: str) -> None:
-    hits = memory.get(text, k=5)
+    hits = memory.get(text[:_ASKED], k=5)
     if line not in [hit.id for hit in hits]:
         raise Wrong("a get did not find a line by its own words")
 

@@ -37,6 +37,9 @@ ELSEWHERE = {
     "docs/hermes.md": (
         "tests/docs/test_hermes_page.py::test_page_leads_from_nothing_to_the_first_recall_and_all_that_it_shows_happens"
     ),
+    "docs/fleet.md": (
+        "tests/docs/test_fleet_page.py::test_page_leads_from_nothing_to_two_workers_and_all_that_it_shows_happens"
+    ),
     "docs/cli.md": "tests/cli/test_frame.py::test_every_example_of_the_help_runs_in_order",
 }
 """Pages whose sessions another test runs."""

@@ -1,121 +1,27 @@
-"""Clients of a simulated fleet: what they ask of which worker, by the seed, and how they write down what they heard."""
+"""Clients of a simulated fleet: what they ask of which worker, by the seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from random import Random
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from strongroom import NewLine, Vault, cap
-from strongroom.errors import StrongroomError
+from strongroom import NewLine, Vault
 from strongroom.memory import Memory
 from strongroom.model import Receipt
-from strongroom.store import Lost
-from tests.conftest import ALL_OPS
-from tests.fleet.history import DEAD, OK, Call, Cap, Key
-from tests.fleet.simulated import Died
+from tests.fleet.asking import Asking
+from tests.fleet.history import Call, Cap, Key
+from tests.fleet.workers import ACTORS
 
 if TYPE_CHECKING:
-    from tests.fleet.simulation import Worker, World
+    from tests.fleet.simulation import World
+    from tests.fleet.workers import Worker
 
-ACTORS = ("fleet/alice", "fleet/bob")
 NAMESPACES = ("personal", "travel")
 _EVERY = ("personal", "family", "work", "travel")
 _CALLS = 14
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_TTL = 100_000
 _LONG = 15_000
 """A pause in ms after which lines are old enough to be packed."""
-
-
-class Asking:
-    """Makes calls on a worker, and keeps what became of them."""
-
-    def __init__(self, world: World, name: str) -> None:
-        self.world = world
-        self.name = name
-        self.random = Random(f"{name}/{world.seed}")
-        self._worker: Worker | None = None
-
-    def any_worker(self) -> Worker | None:
-        """A worker that is open; mostly the same one."""
-        alive = [worker for worker in self.world.workers if worker.vault is not None]
-        if self._worker not in alive or self.random.random() < 0.4:
-            self._worker = self.random.choice(alive) if alive else None
-        return self._worker
-
-    def call(self, worker: Worker, op: str, actor: str, do: Callable[[Vault, Call], None], **known: object) -> Call:
-        history, scheduler = self.world.history, self.world.scheduler
-        call = Call(len(history.calls), self.name, worker.bucket.worker, op, actor, began=scheduler.tick(), **known)  # type: ignore[arg-type]
-        history.calls.append(call)
-        self.world.server.note(self.name, "asks", call.number, op, worker.bucket.worker)
-        bucket, vault = worker.bucket, worker.vault
-        outcome = DEAD
-        try:
-            if vault is not None:
-                do(vault, call)
-                outcome = OK
-        except StrongroomError as error:
-            outcome = error.reason
-            self.world.server.note(self.name, "is told", call.number, error.message)
-        except Died:
-            pass
-        except (Lost, Exception) as error:  # noqa: BLE001 - a defect, which the checker reports
-            outcome = f"{type(error).__name__}: {error}"
-        call.outcome = DEAD if bucket.is_dead else outcome
-        call.ended = scheduler.tick()
-        self.world.server.note(self.name, "hears", call.number, call.outcome)
-        return call
-
-    def with_cap(self, worker: Worker, held: Cap, op: str, do: Callable[[Memory, Call], None], **known: object) -> Call:
-        known.setdefault("namespaces", held.namespaces)
-
-        def ask(vault: Vault, call: Call) -> None:
-            do(vault.memory(held.token, request=call.request), call)
-
-        return self.call(worker, op, held.actor, ask, cap=held, **known)
-
-    # Calls that several sorts of clients make.
-
-    def mint(self, worker: Worker, actor: str, namespaces: tuple[str, ...]) -> Cap | None:
-        found: list[str] = []
-
-        def ask(vault: Vault, call: Call) -> None:
-            token = vault.mint(actor=actor, ops=ALL_OPS, namespaces=namespaces, ttl=_TTL)
-            found.append(token)
-            call.link = cap.parse(token).links[-1].id
-
-        call = self.call(worker, "mint", actor, ask)
-        if not call.is_ok:
-            return None
-        made = Cap(found[0], call.link, actor, namespaces, call)
-        self.world.history.caps.append(made)
-        return made
-
-    def list(self, worker: Worker, held: Cap) -> Call:
-        def ask(memory: Memory, call: Call) -> None:
-            listing = memory.list(limit=1000)
-            keys = [(one.namespace, one.id) for one in listing.lines]
-            call.shown, call.is_whole = dict.fromkeys(keys), listing.next is None
-            call.twice = len(keys) - len(call.shown)
-
-        return self.with_cap(worker, held, "list", ask)
-
-    def get(self, worker: Worker, held: Cap, keys: tuple[Key, ...]) -> Call:
-        """Exactly these lines, or what is found for a query if there are none."""
-
-        def ask(memory: Memory, call: Call) -> None:
-            hits = memory.get(ids=[line for _, line in keys]) if keys else memory.get("what was said?", k=20)
-            call.shown = {(hit.namespace, hit.id): hit.text for hit in hits}
-            call.twice = len(hits) - len(call.shown)
-
-        return self.with_cap(worker, held, "get", ask, wanted=keys)
-
-    def snapshot(self, worker: Worker, held: Cap) -> Call:
-        def ask(memory: Memory, call: Call) -> None:
-            call.shown = {(one.namespace, "profile"): one.text for one in memory.snapshot().profiles}
-
-        return self.with_cap(worker, held, "snapshot", ask)
 
 
 class Owner(Asking):

@@ -25,91 +25,23 @@ import pytest
 
 import strongroom
 from strongroom import Vault, engines, inbox
-from strongroom.errors import StrongroomError, Unavailable
-from strongroom.model import Actor, Millis
+from strongroom.errors import StrongroomError
 from strongroom.store import Effect, HeadMac, s3
 from strongroom.store.s3 import S3Store
-from strongroom.store.s3.compacting import Compactor
 from strongroom.vault import opening
 from tests.fleet.checking import Checker
-from tests.fleet.clients import ACTORS, Client, Ending, Owner
+from tests.fleet.clients import Client, Ending, Owner
 from tests.fleet.ending import check_bucket
 from tests.fleet.history import History
-from tests.fleet.scheduler import Primitives, Scheduler, Stuck, Threads, waited
+from tests.fleet.primitives import Primitives, Threads, waited
+from tests.fleet.scheduler import Scheduler, Stuck
 from tests.fleet.simulated import Died, Server, SimulatedBucket, Weather
+from tests.fleet.workers import Worker
 from tests.test_faults import MemoryKeys, MemoryWitness
 
 BEGAN = 1_779_440_000_000
-_SKEW = 14_000
-"""The most, in ms, that a clock is off: two of them differ by less than the leeway that caps have."""
-_OPENINGS = 100
-_SETTLED = 10_000
-"""The age in ms from which lines are packed: longer than any request of a simulated bucket is under way."""
 _IDENTITY = inbox.new_identity()
 _engine = cache(engines.load)
-
-
-class Worker:
-    """A process of the fleet: a vault, open or not."""
-
-    def __init__(self, world: World, name: str) -> None:
-        self._world = world
-        self.name = name
-        self._starts = 0
-        self._skew = world.random.randrange(-_SKEW, _SKEW)
-        self.bucket = world.bucket(name)
-        self.vault: Vault | None = None
-
-    def clock(self) -> Millis:
-        return Millis(self._world.scheduler.now + self._skew)
-
-    def start(self) -> None:
-        """Begin anew, as often as it takes: the store may be out of reach."""
-        self._starts += 1
-        self.bucket = self._world.bucket(f"{self.name}.{self._starts}")
-        own = self.bucket
-        for _ in range(_OPENINGS):
-            try:
-                vault = self._world.open(self)
-            except Unavailable:
-                self._world.scheduler.pause(100)
-                continue
-            except Died:
-                return
-            if self.bucket is own:
-                self.vault = vault
-            return
-        self._world.history.notes.append(f"{self.name} could not be opened")
-
-    def compacts(self) -> None:
-        """Now and then, beside all else, until the clients are done."""
-        while self._world.left:
-            self._world.scheduler.pause(self._world.random.randrange(300, 6000))
-            self.compact()
-
-    def compact(self) -> None:
-        """Pack whatever is old enough, of every actor that this worker knows."""
-        vault, scheduler = self.vault, self._world.scheduler
-        if vault is None or not isinstance(vault.store, S3Store):
-            return
-        compactor = Compactor(vault.store.reader, self._world.bytes, settled=_SETTLED, least=2)
-
-        def rest() -> bool:
-            scheduler.pause(1500)
-            return True
-
-        for actor in ACTORS:
-            try:
-                self._world.packed += compactor.compact(vault._state.slots.actor(Actor(actor)), rest).lines
-            except (Unavailable, Died):
-                return
-            except Exception as error:  # noqa: BLE001 - a defect, which is reported with the seed
-                self._world.history.notes.append(f"compaction failed: {type(error).__name__}: {error}")
-
-    def kill(self) -> None:
-        self._world.server.note(self.bucket.worker, "dies")
-        self.bucket.is_dead = True
-        self.vault = None
 
 
 class World:

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from strongroom.store.s3 import S3Store
+from strongroom.store.s3 import S3Store, packs
 from strongroom.store.s3.layout import Table
 from strongroom.store.s3.log import WorkerLog
 from strongroom.store.s3.views import View
 from strongroom.store.s3.writing import Writer
-from tests.fleet.scheduler import Lock, Scheduler, Stuck
+from tests.fleet.primitives import Lock
+from tests.fleet.scheduler import Scheduler, Stuck
 from tests.fleet.simulation import failures, simulate
 
 _GROUP = 10
@@ -90,6 +91,15 @@ def test_tasks_that_wait_for_each_other_are_reported_and_not_waited_for() -> Non
 # Planted faults: each is found within a few seeds.
 
 
+@pytest.mark.requirement("fleet-simulated")
+def test_simulated_fleets_pack_lines_and_lose_workers_and_answers() -> None:
+    outcomes = [simulate(seed) for seed in range(4)]
+
+    assert any(outcome.packed for outcome in outcomes)
+    for word in ("dies", "refused", "lost", "Taken", "Changed"):
+        assert any(line.endswith(word) for outcome in outcomes for line in outcome.trace), word
+
+
 def _found_within(seeds: int, **options: bool) -> str:
     """The first rule that a seed breaks; empty if none does."""
     for seed in range(seeds):
@@ -132,6 +142,15 @@ def _no_tombstones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Writer, "_put", deletes)
 
 
+def _packs_without_tombstones(patch: pytest.MonkeyPatch) -> None:
+    encoded: Any = packs.encoded
+
+    def living(shelf: str, records: Any) -> bytes:
+        return bytes(encoded(shelf, {name: one for name, one in records.items() if one.body is not None}))
+
+    patch.setattr(packs, "encoded", living)
+
+
 def _unlogged(patch: pytest.MonkeyPatch) -> None:
     commit: Any = S3Store.commit
 
@@ -143,13 +162,16 @@ def _unlogged(patch: pytest.MonkeyPatch) -> None:
 
 PLANTED: dict[str, Plant] = {
     "revocations are not announced": lambda patch: patch.setattr(Writer, "_announce", lambda self: None),
-    "nobody looks again after writing keys": lambda patch: patch.setattr(Writer, "_look_again", lambda *_: None),
-    "no conditions are checked": lambda patch: patch.setattr(Writer, "check", lambda *_: None),
     "a purge leaves the generation": lambda patch: patch.setattr(Table, "purged", lambda self, _: self),
     "a look that began before counts": _late_joiner,
     "an unclear bundle is not written again": _forgetful_log,
     "forgetting leaves no tombstone": _no_tombstones,
     "reads are not logged": _unlogged,
+    "packs leave tombstones out": _packs_without_tombstones,
+}
+RARE: dict[str, Plant] = {
+    "nobody looks again after writing keys": lambda patch: patch.setattr(Writer, "_look_again", lambda *_: None),
+    "an erasure does not look again": lambda patch: patch.setattr(Writer, "_look_at_actors", lambda *_: None),
 }
 
 
@@ -159,6 +181,17 @@ def test_a_planted_fault_is_found_within_forty_seeds(planted: str, monkeypatch: 
     PLANTED[planted](monkeypatch)
 
     assert _found_within(40)
+
+
+@pytest.mark.long
+@pytest.mark.requirement("fleet-simulation-finds")
+@pytest.mark.parametrize("planted", RARE)
+def test_a_planted_fault_that_seldom_shows_is_found_within_four_hundred_seeds(
+    planted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RARE[planted](monkeypatch)
+
+    assert _found_within(400)
 
 
 @pytest.mark.requirement("fleet-simulation-finds")

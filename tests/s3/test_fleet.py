@@ -6,7 +6,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -393,6 +393,19 @@ class Client:
         return known
 
 
+@contextmanager
+def _without(server: Server, part: str) -> Iterator[None]:
+    """Have a part of the server killed until the block ends."""
+    if not part or not isinstance(server, Ceph):
+        yield
+        return
+    server.kill(part)
+    try:
+        yield
+    finally:
+        server.restart(part)
+
+
 def _killing(fleet: Fleet, load: Load, server: Server) -> Callable[[Crowd], None]:
     """Kill workers one after another, each once it has answered somebody; and parts of the server, if it has any."""
     chance = random.Random(load.operations)
@@ -403,11 +416,8 @@ def _killing(fleet: Fleet, load: Load, server: Server) -> Callable[[Crowd], None
             enough = load.operations * (number + 1) // (load.kills + 2)
             at = chance.randrange(WORKERS)
             crowd.wait_until(lambda: crowd.done >= enough and fleet.urls[at] in crowd.served)  # noqa: B023
-            if isinstance(server, Ceph) and number < len(parts):
-                server.kill(parts[number])
-            fleet.replace(at)
-            if isinstance(server, Ceph) and number < len(parts):
-                server.restart(parts[number])
+            with _without(server, parts[number] if number < len(parts) else ""):
+                fleet.replace(at)
 
     return kill
 

@@ -20,6 +20,7 @@ from strongroom.cobblestone import context
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.files import make_directory, write_file
 from strongroom.store import Commit, Effect, Head, Pending, Store
+from strongroom.store.fleet import Fleet
 
 _SUBTREE = tlog.TILE_WIDTH
 
@@ -125,18 +126,24 @@ class AuditLog:
         """The name of a log in its checkpoints: the vault's, and the worker's where each has one."""
         return f"{self.origin}/{worker}" if worker else self.origin
 
-    def checkpoint(self, worker: str = "") -> str:
+    @property
+    def worker(self) -> str:
+        """Whose log this process writes, where every worker has one of its own; else nobody's."""
+        return self._store.worker if isinstance(self._store, Fleet) else ""
+
+    def checkpoint(self) -> str:
         """A signed checkpoint of the log as it stands."""
-        return self._sign(self._store.head(), worker)
+        return self._sign(self._store.head())
 
-    def open_checkpoint(self, note: str, worker: str = "") -> tlog.Checkpoint:
-        """Check that a signed checkpoint is this log's, or raise Tampered."""
-        return tlog.open_checkpoint(note, self.origin_of(worker), self.public_key)
+    def open_checkpoint(self, note: str, worker: str | None = None) -> tlog.Checkpoint:
+        """Check that a signed checkpoint is this log's, or another worker's, or raise Tampered."""
+        origin = self.origin_of(self.worker if worker is None else worker)
+        return tlog.open_checkpoint(note, origin, self.public_key)
 
-    def prove(self, index: int, worker: str = "") -> str:
+    def prove(self, index: int) -> str:
         """A proof, in the c2sp.org/tlog-proof format, that entry `index` is in the log."""
-        note = self.checkpoint(worker)
-        size = self.open_checkpoint(note, worker).size
+        note = self.checkpoint()
+        size = self.open_checkpoint(note).size
         if not 0 <= index < size:
             raise InvalidRequest(f"the log has entries 0 to {size - 1}")
         return tlog.Proof(index, tuple(tlog.inclusion_proof(self.read_range, index, size)), note).text()
@@ -178,10 +185,10 @@ class AuditLog:
         """Sign a checkpoint that the caller has verified."""
         return tlog.sign_checkpoint(checked, self._seed)
 
-    def _sign(self, head: Head, worker: str = "") -> str:
+    def _sign(self, head: Head) -> str:
         self._mac.check(head)  # a signature would make a forged head good for everybody else
         return self.sign(
-            tlog.Checkpoint(self.origin_of(worker), head.size, tlog.Range.of(head.size, head.peaks).root())
+            tlog.Checkpoint(self.origin_of(self.worker), head.size, tlog.Range.of(head.size, head.peaks).root())
         )
 
 

@@ -53,8 +53,8 @@ class FleetAudit(Audit):
     def checkpoint(self) -> str:
         """Sign this worker's own log as it stands, and keep that with what was last seen."""
         log = self._state.log
-        note = log.checkpoint(self._logs.worker)
-        new = log.open_checkpoint(note, self._logs.worker)
+        note = log.checkpoint()
+        new = log.open_checkpoint(note)
         seen = self._seen()
         old = seen.get(self._logs.worker)
         if old is not None and (old.size > new.size or (old.size and log.read_range(0, old.size) != old.root)):
@@ -114,7 +114,7 @@ class FleetAudit(Audit):
 
     def prove(self, index: int) -> str:
         """A proof that entry `index` of this worker's own log is in it."""
-        return self._state.log.prove(index, self._logs.worker)
+        return self._state.log.prove(index)
 
     def accept_restore(self) -> Report:
         raise InvalidRequest("a fleet is not restored from a backup", hint="use `strongroom migrate`")

@@ -17,6 +17,8 @@ from strongroom.store import Effect, Lost, Swap
 from strongroom.store.fleet import Fleet
 
 _TRIES = 64
+_PORTION = 256
+"""Actors in one commit where commits are not whole."""
 
 
 def rotate_root(clerk: Clerk) -> None:
@@ -55,6 +57,10 @@ def _rewrap(clerk: Clerk, ring: Keyring, *, everything: bool) -> None:
             name = state.slots.keys(held.keys.actor)
             effects.append(Swap(name, held.keys.sealed(ring, os.urandom), held.version))
             touched.append(held.keys)
+            if len(effects) >= _PORTION and not state.store.is_whole:
+                # Both roots are in the keyring: nothing depends on all of it being one commit.
+                clerk.record_owner("rotate-root", effects, keys=touched)
+                effects, touched = [], []
     if effects:
         clerk.record_owner("rotate-root", effects, keys=touched)
 

@@ -15,10 +15,12 @@ from typing import TypeVar
 
 from strongroom.store import Object, Version
 from strongroom.store.s3 import layout
-from strongroom.store.s3.bucket import Bucket, Listed
+from strongroom.store.s3.bucket import PAGE, Bucket, Listed
 from strongroom.store.s3.views import ActorView, Known, VaultView, View
 
 _VIEWS = 4096
+_BYTES = 256 * 1024 * 1024
+"""What packs may take in RAM, all views together. Who is not in view is looked at anew."""
 _TRIES = 8
 T = TypeVar("T")
 
@@ -58,8 +60,9 @@ class Reader:
     def _keep(self, locator: str, view: ActorView) -> None:
         with self._guard:
             self._actors.setdefault(locator, view)
-            while len(self._actors) > _VIEWS:
-                self._actors.popitem(last=False)
+            room = _BYTES - sum(one.bytes for one in self._actors.values())
+            while len(self._actors) > 1 and (len(self._actors) > _VIEWS or room < 0):
+                room += self._actors.popitem(last=False)[1].bytes
 
     def version(self, scope: str) -> Version:
         """Look at what there is; everything that was acknowledged before is known then."""
@@ -86,6 +89,9 @@ class Reader:
         return view.objects.get(name)
 
     def get(self, name: str) -> Object | None:
+        if name.startswith(layout.CAPS):
+            raw = self.bucket.get(layout.plain_place(name))
+            return None if raw is None else Object(name, layout.version_of(raw.etag), layout.unframed(raw.body))
         for _ in range(_TRIES):
             known = self.known(name)
             if known is None:
@@ -149,12 +155,21 @@ class Reader:
             yield Object(name, known.version, None if known.is_gone else b"")
 
     def _of_the_vault(self, prefix: str, after: str) -> Iterator[Object]:
-        self.vault.refresh()
-        own = list(self._in_view(self.vault, prefix, after))
-        caps = [self._cap(one) for one in self.bucket.list("caps/")] if layout.CAPS.startswith(prefix[:11]) else []
-        yield from sorted(
-            [*own, *(one for one in caps if one.name.startswith(prefix) and one.name > after)], key=lambda one: one.name
-        )
+        if not prefix.startswith(layout.CAPS):
+            self.vault.refresh()
+            own = list(self._in_view(self.vault, prefix, after))
+            yield from (one for one in own if one.name < layout.CAPS)
+        if layout.CAPS.startswith(prefix) or prefix.startswith(layout.CAPS):
+            yield from self._caps(prefix, after)
+        if not prefix.startswith(layout.CAPS):
+            yield from (one for one in own if one.name > layout.CAPS)
+
+    def _caps(self, prefix: str, after: str) -> Iterator[Object]:
+        """Records of caps, in pages: there may be very many."""
+        place = layout.plain_place(after) if after.startswith(layout.CAPS) else ""
+        while page := self.bucket.list("caps/", place, PAGE) if after <= layout.CAPS + "~" else ():
+            yield from (one for one in map(self._cap, page) if one.name.startswith(prefix))
+            place = page[-1].name
 
     def _cap(self, one: Listed) -> Object:
         name = layout.CAPS + one.name.removeprefix("caps/")

@@ -186,6 +186,8 @@ class ActorView(View):
         self._last: dict[str, str] = {}
         """What the last list had: etags by places."""
         self._in_packs: dict[str, Known] = {}
+        self.bytes = 0
+        """About what the packs take in RAM."""
 
     @property
     def prefix(self) -> str:
@@ -299,6 +301,7 @@ class ActorView(View):
                 self._own.clear()
             self._last = {one.name: one.etag for one in listed}
             self._in_packs = in_packs(held)
+            self.bytes = sum(one.size for one in packed.values())
             self._take(merged(loose, self._in_packs), current)
             self._look_at_own_again(current)
 

@@ -17,8 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 import strongroom
 from strongroom import FileKeys, NewLine, Vault, errors, tlog
 from strongroom.cap import Token
+from strongroom.cli.serve import _DISTANT
+from strongroom.memory.state import _ACTORS_HELD
 from strongroom.store import CLOCK_LEEWAY, s3
-from strongroom.store.s3 import S3Store, background, compacting, packs, planning
+from strongroom.store.s3 import S3Store, background, compacting, packs, planning, reading
 from strongroom.store.s3.access import _VARIABLES
 from strongroom.store.s3.bucket import Found, Listed, S3Bucket
 from strongroom.store.s3.compacting import Compactor
@@ -36,6 +38,7 @@ BUCKET, PREFIX = "team-memory", "room"
 OPS = ["put", "get", "list", "snapshot", "profile", "forget", "erase", "renew"]
 NAMESPACES = ["personal", "travel"]
 _BEFORE = 500
+_MORE = 12
 
 
 # The session, on a real server.
@@ -365,6 +368,54 @@ def test_money_is_the_arithmetic_of_the_requests() -> None:
         assert [float(cell.removeprefix("$")) for cell in told[row]] == pytest.approx(wanted, abs=0.006), row
 
 
+def _grows(world: World, more: Callable[[], object], work: Callable[[], object], kind: str) -> float:
+    """By how many requests of a kind some work grows with each thing more."""
+    counts = []
+    for _ in range(2):
+        for _ in range(_MORE):
+            more()
+        world.bucket.taken()
+        work()
+        counts.append(world.bucket.taken()[kind])
+    return (counts[1] - counts[0]) / _MORE
+
+
+@pytest.mark.requirement("docs-scale")
+def test_the_owners_work_grows_as_the_page_says(world: World) -> None:
+    first = world.workers[0]
+    store = first._state.store
+    assert isinstance(store, S3Store)
+    store._settled = 0.0
+    numbers = iter(range(1000))
+    more: dict[str, Callable[[], object]] = {
+        "cap": lambda: _cap(first, f"x/{next(numbers)}"),
+        "actor": lambda: first.memory(_cap(first, f"y/{next(numbers)}")).put("a", namespace="travel"),
+        "revoked": lambda: first.revoke(_cap(first, f"z/{next(numbers)}")),
+    }
+
+    def erase() -> None:
+        first.memory(_cap(first, "q/q")).put("a", namespace="travel")
+        world.bucket.taken()
+        first.erase("q/q")
+
+    assert _grows(world, more["cap"], lambda: first.revoke(_cap(first)), "get") <= 1.2
+    assert _grows(world, more["cap"], erase, "get") <= 4.5
+    assert _grows(world, more["actor"], first.rotate_root, "list") <= 12.5
+    assert _grows(world, more["actor"], first.rotate_root, "put") <= 1.2
+    assert _grows(world, more["revoked"], lambda: world.start(), "get") <= 1.2
+
+
+@pytest.mark.requirement("docs-scale")
+def test_bounds_of_the_page_are_those_of_the_code() -> None:
+    text = " ".join(SCALE.read_text().split())
+    assert f"the last {reading._VIEWS:,}, or fewer" in text
+    assert f"| {reading._BYTES >> 20} MiB; the actor in use" in text
+    assert f"{opening.SHELF_BYTES >> 20} MiB unless told" in text
+    assert f"the last {_ACTORS_HELD:,} |" in text
+    assert f"at least {compacting.LOOSE} loose lines" in text
+    assert f"the {_DISTANT} threads" in text
+
+
 # What the operator of the bucket can do, and what notices.
 
 
@@ -572,12 +623,12 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 @pytest.mark.requirement("docs-bucket-spec")
 def test_figures_of_the_specification_are_those_of_the_code() -> None:
-    text = SPEC.read_text()
+    text = " ".join(SPEC.read_text().split())
     figures = {
         f"At most {packs.MOST:,}": packs.MOST == 1024,
         f"{planning.BYTES >> 20} MiB of bodies": planning.BYTES == 8 << 20,
         f"more than {planning.LARGE >> 10} KiB": planning.LARGE == 256 << 10,
-        "older than two\nminutes": compacting.SETTLED == 120_000,
+        "older than two minutes": compacting.SETTLED == 120_000,
         f"Wait {background.REST:.0f} seconds": background.REST == 15,
         "before an hour": compacting.DEAD == 3_600_000,
         f"more than {s3._AT_MOST:.0f} seconds": s3._AT_MOST == 20,

@@ -58,6 +58,9 @@ class Owner(Asking):
 
         for _ in range(self.random.randint(1, 4)):
             if self.call(worker, "revoke", actor, ask, link=held.link).is_ok:
+                for one in self.world.workers:
+                    if one.vault is not None:
+                        self.list(one, held)
                 break
             worker = self.any_worker() or worker
         self._mint(self.any_worker() or worker, actor)

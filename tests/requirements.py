@@ -636,4 +636,16 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "fleet-revoked-everywhere": ("show", "a cap revoked before a request began is refused by every worker"),
     "fleet-simulated": ("show", "workers over a simulated bucket keep every promise, for every seed"),
     "fleet-simulation-finds": ("show", "the simulation finds bugs that are planted"),
+    "docs-fleet": ("show", "the page on fleets runs as shown, and its rights are those that the code uses"),
+    "docs-scale": ("show", "requests, growth and money of the page are counted from the code"),
+    "docs-bucket-spec": ("design", "a bucket's objects read as the specification says"),
+    "fleet-tampering": ("show", "what a bucket's operator does is found, and what is not found is stated"),
+    "fleet-erase-during-get": ("show", "a get during an erase answers with all or nothing, the next one with nothing"),
+    "fleet-forget-everywhere": ("show", "a forget on one worker is seen by the next get on another"),
+    "fleet-killed-workers": (
+        "show",
+        "workers killed under load lose nothing acknowledged, keep nothing twice, and all logs verify",
+    ),
+    "fleet-stale-worker": ("show", "a worker that was busy elsewhere refuses a revoked cap from the next request on"),
+    "s3-bench": ("show", "rows on a bucket are refused where an answer was wrong"),
 }

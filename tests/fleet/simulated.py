@@ -19,6 +19,9 @@ from tests.fleet.scheduler import Scheduler
 T = TypeVar("T")
 
 
+_SORE = 0.2
+
+
 class Died(BaseException):
     """The worker is dead: none of its threads gets any further."""
 
@@ -44,6 +47,8 @@ class Weather:
     by_parts: bool = False
     """Whether names are ordered part by part, and not by their bytes."""
     tries: int = 3
+    sore: str = ""
+    """A part of names: writes of such objects fail often, however often they are tried."""
 
     @classmethod
     def of(cls, random: Random) -> Weather:
@@ -56,6 +61,7 @@ class Weather:
             slow=random.choice([0.0, 0.02, 0.1]),
             page=random.choice([2, 5, 50, 1000]),
             by_parts=random.random() < 0.5,
+            sore=random.choice(["", "", "", "create news/", "vault/", "caps/", "logs/", "/at", "/lines/", "/packs/"]),
             tries=random.choice([1, 2, 3] if rough < 0.05 else [3, 4]),
         )
 
@@ -158,11 +164,26 @@ class SimulatedBucket:
     # One request.
 
     def _tried(self, what: str, act: Callable[[], T], *, writes: bool = False) -> T:
+        if writes and self._server.weather.sore in what and self._random.random() < self._soreness:
+            self._fail(what, act)
         for number in range(self._server.weather.tries):
             try:
                 return self._try(what, act, writes=writes)
             except NoAnswer:
                 self._server.scheduler.pause(20 << number)
+        raise StoreUnavailable("the simulated store did not answer")
+
+    @property
+    def _soreness(self) -> float:
+        return _SORE if self._server.weather.sore else 0.0
+
+    def _fail(self, what: str, act: Callable[[], object]) -> None:
+        """Have every try fail, with the effect or without."""
+        self._pass_time()
+        if self._random.random() < 0.5:
+            self._arrive(what, act)
+        else:
+            self._server.note(self.worker, what, "fails")
         raise StoreUnavailable("the simulated store did not answer")
 
     def _try(self, what: str, act: Callable[[], T], *, writes: bool) -> T:

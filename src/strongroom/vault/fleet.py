@@ -39,14 +39,18 @@ class FleetAudit(Audit):
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
         """Entries of all logs in the order of their times, numbered in that order as it is now."""
-        merged = heapq.merge(*map(self._read, self._logs.logs()), key=lambda entry: entry.time)
-        for number, entry in enumerate(merged):
+        for number, (entry, _, _) in enumerate(self._merged()):
             if number >= start and (stop is None or number < stop):
                 yield number, entry
 
-    def _read(self, worker: str) -> Iterator[Entry]:
+    def _merged(self) -> Iterator[tuple[Entry, str, int]]:
+        """Entries by their times, each with its worker and its number there."""
+        return heapq.merge(*map(self._read, self._logs.logs()), key=lambda one: one[0].time)
+
+    def _read(self, worker: str) -> Iterator[tuple[Entry, str, int]]:
         for _, bundle in self._logs.bundles(worker):
-            yield from map(decode_entry, bundle.entries if bundle is not None else ())
+            for number, data in enumerate(bundle.entries, bundle.first) if bundle is not None else ():
+                yield decode_entry(data), worker, number
 
     # What was seen.
 
@@ -113,8 +117,22 @@ class FleetAudit(Audit):
     # What one log has and several have not.
 
     def prove(self, index: int) -> str:
-        """A proof that entry `index` of this worker's own log is in it."""
-        return self._state.log.prove(index)
+        """A proof that an entry, by its number among all, is in its worker's log. All of them are verified first."""
+        found = next((one for number, one in enumerate(self._merged()) if number == index), None)
+        if found is None:
+            raise InvalidRequest(f"the logs have entries 0 to {self.size() - 1}")
+        verifier, report = self._run(None, None)
+        if not report.ok:
+            raise Tampered("the logs have flaws; nothing is proven", hint="vault.audit.verify() names what is wrong")
+        _, worker, number = found
+        walked, log = verifier.walked[worker], self._state.log
+        leaves = [tlog.leaf_hash(data) for _, data in walked.entries]
+        path = tlog.inclusion_proof(lambda low, high: tlog.tree_hash(leaves[low:high]), number, len(leaves))
+        note = log.sign(tlog.Checkpoint(log.origin_of(worker), *walked.checkpoint))
+        return tlog.Proof(number, tuple(path), note).text()
+
+    def export(self, directory: str | Path) -> int:  # noqa: ARG002
+        raise InvalidRequest("the logs of a fleet are not exported as one", hint="`audit show --json` has all entries")
 
     def accept_restore(self) -> Report:
         raise InvalidRequest("a fleet is not restored from a backup", hint="use `strongroom migrate`")

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings(r"ignore:unclosed <socket.socket fd=\d+:
 
 WORKERS = 4
 ACTORS = 16
-PATIENCE = 120.0
+PATIENCE = 300.0
 TRIES = 200
 PASSING = (ServerUnavailable, StoreUnavailable, AuditUnavailable)
 ALL_OPS = ["put", "get", "list", "forget", "erase"]

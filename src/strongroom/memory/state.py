@@ -378,6 +378,8 @@ class State:
                     return
                 yield thing
             after = page[-1].name
+            if last is not None and after >= last:
+                return
 
     def names(self, prefix: str) -> Iterator[Object]:
         """Everything below `prefix`, tombstones too, without bodies."""

@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 from strongroom.errors import Tampered
 from strongroom.store.s3 import layout, packs
-from strongroom.store.s3.bucket import Changed
+from strongroom.store.s3.bucket import Changed, Taken
 from strongroom.store.s3.packs import Pack, Record
 from strongroom.store.s3.planning import SMALL, Look, Plan, doomed, finished, is_small, planned
 from strongroom.store.s3.reading import Reader
@@ -132,7 +132,10 @@ class Compactor:
         number = packs.next_number([*look.held, *look.claims])
         for at in range(number, number + count):
             place = f"{look.place}packs/{packs.pack_id(at, self._random(6))}"
-            claims[place] = self._bucket.create(place, packs.claim(self._random(16)))
+            try:
+                claims[place] = self._bucket.create(place, packs.claim(self._random(16)))
+            except Taken:  # our own, whose answer got lost, and which somebody has voided since
+                raise _GivenUp from None
 
     def _drop(self, claims: Mapping[str, str]) -> None:
         """Remove claims that were not filled. Nobody else fills them: what is a claim now stays one."""

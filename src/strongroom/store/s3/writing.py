@@ -45,6 +45,15 @@ class Writer:
     def check(self, effects: Sequence[Effect]) -> Places:
         """Raise Lost for a condition that does not hold, as far as is known; else say where each object goes."""
         named = [effect for effect in effects if not isinstance(effect, Purge)]
+        try:
+            return self._checked(named)
+        except Lost:
+            if any(not isinstance(effect, Expect) and _is_of_the_vault(effect.name) for effect in named):
+                # Whoever was first, this worker too, may have failed before it could say so.
+                self._announce()
+            raise
+
+    def _checked(self, named: Sequence[Change | Expect]) -> Places:
         views = {self._reader.view(effect.name) for effect in named if layout.locator_of(effect.name)}
         with ExitStack() as held:
             for view in sorted(views, key=id):
@@ -227,7 +236,10 @@ class Writer:
             records = {one.name: Record(one.version + 1, None) for one in deletes if _shelf(one.name) == shelf}
             number = packs.next_number([*view.packs, *view.claims])
             place = self._reader.place(f"{shelf}packs/{packs.pack_id(number, self._random(6))}")
-            etag = self._bucket.create(place, packs.encoded(shelf, records))
+            try:
+                etag = self._bucket.create(place, packs.encoded(shelf, records))
+            except Taken:
+                continue  # our own, whose answer got lost; a compactor has carried its tombstones on since
             with view.guard:
                 view.packs = {**view.packs, place: Pack(etag, records)}
 

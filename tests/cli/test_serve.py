@@ -240,7 +240,7 @@ def test_without_any_extra_the_rest_of_the_command_line_works(home: Path, vault:
     for words in (["serve", "--help"], ["mcp", "--help"], ["put", "a trip", "-n", "travel"], ["doctor"]):
         done = without(*every, words=words)
         assert done.code == 0, done.err
-    assert "strongroom[client,server,mcp]" in done.out
+    assert "strongroom[client,server,mcp,s3]" in done.out
 
 
 # What it is told.

@@ -40,6 +40,9 @@ HINTS = {
     "object_extra": "something was added behind the vault's back; nothing reads it",
     "object_altered": "something was edited behind the vault's back; reading it is refused; a backup may have it",
     "object_revived": "something forgotten was put back behind the vault's back; forget it again after restoring",
+    "log_missing": "all that this worker wrote down was removed from the bucket; look who can delete there",
+    "log_unknown": "somebody without the vault's keys wrote a log into the bucket; nothing it says is believed",
+    "roster_forged": "somebody without the vault's keys wrote to the roster; look who can write to the bucket",
 }
 """What to do about each finding."""
 

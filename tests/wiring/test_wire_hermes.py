@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.wiring import policy, shim
+from strongroom.host.plugins import names
+from strongroom.wiring import policy, probing, shim
 from tests.cli.conftest import Cli, environment
 from tests.hermes.homes import PYTHON
 from tests.wiring.conftest import CONFIG, files
@@ -122,3 +123,12 @@ def test_each_profile_is_its_own_owner_in_one_process(cli: Cli, hermes: Path) ->
     )
     done = run(hermes, "python", "-c", program, str(hermes), str(coder))
     assert json.loads(done.stdout.splitlines()[-1]) == ["hermes/default/owner", "hermes/coder/owner"], done.stderr
+
+
+def test_a_process_that_hosts_providers_is_not_taken_for_hermes_own(hermes: Path) -> None:
+    names.supply()
+    try:
+        assert probing.find().python.parent == Path(BIN), "modules of its names are there, and no Hermes"
+    finally:
+        names.withdraw()
+    assert hermes.exists()

@@ -14,11 +14,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from strongroom.errors import InvalidRequest, ProviderUnavailable
+from strongroom.host.plugins import names
 
 LEAST = (0, 19)
 PATIENCE = 120.0
@@ -59,7 +59,8 @@ def find(python: str | None = None, path: str | None = None) -> Hermes:
 
 
 def _own() -> Path | None:
-    return Path(sys.executable) if sys.executable and find_spec("hermes_cli") is not None else None
+    """This Python, if Hermes is installed in it. A process that hosts providers has modules of its names without."""
+    return Path(sys.executable) if sys.executable and names.elsewhere("hermes_cli") is not None else None
 
 
 def _on_path(path: str | None) -> Path | None:

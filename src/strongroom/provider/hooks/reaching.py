@@ -22,8 +22,8 @@ from strongroom.provider.hooks.spelling import Surroundings
 HARMLESS = frozenset(("-h", "--help", "--version", "completion", "demo", "doctor", "route", "status"))
 """What an agent may ask of the command line: it shows nothing that is remembered, and changes nothing."""
 _VERBS = (
-    "audit backup cap erase export forget get hook import init list mcp mint namespaces profile provider put recall "
-    "restore rotate scrub serve snapshot unwire why wire"
+    "audit backup cap erase export forget get hook import init list mcp migrate mint namespaces profile provider put "
+    "recall restore rotate scrub serve snapshot unwire why wire"
 )
 OWNERS = frozenset(_VERBS.split())
 """What works with the owner's keys or the owner's cap."""

@@ -109,7 +109,7 @@ class Place:
             Probe(counting, secrets.token_hex(8)).check()  # type: ignore[arg-type]
             return counting
 
-        with patch("strongroom.store.s3._bucket", bucket):
+        with patch("strongroom.store.s3.bucket_at", bucket):
             vault = make(f"s3://{BUCKET}/{self.prefix}", keys=FileKeys(self.keys))  # type: ignore[operator]
         return vault, counting
 

@@ -97,7 +97,7 @@ def _all(store: Store) -> list[Object]:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(tmp_path, FileKeys(tmp_path / "keys"))
-    monkeypatch.setattr(s3, "_bucket", made.bucket)
+    monkeypatch.setattr(s3, "bucket_at", made.bucket)
 
     monkeypatch.setattr(opening, "backend", _backend)
     monkeypatch.setattr(moving, "backend", _backend)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 OP = "migrate"
 PAGE = 1000
-_NAMES = 10_000
 _ENGINE = "recency"  # nothing is ranked here, so the one that loads fastest
 Bars = Callable[[str], Progress]
 """A progress for each stage, by its name: what is done, and what there is to do."""
@@ -73,12 +72,12 @@ class Origin:
     def pages(self) -> Iterator[list[Object]]:
         """Every object and tombstone but what can be derived, with its body, some at a time."""
         for scope in self._scopes():
-            names = [one.name for one in _names(self.store, scope) if not is_derived(one.name)]
+            names = [one.name for one in self.state.names(scope) if not is_derived(one.name)]
             for at in range(0, len(names), PAGE):
                 yield self._read(names[at : at + PAGE])
 
     def count(self) -> int:
-        return sum(not is_derived(one.name) for scope in self._scopes() for one in _names(self.store, scope))
+        return sum(not is_derived(one.name) for scope in self._scopes() for one in self.state.names(scope))
 
     def _scopes(self) -> Iterator[str]:
         """Parts that are listed one by one: each actor is below two digits of its locator."""
@@ -103,16 +102,6 @@ class Origin:
         """Raise unless the source's logs are what they were."""
         if mark_of(self.store) != self.mark:
             raise changed()
-
-
-def _names(store: Store, prefix: str) -> Iterator[Object]:
-    if store.is_distant:  # all of it is in one look
-        yield from store.names(prefix, "", 1 << 40)
-        return
-    after = ""
-    while page := store.names(prefix, after, _NAMES):
-        yield from page
-        after = page[-1].name
 
 
 def mark_of(store: Store) -> str:

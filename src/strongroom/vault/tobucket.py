@@ -92,7 +92,7 @@ class ToBucket:
 
     def run(self) -> Moved:
         place = self._target.removeprefix(_SCHEME)
-        bucket: Bucket = places._bucket(place)
+        bucket: Bucket = places.bucket_at(place)
         already = self._check_target(bucket)
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-move") as threads:
             run = _Writing(bucket, threads, self._target)

@@ -233,14 +233,15 @@ class S3Backend:
     def create(
         cls, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
     ) -> S3Store:
-        return create(_bucket(location), location, mac, entries, effects, time)
+        return create(bucket_at(location), location, mac, entries, effects, time)
 
     @classmethod
     def open(cls, location: str) -> S3Store:
-        return open_store(_bucket(location), location)
+        return open_store(bucket_at(location), location)
 
 
-def _bucket(location: str) -> S3Bucket:
+def bucket_at(location: str) -> S3Bucket:
+    """A bucket that will do, by trial."""
     bucket = S3Bucket(access(location))
     Probe(bucket, os.urandom(8).hex()).check()
     return bucket

@@ -40,7 +40,7 @@ from strongroom.store.s3.bucket import Changed, Taken
 from strongroom.store.s3.packs import Pack, Record
 from strongroom.store.s3.planning import SMALL, Look, Plan, doomed, finished, is_small, planned
 from strongroom.store.s3.reading import Reader
-from strongroom.store.s3.views import ActorView, shelf_of
+from strongroom.store.s3.views import ActorView, read_packs, shelf_of
 
 SETTLED = 120_000
 """Age in ms from which a line may be packed: no request to create it is still under way."""
@@ -99,17 +99,9 @@ class Compactor:
         """Go over the shelves of an actor. `rest` waits before a delete; on False nothing is deleted this time."""
         view = self._reader.actor(locator)
         view.refresh()
-        done = [self._sweep(view), *(self._pass(view, place, rest) for place in _shelves(view))]
+        done = [Packed(deleted=view.sweep()), *(self._pass(view, place, rest) for place in _shelves(view))]
         view.refresh()
         return Packed(*map(sum, zip(*done, strict=True)))
-
-    def _sweep(self, view: ActorView) -> Packed:
-        """Delete what purges left over: it is below generations that nobody reads."""
-        with view.guard:
-            left = list(view.left_over)
-        if left:
-            self._bucket.delete(left)
-        return Packed(deleted=len(left))
 
     def _pass(self, view: ActorView, place: str, rest: Callable[[], bool]) -> Packed:
         claims: dict[str, str] = {}
@@ -159,7 +151,8 @@ class Compactor:
         for _ in range(_TRIES):
             listed = self._bucket.list(place)
             packed = {one.name: one for one in listed if one.name.startswith(f"{place}packs/")}
-            held = self._held({at: one.etag for at, one in packed.items() if not packs.is_claim(one.size)}, known)
+            filled = {at: one.etag for at, one in packed.items() if not packs.is_claim(one.size)}
+            held = read_packs(self._bucket, self._reader.threads, filled, known)
             if held is not None:
                 shelf = shelf_of(f"{place}packs/")
                 lines = [one for one in listed if one.name.startswith(f"{place}lines/")]
@@ -167,15 +160,6 @@ class Compactor:
                 loose = {shelf + one.name.removeprefix(place): one for one in lines}
                 return Look(shelf, place, loose, held, claims, max((one.modified for one in listed), default=0))
         raise _GivenUp
-
-    def _held(self, etags: Mapping[str, str], known: Mapping[str, Pack]) -> dict[str, Pack] | None:
-        held = {at: pack for at, pack in known.items() if etags.get(at) == pack.etag}
-        missing = [at for at in etags if at not in held]
-        for at, found in zip(missing, self._reader.threads.map(self._bucket.get, missing), strict=True):
-            if found is None or packs.is_claim(len(found.body)):
-                return None
-            held[at] = packs.decoded(shelf_of(at), found.body, found.etag)
-        return held
 
     def _bodies(self, look: Look, names: Sequence[str]) -> Iterator[tuple[str, Record]]:
         """Lines by themselves, as the list had them."""

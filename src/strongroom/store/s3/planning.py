@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from strongroom.store.s3 import layout
 from strongroom.store.s3.bucket import Listed
 from strongroom.store.s3.packs import MOST, Pack, Record
-from strongroom.store.s3.views import Known, in_packs, merged
+from strongroom.store.s3.views import Known, by_itself, in_packs, merged
 
 SMALL = 16
 """Small packs in one shelf, burials among them, for which it is."""
@@ -60,7 +59,7 @@ def is_small(pack: Pack) -> bool:
 
 def planned(look: Look, age: int | None, before: str) -> Plan:
     """What to do with a shelf: with packs before one's own first, and lines of an age; None takes all of both."""
-    alone = {name: Known(layout.version_of(one.etag), one.size == 0, one.etag) for name, one in look.loose.items()}
+    alone = {name: by_itself(one) for name, one in look.loose.items()}
     known = merged(alone, in_packs(look.held))
     settled = [
         name

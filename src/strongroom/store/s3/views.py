@@ -147,7 +147,7 @@ class VaultView(View):
         doubts = self._doubts
         if not news and self._loaded == doubts:
             return
-        found = {one.name: _loose(one) for one in self._bucket.list(layout.VAULT)}
+        found = {one.name: by_itself(one) for one in self._bucket.list(layout.VAULT)}
         with self.guard:
             self._take(found, current)
             self._heard = news[-1].name if news else self._heard
@@ -256,7 +256,7 @@ class ActorView(View):
             if not last or not all(_is_by_itself(place, self.table) for place in places):
                 return False
             for one in changed:
-                self._take_one(one.name, _loose(one), current)
+                self._take_one(one.name, by_itself(one), current)
             for place in vanished:
                 self._take_one(place, None, current)
             self._last = seen
@@ -316,20 +316,36 @@ class ActorView(View):
     def _packs(self, packed: Mapping[str, Listed]) -> dict[str, Pack] | None:
         """Every filled pack; None if one was gone when it was to be read."""
         wanted = {place: one.etag for place, one in packed.items() if not packs.is_claim(one.size)}
-        held = {place: pack for place, pack in self.packs.items() if wanted.get(place) == pack.etag}
-        missing = [place for place in wanted if place not in held]
-        for place, found in zip(missing, self._threads.map(self._bucket.get, missing), strict=True):
-            if found is None or packs.is_claim(len(found.body)):
-                return None
-            held[place] = packs.decoded(shelf_of(place), found.body, found.etag)
-        return held
+        return read_packs(self._bucket, self._threads, wanted, self.packs)
+
+    def sweep(self) -> int:
+        """Delete what lies below generations that were purged, and nobody reads; how many objects."""
+        with self.guard:
+            left = list(self.left_over)
+        if left:
+            self._bucket.delete(left)
+        return len(left)
+
+
+def read_packs(
+    bucket: Bucket, threads: Executor, wanted: Mapping[str, str], known: Mapping[str, Pack]
+) -> dict[str, Pack] | None:
+    """Packs by their places and etags, read unless they are known; None if one was gone when it was to be read."""
+    held = {place: pack for place, pack in known.items() if wanted.get(place) == pack.etag}
+    missing = [place for place in wanted if place not in held]
+    for place, found in zip(missing, threads.map(bucket.get, missing), strict=True):
+        if found is None or packs.is_claim(len(found.body)):
+            return None
+        held[place] = packs.decoded(shelf_of(place), found.body, found.etag)
+    return held
 
 
 def _keys_in(head: ActorHead, etag: str) -> Known | None:
     return None if head.keys is None else Known(layout.version_of(etag), head.is_gone, etag)
 
 
-def _loose(one: Listed) -> Known:
+def by_itself(one: Listed) -> Known:
+    """What a list says of an object that is in no pack."""
     return Known(layout.version_of(one.etag), one.size == 0, one.etag)
 
 
@@ -344,7 +360,7 @@ def _split(listed: Sequence[Listed], table: Table) -> tuple[dict[str, Known], di
         if _PACKS in one.name:
             packed[one.name] = one
         else:
-            loose[found.name] = _loose(one)
+            loose[found.name] = by_itself(one)
     return loose, packed
 
 

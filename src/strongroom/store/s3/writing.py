@@ -129,8 +129,8 @@ class Writer:
             view.refresh()
             raise Lost(f"{view.prefix}{layout.KEYS}") from None
         number = view.wrote_head(head, written, etag)
-        if head.table != before.table:
-            self.sweep(view)
+        if head.table != before.table and view.sweep():
+            view.refresh()
         return number
 
     # One object.
@@ -292,15 +292,6 @@ class Writer:
         names = [one.name for one in self._reader.named(prefix, "", 1_000_000)]
         self._bucket.delete([self._reader.place(name) for name in names])
         self._reader.version(prefix)
-
-    def sweep(self, view: ActorView) -> int:
-        """Delete what lies below generations that were purged; how many objects."""
-        with view.guard:
-            left = list(view.left_over)
-        if left:
-            self._bucket.delete(left)
-            view.refresh()
-        return len(left)
 
 
 def _shelf(name: str) -> str:

@@ -44,8 +44,9 @@ check-pages:
 bench: $(READY) $(HERMES)/.ready  ## measure, each figure beside its baseline
 	$(BIN)/python -m bench
 
-demo: $(READY) $(HERMES)/.ready  ## see recalls, denials, tampering found, forgetting, a server, hosted providers, Hermes
-	$(BIN)/strongroom demo --require-extras --hermes $(HERMES)/bin/python
+demo: $(READY) $(HERMES)/.ready  ## see recalls, denials, tampering found, forgetting, a server, a fleet on S3, hosted providers, Hermes
+	$(BIN)/python -m tests.s3.install seaweedfs
+	$(BIN)/python -m harness.beside_seaweedfs $(BIN)/strongroom demo --require-extras --hermes $(HERMES)/bin/python
 
 vectors: $(READY)  ## write the test vectors anew
 	$(BIN)/python scripts/make_vectors.py

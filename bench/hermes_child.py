@@ -5,6 +5,10 @@ providers take turns, so whatever slows one slows the other. What a session adds
 number of lines stays what it was. A warning by a provider or by Hermes ends the measurement: a call that failed quietly
 is quick, and says nothing.
 
+What is timed is the same for every provider: the time inside its own methods, as Hermes' manager calls them. Hermes
+runs some of them on a thread of its own, and what it takes to hand them over is no provider's doing. A turn is durable
+when `sync_turn` returns, and a fact when `handle_tool_call` does.
+
 Hermes' bundled `holographic` ignores turns: it keeps what its tool `fact_store` is handed. So the same two texts go
 there, by that tool. Where numpy can be imported it keeps a vector of each fact, and of all together; else it does
 without.
@@ -17,6 +21,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from importlib import import_module
 from itertools import count, islice
 from time import perf_counter, process_time
@@ -33,8 +38,11 @@ _QUESTIONS = 5000
 _FIRST = "What did Alice say about the first printer in the kitchen?"
 _FULL = "HRR storage near capacity"
 """What `holographic` warns of at every fact from some hundreds on; it still works."""
-Taken = dict[str, list[tuple[float, float]]]
-"""Seconds of every call, by what was called: as a clock on the wall has it, and as CPU time."""
+_TIMED = ("on_turn_start", "prefetch", "sync_turn", "handle_tool_call")
+Spent = tuple[float, float]
+"""Seconds, as a clock on the wall has them, and of CPU time."""
+Taken = dict[str, list[Spent]]
+"""What every call took, by what was called."""
 
 
 def talk() -> Iterator[tuple[str, str]]:
@@ -49,6 +57,9 @@ class Side:
     """One provider behind a memory manager of its own, and its conversation."""
 
     def __init__(self, provider: Any) -> None:
+        self.spent: list[Spent] = []
+        for name in _TIMED:
+            setattr(provider, name, _clocked(getattr(provider, name), self.spent))
         self.manager = import_module("agent.memory_manager").MemoryManager()
         self.manager.add_provider(provider)
         self.said = talk()
@@ -63,11 +74,19 @@ class Side:
     def turn(self, taken: Taken) -> None:
         message, reply = next(self.said)
         number = len(self.messages) // 2 + 1
-        taken[BEGIN].append(_timed(lambda: self.manager.on_turn_start(number, message)))
-        taken[PREFETCH].append(_timed(lambda: self.recall(message)))
+        taken[BEGIN].append(self.inside(lambda: self.manager.on_turn_start(number, message)))
+        taken[PREFETCH].append(self.inside(lambda: self.recall(message)))
         self.messages.append({"role": "user", "content": message})
         self.messages.append({"role": "assistant", "content": reply})
-        taken[KEEP].append(_timed(lambda: self.keep(message, reply)))
+        taken[KEEP].append(self.inside(lambda: self.keep(message, reply)))
+
+    def inside(self, work: Callable[[], object]) -> Spent:
+        """What the provider's own methods took while the manager did something: one call of them, or several."""
+        self.spent.clear()
+        work()
+        if not self.spent:
+            raise RuntimeError("the provider was not called")
+        return sum(wall for wall, _ in self.spent), sum(cpu for _, cpu in self.spent)
 
     def recall(self, message: str) -> None:
         found = self.manager.prefetch_all(message)
@@ -125,7 +144,21 @@ def _strongroom() -> Side:
 _SIDES: dict[str, Callable[[], Side]] = {STRONGROOM: _strongroom, HOLOGRAPHIC: Holographic}
 
 
-def _timed(work: Callable[[], object]) -> tuple[float, float]:
+def _clocked(method: Callable[..., Any], spent: list[Spent]) -> Callable[..., Any]:
+    """A provider's method, and a note of what each call of it took."""
+
+    @wraps(method)
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        wall, cpu = perf_counter(), process_time()
+        try:
+            return method(*args, **kwargs)
+        finally:
+            spent.append((perf_counter() - wall, process_time() - cpu))
+
+    return timed
+
+
+def _timed(work: Callable[[], object]) -> Spent:
     wall, cpu = perf_counter(), process_time()
     work()
     return perf_counter() - wall, process_time() - cpu

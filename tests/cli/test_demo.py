@@ -34,6 +34,8 @@ from strongroom.cli.demonstration import (
     tooling,
     users,
 )
+from strongroom.cli.demonstration.fleet import Fleet
+from strongroom.cli.demonstration.fleetsteps import FLEET
 from strongroom.cli.demonstration.partner import Partner
 from strongroom.cli.demonstration.report import FAIL, OK, SKIP, Outcome, Skipped, Step, Unexpected
 from strongroom.cli.demonstration.stage import Done, Stage
@@ -216,7 +218,7 @@ def choose_the_default(place: Stage) -> None:
 
 
 def leave_a_copy(place: Stage) -> None:
-    shutil.copy(place.vault / "vault.db", place.vault / "vault.db.bak")
+    shutil.copy(Path(place.vault) / "vault.db", Path(place.vault) / "vault.db.bak")
 
 
 @pytest.mark.requirement("demo-strict")
@@ -358,12 +360,13 @@ def test_the_real_story_is_green_with_a_home_that_cannot_be_written(home: Path, 
 
 
 def _skipped_here() -> dict[str, tuple[str, str]]:
-    """What root cannot show, what only root can, and Hermes, which is not installed in this environment."""
+    """What root cannot show, what only root can, a bucket, which nobody named, and Hermes, which is not installed."""
     root = os.geteuid() == 0
     apart = (OK, "") if root else (SKIP, "not_root")
     return {
         "fail_closed": (SKIP, "modes_do_not_bind") if root else (OK, ""),
         **{step.name: apart for step in APART},
+        **{step.name: (SKIP, "no_bucket") for step in FLEET},
         **{step.name: (SKIP, "no_hermes") for step in STEPS if step.name.startswith("hermes_")},
     }
 
@@ -430,6 +433,82 @@ def test_a_server_that_admits_what_it_must_refuse_fails_its_steps(
     assert [found[name]["state"] for name in ("serve", *names)] == [OK, FAIL, FAIL, FAIL, OK, FAIL]
     assert found["served_denied"]["expected"] == "exit 3, cap_namespace_denied"
     assert found["served_once"]["came"] == "none", "the server has stopped"
+
+
+# The fleet's part; with a bucket it is played in tests/s3.
+
+
+@pytest.mark.requirement("demo-fleet", "demo-strict")
+@pytest.mark.parametrize("options", [(), ("--require-extras",)])
+def test_without_a_bucket_the_fleet_is_skipped_by_name(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    played(monkeypatch, FLEET)
+    done = cli("demo", "--json", *options)
+    assert done.code == 0
+    assert {(step["state"], step["reason"]) for step in done.json["steps"]} == {(SKIP, "no_bucket")}
+    assert "--store" in report.ALLOWED["no_bucket"]
+
+
+@pytest.mark.requirement("demo-fleet", "demo-strict")
+def test_with_a_bucket_and_without_its_extra_the_fleet_is_skipped_by_name_and_fails_where_it_is_required(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "is_installed", lambda name: name != "s3")
+    played(monkeypatch, FLEET)
+    done = cli("demo", "--json", "--store", "s3://bucket/place")
+    assert (done.code, {step["reason"] for step in done.json["steps"]}) == (0, {"no_s3_extra"})
+    required = cli("demo", "--json", "--store", "s3://bucket/place", "--require-extras")
+    assert required.code == BUG
+    assert {step["expected"] for step in required.json["steps"]} == {"strongroom[s3] to be installed"}
+
+
+@pytest.mark.requirement("demo-fleet")
+def test_a_store_that_is_no_bucket_is_refused_before_anything_is_made(cli: Cli, scratch: Path) -> None:
+    done = cli("demo", "--json", "--store", "./vault")
+    assert (done.code, done.reason) == (2, "invalid_request")
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.requirement("demo-fleet", "demo-apart")
+def test_only_processes_of_the_fleet_get_the_login_wherever_the_user_has_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / ".aws").mkdir()
+    (home / ".aws" / "credentials").write_text("[team]\naws_access_key_id = from\naws_secret_access_key = profile\n")
+    monkeypatch.setenv("AWS_PROFILE", "team")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    laptop = Stage(tmp_path, date(2026, 1, 1), store="s3://bucket/place")
+    fleet = Fleet(laptop, "fleet", "s3://bucket/place/room")
+    assert not [name for name in laptop.environment() if name.startswith("AWS")]
+    assert {name: value for name, value in fleet.environment().items() if name.startswith("AWS")} == {
+        "AWS_ACCESS_KEY_ID": "from",
+        "AWS_SECRET_ACCESS_KEY": "profile",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+    }
+
+
+@pytest.mark.requirement("demo-fleet")
+def test_what_is_asked_of_memory_goes_to_the_workers_in_turn_and_the_rest_to_the_bucket(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[list[str]] = []
+    monkeypatch.setattr(Stage, "run", lambda _, command, stdin="", surroundings=None: said.append(command[3:-1]))
+    fleet = Fleet(Stage(tmp_path, date(2026, 1, 1), store="s3://bucket"), "fleet", "s3://bucket/room")
+    fleet.strongroom("list")
+    fleet.workers.update(one="http://one", two="http://two")
+    for arguments, cap in ((("get",), ""), (("put",), "my.cap"), (("get",), ""), (("audit", "verify"), "")):
+        fleet.strongroom(*arguments, cap=cap)
+    fleet.strongroom("get", "--url", "http://two")
+    owner = ["--cap-file", "owner.cap"]
+    assert said == [
+        ["list"],
+        ["get", "--url", "http://one", *owner],
+        ["put", "--url", "http://two", "--cap-file", fleet.file("my.cap")],
+        ["get", "--url", "http://one", *owner],
+        ["audit", "verify"],
+        ["get", "--url", "http://two"],
+    ]
 
 
 MARK = "0123456789abcdef" * 2
@@ -681,7 +760,7 @@ def test_the_search_finds_a_piece_of_what_was_taken_and_a_text_in_clear(tmp_path
         database.execute("CREATE TABLE objects (version INTEGER PRIMARY KEY, name TEXT, body BLOB)")
         database.execute("INSERT INTO objects (name, body) VALUES ('a/lines/1', ?), ('a/lines/2', NULL)", (body,))
     database.close()
-    assert attacker.take(str(vault), str(taken), "a/lines/%") == 1
+    assert attacker.take(str(vault), str(taken), "a/lines/*") == 1
     other = tmp_path / "other"
     other.mkdir()
     (other / "journal").write_bytes(b"x" * 1000 + body[32:64] + "Chengdu".encode("utf-16-le"))
@@ -701,7 +780,7 @@ def test_a_change_that_meets_no_row_is_an_error(tmp_path: Path) -> None:
         attacker.rewrite_entry(str(tmp_path), "1", '"allow"', '"deny"')
     attacker.rewrite_entry(str(tmp_path), "1", '"deny"', '"allow"')
     with pytest.raises(LookupError):
-        attacker._change(str(tmp_path), "UPDATE entries SET entry = NULL WHERE number = 2")
+        attacker.Files(str(tmp_path)).change("UPDATE entries SET entry = NULL WHERE number = 2")
 
 
 # The script.

@@ -4,14 +4,14 @@ promise each, to show that it notices; and races that the contract cannot bring 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from strongroom.errors import StoreUnavailable
-from strongroom.store import Backend, Commit, Delete, Effect, Expect, HeadMac, Object, PutNew, Swap, Version
+from strongroom.store import ANY, Backend, Commit, Delete, Effect, Expect, HeadMac, Object, Purge, PutNew, Swap, Version
 from strongroom.store.conformance import (
     ALICE,
     DERIVED,
@@ -19,6 +19,7 @@ from strongroom.store.conformance import (
     NOW,
     PROFILE,
     TRAVEL,
+    WORK,
     StoreContract,
     SuiteMac,
     body_of,
@@ -31,7 +32,8 @@ from strongroom.store.conformance import (
     version_of,
 )
 from strongroom.store.s3 import S3Store, create, layout, open_store, views
-from strongroom.store.s3.bucket import Listed
+from strongroom.store.s3.bucket import Found, Listed
+from strongroom.store.s3.reading import Reader
 from strongroom.store.s3.views import Known
 from strongroom.store.s3.writing import Change, Writer
 from tests.fleet.memory import MemoryBucket
@@ -199,10 +201,16 @@ class CountsFromLastTime(S3Store):
 
 class ForgetsOwnWrites(S3Store):
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         known = {view: dict(view.objects) for view in (self.reader.view(one) for one in {layout.VAULT, ALICE + "/"})}
-        done = super().commit(entries, effects, time, accept_clock=accept_clock)
+        done = super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
         for view, before in known.items():
             view.objects = before
         return done
@@ -239,30 +247,60 @@ class _Ignoring(MemoryBucket):
         return self.create(name, body)
 
 
+class _NeverLooks(Reader):
+    def looks(self, effects: Sequence[Effect], since: Mapping[str, Version]) -> list[Callable[[], object]]:
+        return [] if since else super().looks(effects, since)
+
+
+class NeverLooksAgain(S3Store):
+    def __init__(self, bucket: MemoryBucket) -> None:
+        super().__init__(bucket)
+        self.reader = _NeverLooks(bucket, self._threads, self._requests)
+        self.writer = Writer(self.reader, self._random)
+
+
 class LogsAfterwards(S3Store):
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         self._writable()
         self.writer.check(effects)
         self.writer.carry_out(effects)
-        return super().commit(entries, [], time, accept_clock=accept_clock)
+        return super().commit(entries, [], time, accept_clock=accept_clock, since=since)
 
 
 class MixesUpBodies(S3Store):
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         first = next((one.body for one in effects if isinstance(one, PutNew)), b"")
         mixed = [PutNew(one.name, first) if isinstance(one, PutNew) else one for one in effects]
-        return super().commit(entries, mixed, time, accept_clock=accept_clock)
+        return super().commit(entries, mixed, time, accept_clock=accept_clock, since=since)
 
 
 class WritesUnderOtherNames(S3Store):
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
-        done = super().commit(entries, [], time, accept_clock=accept_clock)
+        done = super().commit(entries, [], time, accept_clock=accept_clock, since=since)
         for one in effects:
             if isinstance(one, PutNew) and one.name.startswith(TRAVEL):
                 super().commit(entries, [PutNew(f"{one.name}{self.worker[-6:]}", one.body)], time)
@@ -272,11 +310,17 @@ class WritesUnderOtherNames(S3Store):
 
 class LearnsNothingFromLosing(S3Store):
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         before = {view: view.objects for view in (self.reader.view(one) for one in {layout.VAULT, ALICE + "/"})}
         try:
-            return super().commit(entries, effects, time, accept_clock=accept_clock)
+            return super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
         except Exception:
             for view, objects in before.items():
                 view.objects = dict(objects)
@@ -297,6 +341,8 @@ BROKEN: list[tuple[type[S3Store], Callable[[StoreContract], None]]] = [
     (ChecksNothingFirst, StoreContract.test_a_condition_known_to_be_broken_writes_nothing),
     (WritesOver, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
     (WritesOver, StoreContract.test_a_swap_or_deletion_lost_to_another_process_leaves_what_is_there),
+    (NeverLooksAgain, StoreContract.test_a_commit_as_of_what_another_has_changed_since_is_stale),
+    (NeverLooksAgain, StoreContract.test_who_has_not_looked_loses_to_changed_keys_and_to_a_name_in_use),
     (LogsAfterwards, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
     (MixesUpBodies, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
     (WritesUnderOtherNames, StoreContract.test_what_a_lost_commit_leaves_has_its_own_name_and_body),
@@ -329,20 +375,28 @@ class Interrupted(MemoryBucket):
 
     def __init__(self) -> None:
         super().__init__()
-        self.before_a_list: Callable[[], None] | None = None
+        self.before_a_look: Callable[[], None] | None = None
         self.after_a_list: Callable[[], None] | None = None
         self.after_a_swap: Callable[[], None] | None = None
         self.before_news: Callable[[], None] | None = None
 
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
-        meanwhile, self.before_a_list = self.before_a_list, None
-        if meanwhile is not None:
-            meanwhile()
+        self._look()
         found = super().list(prefix, after, limit)
         meanwhile, self.after_a_list = self.after_a_list, None
         if meanwhile is not None:
             meanwhile()
         return found
+
+    def get(self, name: str) -> Found | None:
+        if name.startswith(layout.NEWS):
+            self._look()
+        return super().get(name)
+
+    def _look(self) -> None:
+        meanwhile, self.before_a_look = self.before_a_look, None
+        if meanwhile is not None:
+            meanwhile()
 
     def create(self, name: str, body: bytes) -> str:
         if name.startswith(layout.NEWS) and self.before_news is not None:
@@ -428,7 +482,7 @@ def test_a_change_over_an_own_write_during_a_look_is_found_by_the_next(
         found = version_of(other, name)
         other.commit([b"e"], [Delete(name, found) if gone else Swap(name, b"theirs", found)], NOW)
 
-    bucket.before_a_list = meanwhile
+    bucket.before_a_look = meanwhile
     store.version(scope)
     assert store.version(scope) > before
     assert [one.body for one in store.names(name)] == [None if gone else b""]
@@ -540,3 +594,39 @@ def test_a_commit_that_lost_after_its_check_stays_in_the_log_as_an_intent(store:
     assert [body_of(other, line(number)) for number in (1, 2, 3)] == [b"ours", b"theirs", b"ours"]
     other.close()
     assert [bundle.done for _, bundle in store.bundles(other.worker) if bundle is not None] == [[]]
+
+
+class _Purging(MemoryBucket):
+    """Lets somebody else act right after the first pack is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] | None = None
+
+    def create(self, name: str, body: bytes) -> str:
+        etag = super().create(name, body)
+        if "/packs/" in name and self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return etag
+
+
+@pytest.mark.requirement("s3-contract")
+def test_a_forget_that_an_erasure_overtakes_leaves_nothing_in_what_comes_after() -> None:
+    bucket = _Purging()
+    names = [line(1), line(1, WORK)]
+    store = create(bucket, "place", MAC, [b"made"], [PutNew(FORMAT, b"1"), PutNew(f"{ALICE}/keys", b"k")], NOW)
+    store.commit([b"e"], [PutNew(name, b"text") for name in names], NOW)
+    other = _another(bucket)
+    keys = Delete(f"{ALICE}/keys", version_of(other, f"{ALICE}/keys"))
+
+    def erase() -> None:
+        other.commit([b"erase"], [PutNew(standing(1), b""), Expect(keys.name, keys.version), Purge(f"{ALICE}/")], NOW)
+        other.commit([b"again"], [PutNew(keys.name, b"k2")], NOW)
+        other.commit([b"again"], [PutNew(name, b"anew") for name in names], NOW)
+
+    bucket.meanwhile = erase
+    store.commit([b"forget"], [Delete(name, version_of(store, name)) for name in names], NOW)
+    fresh = _another(bucket)
+    assert bucket.meanwhile is None
+    assert [body_of(fresh, name) for name in names] == [b"anew", b"anew"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
@@ -10,7 +10,20 @@ from typing import ClassVar
 import pytest
 from msgspec.structs import replace
 
-from strongroom.store import CLOCK_LEEWAY, Backend, Commit, Effect, Expect, Head, HeadMac, Object, PutNew, Swap, Version
+from strongroom.store import (
+    ANY,
+    CLOCK_LEEWAY,
+    Backend,
+    Commit,
+    Effect,
+    Expect,
+    Head,
+    HeadMac,
+    Object,
+    PutNew,
+    Swap,
+    Version,
+)
 from strongroom.store.conformance import StoreContract, only, unordered
 from strongroom.store.fake import Disk, FakeStore, FakeStores, Faults
 from strongroom.store.sqlite import SqliteStore
@@ -122,10 +135,16 @@ class _Careless(FakeStore):
         raise NotImplementedError
 
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         try:
-            return super().commit(entries, effects, time, accept_clock=accept_clock)
+            return super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
         finally:
             if not self._closed:
                 self.edit(self.disk)
@@ -154,28 +173,72 @@ class SignsNothing(_Careless):
 
 class AppliesUntilOneIsLost(FakeStore):
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
-        done = super().commit([], [], time, accept_clock=accept_clock)
+        done = super().commit([], [], time, accept_clock=accept_clock, since=since)
         for effect in effects:
             if isinstance(effect, PutNew | Swap):
-                super().commit([b"e"], [effect], time, accept_clock=accept_clock)
+                super().commit([b"e"], [effect], time, accept_clock=accept_clock, since=since)
         return Commit(done.first, self.disk.version)
+
+
+class NeverLooksAgain(FakeStore):
+    def commit(
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
+    ) -> Commit:
+        return super().commit(entries, effects, time, accept_clock=accept_clock)
+
+
+class AlwaysStale(FakeStore):
+    def commit(
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
+    ) -> Commit:
+        return super().commit(entries, effects, time, accept_clock=accept_clock, since=dict.fromkeys(since, -1))
 
 
 class AcceptsAnyClock(FakeStore):
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
-        return super().commit(entries, effects, max(time, self.disk.head.time), accept_clock=False)
+        return super().commit(entries, effects, max(time, self.disk.head.time), accept_clock=False, since=since)
 
 
 class TurnsTheClockBack(FakeStore):
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         back = accept_clock or time >= self.disk.head.time - 30_000
-        return super().commit(entries, effects, time, accept_clock=back)
+        return super().commit(entries, effects, time, accept_clock=back, since=since)
 
 
 class ArchivesHashesToo(FakeStore):
@@ -241,9 +304,15 @@ class Following(FakeStore):
         return latest
 
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
-        done = super().commit(entries, effects, time, accept_clock=accept_clock)
+        done = super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
         self.wrote()
         return done
 
@@ -267,10 +336,16 @@ class SkipsWhatItOvertook(Following):
     """Counts its own changes right behind what it last saw, whatever came between."""
 
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         seen = self.seen.version
-        done = super().commit(entries, effects, time, accept_clock=accept_clock)
+        done = super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
         return Commit(done.first, seen + len(effects))
 
 
@@ -333,6 +408,8 @@ BROKEN: list[tuple[type[FakeStore], Callable[[StoreContract], None]]] = [
     (LogsNothing, StoreContract.test_the_head_is_the_tree_over_all_entries),
     (SignsNothing, StoreContract.test_the_head_is_the_tree_over_all_entries),
     (AppliesUntilOneIsLost, StoreContract.test_a_condition_known_to_be_broken_writes_nothing),
+    (NeverLooksAgain, StoreContract.test_a_commit_as_of_what_another_has_changed_since_is_stale),
+    (AlwaysStale, StoreContract.test_a_commit_as_of_what_is_still_so_is_made),
     (AcceptsAnyClock, StoreContract.test_a_clock_far_behind_is_refused),
     (AcceptsAnyClock, StoreContract.test_an_accepted_clock_is_the_latest),
     (TurnsTheClockBack, StoreContract.test_a_clock_within_the_leeway_does_not_turn_the_log_back),
@@ -436,9 +513,15 @@ class NamesUsed(FakeStore):
     used: ClassVar[set[str]] = set()
 
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
-        done = super().commit(entries, effects, time, accept_clock=accept_clock)
+        done = super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
         self.used.update(self.disk.objects)
         return done
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from strongroom.audit import Entry
 from strongroom.cap import Grantable
 from strongroom.errors import Invalid, StrongroomError
 from strongroom.memory.doing import done
-from strongroom.store import Commit, Effect
+from strongroom.store import ANY, Commit, Effect, Version
 from tests.conftest import NAMESPACES
 
 SCOPE = "hermes/default/"
@@ -165,14 +165,21 @@ def before_commit(
     commit = store.commit
     done: list[object] = []
 
-    def late(encoded: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False) -> Commit:
+    def late(
+        encoded: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
+    ) -> Commit:
         if effects and len(done) < times and f'"op":"{op}"'.encode() in encoded[0]:
             done.append(None)
             try:
                 done[-1] = rival()
             except StrongroomError as error:
                 done[-1] = error
-        return commit(encoded, effects, time, accept_clock=accept_clock)
+        return commit(encoded, effects, time, accept_clock=accept_clock, since=since)
 
     monkeypatch.setattr(store, "commit", late)
     return done

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,7 +19,7 @@ from strongroom.audit.entry import Entry, decode_entry
 from strongroom.cobblestone import context
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.files import make_directory, write_file
-from strongroom.store import Commit, Effect, Head, Pending, Store
+from strongroom.store import ANY, Commit, Effect, Head, Pending, Store, Version
 from strongroom.store.fleet import Fleet
 
 _SUBTREE = tlog.TILE_WIDTH
@@ -109,9 +109,11 @@ class AuditLog:
         encoded = [entry.encoded() for entry in entries]
         return self._store.commit(encoded, effects, entries[0].time, accept_clock=accept_clock)
 
-    def pending(self, entries: Sequence[Entry], effects: Sequence[Effect] = ()) -> Pending:
+    def pending(
+        self, entries: Sequence[Entry], effects: Sequence[Effect] = (), since: Mapping[str, Version] = ANY
+    ) -> Pending:
         """The same as a commit that is still to be made."""
-        return Pending([entry.encoded() for entry in entries], effects, entries[0].time)
+        return Pending([entry.encoded() for entry in entries], effects, entries[0].time, since)
 
     def size(self) -> int:
         return self._store.head().size

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,11 +15,13 @@ import msgspec
 
 from strongroom.cli import output
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, pass_run
+from strongroom.cli.context import Run, is_bucket, pass_run
 from strongroom.cli.demonstration import report, stage
 from strongroom.cli.demonstration.report import ALLOWED, FAIL, OK, SKIP, Outcome
+from strongroom.cli.demonstration.stage import Stage
 from strongroom.cli.demonstration.steps import STEPS
 from strongroom.cli.errors import BUG, Failure
+from strongroom.errors import InvalidRequest
 
 _COLOURS = {OK: "green", SKIP: "yellow", FAIL: "red"}
 _MARGIN = "        "
@@ -40,6 +43,7 @@ class Played(msgspec.Struct, frozen=True):
         "strongroom demo --json",
         "strongroom demo --keep",
         "strongroom demo --require-extras --hermes hermes/.venv/bin/python",
+        "strongroom demo --store s3://bucket/prefix",
     ]
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document.")
@@ -47,7 +51,7 @@ class Played(msgspec.Struct, frozen=True):
 @click.option(
     "--require-extras",
     is_flag=True,
-    help="Fail where the server, MCP or Hermes is not installed; else skip that.",
+    help="Fail where the server, MCP, S3 or Hermes is not installed; else skip that.",
 )
 @click.option(
     "--hermes",
@@ -55,18 +59,36 @@ class Played(msgspec.Struct, frozen=True):
     metavar="PYTHON",
     help="The Python of an environment with hermes-agent; this one, if it has it, unless told.",
 )
+@click.option(
+    "--store",
+    default="",
+    metavar="S3",
+    help="Show the fleet too, below a new prefix of s3://bucket/prefix, which is removed afterwards.",
+)
 @pass_run
-def demo(run: Run, as_json: bool, keep: bool, require_extras: bool, hermes: Path | None) -> None:
-    """Show recall, denials, tampering, a server, MCP, hosted providers, Hermes, forget and erase, in numbered steps.
+def demo(run: Run, as_json: bool, keep: bool, require_extras: bool, hermes: Path | None, store: str) -> None:
+    """Show recall, denials, tampering, a server, MCP, a fleet on S3, hosted providers, Hermes, forget and erase.
 
     Each step runs in fresh processes, in a temporary directory of its own, and touches no vault, key or setting of
     yours. It is ok, is skipped for a reason that is on a list, or fails with what was expected and what came. Exit
-    code 0 only if all is green, else 1.
+    code 0 only if all is green, else 1. The login of a bucket is found as by any command, and is never shown.
     """
     run.json = run.json or as_json
+    if store and not is_bucket(store):
+        raise InvalidRequest("--store names a bucket", hint="write --store s3://bucket/prefix")
     with _ended_in_order(), stage.place(keep=keep) as scratch:
+        opened = stage.opened(
+            scratch,
+            datetime.now(UTC).date(),
+            require_extras=require_extras,
+            hermes=hermes,
+            store=store,
+            keep=keep,
+            tell=partial(_tell, run),
+        )
         try:
-            played = _play(run, scratch, keep, require_extras, hermes)
+            with opened as set_up:
+                played = _play(run, set_up)
         finally:
             if keep:
                 run.note(f"the demonstration's files are kept in {scratch}")
@@ -93,23 +115,21 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _play(run: Run, scratch: Path, keep: bool, require_extras: bool, hermes: Path | None) -> Played:
+def _tell(run: Run, text: str) -> None:
+    if not run.json:
+        click.secho(f"{_MARGIN}{text} ...", err=True, dim=True)
+
+
+def _play(run: Run, set_up: Stage) -> Played:
     outcomes: list[Outcome] = []
-    today = datetime.now(UTC).date()
-
-    def tell(text: str) -> None:
+    run.note(f"{len(STEPS)} steps; the question about the weekend is asked on {set_up.now:%Y-%m-%d}, a Monday")
+    for outcome in report.performed(STEPS, set_up):
+        outcomes.append(outcome)
         if not run.json:
-            click.secho(f"{_MARGIN}{text} ...", err=True, dim=True)
-
-    with stage.opened(scratch, today, require_extras=require_extras, hermes=hermes, tell=tell) as set_up:
-        run.note(f"{len(STEPS)} steps; the question about the weekend is asked on {set_up.now:%Y-%m-%d}, a Monday")
-        for outcome in report.performed(STEPS, set_up):
-            outcomes.append(outcome)
-            if not run.json:
-                _show(outcome)
-        now = set_up.now
+            _show(outcome)
     found = report.complete(STEPS, outcomes)
-    return Played(report.is_green(found), now, found, report.summary(found), str(scratch) if keep else None)
+    kept = str(set_up.scratch) if set_up.keep else None
+    return Played(report.is_green(found), set_up.now, found, report.summary(found), kept)
 
 
 def _show(outcome: Outcome) -> None:

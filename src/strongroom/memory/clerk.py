@@ -25,7 +25,7 @@ from strongroom.memory.pages import ShelfPlace, shelf_at, shelf_places
 from strongroom.memory.state import ACTORS, State
 from strongroom.model import Actor, Line, LineId, LineIds, LinkId, Millis, Namespace
 from strongroom.shelves import Shelf
-from strongroom.store import Commit, Effect, Purge
+from strongroom.store import ANY, Commit, Effect, Purge, Version
 
 NONE_WRITTEN: Mapping[str, Line] = {}
 
@@ -67,9 +67,16 @@ class Clerk:
         self.garbage = 0
         """Tokens refused before any signature was valid; they are counted, not logged."""
 
-    def admit(self, caller: Caller, ask: Ask) -> Doing[Grant]:
+    def admit(self, caller: Caller, ask: Ask, looked: Mapping[str, Version] | None = None) -> Doing[Grant]:
         """Ask the gate about a request to a memory; see `_decided`."""
-        return self._decided(caller, ask, lambda gate, now: gate.admit(caller.token, ask, now))
+        return self._decided(caller, ask, lambda gate, now: gate.admit(caller.token, ask, now), looked)
+
+    def known(self, caller: Caller, *, lines: bool) -> Mapping[str, Version]:
+        """As of what a request may be decided without a look, if it is committed `since` then; empty if it may not.
+
+        With `lines` those of the memory count, else only what is the vault's.
+        """
+        return self.state.known(self._locator(caller), lines=lines)
 
     def appoint(self, caller: Caller, ask: Ask) -> Doing[Office]:
         """Ask the gate about the vault's own affairs."""
@@ -79,10 +86,19 @@ class Clerk:
         """Make sure that a cap is valid, before anything is done for who shows it."""
         return self._decided(caller, None, lambda gate, now: gate.check(caller.token, now))
 
-    def _decided(self, caller: Caller, ask: Ask | None, decide: Callable[[Gate, int], T]) -> Doing[T]:
-        """What the gate decides, having caught up with every revocation. A refusal is on record before it is told."""
+    def _decided(
+        self,
+        caller: Caller,
+        ask: Ask | None,
+        decide: Callable[[Gate, int], T],
+        looked: Mapping[str, Version] | None = None,
+    ) -> Doing[T]:
+        """What the gate decides, having caught up with every revocation. A refusal is on record before it is told.
+
+        Who commits only if nothing has changed since it `looked` need not look now; but nobody is refused by that.
+        """
         locator = self._locator(caller)
-        self.state.catch_up(locator)
+        self.state.catch_up(locator, looked)
         now = self.now()
         try:
             decided = decide(self.state.gate, now // 1000)
@@ -90,6 +106,8 @@ class Clerk:
                 self.state.catch_up(self._locator(caller))
             return decided
         except StrongroomError as error:
+            if looked is not None:
+                return (yield from self._decided(caller, ask, decide))
             yield from self._refused(error, ask, now, caller)
             raise
 
@@ -166,7 +184,7 @@ class Clerk:
                 return None
             found.append(shelf)
             lines += len(shelf.lines)
-        return found if lines <= _MANY else None
+        return found if lines <= _MANY or self.state.store.is_distant else None
 
     def loading(self, grant: Grant, caller: Caller, patience: float | None = None) -> Doing[None]:
         """Read from disk what a grant covers. Then ask the gate again: the cap may have been revoked meanwhile."""
@@ -204,6 +222,7 @@ class Clerk:
         caller: Caller,
         written: Mapping[str, Line] = NONE_WRITTEN,
         detail: str = "",
+        since: Mapping[str, Version] = ANY,
     ) -> Doing[None]:
         """Record an admitted request with its effects, all or nothing.
 
@@ -215,7 +234,7 @@ class Clerk:
         entries = self._entries(grant, effects, keys, lines, count, erased, caller.request)
         if detail:
             entries[0] = msgspec.structs.replace(entries[0], detail=detail)
-        commit = yield self.state.log.pending(entries, effects)
+        commit = yield self.state.log.pending(entries, effects, since)
         if effects:
             self.state.committed(effects, commit.version, written)
 

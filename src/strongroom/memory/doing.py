@@ -39,7 +39,7 @@ def done(doing: Doing[T], store: Store) -> T:
                 step = doing.send(nothing)
                 continue
             try:
-                commit = store.commit(step.entries, step.effects, step.time)
+                commit = store.commit(step.entries, step.effects, step.time, since=step.since)
             except Exception as error:  # noqa: BLE001 - it is the operation's to deal with
                 step = doing.throw(error)
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -15,7 +15,7 @@ from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.state import SECRETS, State
 from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
 from strongroom.seal import Place
-from strongroom.store import Effect, Expect, Lost, PutNew, Swap
+from strongroom.store import ANY, Effect, Expect, Lost, PutNew, Swap, Version
 
 _TRIES = 64
 """How often a put starts anew because another process changed the actor's keys or took an id meanwhile."""
@@ -48,22 +48,23 @@ def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
     )
     if len(lines) > _MANY or sum(map(_raw_size, lines)) > _LARGE:
         yield LONG
+    since = clerk.known(caller, lines=False)
     for _ in range(_TRIES):
-        grant = yield from clerk.admit(caller, ask)
-        outcome = yield from clerk.recorded(grant, caller, _attempt(clerk, grant, lines, caller))
+        grant = yield from clerk.admit(caller, ask, since or None)
+        outcome = yield from clerk.recorded(grant, caller, _attempt(clerk, grant, lines, caller, since))
         if isinstance(outcome, wire.Receipts):
             return outcome
-        lines = outcome
+        lines, since = outcome, ANY
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
 
 
 def _attempt(
-    clerk: Clerk, grant: Grant, lines: Sequence[NewLine], caller: Caller
+    clerk: Clerk, grant: Grant, lines: Sequence[NewLine], caller: Caller, since: Mapping[str, Version]
 ) -> Doing[wire.Receipts | list[NewLine]]:
     """Write lines; if somebody was first, return them for a second try, which looks again at keys, ids and the gate."""
     drafts = _drafts(clerk, grant, lines, caller.source)
     try:
-        return wire.Receipts(tuple((yield from _write(clerk, grant, drafts, caller))))
+        return wire.Receipts(tuple((yield from _write(clerk, grant, drafts, caller, since))))
     except Lost:
         return [_with_id(line, draft) for line, draft in zip(lines, drafts, strict=True)]
 
@@ -124,13 +125,17 @@ def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> 
     return _Draft(line, own_id=new.id is not None, own_time=new.time is not None)
 
 
-def _write(clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], caller: Caller) -> Doing[list[Receipt]]:
+def _write(
+    clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], caller: Caller, since: Mapping[str, Version]
+) -> Doing[list[Receipt]]:
+    """Write what is not there yet. Who has not looked finds out at the commit, and tries again."""
     state = clerk.state
     receipts: list[Receipt] = []
     new: dict[str, Line] = {}
+    made_up = {draft.line.id for draft in drafts if not draft.own_id}
     for draft in drafts:
         name = line_name(state, grant, draft.line.namespace, draft.line.id)
-        receipt = _acknowledged(state, grant, draft, name) if draft.own_id else None
+        receipt = _acknowledged(state, grant, draft, name) if draft.own_id and not since else None
         if receipt is None and name in new:
             receipt = Receipt(draft.line.id, draft.line.namespace, duplicate=True)
         if receipt is None:
@@ -141,9 +146,10 @@ def _write(clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], caller: Caller)
     for name, line in new.items():
         epoch, key = keys.newest(state.slots.namespace(grant.actor, line.namespace))
         place = Place(state.vault_id, grant.actor, line.namespace)
-        effects.append(PutNew(name, seal.seal_line(line, place, epoch, key, state.random(24))))
+        sealed = seal.seal_line(line, place, epoch, key, state.random(24))
+        effects.append(PutNew(name, sealed, line.id in made_up))
     ids = [line.id for line in new.values()]
-    yield from clerk.commit(grant, effects, keys=keys, lines=ids, caller=caller, written=new)
+    yield from clerk.commit(grant, effects, keys=keys, lines=ids, caller=caller, written=new, since=since)
     return receipts
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from strongroom import model, wire
-from strongroom.errors import CapLimitExceeded, InvalidRequest, LineNotFound, TooMany
+from strongroom.errors import (
+    CapLimitExceeded,
+    InvalidRequest,
+    LineNotFound,
+    StrongroomError,
+    TooMany,
+    Unavailable,
+)
 from strongroom.gate import Ask, Grant
 from strongroom.memory.choosing import Choice
 from strongroom.memory.clerk import Caller, Clerk
 from strongroom.memory.doing import LONG, Doing
 from strongroom.model import Hit, Line, LineId, LineInfo, Listing, Op
 from strongroom.shelves import Shelf, reading
+from strongroom.store import ANY, Stale, Version
 
 QUERY_LIMIT = 8 * 1024
 _DAY = 24 * 3600
@@ -23,7 +31,14 @@ def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
     """The best lines for a query, or exactly the lines named by `ids`. One log entry names what is returned."""
     wanted = _wanted(call)
     ask = Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted)
-    grant = yield from clerk.admit(caller, ask)
+    looked: Mapping[str, Version] | None = None
+    if since := clerk.known(caller, lines=True):
+        grant = yield from clerk.admit(caller, ask, since)
+        answer = yield from clerk.recorded(grant, caller, _by_what_is_known(clerk, grant, caller, call, since))
+        if isinstance(answer, wire.Recalled):
+            return answer
+        looked = answer or None
+    grant = yield from clerk.admit(caller, ask, looked)
     shelves = clerk.at_hand(grant)
     if shelves is None:
         yield from clerk.loading(grant, caller, _patience(call))
@@ -31,8 +46,33 @@ def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
     return (yield from clerk.recorded(grant, caller, _get(clerk, grant, caller, call, shelves)))
 
 
+def _by_what_is_known(
+    clerk: Clerk, grant: Grant, caller: Caller, call: wire.Get, since: Mapping[str, Version]
+) -> Doing[wire.Recalled | Mapping[str, Version]]:
+    """The answer, if a look beside the log's writing shows that nothing has changed; else how far it has come.
+
+    Nothing is refused by what is known: who looks first may find otherwise, and that is on record.
+    """
+    shelves = clerk.at_hand(grant)
+    if shelves is None:
+        return ANY
+    try:
+        return (yield from _get(clerk, grant, caller, call, shelves, since))
+    except Stale as stale:
+        return stale.latest
+    except Unavailable:
+        raise
+    except StrongroomError:
+        return ANY
+
+
 def _get(
-    clerk: Clerk, grant: Grant, caller: Caller, call: wire.Get, shelves: list[Shelf] | None
+    clerk: Clerk,
+    grant: Grant,
+    caller: Caller,
+    call: wire.Get,
+    shelves: list[Shelf] | None,
+    since: Mapping[str, Version] = ANY,
 ) -> Doing[wire.Recalled]:
     _check_patience(call.patience)
     _check_without(call)
@@ -41,7 +81,7 @@ def _get(
     without = _without(call.without, shelves)
     found = _ranked(clerk, grant, shelves, call, without) if call.ids is None else _named(grant, shelves, call.ids)
     hits = _within_budget(found)
-    yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller)
+    yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller, since=since)
     return wire.Recalled(tuple(hits))
 
 

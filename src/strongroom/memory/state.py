@@ -7,7 +7,7 @@ since the last look and applies it, so that a put, a forget or a revocation anyw
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,6 +24,7 @@ from strongroom.model import Actor, CapRecord, Line, LineId, LinkId, Millis, Nam
 from strongroom.seal import Place
 from strongroom.shelves import Shelves
 from strongroom.store import (
+    ANY,
     CLOCK_LEEWAY,
     Delete,
     Effect,
@@ -130,17 +131,35 @@ class State:
         finally:
             self._caught_up_for = 0
 
-    def catch_up(self, locator: str = "") -> None:
-        """Apply what any process has committed before this call: to the vault, and to the actor at `locator`."""
+    def catch_up(self, locator: str = "", looked: Mapping[str, Version] | None = None) -> None:
+        """Apply what any process has committed before this call: to the vault, and to the actor at `locator`.
+
+        Whoever has `looked` already says how far what it looked at has come.
+        """
         if self._caught_up_for and self._caught_up_for == threading.get_ident():
             return
-        scopes = [self._vault_scope]
-        if locator and (scope := self.store.scope(f"{ACTORS}{locator}/")) != self._vault_scope:
-            scopes.append(scope)
-        for scope, latest in zip(scopes, self.store.versions(scopes), strict=True):
+        scopes = [self._vault_scope, *self._actor_scope(locator)]
+        found = self.store.versions(scopes) if looked is None else [looked.get(scope, -1) for scope in scopes]
+        for scope, latest in zip(scopes, found, strict=True):
             if latest > self._seen.get(scope, -1):
                 with self._guard:
                     self._follow(scope, latest, locator)
+
+    def known(self, locator: str, *, lines: bool) -> Mapping[str, Version]:
+        """How far the vault, and with `lines` an actor, have been followed, where that saves a wait; else nothing.
+
+        Who decides by what is known commits with it, and a distant store looks while it writes: two waits in one.
+        """
+        if not locator or not self.store.is_distant:
+            return ANY
+        scopes = [self._vault_scope, *(self._actor_scope(locator) if lines else ())]
+        found = {scope: seen for scope in scopes if (seen := self._seen.get(scope)) is not None}
+        return found if len(found) == len(scopes) else ANY
+
+    def _actor_scope(self, locator: str) -> Sequence[str]:
+        """The scope of an actor's objects, where they are followed apart."""
+        scope = self.store.scope(f"{ACTORS}{locator}/") if locator else self._vault_scope
+        return () if scope == self._vault_scope else (scope,)
 
     def _follow(self, scope: str, latest: Version, locator: str) -> None:
         """Apply what is new in a scope. Who held the lock before has often come this far already."""
@@ -176,9 +195,7 @@ class State:
                 if scope is None or seen is None:
                     return
                 if not self.store.is_whole:
-                    # Numbers of other changes may lie between: these lines are only spared being read again.
-                    for name in written if seen < version else ():
-                        self._apply(Object(name, 0, b""), written[name])
+                    self._take_in(scope, {effect.name for effect in changed}, written, version)
                 elif seen == version - len(changed):
                     for effect in changed:
                         body = None if isinstance(effect, Delete) else b""
@@ -186,6 +203,18 @@ class State:
                     self._seen[scope] = version
         finally:
             self._guard.release()
+
+    def _take_in(self, scope: str, changed: Collection[str], written: Mapping[str, Line], version: Version) -> None:
+        """Take in what was written one by one: up to the first change of somebody else, and all of the lines."""
+        left = dict(written) if self._seen[scope] < version else {}
+        for change in self.store.changes(self._seen[scope], len(changed), scope):
+            if change.name not in changed:
+                break
+            line = left.pop(change.name, None)
+            self._apply(change, line if change.body is not None else None)
+            self._seen[scope] = change.version
+        for name, line in left.items():  # only spared being read again
+            self._apply(Object(name, 0, b""), line)
 
     def _apply(self, change: Object, line: Line | None = None) -> None:
         """Take in one change; `line` spares reading a line that this process has just written."""

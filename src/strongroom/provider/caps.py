@@ -47,7 +47,7 @@ class Caps:
 
     def runtime(self) -> tuple[Token, Cap]:
         """The runtime's cap and what it allows, unverified: the gate does that."""
-        return once(("cap", self.path), self._look)
+        return once(self, self._look)
 
     def _look(self) -> tuple[Token, Cap]:
         status = status_of(self.path)

@@ -7,14 +7,18 @@ would crowd out the line that does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from strongroom.model import Hit, Kind
 
 _JOINED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _JOINED_TEXT = re.compile(f"[{_JOINED}]")
 _WORD = re.compile(rf"[{_JOINED}]|[^\W_{_JOINED}]+")
+_PLAIN_WORD = re.compile("[a-z0-9]+")
+"""The same for ASCII, a third of the time."""
 _ASKS = re.compile(r"[?\uff1f\u061f\u037e][\"')\]\s]{0,4}$|(?:\u5417|\u5462|\u55ce|\u304b)[\u3002.!\s]{0,4}$")
+_MARKED = 5
+"""Characters at a text's end that say whether it asks."""
 _NEW_WORDS = 3
 """Words beside those of the question that make a reply worth showing."""
 _LOOKED_AT = 2000
@@ -38,22 +42,26 @@ def is_small_talk(text: str) -> bool:
 def without_echoes(hits: Iterable[Hit], question: str, assistant: str) -> list[Hit]:
     """The hits that say something, each text once."""
     kept: dict[str, Hit] = {}
+    asked, asks = _in_order(question), _asks(question)
     for hit in hits:
-        if not is_echo(hit, question, assistant):
+        if hit.kind != Kind.TURN or not _is_echo(hit, asked, asks, assistant):
             kept.setdefault(" ".join(hit.text.casefold().split()), hit)
     return list(kept.values())
 
 
-def is_echo(hit: Hit, question: str, assistant: str) -> bool:
+def _is_echo(hit: Hit, asked: Sequence[str], asks: bool, assistant: str) -> bool:
     """Whether a line of a conversation says nothing beside what was asked."""
-    if hit.kind != Kind.TURN:
-        return False
-    asked, said = words(question), words(hit.text)
+    said = _in_order(hit.text)
     if hit.author == assistant:
-        return len(said - asked) < _NEW_WORDS and not any(map(_counts, said & asked))
-    if said <= asked and _ASKS.search(hit.text[-_LOOKED_AT:].rstrip()):
+        is_short = len(set(said).difference(asked)) < _NEW_WORDS
+        return is_short and not any(map(_counts, set(said).intersection(asked)))
+    if _asks(hit.text) and set(said).issubset(asked):
         return True
-    return not _ASKS.search(question[-_LOOKED_AT:].rstrip()) and _in_order(hit.text) == _in_order(question)
+    return not asks and said == asked
+
+
+def _asks(text: str) -> bool:
+    return _ASKS.search(text[-_LOOKED_AT:].rstrip()[-_MARKED:]) is not None
 
 
 def _counts(word: str) -> bool:
@@ -62,7 +70,8 @@ def _counts(word: str) -> bool:
 
 
 def _in_order(text: str) -> list[str]:
-    return _WORD.findall(text[:_LOOKED_AT].casefold())
+    seen = text[:_LOOKED_AT].casefold()
+    return (_PLAIN_WORD if seen.isascii() else _WORD).findall(seen)
 
 
 def words(text: str) -> frozenset[str]:

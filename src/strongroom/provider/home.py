@@ -6,6 +6,7 @@ for runs on two threads that all homes share.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -54,11 +55,13 @@ class Home:
         self._parts: dict[Path, Parts] = {}
         self._good: Policy | None = None
         self._lock = threading.Lock()
+        self.tended = -math.inf
+        """When it was last looked after because of a turn."""
 
     @property
     def policy(self) -> Policy:
         """The owner's policy as it is now."""
-        return once(("policy", self.path), self._now)
+        return once(self._policy, self._now)
 
     def _now(self) -> Policy:
         try:
@@ -99,6 +102,9 @@ class Home:
     @property
     def parts(self) -> Parts:
         """What belongs to the state directory that the policy names."""
+        return once(self, self._parts_now)
+
+    def _parts_now(self) -> Parts:
         policy = self.policy
         if not policy.is_wired:
             raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
@@ -113,7 +119,7 @@ class Home:
 
     def rules(self) -> Rules:
         """The rules by which a text is given a namespace: the policy's, else those of the configuration file."""
-        return self.policy.rules or once(("rules", self.path), lambda: self._config.value)
+        return self.policy.rules or once(self._config, lambda: self._config.value)
 
     def phrases(self) -> Phrases:
         """The phrases that take a turn off the record: the policy's, else the built-in ones."""

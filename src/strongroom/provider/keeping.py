@@ -94,9 +94,14 @@ class _Told:
     def history(self) -> tuple[list[tuple[str, str]], int]:
         """Roles and texts of the messages, and where this turn begins in them."""
         found = [(role, _text_of(one)) for one in self.messages or () if (role := _role(one))]
-        places = [place for place, (role, _) in enumerate(found) if role == "user"]
-        own = [place for place in places if found[place][1] == self.user]
-        return found, (own or places or [0])[-1]
+        last = None
+        for place in range(len(found) - 1, -1, -1):
+            role, text = found[place]
+            if role == "user" and text == self.user:
+                return found, place
+            if role == "user" and last is None:
+                last = place
+        return found, last or 0
 
 
 def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None:
@@ -162,7 +167,7 @@ def _reply(session: Session, speaker: Speaker, state: State, reply: str) -> list
 
 
 def _role(message: object) -> str:
-    role = message.get("role") if isinstance(message, Mapping) else None
+    role = message.get("role") if isinstance(message, (dict, Mapping)) else None  # most are dicts, told at once
     return role if role in ("user", "assistant", "tool") else ""
 
 

@@ -17,7 +17,7 @@ import importlib
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,7 @@ class Mask:
 
     def __init__(self) -> None:
         self._rules = (*_OWN, *_maintained(), *_NAMED)  # of two that see the same, the first gives the kind
+        self._signs = [(sign, rank) for rank, rule in enumerate(self._rules) for sign in rule.signs]
 
     def masked(self, text: str) -> tuple[str, int]:
         """The text with each secret replaced by its kind, and how many they were. Applied again, it changes nothing."""
@@ -65,16 +66,16 @@ class Mask:
 
     def _found(self, text: str) -> list[tuple[int, int, int, str]]:
         lowered = text.lower()
+        ranks = {rank for sign, rank in self._signs if sign in lowered}
         return sorted(
-            (start, -end, rank, rule.kind)
-            for rank, rule in enumerate(self._rules)
-            if any(sign in lowered for sign in rule.signs)
-            for start, end in rule.find(text)
+            (start, -end, rank, self._rules[rank].kind) for rank in ranks for start, end in self._rules[rank].find(text)
         )
 
 
-def _replaced(text: str, found: Iterable[tuple[int, int, int, str]]) -> tuple[str, int]:
+def _replaced(text: str, found: Sequence[tuple[int, int, int, str]]) -> tuple[str, int]:
     """Each span replaced once. Of two that overlap, the one that begins first gives the kind, and both go."""
+    if not found:
+        return text, 0
     pieces: list[str] = []
     count = done = 0
     for start, negated, _, kind in found:

@@ -19,7 +19,7 @@ from strongroom.host.plugins.names import get_hermes_home
 from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
 from strongroom.provider import keeping, mirroring, recalling, storing, tools, undoing, wording, worth
 from strongroom.provider.home import Home, home_of
-from strongroom.provider.serving import Session, look_after
+from strongroom.provider.serving import Session, look_after, tend
 from strongroom.provider.speaking import Nobody
 from strongroom.provider.steadying import steady
 from strongroom.wiring import setup
@@ -131,7 +131,7 @@ class StrongroomProvider(MemoryProvider):
             told = messages if isinstance(messages, list | tuple) else None
             with steady():
                 keeping.turn(session, _text(user_content), _text(assistant_content), where, told, _text(turn_id))
-            session.home.later(lambda: look_after(session.home))
+            tend(session.home)
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
         if not self._session:

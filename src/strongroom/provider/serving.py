@@ -27,6 +27,8 @@ from strongroom.wiring.policy import Policy
 
 T = TypeVar("T")
 _RENEWAL_GAP = 600.0
+_TENDING_GAP = 5.0
+"""Seconds between two looks after a home, however many turns there are."""
 _ONCE_IN_A_SESSION = ("loading", "the profile")
 """Work that is not tried again by itself: what failed at it is over when the gate answers anything."""
 _tried: dict[Path, float] = {}
@@ -55,6 +57,7 @@ class Session:
         self.caught_up = threading.Event()
         """Set when what an earlier process left was delivered, or could not be."""
         self.caught_up.set()
+        self._who: tuple[Policy, Speaker | Nobody] | None = None
 
     @property
     def policy(self) -> Policy:
@@ -63,7 +66,10 @@ class Session:
     @property
     def speaker(self) -> Speaker | Nobody:
         """Whose memory this is, as the policy says now."""
-        return who(self.home.policy, self.told)
+        policy, known = self.policy, self._who
+        if known is None or known[0] is not policy:
+            known = self._who = (policy, who(policy, self.told))
+        return known[1]
 
     def state(self, speaker: Speaker, session_id: str = "") -> State:
         """What is known of the conversation."""
@@ -120,6 +126,14 @@ def ask(home: Home, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = F
     for once in _ONCE_IN_A_SESSION:
         home.parts.status.worked(once)
     return answer
+
+
+def tend(home: Home) -> None:
+    """Have a home looked after, after a turn; not if that was a moment ago."""
+    now = time.monotonic()
+    if now >= home.tended + _TENDING_GAP:
+        home.tended = now
+        home.later(lambda: look_after(home))
 
 
 def look_after(home: Home) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -35,6 +36,7 @@ _LIMIT = 64 * 1024
 """Bytes of a conversation's file."""
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[PRIOR CONTEXT", "[END OF PRIOR CONTEXT")
 """How a runtime marks a text that stands for messages it dropped."""
+_SUMMARY = re.compile("|".join(map(re.escape, SUMMARIES)))
 _SUMMED = 4000
 """Characters of a summary by which two are told apart."""
 
@@ -73,8 +75,9 @@ class State:
     def carry(self, names: Iterable[Namespace]) -> None:
         """Note namespaces that stand before the model from now on. On disk before this returns."""
         with self.guard:
-            self.carried |= set(names)
-            self._write()
+            self.carried.update(names)
+            if not (self.carried == self._on_disk[0] and self.is_off == self._on_disk[1]):
+                self._write()
 
     def begun(self, with_history: bool) -> None:
         """A turn is told. If it has a history of which nothing is known, that may hold anything."""
@@ -211,14 +214,10 @@ class History:
 
         A summary may stand in any message, also in this turn's own.
         """
-        signs = [text[place : place + _SUMMED] for _, text in messages if (place := _summary_at(text)) >= 0]
-        said = [text for role, text in messages[:start] if role == "user"]
-        return cls(start, compared(said[-1]) if said else "", digest("\0".join(signs)) if signs else "")
-
-
-def _summary_at(text: str) -> int:
-    """Where a runtime's summary begins in a message; -1 if it holds none."""
-    return min((place for sign in SUMMARIES if (place := text.find(sign)) >= 0), default=-1)
+        found = [sign for _, text in messages if "[" in text and (sign := _SUMMARY.search(text))]
+        signs = [sign.string[sign.start() : sign.start() + _SUMMED] for sign in found]
+        said = next((messages[place][1] for place in range(start - 1, -1, -1) if messages[place][0] == "user"), None)
+        return cls(start, "" if said is None else compared(said), digest("\0".join(signs)) if signs else "")
 
 
 class Sessions:
@@ -226,7 +225,7 @@ class Sessions:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._states: OrderedDict[tuple[Actor, Path], State] = OrderedDict()
+        self._states: OrderedDict[tuple[Actor, str, str], State] = OrderedDict()
         self._guard = threading.Lock()
 
     def of(self, actor: Actor, session: str, chat: str, worst: Namespace) -> State:
@@ -235,14 +234,19 @@ class Sessions:
         What was shown and said in it belongs to an actor. How sensitive it is, and that it is off the record, belong
         to the conversation, whoever the owner says is speaking in it.
         """
-        path = self._directory / f"{digest(f'{session}{chr(0)}{chat}')[:32]}.json"
+        key = (actor, session, chat)
         with self._guard:
-            state = self._states.setdefault((actor, path), State(path, worst))
-            self._states.move_to_end((actor, path))
-            while len(self._states) > HELD:
-                self._states.popitem(last=False)
-        once(("state", path, actor), state.refresh)
+            state = self._states.get(key)
+            if state is None:
+                state = self._states[key] = State(self._path(session, chat), worst)
+                while len(self._states) > HELD:
+                    self._states.popitem(last=False)
+            self._states.move_to_end(key)
+        once(state, state.refresh)
         return state
+
+    def _path(self, session: str, chat: str) -> Path:
+        return self._directory / f"{digest(f'{session}{chr(0)}{chat}')[:32]}.json"
 
     def tidy(self) -> None:
         """Drop the oldest files where there are too many."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 
 from strongroom import fence
 from strongroom.host.fencing import harmless
@@ -19,6 +20,7 @@ PROFILE_HEADING = "Background about the person, written by the owner of this mem
 _LONGEST = 700
 """Characters of a line that are shown."""
 _SHORTEST = 40
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def shown(hits: Iterable[Hit], budget: int) -> tuple[str, list[Hit]]:
@@ -27,8 +29,10 @@ def shown(hits: Iterable[Hit], budget: int) -> tuple[str, list[Hit]]:
     taken: list[Hit] = []
     room = budget - len(HEADING)
     for hit in hits:
-        line = _line(hit, min(_LONGEST, room - _about(hit) - 8))
-        if len(line) + 1 > room or room - _about(hit) < _SHORTEST:
+        author = _author(hit.author)
+        about = len(hit.namespace) + len(author) + 50  # characters that a line has beside its text
+        line = _line(hit, author, min(_LONGEST, room - about - 8))
+        if len(line) + 1 > room or room - about < _SHORTEST:
             break
         room -= len(line) + 1
         lines.append(line)
@@ -48,19 +52,15 @@ def profiles(found: Iterable[Profile], budget: int) -> str:
     return PROFILE_HEADING + "".join(blocks) if blocks else ""
 
 
-def _line(hit: Hit, room: int) -> str:
+def _line(hit: Hit, author: str, room: int) -> str:
     text = harmless(fence.neutral(hit.text[: 2 * _LONGEST]))
-    said = json.dumps(text, ensure_ascii=False)
+    said = _quoted(text)
     while len(said) > room + 2 and text:  # what is escaped takes more room than it has characters
         text = text[: max(len(text) - (len(said) - room) // 2 - 1, 0)]
-        said = json.dumps(text + "\u2026", ensure_ascii=False)
-    return f"- {hit.time.astimezone():%Y-%m-%d}, {hit.namespace}, {_author(hit)}: {said} [{hit.id}]"
+        said = _quoted(text + "\u2026")
+    return f"- {hit.time.astimezone().date()}, {hit.namespace}, {author}: {said} [{hit.id}]"
 
 
-def _about(hit: Hit) -> int:
-    """Characters that a line has beside its text."""
-    return len(hit.namespace) + len(_author(hit)) + 50
-
-
-def _author(hit: Hit) -> str:
-    return harmless(fence.neutral_field(hit.author))[:64].replace('"', "'") or "unknown"
+@lru_cache(maxsize=64)
+def _author(name: str) -> str:
+    return harmless(fence.neutral_field(name))[:64].replace('"', "'") or "unknown"

@@ -129,7 +129,7 @@ class Spool:
     def drop(self, path: Path) -> None:
         """Let go of a draft, or of a turn that was delivered."""
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            os.unlink(path)
 
     def set_aside(self, entry: Entry) -> None:
         """Let a turn wait that the vault will never take, where people can find it."""
@@ -151,7 +151,7 @@ class Spool:
                 yield entry
 
     def waiting(self) -> Waiting:
-        sizes = [_size(path) for path in (*self._files(_TURN), *self._files(_FORGET))]
+        sizes = [_size(self.directory / name) for name in self._names() if name.endswith((_TURN, _FORGET))]
         return Waiting(len(sizes), sum(sizes))
 
     def aside(self) -> int:
@@ -195,14 +195,14 @@ class Spool:
             os.close(handle)
 
     def _unfinished(self) -> list[Path]:
-        try:
-            return [path for path in self.directory.iterdir() if _UNFINISHED.match(path.name)]
-        except OSError:
-            return []
+        return [self.directory / name for name in self._names() if _UNFINISHED.match(name)]
 
     def _files(self, suffix: str) -> list[Path]:
+        return [self.directory / name for name in sorted(self._names()) if name.endswith(suffix)]
+
+    def _names(self) -> list[str]:
         try:
-            return sorted(path for path in self.directory.iterdir() if path.suffix == suffix)
+            return os.listdir(self.directory)
         except OSError:
             return []
 

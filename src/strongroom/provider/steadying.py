@@ -11,13 +11,19 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_thread = threading.local()
+
+
+class _Thread(threading.local):
+    known: dict[Hashable, Any] | None = None
+
+
+_thread = _Thread()
 
 
 @contextmanager
 def steady() -> Iterator[None]:
     """For all that follows on this thread, what was found once stays found."""
-    if getattr(_thread, "known", None) is not None:
+    if _thread.known is not None:
         yield
         return
     _thread.known = {}
@@ -28,8 +34,8 @@ def steady() -> Iterator[None]:
 
 
 def once(key: Hashable, find: Callable[[], T]) -> T:
-    """What `find` gives, or gave before on this thread."""
-    known: dict[Hashable, Any] | None = getattr(_thread, "known", None)
+    """What `find` gives, or gave before on this thread. The key is whatever is looked at, and quick to hash."""
+    known = _thread.known
     if known is None:
         return find()
     if key not in known:
@@ -40,5 +46,5 @@ def once(key: Hashable, find: Callable[[], T]) -> T:
 
 def again() -> None:
     """Forget what was found: something was changed here."""
-    if getattr(_thread, "known", None) is not None:
+    if _thread.known is not None:
         _thread.known = {}

@@ -114,6 +114,7 @@ def deliver(session: Session, most: int | None = None) -> int:
 
 def _delivered(session: Session, entry: Entry) -> Outcome:
     home = session.home
+    again()  # many may have gone before, and the cap may have been replaced meanwhile
     shown = _runtime(home)
     try:
         if entry.ids:
@@ -147,11 +148,11 @@ def _is_voided(home: Home, error: StrongroomError, shown: Token | None) -> bool:
         ask(home, _owner(home), lambda memory: memory.get("", k=0, patience=0.0))
     except StrongroomError:
         return False
+    again()
     return _runtime(home) == shown
 
 
 def _runtime(home: Home) -> Token | None:
-    again()  # it may have been replaced meanwhile
     try:
         return home.parts.caps.runtime()[0]
     except StrongroomError:

@@ -195,6 +195,6 @@ def _just(work: Callable[[], T]) -> Doing[T]:
 
 def _committed_alone(store: Store, step: Pending) -> Outcome:
     try:
-        return store.commit(step.entries, step.effects, step.time)
+        return store.commit(step.entries, step.effects, step.time, since=step.since)
     except Exception as error:  # noqa: BLE001 - it is the operation's to deal with
         return error

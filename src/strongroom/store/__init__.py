@@ -30,6 +30,9 @@ GROUP = "strongroom.stores"
 
 Version = int
 
+ANY: Mapping[str, Version] = {}
+"""Whatever has changed since."""
+
 CLOCK_LEEWAY = 30_000
 """How far, in ms, a commit's time may lie before the log's latest entry."""
 
@@ -43,10 +46,14 @@ class Object(msgspec.Struct, frozen=True, gc=False):
 
 
 class PutNew(msgspec.Struct, frozen=True, gc=False):
-    """Create an object; its name must never have been used."""
+    """Create an object; its name must never have been used.
+
+    `is_new` says that the name was made up at random just now: nobody need look whether it was used.
+    """
 
     name: str
     body: bytes
+    is_new: bool = False
 
 
 class Swap(msgspec.Struct, frozen=True, gc=False):
@@ -91,6 +98,17 @@ class Lost(Exception):
         self.name = name
 
 
+class Stale(Lost):
+    """What a commit was decided on has changed since.
+
+    `latest` is how far each scope has come, by a look just now; empty if this was known without one.
+    """
+
+    def __init__(self, latest: Mapping[str, Version]) -> None:
+        super().__init__("")
+        self.latest = latest
+
+
 class Commit(msgspec.Struct, frozen=True, gc=False):
     """What a commit did: the index of its first log entry, and the version after its last effect."""
 
@@ -104,6 +122,7 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     entries: Sequence[bytes]
     effects: Sequence[Effect]
     time: int
+    since: Mapping[str, Version] = {}
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
@@ -249,13 +268,21 @@ class Store(Protocol):
         """
 
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         """Append `entries` to the log and apply `effects`, all or nothing, durable on return.
 
         All conditions are checked before any effect is applied, and a commit touches each name once. Raises Lost if
         a condition does not hold; ClockBehind if `time` (ms) lies more than the leeway before the log's latest,
         unless `accept_clock` takes it as the latest all the same; AuditUnavailable if nothing could be written.
+        `since` are scopes with the version as of which this was decided, by who has not looked again: Stale if anything
+        in one of them changed. A distant store looks while it writes its log, which may be left with an intent then.
         Concurrent commits may share one transaction; each succeeds or fails for itself.
         """
 

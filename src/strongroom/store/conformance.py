@@ -40,6 +40,7 @@ from strongroom.errors import (
     VaultMissing,
 )
 from strongroom.store import (
+    ANY,
     Backend,
     Delete,
     Effect,
@@ -49,6 +50,7 @@ from strongroom.store import (
     Object,
     Purge,
     PutNew,
+    Stale,
     Store,
     Swap,
     Version,
@@ -115,6 +117,18 @@ def refused(*kinds: type[Exception]) -> Iterator[None]:
     except kinds:
         return
     raise AssertionError(f"{kinds[0].__name__} was not raised")
+
+
+@contextmanager
+def stale() -> Iterator[list[Stale]]:
+    """Fail unless the block raises Stale; it is in the list then."""
+    found: list[Stale] = []
+    try:
+        yield found
+    except Stale as error:
+        found.append(error)
+        return
+    raise AssertionError("Stale was not raised")
 
 
 @contextmanager
@@ -907,6 +921,39 @@ class StoreContract:
             for effects in ([*good, bad], [bad, *good]):
                 with unchanged(store), lost(bad.name):
                     store.commit([b"never"], effects, NOW + 5)
+
+    def test_a_commit_as_of_what_is_still_so_is_made(self) -> None:
+        store = self.new([b"e"], [PutNew(PROFILE, b"1"), PutNew(f"{ALICE}/keys", b"k")])
+        since = {scope: store.version(scope) for scope in (store.scope(PROFILE), store.scope(FORMAT))}
+        pinned = Expect(f"{ALICE}/keys", version_of(store, f"{ALICE}/keys"))
+        store.commit([b"e"], [pinned, PutNew(line(1), b"x", is_new=True)], NOW, since=since)
+        assert body_of(store, line(1)) == body_of(self.another(), line(1)) == b"x"
+
+    def test_a_commit_as_of_what_another_has_changed_since_is_stale(self) -> None:
+        one, two = self.new([b"e"], [PutNew(f"{ALICE}/keys", b"k")]), self.another()
+        for number, name in enumerate((line(8), PROFILE, standing(1), f"{BOB}/keys")):
+            scope, ours = two.scope(name), line(number)
+            since = {scope: two.version(scope)}
+            one.commit([b"e"], [PutNew(name, b"theirs")], NOW)
+            with stale() as found:
+                two.commit([b"perhaps"], [PutNew(ours, b"ours", is_new=True)], NOW, since=since)
+            two.version(two.scope(ours))
+            assert two.get(ours) is None
+            assert found[0].latest in (ANY, {scope: two.version(scope)})
+            assert name in names_of(two.changes(since[scope], 9, scope))
+            two.commit([b"e"], [PutNew(ours, b"ours", is_new=True)], NOW, since={scope: two.version(scope)})
+
+    def test_who_has_not_looked_loses_to_changed_keys_and_to_a_name_in_use(self) -> None:
+        keys = f"{ALICE}/keys"
+        one, two = self.new([b"e"], [PutNew(keys, b"1")]), self.another()
+        for bad in (Expect(keys, version_of(two, keys)), PutNew(line(2), b"ours")):
+            vault = two.scope(FORMAT)
+            since = {} if vault == two.scope(keys) else {vault: two.version(vault)}
+            one.commit([b"e"], [PutNew(line(2), b"2") if bad.name == line(2) else Swap(keys, b"2", bad.version)], NOW)
+            with lost(bad.name):
+                two.commit([b"perhaps"], [bad, PutNew(line(1), b"ours", is_new=True)], NOW, since=since)
+            two.version(two.scope(keys))
+            assert two.get(line(1)) is None
 
     @only(is_whole=True)
     def test_a_commit_lost_to_another_process_writes_nothing(self) -> None:

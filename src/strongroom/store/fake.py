@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -26,6 +26,7 @@ from strongroom.errors import (
     VaultMissing,
 )
 from strongroom.store import (
+    ANY,
     CLOCK_LEEWAY,
     Commit,
     Delete,
@@ -37,6 +38,7 @@ from strongroom.store import (
     Object,
     Purge,
     PutNew,
+    Stale,
     Swap,
     Version,
     check_derived,
@@ -261,7 +263,13 @@ class FakeStore:
             self._mac = mac
 
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         _check(time, int, "a time")
         for entry in entries:
@@ -272,6 +280,8 @@ class FakeStore:
             mac.check(disk.head)
             if time < disk.head.time - CLOCK_LEEWAY and not accept_clock:
                 raise ClockBehind("this machine's clock is far behind the log's latest entry")
+            if any(version != disk.version for version in since.values()):
+                raise Stale({"": disk.version})
             _check_conditions(disk, effects)
             first = disk.head.size
             _apply(disk, effects)

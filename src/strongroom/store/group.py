@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from strongroom import tlog
 from strongroom.errors import AuditUnavailable, StrongroomError
-from strongroom.store import Commit, Effect
+from strongroom.store import ANY, Commit, Effect, Version
 
 _GROUP = 256
 """The most requests in one transaction."""
@@ -21,16 +21,23 @@ _GROUP = 256
 class Request:
     """One caller's commit, waiting to be gathered into a transaction."""
 
-    __slots__ = ("accept_clock", "commit", "effects", "entries", "error", "lead", "leaves", "time", "turn")
+    __slots__ = ("accept_clock", "commit", "effects", "entries", "error", "lead", "leaves", "since", "time", "turn")
 
     def __init__(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> None:
         self.entries = entries
         self.leaves = [tlog.leaf_hash(entry) for entry in entries]
         self.effects = effects
         self.time = time
         self.accept_clock = accept_clock
+        self.since = since
         self.commit: Commit | None = None
         self.error: Exception | None = None
         self.lead = False

@@ -31,6 +31,7 @@ from strongroom.errors import (
 )
 from strongroom.files import make_directory
 from strongroom.store import (
+    ANY,
     CLOCK_LEEWAY,
     Commit,
     Delete,
@@ -42,6 +43,7 @@ from strongroom.store import (
     Object,
     Pending,
     PutNew,
+    Stale,
     Swap,
     Version,
     check_derived,
@@ -221,15 +223,21 @@ class SqliteStore:
     # The ledger.
 
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         check_effects(effects)
-        return self._group.submit(Request(entries, effects, time, accept_clock=accept_clock))
+        return self._group.submit(Request(entries, effects, time, accept_clock=accept_clock, since=since))
 
     def commit_all(self, pending: Sequence[Pending]) -> Sequence[Commit | Exception]:
         for one in pending:
             check_effects(one.effects)
-        requests = [Request(one.entries, one.effects, one.time) for one in pending]
+        requests = [Request(one.entries, one.effects, one.time, since=one.since) for one in pending]
         return self._group.submit_all(requests)
 
     def head(self) -> Head:
@@ -297,6 +305,8 @@ class SqliteStore:
                         )
                         continue
                     try:
+                        if any(seen != version for seen in request.since.values()):
+                            raise Stale({"": version})
                         version = apply(connection, request.effects, version)
                     except Lost as lost:
                         request.error = lost

@@ -1,22 +1,26 @@
 """An attacker with the vault's files and other people's caps, and without any key. Run as a program of its own.
 
-It knows Strongroom only from outside: SQLite, JSON and base64. Usage: `python attacker.py VERB ARGUMENT...`; what it
-found goes to stdout as JSON.
+Where the vault is in a bucket, it has the bucket's login, from the environment. It knows Strongroom only from outside:
+SQLite, S3, JSON and base64. Usage: `python attacker.py VERB ARGUMENT...`; what it found goes to stdout as JSON.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import apsw
 
+_AT_ONCE = 16
 _PIECE = 32
 """Bytes that are looked for at a time: a piece of a sealed line is as telling as the whole."""
 
@@ -68,40 +72,151 @@ def _encoded(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
+# Where a vault lies.
+
+
+class Files:
+    """A vault on a disk: one database, in which objects are rows."""
+
+    def __init__(self, place: str) -> None:
+        self.place = Path(place)
+
+    def raw(self) -> dict[str, bytes]:
+        """Every file there is."""
+        files = (path for path in self.place.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.place)): path.read_bytes() for path in files}
+
+    def objects(self, *patterns: str) -> dict[str, bytes]:
+        """The objects that have a body and a name like one of these, in which * is anything."""
+        query = "SELECT name, body FROM objects WHERE name GLOB ? AND length(body) > 0"
+        return {name: bytes(body) for pattern in patterns for name, body in self.read(query, pattern)}
+
+    def write(self, name: str, body: bytes) -> None:
+        self.change("UPDATE objects SET body = ? WHERE name = ?", body, name)
+
+    def rename(self, old: str, new: str) -> None:
+        self.change("UPDATE objects SET name = ? WHERE name = ?", new, old)
+
+    def read(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
+        with closing(apsw.Connection(f"{self.place}/vault.db")) as database:
+            return database.execute(query, values).fetchall()
+
+    def change(self, query: str, *values: str | bytes | int) -> None:
+        with closing(apsw.Connection(f"{self.place}/vault.db")) as database:
+            database.execute(query, values)
+            if database.changes() != 1:
+                raise LookupError("there was not exactly one row to change")
+
+
+class Bucket:
+    """A vault in a bucket. Its lines must not be packed yet."""
+
+    def __init__(self, place: str) -> None:
+        from obstore.store import S3Store
+
+        bucket, _, prefix = place.removeprefix("s3://").partition("/")
+        plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+        region = os.environ.get("AWS_REGION", "us-east-1")
+        self.store = S3Store(bucket, prefix=prefix, region=region, client_options={"allow_http": plain})
+
+    def names(self) -> list[str]:
+        return [one["path"] for page in self.store.list() for one in page]
+
+    def raw(self) -> dict[str, bytes]:
+        """Every object there is. Whoever sees the bytes sees the name, too."""
+        return {name: name.encode() + b"\n" + body for name, body in self._bodies(self.names()).items()}
+
+    def objects(self, *patterns: str) -> dict[str, bytes]:
+        """The objects that have a body and a name like one of these."""
+        found = self._bodies(name for name in self.names() if any(fnmatchcase(name, one) for one in patterns))
+        return {name: body for name, body in found.items() if body}
+
+    def write(self, name: str, body: bytes) -> None:
+        self.store.put(name, body)
+
+    def rename(self, old: str, new: str) -> None:
+        self.store.rename(old, new)
+
+    def _bodies(self, names: Iterable[str]) -> dict[str, bytes]:
+        found = list(names)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return dict(zip(found, pool.map(lambda name: bytes(self.store.get(name).bytes()), found), strict=True))
+
+
+def _at(vault: str) -> Files | Bucket:
+    return Bucket(vault) if vault.startswith("s3://") else Files(vault)
+
+
+def names(vault: str) -> list[str]:
+    """What the files, or the objects, are called."""
+    place = _at(vault)
+    return sorted(place.names() if isinstance(place, Bucket) else place.raw())
+
+
 # Lines and log.
 
 
 def move(vault: str, line: str, beside: str) -> None:
     """A sealed line stands in the namespace of another from now on."""
-    old, new = _name(vault, line), _name(vault, beside).rpartition("/")[0] + "/" + line
-    _change(vault, "UPDATE objects SET name = ? WHERE name = ?", new, old)
+    place = _at(vault)
+    place.rename(_name(place, line), _name(place, beside).rpartition("/")[0] + "/" + line)
 
 
 def move_back(vault: str, line: str, name: str) -> None:
     """A line that was moved stands where it was."""
-    _change(vault, "UPDATE objects SET name = ? WHERE name = ?", name, _name(vault, line))
+    place = _at(vault)
+    place.rename(_name(place, line), name)
 
 
 def where(vault: str, line: str) -> str:
     """The object in which a line is sealed."""
-    return _name(vault, line)
+    return _name(_at(vault), line)
 
 
 def swap(vault: str, line: str, other: str) -> None:
     """Two sealed lines, each in the other's place."""
-    first, second = _name(vault, line), _name(vault, other)
-    one, two = _body(vault, first), _body(vault, second)
-    _change(vault, "UPDATE objects SET body = ? WHERE name = ?", two, first)
-    _change(vault, "UPDATE objects SET body = ? WHERE name = ?", one, second)
+    place = _at(vault)
+    first, second = _name(place, line), _name(place, other)
+    bodies = place.objects(first, second)
+    place.write(first, bodies[second])
+    place.write(second, bodies[first])
 
 
 def rewrite_entry(vault: str, number: str, old: str, new: str) -> None:
     """One word of one log entry is another."""
-    ((entry,),) = _read(vault, "SELECT entry FROM entries WHERE number = ?", int(number))
+    place = Files(vault)
+    ((entry,),) = place.read("SELECT entry FROM entries WHERE number = ?", int(number))
     edited = bytes(entry).replace(old.encode(), new.encode())
     if edited == entry:
         raise LookupError("the entry does not hold that word")
-    _change(vault, "UPDATE entries SET entry = ? WHERE number = ?", edited, int(number))
+    place.change("UPDATE entries SET entry = ? WHERE number = ?", edited, int(number))
+
+
+def rewrite(vault: str, target: str, pattern: str, old: str, new: str) -> int:
+    """One word of the objects of a bucket is another, of the same length. Keep what they were; say how many."""
+    place = Bucket(vault)
+    found = {name: body for name, body in place.objects(pattern).items() if old.encode() in body}
+    _keep(target, found)
+    for name, body in found.items():
+        place.write(name, body.replace(old.encode(), new.encode()))
+    return len(found)
+
+
+def steal(vault: str, target: str, *patterns: str) -> int:
+    """Keep the objects of a bucket that are called like these, remove them, and say how many there were."""
+    place = Bucket(vault)
+    found = place.objects(*patterns)
+    _keep(target, found)
+    for name in found:
+        place.store.delete(name)
+    return len(found)
+
+
+def restore(vault: str, target: str) -> None:
+    """What was stolen or rewritten is as it was."""
+    place = Bucket(vault)
+    for name, body in json.loads(Path(target).read_text()).items():
+        place.write(name, _decoded(body))
 
 
 def copy(source: str, target: str) -> None:
@@ -114,63 +229,41 @@ def copy(source: str, target: str) -> None:
 
 
 def take(vault: str, target: str, *patterns: str) -> int:
-    """Keep the bodies of the objects whose names are like these, and say how many there are."""
-    bodies = [
-        row[0]
-        for pattern in patterns
-        for row in _read(vault, "SELECT body FROM objects WHERE name LIKE ? AND length(body) > 0", pattern)
-    ]
-    Path(target).write_text(json.dumps([_encoded(bytes(body)) for body in bodies]))
-    return len(bodies)
+    """Keep the objects that are called like these, and say how many there are."""
+    found = _at(vault).objects(*patterns)
+    _keep(target, found)
+    return len(found)
 
 
 def find(vault: str, taken: str) -> int:
     """How many pieces of the bodies that were taken lie in any file of the vault."""
-    bodies = [_decoded(text) for text in json.loads(Path(taken).read_text())]
+    bodies = [_decoded(text) for text in json.loads(Path(taken).read_text()).values()]
     pieces = {body[at : at + _PIECE] for body in bodies for at in range(0, len(body) - _PIECE + 1, _PIECE)}
     found: set[bytes] = set()
-    for data in _files(vault):
+    for data in _at(vault).raw().values():
         found |= {piece for at in range(len(data) - _PIECE + 1) if (piece := data[at : at + _PIECE]) in pieces}
     return len(found)
 
 
 def find_words(vault: str, *words: str) -> int:
     """How many of these texts lie in any file of the vault, in clear."""
-    files = _files(vault)
+    files = _at(vault).raw().values()
     forms = [form for word in words for form in (word.encode(), word.encode("utf-16-le"))]
     return sum(any(form in data for data in files) for form in forms)
 
 
-def _files(vault: str) -> list[bytes]:
-    return [path.read_bytes() for path in Path(vault).rglob("*") if path.is_file()]
+def _keep(target: str, found: dict[str, bytes]) -> None:
+    Path(target).write_text(json.dumps({name: _encoded(body) for name, body in found.items()}))
 
 
-def _name(vault: str, line: str) -> str:
-    ((name,),) = _read(vault, "SELECT name FROM objects WHERE name LIKE ?", f"%/lines/{line}")
-    return str(name)
+def _name(place: Files | Bucket, line: str) -> str:
+    (name,) = place.objects(f"*/lines/{line}")
+    return name
 
 
-def _body(vault: str, name: str) -> bytes:
-    ((body,),) = _read(vault, "SELECT body FROM objects WHERE name = ?", name)
-    return bytes(body)
-
-
-def _read(vault: str, query: str, *values: str | int) -> list[tuple[Any, ...]]:
-    with closing(apsw.Connection(f"{vault}/vault.db")) as database:
-        return database.execute(query, values).fetchall()
-
-
-def _change(vault: str, query: str, *values: str | bytes | int) -> None:
-    with closing(apsw.Connection(f"{vault}/vault.db")) as database:
-        database.execute(query, values)
-        if database.changes() != 1:
-            raise LookupError("there was not exactly one row to change")
-
-
-VERBS: dict[str, Callable[..., object]] = {
-    verb.__name__: verb
-    for verb in (flip, widen, strip, move, move_back, where, swap, rewrite_entry, copy, take, find, find_words)
-}
+_VERBS = (flip, widen, strip, names, move, move_back, where, swap, rewrite_entry, rewrite, steal, restore, copy, take,
+          find, find_words)  # fmt: skip
+VERBS: dict[str, Callable[..., object]] = {verb.__name__: verb for verb in _VERBS}
 
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(VERBS[sys.argv[1]](*sys.argv[2:])))

@@ -122,7 +122,7 @@ def forgotten_words_are_gone(home: Home) -> Shown:
 def _forget(home: Home, line: str, given: tuple[str, ...]) -> None:
     """No piece of the sealed line is left in the vault."""
     vault, taken = str(home.vault), str(home.root / _TAKEN)
-    expect("the sealed line", 1, home.stage.attack("take", vault, taken, f"%/lines/{line}"))
+    expect("the sealed line", 1, home.stage.attack("take", vault, taken, f"*/lines/{line}"))
     expect("the search to find it while it is there", True, home.stage.attack("find", vault, taken) > 0)
     expect("it forgotten", [line], home.keys_work("forget", line, *given)["ids"])
     expect("no piece of it in the vault", 0, home.stage.attack("find", vault, taken))

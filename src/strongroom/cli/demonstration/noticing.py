@@ -18,8 +18,8 @@ _WORDS = ("Chengdu", "peanuts", "weekend", "going", "landlord")
 
 def nothing_lies_in_clear(stage: Stage) -> None:
     texts = [talk.TRIP, talk.ALLERGY, talk.QUESTION, *PROFILES.values(), *_WORDS]
-    expect("none of the texts in the vault's files", 0, stage.attack("find_words", str(stage.vault), *texts))
-    seen = stage.attack("find_words", str(stage.vault), "vault/format", f"lines/{stage.trip}")
+    expect("none of the texts in the vault's files", 0, stage.attack("find_words", stage.vault, *texts))
+    seen = stage.attack("find_words", stage.vault, "vault/format", f"lines/{stage.trip}")
     expect("the search to find what is there", 2, seen)
 
 
@@ -30,7 +30,7 @@ def the_clean_log_verifies(stage: Stage) -> None:
 
 def a_moved_line_does_not_open(stage: Stage) -> None:
     """The allergy is moved to where the travel cap may read; its own place is empty, which the log knows."""
-    vault = str(stage.vault)
+    vault = stage.vault
     home = stage.attack("where", vault, stage.allergy)
     cap = ("--cap-file", stage.file("travel.cap"))
     stage.attack("move", vault, stage.allergy, stage.trip)
@@ -45,7 +45,7 @@ def a_moved_line_does_not_open(stage: Stage) -> None:
 
 
 def swapped_lines_do_not_open(stage: Stage) -> None:
-    vault = str(stage.vault)
+    vault = stage.vault
     stage.attack("swap", vault, stage.trip, stage.allergy)
     try:
         attempt, found = stage.at_once(("get", "peanuts", "-n", "personal"), ("audit", "verify"))
@@ -57,7 +57,7 @@ def swapped_lines_do_not_open(stage: Stage) -> None:
 
 def an_edited_log_entry_is_found(stage: Stage) -> None:
     """A denial is edited into an admission."""
-    vault, number = str(stage.vault), str(stage.denied_entry)
+    vault, number = stage.vault, str(stage.denied_entry)
     stage.attack("rewrite_entry", vault, number, '"deny"', '"allow"')
     try:
         found = _verify(stage)
@@ -70,7 +70,7 @@ def an_edited_log_entry_is_found(stage: Stage) -> None:
 
 def an_older_copy_is_found(stage: Stage) -> None:
     """The files are put back as they were before something was recorded and seen."""
-    vault, older, newer = str(stage.vault), stage.file("older"), stage.file("newer")
+    vault, older, newer = stage.vault, stage.file("older"), stage.file("newer")
     stage.attack("copy", vault, older)
     stage.answer("get", "anything new?")
     the_clean_log_verifies(stage)
@@ -87,8 +87,9 @@ def an_older_copy_is_found(stage: Stage) -> None:
 
 def without_a_log_nothing_is_answered(stage: Stage) -> None:
     """The disk turns read-only: a read that cannot be recorded is refused."""
-    with _read_only(stage.vault):
-        if _can_write(stage.vault):
+    files = Path(stage.vault)
+    with _read_only(files):
+        if _can_write(files):
             raise Skipped("modes_do_not_bind")
         attempt = stage.strongroom("get", talk.QUESTION)
     expect("nothing to be answered", (BY_FAMILY["unavailable"], ""), (attempt.code, attempt.out))

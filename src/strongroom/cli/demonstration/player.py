@@ -1,8 +1,8 @@
 """What the story needs and the command line has no verb for, in Python. Run as a program of its own.
 
 `store` puts many lines with times of their own, `backdate` makes a cap that has ended, `lines` says all that is kept of
-everybody, and `read` keeps a vault open and answers one question per line of stdin, as a second agent would. The vault
-is the one that the environment names.
+everybody, `read` keeps a vault open and answers one question per line of stdin, as a second agent would, and `clear`
+removes what lies below a place in a bucket. The vault is the one that the environment names.
 """
 
 from __future__ import annotations
@@ -69,6 +69,16 @@ def lines() -> None:
         _say([{"actor": actor, **_told(hit)} for actor in map(str, vault.actors()) for hit in _hits(vault, actor)])
 
 
+def clear(place: str) -> None:
+    """Remove every object below a place in a bucket."""
+    from strongroom.store.s3.access import access
+    from strongroom.store.s3.bucket import S3Bucket
+
+    bucket = S3Bucket(access(place.removeprefix("s3://")))
+    while found := bucket.list(""):
+        bucket.delete([one.name for one in found])
+
+
 def _hits(vault: Vault, actor: str) -> Iterator[Hit]:
     memory = vault.memory(vault.mint(actor=actor, ops=["get", "list"], namespaces=vault.namespaces, ttl=60))
     after: str | None = None
@@ -102,7 +112,7 @@ def _say(answer: object) -> None:
     sys.stdout.flush()
 
 
-VERBS: dict[str, Callable[..., None]] = {"store": store, "backdate": backdate, "lines": lines, "read": read}
+VERBS: dict[str, Callable[..., None]] = {verb.__name__: verb for verb in (store, backdate, lines, read, clear)}
 
 if __name__ == "__main__":
     VERBS[sys.argv[1]](*sys.argv[2:])

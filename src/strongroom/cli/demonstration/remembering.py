@@ -15,15 +15,15 @@ PROFILES = {"personal": "Call me Alice. No peanuts.", "travel": "Window seat, on
 
 
 def make_a_vault(stage: Stage) -> None:
-    made = stage.answer("init")
+    made = stage.answer("init", stage.vault)
     stage.keys = Path(made["keys"])
-    expect("a vault in the demonstration's own place", str(stage.vault), made["vault"])
+    expect("a vault in the demonstration's own place", stage.vault, made["vault"])
     expect("keys there too", stage.scratch / "keys", stage.keys.parent)
-    expect("no key inside the vault", [], sorted(path.name for path in stage.vault.rglob("*key*")))
+    expect("no key inside the vault", [], [name for name in stage.attack("names", stage.vault) if "key" in name])
 
 
 def doctor_is_green(stage: Stage) -> None:
-    found = stage.answer("doctor")
+    found = stage.answer("doctor", "--store", stage.vault)
     bad = [f"{check['name']}: {check['message']}" for check in found["checks"] if check["state"] == "fail"]
     expect("no check fails", (True, []), (found["ok"], bad))
 

@@ -20,6 +20,8 @@ ALLOWED = {
     "modes_do_not_bind": "whoever runs this may write to read-only files, as root may",
     "no_server_extra": 'there is no server without its parts: pip install "strongroom[server]"',
     "no_mcp_extra": 'MCP needs parts that are not installed: pip install "strongroom[mcp]"',
+    "no_s3_extra": 'a vault in a bucket needs parts that are not installed: pip install "strongroom[s3]"',
+    "no_bucket": "no bucket is named: --store s3://bucket/prefix names one, and the login comes as for any command",
     "no_hermes": "no Hermes is installed here: --hermes names the Python of an environment with hermes-agent",
     "not_root": "only root on Linux may start processes of other users",
     "tmp_is_private": "other users cannot enter the temporary directory: TMPDIR names another",

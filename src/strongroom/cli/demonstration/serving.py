@@ -156,12 +156,13 @@ def a_repeated_put_is_written_once(stage: Stage) -> None:
 
 
 def a_forget_is_seen_by_the_next_get(stage: Stage) -> None:
-    """One client has read the line; another process forgets it through the server, and a third looks at the vault."""
+    """One client has read the line; another process forgets it, where there are two servers at the other one; and a
+    third looks at the vault."""
     client = owners(stage)
     text = "the neighbour feeds the heron"
     line = ask(client, "put", text=text, namespace="family")["id"]
     expect("recalled before", True, text in _texts(ask(client, "get", query="heron")))
-    done = stage.answer("forget", line, "--url", url_of(stage), "--cap-file", stage.owner_cap)
+    done = stage.answer("forget", line, "--url", stage.other_url, "--cap-file", stage.owner_cap)
     expect("forgotten", [line], done["ids"])
     expect("not recalled by the next get", False, text in _texts(ask(client, "get", query="heron")))
     denied("not_found", client, "get", ids=[line])

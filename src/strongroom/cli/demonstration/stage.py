@@ -27,6 +27,7 @@ from strongroom.cli.errors import BY_FAMILY
 from strongroom.errors import BY_REASON
 
 if TYPE_CHECKING:
+    from strongroom.cli.demonstration.fleet import Fleet
     from strongroom.cli.demonstration.hermes import Home
     from strongroom.cli.demonstration.users import Apart
 
@@ -62,6 +63,9 @@ class Done:
 class Stage:
     """The place, its processes, and what the story has learnt so far. What `closing` holds ends with it."""
 
+    has_pages = True
+    """Whether the vault keeps pages of its index beside the lines."""
+
     def __init__(
         self,
         scratch: Path,
@@ -69,6 +73,8 @@ class Stage:
         *,
         require_extras: bool = False,
         hermes: Path | None = None,
+        store: str = "",
+        keep: bool = False,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         self.scratch = scratch
@@ -76,9 +82,13 @@ class Stage:
         self.require_extras = require_extras
         self.hermes = hermes
         """The Python of an environment with Hermes, if there is one."""
+        self.store = store
+        """A place in a bucket, such as s3://bucket/prefix, below which the demonstration may make its own."""
+        self.keep = keep
         self.tell = tell or _unheard
         """Says what is going on in a step that takes long."""
-        self.vault = scratch / "vault"
+        self.vault = str(scratch / "vault")
+        """Where the memory is: a directory, or a place in a bucket."""
         self.now = talk.asked(talk.trip_year(today))
         self.keys = Path()
         self.trip = ""
@@ -87,6 +97,7 @@ class Stage:
         self.url = ""
         self.mcp_url = ""
         self.apart: Apart | None = None
+        self.fleet: Fleet | None = None
         self.homes: dict[str, Home] = {}
         self.closing = ExitStack()
         self.partners: dict[str, Partner] = {}
@@ -99,6 +110,11 @@ class Stage:
     @property
     def owner_cap(self) -> str:
         return str(self.keys / "owner.cap")
+
+    @property
+    def other_url(self) -> str:
+        """Another server of the same memory than that of `url`, where there is another."""
+        return self.url
 
     # Processes.
 
@@ -154,7 +170,7 @@ class Stage:
             "TMPDIR": self.file("tmp"),
             "TZ": "UTC",
             "PYTHONUTF8": "1",
-            "STRONGROOM_VAULT": str(self.vault),
+            "STRONGROOM_VAULT": self.vault,
             "STRONGROOM_KEYS": self.file("keys"),
             "STRONGROOM_CONFIG": self.file("config.toml"),
         }
@@ -225,10 +241,12 @@ def opened(
     *,
     require_extras: bool = False,
     hermes: Path | None = None,
+    store: str = "",
+    keep: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Iterator[Stage]:
     """The stage in a directory; its processes end with it."""
-    stage = Stage(scratch, today, require_extras=require_extras, hermes=hermes, tell=tell)
+    stage = Stage(scratch, today, require_extras=require_extras, hermes=hermes, store=store, keep=keep, tell=tell)
     try:
         yield stage
     finally:

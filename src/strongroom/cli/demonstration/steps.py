@@ -15,6 +15,7 @@ from strongroom.cli.demonstration import (
     serving,
     tooling,
 )
+from strongroom.cli.demonstration.fleetsteps import FLEET
 from strongroom.cli.demonstration.hermes import EMBEDDED, SERVED, in_home
 from strongroom.cli.demonstration.report import Step
 from strongroom.cli.demonstration.stage import Stage
@@ -224,6 +225,7 @@ STEPS: tuple[Step[Stage], ...] = (
         separating.it_cannot_read_the_servers_memory,
     ),
     Step("apart_mint", "The agent's user fails to mint.", separating.it_cannot_mint),
+    *FLEET,
     Step(
         "hosted_recall",
         "A memory provider written for Hermes, found by its name, is hosted by another runtime: "

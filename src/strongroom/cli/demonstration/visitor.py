@@ -2,7 +2,8 @@
 
 `ask` is the client in Python, `mcp_http` and `mcp_stdio` are the MCP SDK's own client. They take one JSON array per
 line of stdin, a call and its arguments, and say what came of each. `knock` shows caps, `named` sends requests
-with ids of its own, `mint` asks for another cap, and `forge` signs one with a key that nobody gave it.
+with ids of its own, `call` makes any call of the wire, `mint` asks for another cap, and `forge` signs one with a key
+that nobody gave it.
 """
 
 from __future__ import annotations
@@ -72,6 +73,12 @@ def named(url: str, cap_file: str, *pairs: str) -> None:
             answer = client.post("/v1/memory/get", json=body, headers={"X-Request-Id": request})
             came.append([answer.status_code, answer.json().get("reason", ""), answer.headers.get("X-Request-Id", "")])
     _say(came)
+
+
+def call(url: str, cap_file: str, name: str, arguments: str) -> None:
+    """Make one call, as the wire has it, and say what was answered."""
+    with _connected(url, cap_file) as memory:
+        _say(msgspec.to_builtins(memory.door.call(msgspec.json.decode(arguments, type=getattr(wire, name)))))
 
 
 def mint(url: str, cap_file: str) -> None:
@@ -167,7 +174,7 @@ def _say(answer: object) -> None:
 
 
 VERBS: dict[str, Callable[..., None]] = {
-    verb.__name__: verb for verb in (ask, knock, named, mint, forge, mcp_http, mcp_stdio)
+    verb.__name__: verb for verb in (ask, knock, named, call, mint, forge, mcp_http, mcp_stdio)
 }
 
 if __name__ == "__main__":

@@ -31,15 +31,16 @@ class LexicalIndex:
 
     def __init__(self) -> None:
         self.lines: list[Line | None] = []
-        self.lengths = array("H")
+        # Lists where every line that holds a word is looked up: arrays take half the room, and twice the time.
+        self.lengths: list[int] = []
         self.marks = bytearray()
-        self.sessions = array("I")
+        self.sessions: list[int] = []
         self.previous = array("i")
         self.next = array("i")
         self.postings: dict[str, array[int] | int] = {}
         """The occurrences of each word, in the order of lines. Half of all words occur once: an integer will do."""
         self.word_count = 0
-        self.session_lengths = array("I")
+        self.session_lengths: list[int] = []
         self.calendar = Calendar()
         self._speakers: Counter[str] = Counter()
         """The words of the names of who said the lines, and how often."""
@@ -85,11 +86,12 @@ class LexicalIndex:
             else:
                 self._occurring(word).extend(occurrences)
         self.lines.extend(lines)
-        self.lengths.frombytes(kept.lengths)
+        self.lengths.extend(array("H", kept.lengths))
         self.marks.extend(kept.marks)
         self.word_count += sum(self.lengths[start:])
-        for column, value in ((self.sessions, 0), (self.previous, NOBODY), (self.next, NOBODY)):
-            column.extend(repeat(value, len(lines)))
+        self.sessions.extend(repeat(0, len(lines)))
+        for column in (self.previous, self.next):
+            column.extend(repeat(NOBODY, len(lines)))
         for number, line in enumerate(lines, start):
             self._numbers[line.id] = number
             self._join(number, line)
@@ -148,7 +150,7 @@ class LexicalIndex:
     def numbers(self, names: Collection[LineId]) -> set[int]:
         """The numbers of those of these lines that are here."""
         known = self._numbers
-        return {known[name] for name in known.keys() & names}
+        return {known[name] for name in names if name in known}
 
     def is_speaker(self, names: frozenset[str]) -> bool:
         """Whether one of these is part of the name of somebody who said a line."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from strongroom.engines.lexical.holding import Holders, holders_of
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.question import Question
 from strongroom.engines.lexical.reading import Days, start_of
@@ -58,15 +59,15 @@ def rarity(total: int, holding: int) -> float:
 
 
 class Term(msgspec.Struct, frozen=True):
-    """One word looked for. `places` are its occurrences in each index.
+    """One word looked for, and who holds it in each index.
 
     A `common` word is not worth finding lines for: enough hold a rarer one. It only adds to what those have.
     """
 
     rarity: float
     session_rarity: float
-    places: list[Sequence[int]]
-    common: bool = False
+    holders: list[Holders]
+    common: bool
 
 
 class WhenTerm(msgspec.Struct, frozen=True):
@@ -83,9 +84,11 @@ class WhenTerm(msgspec.Struct, frozen=True):
         """
         found: dict[int, float] = {}
         for window in self.windows:
-            for number in (*index.calendar.written(window.start, window.end, ENOUGH), *matched):
-                if window.start <= index.line(number).time < window.end:
-                    found[number] = max(found.get(number, 0.0), window.weight * WRITTEN_THEN)
+            then = set(index.calendar.written(window.start, window.end, ENOUGH))
+            if len(then) >= ENOUGH:  # else these are all that were written then
+                then.update([one for one in matched if window.start <= index.line(one).time < window.end])
+            for number in then:
+                found[number] = max(found.get(number, 0.0), window.weight * WRITTEN_THEN)
             for number, days in index.calendar.spoken(window.near):
                 found[number] = max(found.get(number, 0.0), window.weight * _overlap(window.days, days))
         return found
@@ -139,24 +142,17 @@ def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) 
     counted: list[tuple[int, str, list[Sequence[int]]]] = []
     for word in question.words:
         places = [index.occurrences(word) for index in indexes]
-        if any(places):
-            counted.append((sum(map(len, places)), word, places))
+        if lines := sum(map(len, places)):
+            counted.append((lines, word, places))
     found: list[Term] = []
     seen = 0
     for lines, _, places in sorted(counted)[:MOST_WORDS]:
         common = seen >= ENOUGH
         # Nearly every session holds a common word: counting them would cost more than it tells.
-        sessions = min(lines, size.sessions) if common else _sessions(indexes, places)
-        found.append(Term(rarity(size.lines, lines), rarity(size.sessions, sessions), places, common))
+        holders = [Holders(place) if common else holders_of(place, index) for place, index in zip(places, indexes)]
+        sessions = min(lines, size.sessions) if common else sum([len(one.sessions) for one in holders])
+        found.append(Term(rarity(size.lines, lines), rarity(size.sessions, sessions), holders, common))
         seen += lines
-    return found
-
-
-def _sessions(indexes: Sequence[LexicalIndex], places: Sequence[Sequence[int]]) -> int:
-    found = 0
-    for index, occurrences in zip(indexes, places, strict=True):
-        sessions = index.sessions
-        found += len({sessions[packed >> 8] for packed in occurrences} if index.joined else occurrences)
     return found
 
 

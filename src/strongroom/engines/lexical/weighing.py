@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from math import inf
 
 from strongroom.engines import Ranked
+from strongroom.engines.lexical.holding import once
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
 from strongroom.engines.lexical.matching import Matches
 from strongroom.engines.lexical.question import Question
@@ -56,23 +57,27 @@ class _Look:
         self._matches = matches
         self._question = question
         self._marks = of_marks(question)
-        self._by_words: dict[int, float] = {}
+        self._holders: list[tuple[float, set[int]]] = []
         self._of_line = SPEAKER * matches.index.is_speaker(question.names) + LATEST * question.asks_latest
         self._before = self._most_before()
-        self._numbers = list(matches.shortlist() - matches.index.numbers(without))
+        self._numbers, self._first = matches.shortlist()
+        self._leave_out(matches.index.numbers(without))
         self.hopes = self._hopes()
 
+    def _leave_out(self, numbers: set[int]) -> None:
+        if not numbers.isdisjoint(self._numbers):
+            left = [one for one in zip(self._numbers, self._first, strict=True) if one[0] not in numbers]
+            self._numbers, self._first = [number for number, _ in left], [first for _, first in left]
+
     def _hopes(self) -> list[float]:
-        found, index, by_marks, most = self._matches, self._matches.index, self._marks, self._most()
-        match, session, by_match, by_session = found.match, found.session, found.by_match, found.by_session
-        lengths, marks, sessions, longest = index.lengths, index.marks, index.sessions, len(SUBSTANCES) - 1
+        index, by_marks, most = self._matches.index, self._marks, self._most()
+        lengths, marks, longest = index.lengths, index.marks, len(SUBSTANCES) - 1
         return [
-            by_match * match.get(number, 0.0)
-            + by_session * session[sessions[number]]
+            first
             + by_marks[marks[number]]
             + (SUBSTANCES[length] if (length := lengths[number]) < longest else SUBSTANCES[longest])
             + most
-            for number in self._numbers
+            for number, first in zip(self._numbers, self._first, strict=True)
         ]
 
     def _most(self) -> float:
@@ -83,25 +88,26 @@ class _Look:
 
     def _most_before(self) -> float:
         """What it can add at most that the line before asked for it."""
-        marks, match = self._matches.index.marks, self._matches.match
-        if not self._matches.index.joined:
+        found = self._matches
+        if not found.index.joined:
             return 0.0
-        asking = [value for number, value in match.items() if marks[number] & ASKS]
-        return QUESTION_BEFORE / self._matches.mass * max(asking, default=0.0)
+        return QUESTION_BEFORE / found.mass * found.most_match()
 
     def weighed(self, least: float, low: float, high: float) -> list[Ranked]:
         """The lines that score `least`, with their scores, of those whose hopes are from `low` up to `high`."""
         found, index = self._matches, self._matches.index
-        match, days, marks, session = found.match, found.days, index.marks, found.session
+        days, marks = found.days, index.marks
         by_context, by_before = CONTEXT / found.mass, QUESTION_BEFORE / found.mass
+        most = by_context * found.covered
         weighed: list[Ranked] = []
-        for number, hope in [one for one in zip(self._numbers, self.hopes, strict=True) if low <= one[1] < high]:
+        hopeful = zip(self.hopes, self._numbers, self._first, strict=True)
+        for hope, number, first in [one for one in hopeful if low <= one[0] < high]:
             before = index.previous[number]
-            asked = by_before * match.get(before, 0.0) if before != NOBODY and marks[before] & ASKS else 0.0
-            if hope - self._before + asked < least:
+            asked = by_before * found.match(before) if before != NOBODY and marks[before] & ASKS else 0.0
+            hope += asked - self._before
+            if hope < least or hope - most + by_context * found.most_covered(number, before) < least:
                 continue
-            score = found.by_match * match.get(number, 0.0) + by_context * self._covered(number, before)
-            score += found.by_session * session[index.sessions[number]]
+            score = first + by_context * self._covered(number, before)
             if days:
                 score += DATE * days.get(number, 0.0)
             score += asked
@@ -115,12 +121,11 @@ class _Look:
 
     def _covered(self, number: int, before: int) -> float:
         """What it is worth that a line and its neighbours hold between them: words and days."""
-        held, days, after = self._matches.held, self._matches.days, self._matches.index.next[number]
-        words = held.get(number, 0) | held.get(before, 0) | held.get(after, 0)
-        covered = self._by_words.get(words)
-        if covered is None:
-            rarities = enumerate(self._matches.rarities)
-            covered = self._by_words[words] = sum([rarity for bit, rarity in rarities if words >> bit & 1])
+        if not self._holders:
+            self._holders = [(rarity, holders.lines()) for rarity, holders in self._matches.words]
+        days, after = self._matches.days, self._matches.index.next[number]
+        near = once(number), once(before), once(after)
+        covered = sum([rarity for rarity, lines in self._holders if not lines.isdisjoint(near)])
         if not days:
             return covered
         return covered + self._matches.days_rarity * max([days.get(one, 0.0) for one in (number, before, after)])

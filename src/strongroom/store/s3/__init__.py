@@ -15,6 +15,7 @@ from contextlib import suppress
 from strongroom import tlog
 from strongroom.errors import AuditUnavailable, StoreUnavailable, Tampered, VaultExists, VaultMissing
 from strongroom.store import (
+    ANY,
     Commit,
     Delete,
     Effect,
@@ -24,6 +25,7 @@ from strongroom.store import (
     Lost,
     Object,
     PutNew,
+    Stale,
     Swap,
     Version,
     check_derived,
@@ -148,13 +150,28 @@ class S3Store:
         self._log = WorkerLog(self._bucket, worker, mac, self._random(32), self._now)
 
     def commit(
-        self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, *, accept_clock: bool = False
+        self,
+        entries: Sequence[bytes],
+        effects: Sequence[Effect],
+        time: int,
+        *,
+        accept_clock: bool = False,
+        since: Mapping[str, Version] = ANY,
     ) -> Commit:
         check_effects(effects)
         own = self._writable()
         began = clock.monotonic()
+        if self.reader.latest(since) != since:
+            raise Stale(ANY)
         places = self.writer.check(effects)
+        looks = [self._threads.submit(look) for look in self.reader.looks(effects, since)]
         first = own.append(Request(entries, effects, time, accept_clock=accept_clock)).first
+        if looks:
+            for look in looks:
+                look.result()
+            if (latest := self.reader.latest(since)) != since:
+                raise Stale(latest)
+            places = self.writer.check(effects)
         if clock.monotonic() - began > _AT_MOST:
             raise StoreUnavailable("the object store was too slow for this to be done", hint="try again")
         version = self.writer.carry_out(effects, places)

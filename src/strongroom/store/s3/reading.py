@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from itertools import count, islice
 from typing import TypeVar
 
-from strongroom.store import Object, Version
+from strongroom.store import Effect, Expect, Object, Purge, PutNew, Version
 from strongroom.store.s3 import layout
 from strongroom.store.s3.bucket import PAGE, Bucket, Listed
 from strongroom.store.s3.views import ActorView, Known, VaultView, View
@@ -75,6 +75,23 @@ class Reader:
 
     def changes(self, after: Version, limit: int, scope: str) -> Sequence[Object]:
         return self.view(scope).changes(after, limit)
+
+    def latest(self, scopes: Iterable[str]) -> dict[str, Version]:
+        """How far each scope is known to have come, without a look."""
+        return {scope: self.view(scope).latest for scope in scopes}
+
+    def looks(self, effects: Sequence[Effect], since: Mapping[str, Version]) -> list[Callable[[], object]]:
+        """What to look at for a commit that was decided without a look: each a request or more, to be made at once."""
+        if not since:
+            return []
+        found: dict[View, Callable[[], object]] = {view: view.refresh for view in map(self.view, since)}
+        for effect in effects:
+            view = self.view(effect.prefix if isinstance(effect, Purge) else effect.name)
+            if isinstance(view, ActorView) and _is_of_the_head(effect):
+                found.setdefault(view, view.look_at_head)
+            else:
+                found[view] = view.refresh
+        return list(found.values())
 
     # Objects.
 
@@ -185,3 +202,10 @@ class Reader:
             locator = page[0].name.split("/")[1]
             yield locator
             place = f"{layout.ACTORS}{locator}/~"
+
+
+def _is_of_the_head(effect: Effect) -> bool:
+    """Whether all that has to be known of an actor for this effect is its head."""
+    if isinstance(effect, PutNew):
+        return effect.is_new
+    return isinstance(effect, Expect) and layout.is_keys(effect.name)

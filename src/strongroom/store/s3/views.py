@@ -11,6 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from itertools import takewhile
 from typing import NamedTuple
 
 from strongroom.errors import StoreUnavailable
@@ -86,9 +87,8 @@ class View(ABC):
     def changes(self, after: int, limit: int) -> Sequence[Object]:
         """What changed after a number, in that order, with the number for a version."""
         with self.guard:
-            newer = [(number, name) for name, number in self._changed.items() if number > after]
-            newer.sort()
-            return [self._change(name, number) for number, name in newer[:limit]]
+            newer = list(takewhile(lambda one: one[1] > after, reversed(self._changed.items())))
+            return [self._change(name, number) for name, number in newer[: -limit - 1 : -1]]
 
     def _change(self, name: str, number: int) -> Object:
         known = self.objects.get(name)
@@ -143,10 +143,10 @@ class VaultView(View):
         """What is known is everything, if it was looked at since the last doubt."""
 
     def _look(self, current: int) -> None:
-        news = self._bucket.list(layout.NEWS, self._heard)
         doubts = self._doubts
-        if not news and self._loaded == doubts:
-            return
+        if self._loaded == doubts and self._bucket.get(self.next_news()) is None:
+            return  # announcements have no gaps, and to ask for the next one costs less than a list
+        news = self._bucket.list(layout.NEWS, self._heard)
         found = {one.name: by_itself(one) for one in self._bucket.list(layout.VAULT)}
         with self.guard:
             self._take(found, current)
@@ -226,6 +226,14 @@ class ActorView(View):
         """Where the last list had anything."""
         with self.guard:
             return list(self._last)
+
+    def look_at_head(self) -> None:
+        """Make sure that keys and generations are known as they are. For who need not know of lines, that is enough."""
+        found = self._bucket.get(self.prefix + layout.AT)
+        with self.guard:
+            if self.head_etag == ("" if found is None else found.etag):
+                return
+        self.refresh()
 
     def _look(self, current: int) -> None:
         for _ in range(_TRIES):

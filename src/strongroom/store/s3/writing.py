@@ -171,7 +171,7 @@ class Writer:
             one for one in changes if isinstance(one, Delete) and _LINES in one.name and layout.locator_of(one.name)
         ]
         others = [one for one in changes if one not in forgotten]
-        return self._side_by_side(others, places) + self._forget(forgotten)
+        return self._side_by_side(others, places) + self._forget(forgotten, places)
 
     def _side_by_side(self, changes: Sequence[Change], places: Places) -> list[Version]:
         if len(changes) == 1:
@@ -215,18 +215,18 @@ class Writer:
 
     # Forgetting.
 
-    def _forget(self, deletes: Sequence[Delete]) -> list[Version]:
+    def _forget(self, deletes: Sequence[Delete], places: Places) -> list[Version]:
         """Turn lines into tombstones, in packs and outside, and see to it that no pack comes to hold one."""
         numbers: list[Version] = []
         for locator in sorted({layout.locator_of(one.name) or "" for one in deletes}):
             view = self._reader.actor(locator)
             mine = [one for one in deletes if layout.locator_of(one.name) == locator]
-            self._bury(view, mine)
-            self._take_out(view, [one.name for one in mine])
+            self._bury(view, mine, places)
+            self._take_out(view, {one.name: places[one.name] for one in mine})
             numbers.append(view.latest)
         return numbers
 
-    def _bury(self, view: ActorView, deletes: Sequence[Delete]) -> None:
+    def _bury(self, view: ActorView, deletes: Sequence[Delete], places: Places) -> None:
         """Write a pack of tombstones: from then on the lines are gone for everybody, whoever dies and whoever packs.
 
         A compactor deletes without a condition what it has packed, so a tombstone in the place of a line would not be
@@ -235,7 +235,9 @@ class Writer:
         for shelf in sorted({_shelf(one.name) for one in deletes}):
             records = {one.name: Record(one.version + 1, None) for one in deletes if _shelf(one.name) == shelf}
             number = packs.next_number([*view.packs, *view.claims])
-            place = self._reader.place(f"{shelf}packs/{packs.pack_id(number, self._random(6))}")
+            # Beside the lines: if they were purged meanwhile, this belongs to what was.
+            beside = _shelf(places[next(iter(records))])
+            place = f"{beside}packs/{packs.pack_id(number, self._random(6))}"
             try:
                 etag = self._bucket.create(place, packs.encoded(shelf, records))
             except Taken:
@@ -243,7 +245,7 @@ class Writer:
             with view.guard:
                 view.packs = {**view.packs, place: Pack(etag, records)}
 
-    def _take_out(self, view: ActorView, names: Sequence[str]) -> None:
+    def _take_out(self, view: ActorView, places: Places) -> None:
         """Make an end of the bytes: of the objects by themselves, of what packs hold, and of what claims might come to.
 
         Who lost a race looks again.
@@ -251,6 +253,7 @@ class Writer:
         done: set[str] = set()
         for _ in range(_TRIES):
             view.refresh()
+            names = [name for name, place in places.items() if self._reader.place(name) == place]
             left = self._left(view, names, done)
             if not left:
                 return

@@ -37,6 +37,7 @@ class Counting:
         self._bucket = bucket
         self._guard = threading.Lock()
         self.requests = 0
+        self.time = 0
 
     @property
     def quoted(self) -> bool:

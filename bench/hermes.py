@@ -1,8 +1,9 @@
 """The provider in the real Hermes: a turn's hooks with few lines and with many, beside the bundled `holographic`.
 
 Every process is one of Hermes' own Python, in which Hermes' memory manager calls the providers (bench/hermes_child.py).
-Processes that are compared take turns, a session each. `sync_turn` counts until the turn is durable; Hermes does not
-wait for it, and does wait for `on_turn_start` and `prefetch`.
+Processes that are compared take turns, a session each. What counts is the time inside a provider's own methods, alike
+for all of them. A turn is durable when `sync_turn` returns; Hermes does not wait for that, and does wait for
+`on_turn_start` and `prefetch`.
 """
 
 from __future__ import annotations

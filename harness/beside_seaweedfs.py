@@ -35,7 +35,7 @@ def _environment(server: Server) -> dict[str, str]:
 
 def _ended(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """How the command ended. Signals are the command's: it removes what is its own, and only then the server goes."""
-    process = subprocess.Popen(command, env=environment)
+    process = subprocess.Popen(command, env=environment)  # noqa: S603 - what whoever runs this asks for
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: process.send_signal(number))

@@ -43,7 +43,8 @@ TEXT_LIMIT = model.LINE_LIMIT
 _JOINED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _JOINED_TEXT = re.compile(f"[{_JOINED}]")
 _BEFORE, _AFTER = rf"(?<![^\W{_JOINED}])", rf"(?![^\W{_JOINED}])"
-_START = re.compile(rf"[^\W{_JOINED}]*")
+_START = re.compile(rf"[^\W{_JOINED}]+")
+_ASCII_START = re.compile(r"\w+", re.ASCII)
 _ANYWHERE = " "
 _NOTHING = re.compile(r"(?!)")
 _MARKS = 30  # on one character, as Unicode's stream-safe text has
@@ -121,12 +122,17 @@ def _matched(rule: Rule, text: str, folded: str, starts: set[str]) -> str | None
 
 def start_of(phrase: str) -> str:
     """What a folded text holds as a word if it holds this phrase, which is quicker to look for than the phrase."""
-    return _ANYWHERE if _JOINED_TEXT.search(phrase) else _START.match(phrase)[0]  # type: ignore[index]  # maybe empty
+    if _JOINED_TEXT.search(phrase):
+        return _ANYWHERE
+    found = _START.match(phrase)
+    return found[0] if found else ""
 
 
 def starts_in(folded: str) -> set[str]:
     """What the phrases that a folded text may hold begin with."""
-    return {"", *_START.findall(folded)} if folded.isascii() else {_ANYWHERE, "", *_START.findall(folded)}
+    if folded.isascii():
+        return {"", *_ASCII_START.findall(folded)}
+    return {_ANYWHERE, "", *_START.findall(folded)}
 
 
 def _folded(text: str) -> str:

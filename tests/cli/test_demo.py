@@ -259,6 +259,13 @@ def test_a_process_that_failed_or_gave_no_document_has_not_answered(code: int, o
         stage.answered(Done(code, out, ""))
 
 
+def test_a_program_that_breaks_is_reported_by_its_error_without_the_lines_of_its_source(scratch: Path) -> None:
+    with pytest.raises(Unexpected) as error:
+        Stage(scratch, date(2026, 1, 1)).play("backdate", "nowhere.cap")
+    assert error.value.came.startswith("strongroom.errors.VaultMissing: ")
+    assert stage._said_last("") == ""
+
+
 # It works in a place of its own.
 
 
@@ -472,13 +479,15 @@ def test_a_store_that_is_no_bucket_is_refused_before_anything_is_made(cli: Cli, 
 
 @pytest.mark.requirement("demo-fleet", "demo-apart")
 def test_only_processes_of_the_fleet_get_the_login_wherever_the_user_has_it(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
     (home / ".aws").mkdir()
     (home / ".aws" / "credentials").write_text("[team]\naws_access_key_id = from\naws_secret_access_key = profile\n")
     monkeypatch.setenv("AWS_PROFILE", "team")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    laptop = Stage(tmp_path, date(2026, 1, 1), store="s3://bucket/place")
+    laptop = Stage(scratch, date(2026, 1, 1), store="s3://bucket/place")
     fleet = Fleet(laptop, "fleet", "s3://bucket/place/room")
     assert not [name for name in laptop.environment() if name.startswith("AWS")]
     assert {name: value for name, value in fleet.environment().items() if name.startswith("AWS")} == {
@@ -490,11 +499,11 @@ def test_only_processes_of_the_fleet_get_the_login_wherever_the_user_has_it(
 
 @pytest.mark.requirement("demo-fleet")
 def test_what_is_asked_of_memory_goes_to_the_workers_in_turn_and_the_rest_to_the_bucket(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[list[str]] = []
     monkeypatch.setattr(Stage, "run", lambda _, command, stdin="", surroundings=None: said.append(command[3:-1]))
-    fleet = Fleet(Stage(tmp_path, date(2026, 1, 1), store="s3://bucket"), "fleet", "s3://bucket/room")
+    fleet = Fleet(Stage(scratch, date(2026, 1, 1), store="s3://bucket"), "fleet", "s3://bucket/room")
     fleet.strongroom("list")
     fleet.workers.update(one="http://one", two="http://two")
     for arguments, cap in ((("get",), ""), (("put",), "my.cap"), (("get",), ""), (("audit", "verify"), "")):

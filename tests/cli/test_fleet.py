@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -103,8 +106,24 @@ def _told(monkeypatch: pytest.MonkeyPatch, told: bucketquery.Told | None) -> Buc
         ),
         (bucketquery.Told(403, "<Error><Code>AccessDenied</Code></Error>"), "skip"),
         (bucketquery.Told(501, "<Error><Code>NotImplemented</Code></Error>"), "skip"),
+        (bucketquery.Told(404, "<Error><Code>NoSuchBucket</Code></Error>"), "skip"),
+        (bucketquery.Told(404, "<Error><Code>NoSuchKey</Code></Error>"), "skip"),
+        (bucketquery.Told(200, "<ListBucketResult><Name>some-bucket</Name></ListBucketResult>"), "skip"),
+        (bucketquery.Told(200, "<html><body>sign in</body></html>"), "skip"),
+        (bucketquery.Told(200, ""), "skip"),
+        (bucketquery.Told(200, "<VersioningConfiguration><Status>Enab"), "skip"),
+        (bucketquery.Told(200, "<!DOCTYPE x [<!ENTITY a 'b'>]><VersioningConfiguration/>"), "skip"),
+        (bucketquery.Told(200, "<VersioningConfiguration><Status>On</Status></VersioningConfiguration>"), "skip"),
+        (
+            bucketquery.Told(
+                200,
+                "<s:VersioningConfiguration xmlns:s='urn:s'><s:Status> Enabled\n</s:Status></s:VersioningConfiguration>",
+            ),
+            "fail",
+        ),
         (None, "skip"),
         (bucketquery.Told(200, "<VersioningConfiguration/>"), "ok"),
+        (bucketquery.Told(200, "<VersioningConfiguration xmlns='urn:s'><Status/></VersioningConfiguration>"), "ok"),
     ],
 )
 @pytest.mark.requirement("fleet-doctor")
@@ -114,9 +133,13 @@ def test_versioning_that_keeps_what_is_forgotten_fails(
     assert _state(bucketcheck._versioning, _told(monkeypatch, told)) == state
 
 
+def _rules(rules: str) -> bucketquery.Told:
+    return bucketquery.Told(200, f"<LifecycleConfiguration>{rules}</LifecycleConfiguration>")
+
+
 def _rule(prefix: str, *, status: str = "Enabled", what: str = "Expiration") -> bucketquery.Told:
     inner = f"<Prefix>{prefix}</Prefix><Status>{status}</Status><{what}><Days>1</Days></{what}>"
-    return bucketquery.Told(200, f"<LifecycleConfiguration><Rule>{inner}</Rule></LifecycleConfiguration>")
+    return _rules(f"<Rule>{inner}</Rule>")
 
 
 @pytest.mark.parametrize(
@@ -129,6 +152,15 @@ def _rule(prefix: str, *, status: str = "Enabled", what: str = "Expiration") -> 
         (_rule("other/"), "ok"),
         (_rule("", status="Disabled"), "ok"),
         (_rule("", what="AbortIncompleteMultipartUpload"), "ok"),
+        (_rules("<Rule><Status> Enabled </Status><Prefix/><Expiration><Days>1</Days></Expiration></Rule>"), "fail"),
+        (_rules("<Rule xmlns='urn:r'><Status>Enabled</Status><Prefix/><Expiration/></Rule>"), "fail"),
+        (_rules("<Rule><Status>Enabled</Status><Prefix/><Expiration xmlns='urn:e'/></Rule>"), "fail"),
+        (_rules("<s:Rule xmlns:s='urn:s'><s:Status>Enabled</s:Status><s:Expiration/></s:Rule>"), "fail"),
+        (_rules("<Rule><Status>Enabled</Status><Filter><Prefix>vault/</Prefix></Filter><Expiration/></Rule>"), "fail"),
+        (_rules("<Rule><Status>Enabled</Status><Filter><Prefix>other/</Prefix></Filter><Expiration/></Rule>"), "ok"),
+        (bucketquery.Told(200, "<ListBucketResult/>"), "skip"),
+        (bucketquery.Told(200, "<LifecycleConfiguration><Rule>"), "skip"),
+        (bucketquery.Told(404, "<Error><Code>NoSuchBucket</Code></Error>"), "skip"),
         (bucketquery.Told(404, "<Error><Code>NoSuchLifecycleConfiguration</Code></Error>"), "ok"),
         (bucketquery.Told(403, "<Error><Code>AccessDenied</Code></Error>"), "skip"),
         (None, "skip"),
@@ -139,6 +171,49 @@ def test_a_rule_that_deletes_or_moves_the_vaults_objects_fails(
     monkeypatch: pytest.MonkeyPatch, told: bucketquery.Told | None, state: str
 ) -> None:
     assert _state(bucketcheck._lifecycle, _told(monkeypatch, told)) == state
+
+
+@pytest.mark.parametrize(("rules", "state"), [(1_000, "fail"), (100_000, "skip")])
+@pytest.mark.requirement("fleet-doctor")
+def test_a_rule_behind_many_others_is_found_and_an_answer_that_was_cut_is_none(
+    monkeypatch: pytest.MonkeyPatch, rules: int, state: str
+) -> None:
+    other = f"<Rule><Status>Enabled</Status><Prefix>other/{'x' * 300}</Prefix><Expiration/></Rule>"
+    whole = f"<LifecycleConfiguration>{other * rules}{other.replace('other/', 'vault/')}</LifecycleConfiguration>"
+    with _answering(whole.encode()) as port:
+        told = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ACCESS_KEY_ID": "marked-key",
+            "AWS_SECRET_ACCESS_KEY": "marked-secret",
+        }
+        patient = BucketPatient(Run(), PLACE, access("some-bucket/vault", told))
+        monkeypatch.setattr(BucketPatient, "reached", lambda _: None)
+        assert _state(bucketcheck._lifecycle, patient) == state
+
+
+@contextmanager
+def _answering(body: bytes) -> Iterator[int]:
+    """A server on a free port that answers everything so."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with suppress(OSError):  # who has read enough goes away
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def _state(look: object, patient: BucketPatient) -> str:

@@ -15,6 +15,7 @@ class MemoryBucket:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.requests: dict[str, int] = {}
+        self.time = 0
         self._guard = threading.Lock()
 
     def get(self, name: str) -> Found | None:

@@ -58,6 +58,7 @@ class Client:
         self._bucket = bucket
         self._before = before
         self.count = 0
+        self.time = 0
 
     def _step(self) -> Bucket:
         number, self.count = self.count, self.count + 1

@@ -119,6 +119,7 @@ class SimulatedBucket:
         self._server = server
         self.worker = worker
         self.is_dead = False
+        self.time = 0
         self._knows_its_own = knows_its_own
         self._out_until = 0
         self._random = server.scheduler.random

@@ -58,6 +58,8 @@ class World:
         self._knows_its_own = knows_its_own
         self.keys = MemoryKeys()
         self.workers = [Worker(self, f"w{number}") for number in range(self.random.randint(2, 4))]
+        self.views = self.random.choice([1, 2, 4096])
+        """How many actors a worker has in view: with few, views come and go."""
         self.left = 0
         """Clients that are not done yet."""
         self.packed = 0
@@ -129,7 +131,12 @@ class World:
     def _store(self, bucket: SimulatedBucket, **_: Any) -> S3Store:
         worker = next(one for one in self.workers if one.bucket is bucket)
         return S3Store(
-            bucket, random=self.bytes, now=worker.clock, threads=Threads(self.scheduler, bucket.worker), packs=False
+            bucket,
+            random=self.bytes,
+            now=worker.clock,
+            threads=Threads(self.scheduler, bucket.worker),
+            packs=False,
+            views=self.views,
         )
 
     def worker(self, name: str) -> Worker:

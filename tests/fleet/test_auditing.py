@@ -1,8 +1,11 @@
-"""The logs of several workers, as their owner sees them: shown by time, proven one by one, missed if one is gone."""
+"""The logs of several workers, as their owner sees them: shown by time, proven one by one, missed if one is gone.
+
+What a bucket's operator puts there is found by its name, whatever it is; what workers do meanwhile is no flaw.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,18 +14,47 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Vault, tlog
 from strongroom.audit.verify import Flaw
-from strongroom.errors import InvalidRequest, Tampered
+from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
+from strongroom.model import Millis
 from strongroom.store import s3
+from strongroom.store.s3.bucket import Listed
 from strongroom.vault import opening
 from tests.fleet.memory import MemoryBucket
 
 Open = Callable[[], Vault]
 PLACE = "s3://bucket/room"
+OPS = ["put", "get", "list", "forget", "erase"]
+
+
+class Clock:
+    """The time of all workers; it stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.time = 1_800_000_000_000
+
+    def __call__(self) -> Millis:
+        return Millis(self.time)
+
+    def pass_by(self, seconds: int) -> None:
+        self.time += seconds * 1000
+
+
+class BusyBucket(MemoryBucket):
+    """One where something else may happen each time that somebody begins to read the logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] | None = None
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        if prefix == "roster/" and self.meanwhile is not None:
+            self.meanwhile()
+        return super().list(prefix, after, limit)
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> MemoryBucket:
-    made = MemoryBucket()
+def bucket(monkeypatch: pytest.MonkeyPatch) -> BusyBucket:
+    made = BusyBucket()
 
     class Backend(s3.S3Backend):
         create = staticmethod(lambda place, *rest: s3.create(made, place, *rest))  # type: ignore[assignment]
@@ -33,13 +65,18 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> MemoryBucket:
 
 
 @pytest.fixture
-def worker(bucket: MemoryBucket, tmp_path: Path) -> Iterator[Open]:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def worker(bucket: MemoryBucket, tmp_path: Path, clock: Clock) -> Iterator[Open]:
     """Opens the same vault again, as another worker does."""
     keys = FileKeys(tmp_path / "keys")
-    opened = [strongroom.create(PLACE, keys=keys)]
+    opened = [strongroom.create(PLACE, keys=keys, now=clock)]
 
     def another() -> Vault:
-        opened.append(strongroom.open(PLACE, keys=keys))
+        opened.append(strongroom.open(PLACE, keys=keys, now=clock))
         return opened[-1]
 
     yield another
@@ -47,10 +84,9 @@ def worker(bucket: MemoryBucket, tmp_path: Path) -> Iterator[Open]:
         one.close()
 
 
-def put(vault: Vault, *texts: str) -> None:
-    cap = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"], ttl=600)
-    for text in texts:
-        vault.memory(cap).put(text)
+def put(vault: Vault, *texts: str, actor: str = "local/alice") -> list[str]:
+    cap = vault.mint(actor=actor, ops=OPS, namespaces=["travel"], ttl=600)
+    return [vault.memory(cap).put(text).id for text in texts]
 
 
 def flaws(vault: Vault) -> set[Flaw]:
@@ -126,3 +162,198 @@ def test_a_checkpoint_is_kept_for_each_log_and_a_cut_is_noticed(worker: Open, bu
     last = max(name for name in bucket.objects if name.startswith(f"logs/{second._state.log.worker}/"))
     bucket.delete([last])
     assert Flaw.LOG_ROLLED_BACK in flaws(first)
+
+
+# Erasures.
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_an_erased_actor_that_is_put_back_whole_is_found(worker: Open, bucket: MemoryBucket, clock: Clock) -> None:
+    vault = worker()
+    put(vault, "a trip")
+    kept = {name: body for name, body in bucket.objects.items() if name.startswith("actors/")}
+    clock.pass_by(600)
+    vault.erase("local/alice")
+    put(vault, "somebody else's", actor="local/bob")  # says that the erasure was carried out
+    assert vault.audit.look().ok
+    bucket.objects.update(kept)
+    found = vault.audit.look().findings
+    assert [one.flaw for one in found] == [Flaw.OBJECT_REVIVED] * 2
+    assert {one.object for one in found} == {_logical(name) for name in kept}
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_after_an_erasure_that_failed_a_lines_absence_is_still_found(
+    worker: Open, bucket: MemoryBucket, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = worker()
+    put(vault, "a trip")
+    memory = vault.memory(vault.mint(actor="local/alice", ops=OPS, namespaces=vault.namespaces, ttl=600))
+    with monkeypatch.context() as patch:
+        patch.setattr(vault._state.store.writer, "carry_out", _fails)  # type: ignore[attr-defined]
+        with pytest.raises(StoreUnavailable):
+            memory.erase(everything=True)
+    clock.pass_by(3600)
+    put(vault, "another trip", "and one more")
+    assert vault.audit.look().ok
+    bucket.delete([min(name for name in bucket.objects if "/lines/" in name)])
+    assert flaws(vault) == {Flaw.OBJECT_MISSING}
+
+
+def test_an_actor_that_comes_back_after_its_erasure_is_no_flaw(worker: Open, clock: Clock) -> None:
+    vault = worker()
+    put(vault, "a trip")
+    vault.erase("local/alice")
+    clock.pass_by(1)  # caps of the same moment are void
+    put(vault, "a new life", "and another line")
+    assert vault.audit.look().ok
+
+
+def _fails(*_: object) -> int:
+    raise StoreUnavailable("the bucket is out of reach")
+
+
+def _logical(place: str) -> str:
+    """An object's name, by where it lies in a bucket in which nothing was erased before."""
+    return place.replace("/g000000", "").removesuffix("/at") + ("/keys" if place.endswith("/at") else "")
+
+
+# Whatever somebody puts into a bucket.
+
+PACK = b"strongroom pack of lines 1\n"
+SALT = b"12345678"
+UTF8 = b"\xa2\xff\xfe"
+NESTED = b"\x91" * 100_000 + b"\xc0"
+
+
+def _bundle(first: int, time: int, worker: bytes = b"w") -> bytes:
+    member = {"v": 1, "worker": "XYZ", "public": b"", "since": 0, "certificate": b""}
+    return msgspec.msgpack.encode([first, [b""], time, b"", b"", member]).replace(
+        b"\xa3XYZ", bytes([160 + len(worker)]) + worker
+    )
+
+
+MALFORMED: Mapping[str, tuple[str, bytes, Flaw]] = {
+    "a line with another frame": ("{shelf}lines/planted", b"\x02line", Flaw.OBJECT_ALTERED),
+    "a line of an actor that is none": ("actors/{none}/g000000/x", b"no frame", Flaw.OBJECT_ALTERED),
+    "a head of garbage": ("{actor}at", b"garbage", Flaw.OBJECT_ALTERED),
+    "a head of nothing": ("{actor}at", b"", Flaw.OBJECT_ALTERED),
+    "a head that is no text": ("{actor}at", SALT + b"\x93\x81" + UTF8 + b"\x00\xc0\xc2", Flaw.OBJECT_ALTERED),
+    "a head without an end": ("{actor}at", SALT + b"\x94\x80\xc0\xc2" + NESTED, Flaw.OBJECT_ALTERED),
+    "a pack of garbage": ("{shelf}packs/" + "0" * 24, b"x" * 100, Flaw.OBJECT_ALTERED),
+    "a pack that is no text": (
+        "{shelf}packs/" + "0" * 24,
+        PACK + b"\x91\x93" + UTF8 + b"\x01\xc0",
+        Flaw.OBJECT_ALTERED,
+    ),
+    "a record of a cap without a frame": ("caps/x", b"no frame", Flaw.OBJECT_ALTERED),
+    "an object of the vault without a frame": ("vault/x", b"no frame", Flaw.OBJECT_ALTERED),
+    "keys where none are": ("{actor}g000000/keys", b"\x01keys", Flaw.OBJECT_EXTRA),
+    "a name behind all names in an actor": ("{actor}\u00e9", b"\x01", Flaw.OBJECT_EXTRA),
+    "a name behind all names of actors": ("actors/\u00e9/\u00e9", b"\x01", Flaw.OBJECT_EXTRA),
+    "a name behind all names in a log": ("{log}\u00e9", b"\x01", Flaw.LOG_EDITED),
+    "a folder of actors": ("actors/", b"", Flaw.OBJECT_EXTRA),
+    "a folder without a name": ("actors//x", b"", Flaw.OBJECT_EXTRA),
+    "a folder of logs": ("logs/", b"", Flaw.OBJECT_EXTRA),
+    "a folder of the roster": ("roster/", b"", Flaw.ROSTER_FORGED),
+    "an entry of the roster without an end": ("roster/x", b'{"v":1,"w":' + b"[" * 100_000, Flaw.ROSTER_FORGED),
+    "a bundle that is no text": ("{log}000000000099", _bundle(0, 0, b"\xff\xfe"), Flaw.LOG_EDITED),
+    "a bundle before all others": ("{log}000000000099", _bundle(-5, 0), Flaw.LOG_EDITED),
+    "a bundle at the end of all numbers": ("{log}000000000099", _bundle(2**64 - 1, 0), Flaw.LOG_EDITED),
+    "a bundle of nobody": ("logs/w1/000000000001", _bundle(0, 0), Flaw.LOG_UNKNOWN),
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+@pytest.mark.requirement("fleet-tampering")
+def test_one_malformed_object_is_named_and_hides_nothing_else(worker: Open, bucket: MemoryBucket, what: str) -> None:
+    vault = worker()
+    put(vault, "one", "two", "three")
+    put(vault, "one", "two", "three", actor="local/bob")
+    victim, other = (
+        sorted(name for name in bucket.objects if "/lines/" in name and name.startswith(actor))
+        for actor in _actors(bucket)
+    )
+    place, body, flaw = MALFORMED[what]
+    log = next(name for name in bucket.objects if name.startswith(f"logs/{vault._state.log.worker}/"))
+    actor, shelf = victim[0].partition("g000000")[0], victim[0].partition("lines/")[0]
+    place = place.format(actor=actor, shelf=shelf, none="0" * 32, log=log.rpartition("/")[0] + "/")
+    altered = bucket.objects[other[0]]
+    bucket.objects[place] = body
+    bucket.objects[other[0]] = altered[:-1] + bytes([altered[-1] ^ 1])
+    bucket.delete([other[1]])
+    found = strongroom.verify(PLACE, keys=vault._state.source).findings
+    assert flaw in {one.flaw for one in found if one.object != _logical(other[0])}
+    assert flaw not in {Flaw.OBJECT_ALTERED, Flaw.OBJECT_EXTRA} or _named(place) in {one.object for one in found}
+    assert (Flaw.OBJECT_ALTERED, _logical(other[0])) in {(one.flaw, one.object) for one in found}
+    assert Flaw.OBJECT_MISSING in {one.flaw for one in found}, "what is gone is missed, too"
+
+
+def _actors(bucket: MemoryBucket) -> list[str]:
+    return sorted(name.removesuffix("at") for name in bucket.objects if name.endswith("/at"))
+
+
+def _named(place: str) -> str:
+    """How a finding names what lies at a place. An actor of which a pack does not read is named by its keys."""
+    if "/packs/" in place:
+        return place.partition("g000000")[0] + "keys"
+    if place.startswith("caps/"):
+        return f"vault/{place}"
+    return _logical(place) if "/g000000/keys" not in place else place
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_what_nobody_signed_speaks_for_no_object(worker: Open, bucket: MemoryBucket) -> None:
+    vault = worker()
+    put(vault, "one", "two")
+    name = max(name for name in bucket.objects if name.startswith(f"logs/{vault._state.log.worker}/"))
+    fields = msgspec.msgpack.decode(bucket.objects[name])
+    bucket.objects[name] = msgspec.msgpack.encode([bytes(64) if part == fields[-2] else part for part in fields])
+    assert flaws(vault) == {Flaw.HEAD_FORGED, Flaw.OBJECT_EXTRA}
+
+
+# What workers do meanwhile.
+
+
+def _each_time(steps: Sequence[Callable[[], object]]) -> Callable[[], None]:
+    left = iter(steps)
+
+    def step() -> None:
+        next(left, lambda: None)()
+
+    return step
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_lines_that_are_forgotten_at_every_look_are_no_flaw(worker: Open, bucket: BusyBucket, clock: Clock) -> None:
+    vault, other = worker(), worker()
+    ids = put(vault, *(f"trip {number}" for number in range(20)))
+    memory = other.memory(other.mint(actor="local/alice", ops=OPS, namespaces=["travel"], ttl=6000))
+    clock.pass_by(600)
+
+    def forget(line: str) -> Callable[[], object]:
+        return lambda: (memory.forget(ids=[line]), memory.get("trip"))
+
+    bucket.meanwhile = _each_time([forget(line) for line in ids])
+    assert not flaws(vault)
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_lines_that_are_put_at_every_look_are_not_missing(worker: Open, bucket: BusyBucket) -> None:
+    vault, other = worker(), worker()
+    put(vault, "first")
+    bucket.meanwhile = _each_time([lambda: put(other, "one more", "and another")] * 20)
+    assert not flaws(vault)
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_a_line_that_is_altered_or_gone_is_found_while_others_write_at_every_look(
+    worker: Open, bucket: BusyBucket
+) -> None:
+    vault, other = worker(), worker()
+    put(vault, "one", "two", "three")
+    altered, gone = sorted(name for name in bucket.objects if "/lines/" in name)[:2]
+    bucket.objects[altered] += b"more"
+    bucket.delete([gone])
+    bucket.meanwhile = _each_time([lambda: put(other, "one more", "and another")] * 20)
+    assert flaws(vault) == {Flaw.OBJECT_ALTERED, Flaw.OBJECT_MISSING}

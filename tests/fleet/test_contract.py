@@ -10,10 +10,25 @@ from typing import Any
 
 import pytest
 
-from strongroom.errors import StoreUnavailable
-from strongroom.store import ANY, Backend, Commit, Delete, Effect, Expect, HeadMac, Object, Purge, PutNew, Swap, Version
+from strongroom.errors import ClockBehind, StoreUnavailable, Tampered
+from strongroom.store import (
+    ANY,
+    CLOCK_LEEWAY,
+    Backend,
+    Commit,
+    Delete,
+    Effect,
+    Expect,
+    HeadMac,
+    Object,
+    Purge,
+    PutNew,
+    Swap,
+    Version,
+)
 from strongroom.store.conformance import (
     ALICE,
+    BOBS,
     DERIVED,
     FORMAT,
     NOW,
@@ -31,7 +46,7 @@ from strongroom.store.conformance import (
     unordered,
     version_of,
 )
-from strongroom.store.s3 import S3Store, create, layout, open_store, views
+from strongroom.store.s3 import S3Store, create, layout, open_store, packs, views
 from strongroom.store.s3.bucket import Found, Listed
 from strongroom.store.s3.reading import Reader
 from strongroom.store.s3.views import Known
@@ -593,7 +608,7 @@ def test_a_commit_that_lost_after_its_check_stays_in_the_log_as_an_intent(store:
     assert [entry for _, _, entry in other.entries(0, 9)] == [b"intent"]
     assert [body_of(other, line(number)) for number in (1, 2, 3)] == [b"ours", b"theirs", b"ours"]
     other.close()
-    assert [bundle.done for _, bundle in store.bundles(other.worker) if bundle is not None] == [[]]
+    assert [bundle.entries for _, bundle in store.bundles(other.worker) if bundle is not None] == [[b"intent"]]
 
 
 class _Purging(MemoryBucket):
@@ -624,9 +639,85 @@ def test_a_forget_that_an_erasure_overtakes_leaves_nothing_in_what_comes_after()
         other.commit([b"erase"], [PutNew(standing(1), b""), Expect(keys.name, keys.version), Purge(f"{ALICE}/")], NOW)
         other.commit([b"again"], [PutNew(keys.name, b"k2")], NOW)
         other.commit([b"again"], [PutNew(name, b"anew") for name in names], NOW)
+        store.version(store.scope(names[0]))  # another of its threads looks
 
     bucket.meanwhile = erase
     store.commit([b"forget"], [Delete(name, version_of(store, name)) for name in names], NOW)
     fresh = _another(bucket)
     assert bucket.meanwhile is None
     assert [body_of(fresh, name) for name in names] == [b"anew", b"anew"]
+
+
+@pytest.mark.requirement("s3-contract")
+def test_a_worker_whose_clock_is_far_behind_the_servers_writes_nothing(bucket: Interrupted, store: S3Store) -> None:
+    bucket.time = NOW
+    late = _another(bucket)
+    before = dict(bucket.objects)
+    with refused(ClockBehind):
+        late.commit([b"e"], [PutNew(line(1), b"x")], NOW - CLOCK_LEEWAY - 1)
+    assert bucket.objects == before
+    late.commit([b"e"], [PutNew(line(1), b"x")], NOW - CLOCK_LEEWAY)
+    store.version(store.scope(line(1)))
+    assert body_of(store, line(1)) == b"x"
+
+
+@pytest.mark.parametrize(
+    "planted", ["news/999999999999", "news/zzz", "news/\uff19\uff19", "news/", "news/000000000003"]
+)
+@pytest.mark.requirement("s3-contract")
+def test_an_announcement_that_nobody_made_keeps_no_worker_from_hearing_the_next(
+    bucket: Interrupted, store: S3Store, planted: str
+) -> None:
+    other = _another(bucket)
+    scope = other.scope(standing(1))
+    other.version(scope)
+    bucket.create(layout.NEWS + planted, b"planted")
+    for number in range(11, 15):
+        seen = other.version(scope)
+        store.commit([b"revoked"], [PutNew(standing(number), b"")], NOW)
+        assert other.version(scope) > seen
+        assert standing(number) in names_of(other.changes(seen, 9, scope))
+        assert standing(number) in names_of(_another(bucket).names(standing(number)))
+
+
+@pytest.mark.requirement("s3-contract")
+def test_a_worker_that_is_kept_from_hearing_looks_for_itself_within_a_minute(bucket: Interrupted) -> None:
+    now = [NOW]
+    founder = create(bucket, "place", MAC, [b"made"], [PutNew(FORMAT, b"1")], NOW)
+    other = S3Store(bucket, now=lambda: now[0])
+    scope = other.scope(standing(1))
+    seen = other.version(scope)
+    founder.commit([b"revoked"], [PutNew(standing(1), b"")], NOW)
+    bucket.delete([name for name in bucket.objects if name.startswith("news/")])
+    assert other.version(scope) == seen
+    now[0] += 60_000
+    assert other.version(scope) > seen
+
+
+@pytest.mark.requirement("s3-contract")
+def test_who_has_room_for_one_actor_only_hears_of_every_change(bucket: Interrupted, store: S3Store) -> None:
+    other = S3Store(bucket, views=1)
+    names = [line(1), line(1, BOBS)]
+    seen = [other.version(other.scope(name)) for name in names]
+    for turn in range(3):
+        for at, name in enumerate(names):
+            effect = PutNew(name, b"0") if turn == 0 else Swap(name, b"%d" % turn, version_of(store, name))
+            store.commit([b"e"], [effect], NOW)
+            latest = other.version(other.scope(name))
+            assert latest > seen[at]
+            assert name in names_of(other.changes(seen[at], 99, other.scope(name)))
+            seen[at] = latest
+            assert body_of(other, name) == b"%d" % turn
+
+
+@pytest.mark.parametrize("name", ["at", f"g000000/memory/{'c3' * 16}/g000000/packs/{1:012x}{'a' * 12}"])
+@pytest.mark.requirement("s3-contract")
+def test_what_is_larger_than_anything_of_ours_is_not_read(bucket: Interrupted, store: S3Store, name: str) -> None:
+    other = _another(bucket)
+    bucket.objects[f"{ALICE}/{name}"] = bytes(packs.LARGEST + 1)
+    before = bucket.requests.get("get", 0)
+    with refused(Tampered):
+        other.version(other.scope(line(1)))
+    assert bucket.requests.get("get", 0) == before
+    other.version(other.scope(line(1, BOBS)))
+    store.close()

@@ -15,6 +15,7 @@ import strongroom
 from strongroom import FileKeys
 from strongroom.audit.entry import Decision, Entry
 from strongroom.audit.log import Witness
+from strongroom.audit.verify import Flaw
 from strongroom.cap import Token
 from strongroom.errors import InvalidRequest, StoreUnavailable, StrongroomError, Tampered, VaultExists, VaultMissing
 from strongroom.store import Object, Store, backend, is_derived, s3
@@ -228,6 +229,42 @@ def test_a_bucket_that_is_written_to_meanwhile_makes_no_vault_in_a_file(
 
 
 @pytest.mark.requirement("fleet-migrate-refusals")
+def test_a_line_acknowledged_meanwhile_whose_intent_was_there_before_makes_no_vault_in_a_file(
+    world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.move(world.file, TARGET)
+    check = moving.Origin.check_unchanged
+    with world.open(TARGET) as vault:
+        writer = vault._state.store.writer  # type: ignore[attr-defined]
+        late: list[Callable[[], object]] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "carry_out", _later(late, writer.carry_out))
+            with pytest.raises(StoreUnavailable):
+                vault.memory(cap).put("on its way", namespace="travel")
+        before = set(world.bucket().objects)
+
+        def write(self: moving.Origin) -> None:
+            late[0]()
+            check(self)
+
+        monkeypatch.setattr(moving.Origin, "check_unchanged", write)
+        with pytest.raises(StoreUnavailable):
+            world.move(TARGET, world.home / "back")
+    assert not (world.home / "back").exists()
+    assert sum("/lines/" in name for name in set(world.bucket().objects) - before) == 1
+
+
+def _later(late: list[Callable[[], object]], carry_out: Callable[..., object]) -> Callable[..., object]:
+    """Keeps what was to be done, for the caller to do."""
+
+    def kept(*given: object) -> object:
+        late.append(lambda: carry_out(*given))
+        raise StoreUnavailable("not yet")
+
+    return kept
+
+
+@pytest.mark.requirement("fleet-migrate-refusals")
 def test_a_vault_that_was_used_in_the_bucket_is_not_moved_over(world: World, cap: Token) -> None:
     world.move(world.file, TARGET)
     with world.open(TARGET) as vault:
@@ -296,6 +333,27 @@ def _requests(world: World, source: str | Path, target: str | Path, place: str) 
     before = sum(world.bucket(place).requests.values())
     migrate(source, target, keys=world.keys, witness=Witness(world.home / "measured-seen"))
     return sum(world.bucket(place).requests.values()) - before
+
+
+@pytest.mark.requirement("fleet-migrate-resumes")
+def test_killed_before_the_new_file_counts_as_seen_it_counts_the_next_time(
+    world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.move(world.file, TARGET)
+    with world.open(world.file) as vault:
+        assert vault.audit.verify().ok
+    with monkeypatch.context() as patch:
+        patch.setattr(moving, "_verify", _dies)
+        with pytest.raises(Killed):
+            world.move(TARGET, world.home / "back")
+    assert world.move(TARGET, world.home / "back").already
+    assert strongroom.verify(world.home / "back", keys=world.keys).ok
+    _cut(world.home / "back", world.keys)
+    assert _flaws(world, world.home / "back") == {Flaw.LOG_ROLLED_BACK}
+
+
+def _dies(*_: object) -> None:
+    raise Killed
 
 
 # What is the same.
@@ -401,3 +459,70 @@ def test_what_was_seen_goes_with_the_vault_so_a_log_cut_short_is_found(world: Wo
         del world.bucket().objects[name]
     with world.open(TARGET) as vault:
         assert {"log_missing", "log_rolled_back"} & {one.flaw.value for one in vault.audit.look().findings}
+
+
+def _flaws(world: World, place: str | Path) -> set[Flaw]:
+    return {one.flaw for one in strongroom.verify(place, keys=world.keys).findings}
+
+
+def _cut(place: Path, keys: FileKeys) -> None:
+    """Put the vault in a file back to what it was before something was seen of it."""
+    older = {path.name: path.read_bytes() for path in place.iterdir()}
+    with strongroom.open(place, keys=keys) as vault:
+        vault.mint(actor="e/f", ops=OPS, namespaces=["travel"], ttl=60)
+        assert vault.audit.verify().ok
+    for path in place.iterdir():
+        path.unlink()
+    for name, body in older.items():
+        (place / name).write_bytes(body)
+
+
+@pytest.mark.requirement("fleet-migrate")
+def test_what_was_seen_of_a_place_counts_for_it_after_a_move_out_of_it(world: World, cap: Token) -> None:
+    back = world.home / "back"
+    world.move(world.file, TARGET)
+    assert not _flaws(world, world.file)
+    with world.open(TARGET) as vault:
+        vault.memory(cap).put("only there", namespace="travel")
+        assert vault.audit.verify().ok
+    world.move(TARGET, back)
+    for place in (TARGET, back):
+        assert not _flaws(world, place)
+        with world.open(place) as vault:
+            vault.memory(cap).put("once more", namespace="travel")
+            assert vault.audit.verify().ok
+    last = max(name for name in world.bucket().objects if name.startswith("logs/w"))
+    worker = last.split("/")[1]
+    world.bucket().delete([f"roster/{worker}", *(name for name in world.bucket().objects if f"/{worker}/" in name)])
+    assert Flaw.LOG_ROLLED_BACK in _flaws(world, TARGET)
+    assert not _flaws(world, back)
+
+
+@pytest.mark.requirement("fleet-migrate")
+def test_moved_in_and_out_and_in_and_out_again_the_last_two_places_verify(world: World, cap: Token) -> None:
+    again, last = "s3://bucket/again", world.home / "last"
+    world.move(world.file, TARGET)
+    world.move(TARGET, world.home / "back")
+    world.move(world.home / "back", again)
+    world.move(again, last)
+    assert not _flaws(world, again) | _flaws(world, last)
+    _cut(last, world.keys)
+    assert _flaws(world, last) == {Flaw.LOG_ROLLED_BACK}
+    assert not _flaws(world, again)
+
+
+@pytest.mark.requirement("fleet-migrate")
+def test_what_a_file_says_anew_of_an_actor_is_demanded_in_the_next_bucket(
+    world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.move(world.file, TARGET)
+    with world.open(TARGET) as vault, monkeypatch.context() as patch:
+        patch.setattr(vault._state.store.writer, "carry_out", _fails)  # type: ignore[attr-defined]
+        with pytest.raises(StrongroomError):
+            vault.memory(cap).put("this one never was", namespace="travel")
+    world.move(TARGET, world.home / "back")
+    world.move(world.home / "back", "s3://bucket/again")
+    assert not _flaws(world, "s3://bucket/again")
+    again = world.bucket("bucket/again")
+    again.delete([next(name for name in sorted(again.objects) if "/lines/" in name)])
+    assert _flaws(world, "s3://bucket/again") == {Flaw.OBJECT_MISSING}

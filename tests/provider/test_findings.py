@@ -323,3 +323,17 @@ def test_damaged_counts_begin_anew_and_break_nothing(wired: Wired, damage: bytes
     (wired.state / status.COUNTS).write_bytes(damage)
     say(wired.agent(), TRIP)
     assert status.read_counts(wired.state) == {"kept": 2}
+
+
+def test_counts_are_saved_after_a_turn_and_at_the_end_and_not_after_every_turn(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, "one")
+    assert status.read_counts(wired.state) == {"kept": 2}
+    say(agent, "two")
+    assert status.read_counts(wired.state) == {"kept": 2}
+    wired.home.tended -= 60
+    say(agent, "three")
+    assert status.read_counts(wired.state) == {"kept": 6}
+    say(agent, "four")
+    agent.shutdown()
+    assert status.read_counts(wired.state) == {"kept": 8}

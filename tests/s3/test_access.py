@@ -12,6 +12,7 @@ from strongroom.store.s3.bucket import S3Bucket
 
 KEYS = {"AWS_ACCESS_KEY_ID": "marked-key", "AWS_SECRET_ACCESS_KEY": "marked-secret"}
 PLACE = "some-bucket/vaults/home"
+BOTH = "aws_access_key_id = one\naws_secret_access_key = two\n"
 
 
 @pytest.fixture
@@ -83,6 +84,17 @@ def test_plain_http_to_this_machine_is_taken(home: dict[str, str], endpoint: str
         "https://:marked-secret@s3.example.org",
         "https://s3.example.org/?X-Amz-Signature=marked-secret",
         "https://[::1",
+        "https://[::1]x:9000",
+        "https://[v1.x]:9000",
+        "https://s3.example.org:marked-secret",
+        "https://s3.example.org:99999",
+        "https://s3.example.org:0",
+        "https://256.1.1.1",
+        "https://1.2.3.4.5",
+        "https://s3..example.org",
+        "https://xn--a",
+        "https://a|b",
+        "https://s3.example.org/a b",
     ],
 )
 def test_an_endpoint_that_is_no_plain_address_is_refused_without_being_repeated(
@@ -91,6 +103,41 @@ def test_an_endpoint_that_is_no_plain_address_is_refused_without_being_repeated(
     with pytest.raises(InvalidRequest) as caught:
         access(PLACE, home | {"AWS_ENDPOINT_URL": endpoint})
     assert "marked-secret" not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.requirement("s3-credentials")
+@pytest.mark.requirement("s3-no-secrets")
+@pytest.mark.parametrize("value", ["marked\nsecret", "marked\x00secret", "marked\x7fsecret", "marked-s\u00e9cret"])
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"])
+def test_a_value_that_cannot_be_sent_is_refused_without_being_repeated(
+    home: dict[str, str], name: str, value: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        access(PLACE, home | KEYS | {name: value})
+    assert "marked" not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.requirement("s3-credentials")
+def test_a_value_of_two_lines_in_a_profile_is_refused(home: dict[str, str]) -> None:
+    write(home, "credentials", "[default]\n" + BOTH + " three\n")
+    with pytest.raises(InvalidRequest):
+        access(PLACE, home)
+
+
+@pytest.mark.requirement("s3-credentials")
+@pytest.mark.parametrize("name", list(KEYS))
+@pytest.mark.parametrize("value", ["", "\n"])
+def test_half_of_a_credential_is_refused(home: dict[str, str], name: str, value: str) -> None:
+    with pytest.raises(KeyUnavailable):
+        access(PLACE, home | KEYS | {name: value})
+
+
+@pytest.mark.requirement("s3-credentials")
+def test_the_line_end_of_a_file_read_whole_is_no_part_of_a_value(home: dict[str, str]) -> None:
+    told = {name: f"{value}\n" for name, value in KEYS.items()} | {"AWS_ENDPOINT_URL": " https://s3.example.org:9000\n"}
+    found = access(PLACE, home | told)
+    assert found.config()["secret_access_key"] == "marked-secret"
+    assert found.endpoint == "https://s3.example.org:9000"
 
 
 @pytest.mark.parametrize(
@@ -183,16 +230,17 @@ def test_the_default_profile_is_read_from_both_files(home: dict[str, str]) -> No
 @pytest.mark.requirement("s3-credentials")
 def test_a_named_profile_is_read_and_the_default_one_is_not(home: dict[str, str]) -> None:
     write(home, "config", "[default]\nregion = eu-west-1\n[profile work]\nregion = us-west-2\n")
-    write(home, "credentials", "[default]\naws_session_token = no\n[work]\naws_access_key_id = one\n")
+    write(home, "credentials", "[default]\naws_session_token = no\n[work]\n" + BOTH)
     found = access(PLACE, home | {"AWS_PROFILE": "work"})
-    assert found.config() == {"access_key_id": "one", "region": "us-west-2"}
+    assert found.config() == {"access_key_id": "one", "secret_access_key": "two", "region": "us-west-2"}
 
 
 def test_the_files_may_be_elsewhere(home: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "c").write_text("[default]\nregion = eu-west-1\n")
-    (tmp_path / "k").write_text("[default]\naws_access_key_id = one\n")
+    (tmp_path / "k").write_text("[default]\n" + BOTH)
     told = {"AWS_CONFIG_FILE": str(tmp_path / "c"), "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "k")}
-    assert access(PLACE, home | told).config() == {"access_key_id": "one", "region": "eu-west-1"}
+    found = access(PLACE, home | told).config()
+    assert found == {"access_key_id": "one", "secret_access_key": "two", "region": "eu-west-1"}
 
 
 def test_the_environment_wins_over_a_profile(home: dict[str, str]) -> None:

@@ -66,6 +66,8 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return data
 
 
+DONE = "done"
+"""The op of an entry by which a worker says which of its own entries it carried out."""
 _WRITING = (PutNew, Swap, Delete)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Entry).decode
@@ -80,6 +82,21 @@ def decode_entry(data: bytes) -> Entry:
     if _encode(entry) != data or entry.v != 1:
         raise Tampered("a log entry is not in canonical form")
     return entry
+
+
+def done_entry(runs: Sequence[tuple[int, int]], time: Millis) -> Entry:
+    """Say that entries of the same log were carried out: each run by its first, and by the one behind its last."""
+    detail = ",".join(f"{first}-{behind}" for first, behind in runs)
+    return Entry(v=1, time=time, op=DONE, decision=Decision.ALLOW, data_class="audit", detail=detail)
+
+
+def done_runs(entry: Entry) -> list[tuple[int, int]]:
+    """What an entry says was carried out; nothing unless it is such an entry."""
+    found = [one.partition("-") for one in entry.detail.split(",")] if entry.op == DONE else []
+    try:
+        return [(int(first), int(behind)) for first, _, behind in found]
+    except ValueError:
+        raise Tampered("an entry that says what was carried out does not read") from None
 
 
 def digest(body: bytes) -> str:

@@ -1,29 +1,52 @@
 """Verification of a vault with several logs: does each hold together, is none missing, and do they and the store agree?
 
 Needs nothing but reading. Each log is checked by itself: numbers, tree, signatures, the vault's word for its key, and
-whether it continues what was seen of it. Then the objects are compared with what all of them say together.
+whether it continues what was seen of it. Then the objects are compared with what all of them say together. What does
+not read is named, and the rest is looked at all the same. Others may write meanwhile: whatever does not fit is read
+again, and so are the logs, before it is said.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from strongroom import tlog
-from strongroom.audit.entry import decode_entry, written
+from strongroom.audit.entry import Entry, decode_entry, done_runs, written
 from strongroom.audit.log import certified_part
 from strongroom.audit.statements import Statements
-from strongroom.audit.verify import Finding, Flaw, Progress, Report, TagOf
+from strongroom.audit.verify import Finding, Flaw, Progress, Report, TagOf, owner_part
 from strongroom.errors import KeyUnavailable, Tampered
-from strongroom.store import Store, fleet
+from strongroom.store import Object, Store, fleet
 from strongroom.store.fleet import Bundle, Fleet, Member
 
 _LOOKS = 5
-_OBJECTS = {Flaw.OBJECT_MISSING, Flaw.OBJECT_EXTRA, Flaw.OBJECT_ALTERED, Flaw.OBJECT_REVIVED}
+"""How often to look, at most, while others write and objects do not fit."""
+_PAGE = 1000
+Tags = tuple[str, str]
+
+
+class Seen(NamedTuple):
+    """An object as it was read: its digest ("" for a tombstone), and its tags. `why` says why there are none."""
+
+    name: str
+    digest: str
+    tags: Tags | None
+    why: str = ""
+
+
+class Doubt(NamedTuple):
+    """What does not fit, unless it is because of what somebody did meanwhile: an object by its name, or by its tags."""
+
+    finding: Finding
+    tags: Tags | None = None
 
 
 @dataclass(slots=True)
@@ -33,7 +56,6 @@ class Walked:
     worker: str
     edge: tlog.Range = field(default_factory=tlog.Range)
     entries: list[tuple[int, bytes]] = field(default_factory=list)
-    done: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def checkpoint(self) -> tuple[int, bytes]:
@@ -62,19 +84,24 @@ class FleetVerifier:
         self.walked: dict[str, Walked] = {}
 
     def run(self, progress: Progress | None = None) -> Report:
-        """Look at everything. If objects do not fit while others were writing, look again before saying so."""
-        before = -1
-        for _ in range(_LOOKS):
-            report = self._look(progress or (lambda *_: None))
-            if report.size == before or not any(one.flaw in _OBJECTS for one in report.findings):
-                break
-            before = report.size
-        return report
-
-    def _look(self, progress: Progress) -> Report:
-        self._findings = []
+        """Look at everything, and once more at whatever does not fit, before saying so."""
+        told = progress or (lambda *_: None)
         # Objects first: whatever is there by then has its entry in a log that is read afterwards.
         objects = list(self._objects())
+        doubts = self._compare(objects, self._read_logs(told))
+        for _ in range(_LOOKS - 1):
+            if not doubts:
+                break
+            before = self._size()
+            again, present = self._read_again(doubts), self._present(doubts)
+            doubts = self._compare_again(doubts, again, present, self._read_logs(told))
+            if self._size() == before:
+                break
+        found = [*self._findings, *(one.finding for one in doubts), *map(_stray, self._logs.strays())]
+        return Report(self._size(), self._root(), len(objects), tuple(found), len(self.walked))
+
+    def _read_logs(self, progress: Progress) -> Statements:
+        self._findings = []
         members = dict(self._logs.roster())
         workers = sorted({*members, *self._logs.logs(), *self._seen})
         self.walked = {}
@@ -82,9 +109,10 @@ class FleetVerifier:
             progress(number, len(workers))
             self.walked[worker] = self._walk(worker, members)
         progress(len(workers), len(workers))
-        self._compare(objects, self._statements())
-        size = sum(one.edge.size for one in self.walked.values())
-        return Report(size, self._root(), len(objects), tuple(self._findings), len(workers))
+        return self._statements()
+
+    def _size(self) -> int:
+        return sum(one.edge.size for one in self.walked.values())
 
     def _root(self) -> str:
         """One hash over the state of all logs."""
@@ -103,6 +131,9 @@ class FleetVerifier:
         public = self._key(worker, members)
         expected = 1
         for number, bundle in self._logs.bundles(worker):
+            if not number:
+                self._find(Flaw.LOG_EDITED, f"an object in the log of {worker} is called by no number")
+                continue
             if number != expected:
                 self._find(Flaw.ENTRY_MISSING, f"the log of {worker} has no bundle {expected}", entry=walked.edge.size)
             expected = number + 1
@@ -138,7 +169,8 @@ class FleetVerifier:
         return member.public if member.worker == worker else None
 
     def _take(self, walked: Walked, bundle: Bundle, public: bytes | None) -> None:
-        if public is not None and not fleet.is_signed(walked.worker, bundle, public):
+        signed = public is not None and fleet.is_signed(walked.worker, bundle, public)
+        if public is not None and not signed:
             self._find(Flaw.HEAD_FORGED, f"a bundle of {walked.worker} was not signed by it", entry=bundle.first)
         if bundle.first == walked.edge.size:
             for entry in bundle.entries:
@@ -148,8 +180,8 @@ class FleetVerifier:
             message = f"entries of {walked.worker} are missing, or do not add up to its log"
             self._find(Flaw.LOG_EDITED, message, entry=bundle.first)
             walked.edge = _edge(bundle) or walked.edge  # from here on it may be sound again
-        walked.entries += enumerate(bundle.entries, bundle.first)
-        walked.done += bundle.done
+        if signed:  # what nobody vouches for says nothing of any object
+            walked.entries += enumerate(bundle.entries, bundle.first)
 
     def _check_fork(self, walked: Walked) -> None:
         seen = self._seen.get(walked.worker)
@@ -168,56 +200,135 @@ class FleetVerifier:
     def _statements(self) -> Statements:
         said = Statements()
         for walked in self.walked.values():
-            sure = {number for first, behind in walked.done for number in range(first, behind)}
-            for number, data in walked.entries:
-                try:
-                    said.take(decode_entry(data), is_sure=number in sure)
-                except Tampered:
-                    self._find(Flaw.ENTRY_EDITED, f"an entry of {walked.worker} does not read as one", entry=number)
+            entries = list(self._decoded(walked))
+            sure = _Runs(run for _, entry in entries for run in done_runs(entry))
+            for number, entry in entries:
+                said.take(entry, is_sure=number in sure)
         return said
 
-    def _objects(self) -> Iterator[tuple[str, str, tuple[str, str] | None]]:
-        """Every object: its name, its digest ("" for a tombstone), and its tags if its owner's keys open."""
-        after = ""
-        while page := self._store.list("", after, 1000):
-            for thing in page:
-                digest = "" if thing.body is None else written(hashlib.sha256(thing.body).digest())
-                yield thing.name, digest, self._tags(thing.name)
-            after = page[-1].name
+    def _decoded(self, walked: Walked) -> Iterator[tuple[int, Entry]]:
+        for number, data in walked.entries:
+            try:
+                entry = decode_entry(data)
+                done_runs(entry)
+            except Tampered:
+                self._find(Flaw.ENTRY_EDITED, f"an entry of {walked.worker} does not read as one", entry=number)
+            else:
+                yield number, entry
 
-    def _tags(self, name: str) -> tuple[str, str] | None:
+    def _objects(self) -> Iterator[Seen]:
+        last, found = self._page("")
+        while last:
+            yield from found
+            last, found = self._page(last)
+
+    def _page(self, after: str) -> tuple[str, list[Seen]]:
+        """Some objects, and how far that is. Where one does not read, each is read by itself."""
+        try:
+            page = self._store.list("", after, _PAGE)
+        except Tampered:
+            page = self._store.names("", after, _PAGE)
+            found = [one for one in map(self._read, (thing.name for thing in page)) if one is not None]
+        else:
+            found = list(map(self._tagged, page))
+        return page[-1].name if page else "", found
+
+    def _read(self, name: str) -> Seen | None:
+        """One object; None if it is not there."""
+        try:
+            found = self._store.get(name)
+        except Tampered as error:
+            return Seen(name, "", self._tags(name), error.message)
+        return None if found is None else self._tagged(found)
+
+    def _tagged(self, thing: Object) -> Seen:
+        digest = "" if thing.body is None else written(hashlib.sha256(thing.body).digest())
+        tags = self._tags(thing.name)
+        why = "" if tags is not None else "an actor's keys do not open, so its objects cannot be checked"
+        return Seen(thing.name, digest, tags, why)
+
+    def _tags(self, name: str) -> Tags | None:
         try:
             return self._tag_of(name)
         except (Tampered, KeyUnavailable):
             return None
 
-    def _compare(self, objects: list[tuple[str, str, tuple[str, str] | None]], said: Statements) -> None:
-        found: set[tuple[str, str]] = set()
-        is_whole = True
-        for name, digest, tags in objects:
-            if tags is None:
-                is_whole = False
-                message = "an actor's keys do not open, so its objects cannot be checked"
-                self._find(Flaw.OBJECT_ALTERED, message, name=name)
-            else:
-                found.add(tags)
-                self._compare_one(name, digest, tags, said)
-        for owner, tag in said.demanded() if is_whole else ():
-            if (owner, tag) not in found:
-                self._find(Flaw.OBJECT_MISSING, f"an object that was logged is not in the store (tag {tag})")
+    def _compare(self, objects: Sequence[Seen], said: Statements) -> list[Doubt]:
+        found = {one.tags for one in objects if one.tags is not None}
+        owners = {owner for owner, _ in found}
+        is_whole = all(one.tags is not None for one in objects)  # else some owners' tags are not known
+        doubts = [Doubt(one) for one in self._misfits(objects, said)]
+        for tags in said.demanded(owners):
+            if tags not in found and (is_whole or tags[0] in owners):
+                message = f"an object that was logged is not in the store (tag {tags[1]})"
+                doubts.append(Doubt(Finding(Flaw.OBJECT_MISSING, message), tags))
+        return doubts
 
-    def _compare_one(self, name: str, digest: str, tags: tuple[str, str], said: Statements) -> None:
-        allowed = said.allowed(*tags)
-        if digest in allowed:
-            return
-        if not said.knows(*tags):
-            self._find(Flaw.OBJECT_EXTRA, "an object is in the store that was never logged", name=name)
-        elif not digest:
-            self._find(Flaw.OBJECT_MISSING, "an object was deleted without a log entry", name=name)
-        elif allowed == {""}:
-            self._find(Flaw.OBJECT_REVIVED, "a deleted object is back", name=name)
-        else:
-            self._find(Flaw.OBJECT_ALTERED, "an object is not the one that was logged", name=name)
+    def _read_again(self, doubts: Sequence[Doubt]) -> list[Seen]:
+        """The objects that did not fit as they are now, but for those that are gone."""
+        names = sorted({one.finding.object for one in doubts if one.finding.object is not None})
+        for scope in {self._store.scope(name) for name in names}:
+            with suppress(Tampered):  # then reading it says so
+                self._store.version(scope)
+        for keys in set(map(owner_part, names)):
+            self._tags(keys)  # so that what is tagged is tagged by the keys of now
+        return [one for one in map(self._read, names) if one is not None]
+
+    def _present(self, doubts: Sequence[Doubt]) -> set[Tags]:
+        """The tags of all that is there now, if any is missed: which names they have is not known."""
+        found: set[Tags] = set()
+        after = "" if any(one.tags is not None for one in doubts) else None
+        while after is not None:
+            page = self._store.names("", after, _PAGE)
+            found |= {tags for one in page if (tags := self._tags(one.name)) is not None}
+            after = page[-1].name if page else None
+        return found
+
+    def _compare_again(
+        self, doubts: Sequence[Doubt], again: Sequence[Seen], present: set[Tags], said: Statements
+    ) -> list[Doubt]:
+        missing = [one for one in doubts if one.tags is not None and one.tags not in present]
+        still = [one for one in missing if one.tags is not None and said.must_be_there(*one.tags)]
+        return [*map(Doubt, self._misfits(again, said)), *still]
+
+    def _misfits(self, objects: Iterable[Seen], said: Statements) -> Iterator[Finding]:
+        for one in objects:
+            if one.why or one.tags is None:
+                yield Finding(Flaw.OBJECT_ALTERED, one.why, object=one.name)
+            elif one.digest not in said.allowed(*one.tags):
+                yield _misfit(one, one.tags, said)
+
+
+def _misfit(seen: Seen, tags: Tags, said: Statements) -> Finding:
+    """What is wrong with an object that nothing allows."""
+    if said.is_erased(tags[0]):
+        return Finding(Flaw.OBJECT_REVIVED, "an object of an actor that was erased is back", object=seen.name)
+    if not said.knows(*tags):
+        return Finding(Flaw.OBJECT_EXTRA, "an object is in the store that was never logged", object=seen.name)
+    if not seen.digest:
+        return Finding(Flaw.OBJECT_MISSING, "an object was deleted without a log entry", object=seen.name)
+    if said.allowed(*tags) == {""}:
+        return Finding(Flaw.OBJECT_REVIVED, "a deleted object is back", object=seen.name)
+    return Finding(Flaw.OBJECT_ALTERED, "an object is not the one that was logged", object=seen.name)
+
+
+def _stray(place: str) -> Finding:
+    return Finding(Flaw.OBJECT_EXTRA, "an object lies where nothing of a vault does", object=place)
+
+
+class _Runs:
+    """Numbers that lie in any of several runs. A run may be as long as it likes: it is not counted out."""
+
+    def __init__(self, runs: Iterable[tuple[int, int]]) -> None:
+        self._first: list[int] = []
+        self._behind: list[int] = []
+        for first, behind in sorted(runs):
+            self._first.append(first)
+            self._behind.append(max(behind, self._behind[-1] if self._behind else 0))
+
+    def __contains__(self, number: int) -> bool:
+        at = bisect_right(self._first, number)
+        return at > 0 and number < self._behind[at - 1]
 
 
 def _edge(bundle: Bundle) -> tlog.Range | None:

@@ -15,10 +15,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from strongroom import tlog
-from strongroom.audit.entry import Entry, decode_entry
+from strongroom.audit.entry import Entry, decode_entry, done_entry
 from strongroom.cobblestone import context
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.files import make_directory, write_file
+from strongroom.model import Millis
 from strongroom.store import ANY, Commit, Effect, Head, Pending, Store, Version
 from strongroom.store.fleet import Fleet
 
@@ -44,6 +45,9 @@ class VaultMac:
 
     def certify(self, worker: str, public: bytes) -> bytes:
         return Ed25519PrivateKey.from_private_bytes(self._seed).sign(certified_part(self._vault, worker, public))
+
+    def done(self, runs: Sequence[tuple[int, int]], time: int) -> bytes:
+        return done_entry(runs, Millis(time)).encoded()
 
     def sign(self, size: int, peaks: bytes, time: int) -> bytes:
         mac = self._keyed.copy()

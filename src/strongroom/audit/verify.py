@@ -286,7 +286,7 @@ class Verifier:
 
     def _check_derived(self, name: str) -> None:
         """What is derived is not in the log, but it must be derived from something: its actor must exist."""
-        if self._store.get(_owner_part(name)) is None and self._store.get(name) is not None:
+        if self._store.get(owner_part(name)) is None and self._store.get(name) is not None:
             self._find(Flaw.OBJECT_EXTRA, "an object is in the store whose actor never was", name=name)
 
     def _tags(self, name: str) -> tuple[str, str] | None:
@@ -304,7 +304,7 @@ class Verifier:
         unreadable: set[str] = set()
         for thing in objects:
             if thing.tags is None:
-                unreadable.add(_owner_part(thing.name))
+                unreadable.add(owner_part(thing.name))
                 continue
             owner, tag = thing.tags
             self._compare(thing, expected.owners.get(owner, {}).pop(tag, None))
@@ -333,5 +333,5 @@ class Verifier:
             self._find(Flaw.OBJECT_ALTERED, "an object is not the one that was logged", name=thing.name)
 
 
-def _owner_part(name: str) -> str:
+def owner_part(name: str) -> str:
     return "/".join(name.split("/")[:2]) + "/keys"

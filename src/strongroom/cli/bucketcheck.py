@@ -6,7 +6,6 @@ What they write lies below `probe/` and is removed again. No credential is shown
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +19,8 @@ from strongroom.errors import StrongroomError, Tampered, VaultMissing
 from strongroom.store import CLOCK_LEEWAY
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from strongroom.store.s3.access import Access
     from strongroom.store.s3.bucket import S3Bucket
     from strongroom.store.s3.probe import Trial
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _WARN = 5_000
 _ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 _TRIALS = 8
+_UNKNOWN = "unknown: the server does not tell, or not with these credentials"
 
 
 @dataclass
@@ -123,42 +125,61 @@ def _clock(patient: BucketPatient) -> str:
     raise Found(state, f"this machine's clock and the server's differ by {seconds} seconds", "set the clock")
 
 
-def _setting(patient: BucketPatient, name: str) -> bucketquery.Told:
+def _setting(patient: BucketPatient, name: str, document: str, none: str = "") -> Element | None:
+    """What the server says of a setting; None if it says `none`, its code for there being no such setting."""
     patient.reached()
     told = None if patient.access is None else bucketquery.ask(patient.access, name, datetime.now(UTC))
-    if told is None or (told.status != 200 and "<Code>NoSuch" not in told.text):
-        raise Found("skip", "unknown: the server does not tell, or not with these credentials")
-    return told
+    if told is not None and told.status == 200:
+        found = bucketquery.document(told.text, document)
+        if found is not None:
+            return found
+    elif told is not None and none:
+        error = bucketquery.document(told.text, "Error")
+        if error is not None and error.findtext("{*}Code", "").strip() == none:
+            return None
+    raise Found("skip", _UNKNOWN)
 
 
 def _versioning(patient: BucketPatient) -> str:
-    status = re.search(r"<Status>\s*(\w+)\s*</Status>", _setting(patient, "versioning").text)
-    if status is None:
+    found = _setting(patient, "versioning", "VersioningConfiguration")
+    said = set() if found is None else {_text(one) for one in found.findall("{*}Status")} - {""}
+    if not said:
         return "off: what is deleted is gone"
-    if status[1] == "Enabled":
-        raise Found(
-            "fail",
-            "on: what is forgotten or erased stays as an old version",
-            "use a bucket without versioning, and remove the old versions from this one",
-        )
-    raise Found("warn", "off now, but once on: old versions from then may still be there", "remove old versions")
+    if said == {"Suspended"}:
+        raise Found("warn", "off now, but once on: old versions from then may still be there", "remove old versions")
+    if "Enabled" not in said:
+        raise Found("skip", _UNKNOWN)
+    raise Found(
+        "fail",
+        "on: what is forgotten or erased stays as an old version",
+        "use a bucket without versioning, and remove the old versions from this one",
+    )
 
 
 def _lifecycle(patient: BucketPatient) -> str:
-    told = _setting(patient, "lifecycle")
-    rules = re.findall(r"<Rule>(.*?)</Rule>", told.text, re.DOTALL) if told.status == 200 else []
-    bad = [one for one in rules if "<Status>Enabled</Status>" in one and re.search(r"<(Expiration|Transition)>", one)]
-    if any(_covers(one, patient) for one in bad):
+    found = _setting(patient, "lifecycle", "LifecycleConfiguration", "NoSuchLifecycleConfiguration")
+    rules = [] if found is None else found.findall("{*}Rule")
+    if any(_takes_away(one) and _covers(one, patient) for one in rules):
         raise Found(
             "fail", "a rule deletes or moves the vault's objects after a time", "except the vault's prefix from it"
         )
     return "no rule touches the vault's objects"
 
 
-def _covers(rule: str, patient: BucketPatient) -> bool:
-    prefix = re.search(r"<Prefix>([^<]*)</Prefix>", rule)
+def _takes_away(rule: Element) -> bool:
+    """Whether a rule deletes or moves objects, and is not known to be off."""
+    is_off = _text(rule.find("{*}Status")) == "Disabled"
+    return not is_off and any(rule.find(f"{{*}}{what}") is not None for what in ("Expiration", "Transition"))
+
+
+def _covers(rule: Element, patient: BucketPatient) -> bool:
     own = f"{patient.access.prefix}/" if patient.access and patient.access.prefix else ""
-    return prefix is None or own.startswith(prefix[1]) or prefix[1].startswith(own)
+    prefixes = [one.text or "" for one in rule.iterfind(".//{*}Prefix")] or [""]
+    return any(own.startswith(prefix) or prefix.startswith(own) for prefix in prefixes)
+
+
+def _text(element: Element | None) -> str:
+    return "" if element is None or element.text is None else element.text.strip()
 
 
 def _vault(patient: BucketPatient) -> str:

@@ -1,5 +1,6 @@
 """Two settings of a bucket that no call of the store's client tells: one signed GET each (SigV4).
 
+An answer counts only if it is whole, and the document that was asked for.
 What the bucket's own credentials do not come from the environment or a profile for, cannot be asked here.
 """
 
@@ -10,13 +11,17 @@ import hmac
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime
+from http.client import HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 if TYPE_CHECKING:
     from strongroom.store.s3.access import Access
 
-_LIMIT = 256 * 1024
+_LIMIT = 4 * 1024 * 1024
+"""Bytes of an answer: a thousand rules, the most there may be, fit in."""
 _SECONDS = 10
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
@@ -40,12 +45,28 @@ def ask(access: Access, setting: str, now: datetime) -> Told | None:
     try:
         opener = urllib.request.build_opener(_Staying)
         with opener.open(urllib.request.Request(address, headers=headers), timeout=_SECONDS) as answer:  # noqa: S310
-            return Told(answer.status, answer.read(_LIMIT).decode("utf-8", "replace"))
+            return _whole(answer.status, answer.read(_LIMIT + 1))
     except urllib.error.HTTPError as error:
         with error:
-            return Told(error.code, error.read(_LIMIT).decode("utf-8", "replace"))
-    except OSError:
+            return _whole(error.code, error.read(_LIMIT + 1))
+    except (OSError, HTTPException):
         return None
+
+
+def _whole(status: int, body: bytes) -> Told | None:
+    """An answer; none of one that was cut, since what matters may be in the rest."""
+    return None if len(body) > _LIMIT else Told(status, body.decode("utf-8", "replace"))
+
+
+def document(text: str, name: str) -> Element | None:
+    """The answer, if it is a document of this name; None for any other, and for what is no plain XML."""
+    if "<!" in text:  # it may declare entities, which grow without bounds
+        return None
+    try:
+        found = ElementTree.fromstring(text)  # noqa: S314 - it declares no entity
+    except ElementTree.ParseError:
+        return None
+    return found if found.tag.rpartition("}")[2] == name else None
 
 
 class _Staying(urllib.request.HTTPRedirectHandler):

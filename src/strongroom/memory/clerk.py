@@ -13,11 +13,11 @@ from typing import TypeVar
 
 import msgspec
 
-from strongroom import model
+from strongroom import cap, model
 from strongroom.audit.entry import Decision, Entry, Mark, marks
 from strongroom.audit.statements import VAULT
 from strongroom.cap import Cap
-from strongroom.errors import StrongroomError, Tampered, Unavailable
+from strongroom.errors import CapSignatureInvalid, StrongroomError, Tampered, Unavailable
 from strongroom.gate import Ask, Gate, Grant, Office
 from strongroom.keys import ActorKeys
 from strongroom.memory.doing import LONG, Doing
@@ -97,6 +97,9 @@ class Clerk:
 
         Who commits only if nothing has changed since it `looked` need not look now; but nobody is refused by that.
         """
+        if (hopeless := self._hopeless(caller.token)) is not None:
+            yield from self._refused(hopeless, ask, self.now(), caller)
+            raise hopeless
         locator = self._locator(caller)
         self.state.catch_up(locator, looked)
         now = self.now()
@@ -110,6 +113,22 @@ class Clerk:
                 return (yield from self._decided(caller, ask, decide))
             yield from self._refused(error, ask, now, caller)
             raise
+
+    def _hopeless(self, token: str) -> StrongroomError | None:
+        """Why a token is refused that no look at a distant store could make valid: nobody should pay for one.
+
+        What an issuer has signed that is not known here may be from after a rotation: that takes a look.
+        """
+        if not self.state.store.is_distant or self.state.gate.known(token) is not None:
+            return None
+        try:
+            self.state.gate.check(token, self.now() // 1000)
+        except StrongroomError as error:
+            is_new = (
+                isinstance(error, CapSignatureInvalid) and cap.parse(token).first.iss not in self.state.secrets.issuers
+            )
+            return None if error.links or is_new else error
+        return None
 
     def _locator(self, caller: Caller) -> str:
         """Which actor a request is about, where actors are followed one by one and the cap has been verified before."""

@@ -6,6 +6,7 @@ keys of namespaces, or of the whole actor, with everything they sealed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from strongroom import model, wire
@@ -18,10 +19,13 @@ from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.pages import pages_of
 from strongroom.memory.putting import line_name
 from strongroom.memory.state import ACTORS, SECRETS, HeldKeys, State
-from strongroom.model import Erased, Forgotten, LineId, Namespace, Op
-from strongroom.store import Delete, Effect, Expect, Lost, Purge, Swap, is_derived
+from strongroom.model import CapRecord, Erased, Forgotten, LineId, Namespace, Op
+from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Swap, is_derived
 
 _TRIES = 64
+_AT_ONCE = 128
+"""Records of caps that one commit removes."""
+Records = Sequence[tuple[Object, CapRecord]]
 
 
 def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Doing[Forgotten]:
@@ -78,16 +82,31 @@ def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Doing[Erased]:
     """
     ask = Ask.of(Op.ERASE, call.namespaces)
     yield LONG
+    grant = yield from clerk.admit(caller, ask)
     for _ in range(_TRIES):
-        grant = yield from clerk.admit(caller, ask)
         count = yield from clerk.recorded(grant, caller, _erase(clerk, grant, caller, call))
-        if count is None:
+        if count is None or (call.everything and _is_back(clerk, grant)):
+            grant = yield from _admitted_again(clerk, grant, caller, ask)
             continue
         clerk.state.catch_up()
-        if call.everything:
-            yield from _sweep_records(clerk, grant, caller)
         return Erased(count, pending=not clerk.state.store.scrub())
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
+
+
+def _admitted_again(clerk: Clerk, grant: Grant, caller: Caller, ask: Ask) -> Doing[Grant]:
+    """Ask the gate again, unless what was begun may have voided its own cap: then who was admitted goes on."""
+    if clerk.state.store.is_whole:
+        return (yield from clerk.admit(caller, ask))
+    clerk.state.catch_up(clerk.state.slots.actor(grant.actor))
+    return grant
+
+
+def _is_back(clerk: Clerk, grant: Grant) -> bool:
+    """Whether a cap that was valid until a moment ago has made an erased actor again before it was voided."""
+    state = clerk.state
+    locator = state.slots.actor(grant.actor)
+    state.catch_up(locator)
+    return not state.store.is_whole and state.held_keys(locator) is not None
 
 
 def _erase(clerk: Clerk, grant: Grant, caller: Caller, call: wire.Erase) -> Doing[int | None]:
@@ -108,8 +127,10 @@ def _erase_actor(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:
     state = clerk.state
     locator = state.slots.actor(grant.actor)
     held = state.held_keys(locator)
+    records = list(state.cap_records())
+    removed = _own_records(state, grant, records)
     # Logged apart from the actor's tag: what can be recomputed from a name must not stand beside it.
-    vault_wide: list[Effect] = [state.standing_effect(locator, clerk.now()), *_cap_records(state, grant)]
+    vault_wide: list[Effect] = [*state.standing_effects(grant.actor, clerk.now(), records), *removed]
     prefix = f"{ACTORS}{locator}/"
     # What was never there must still not be there: a first line may be written at this moment.
     own: list[Effect] = [Expect(prefix + "keys", 0)]
@@ -120,6 +141,8 @@ def _erase_actor(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:
     yield from clerk.commit_erasure(
         grant, own, vault_wide, keys=None if held is None else held.keys, count=count, caller=caller
     )
+    state.catch_up()
+    yield from _sweep_records(clerk, grant, caller, records, len(removed))
     return count
 
 
@@ -128,23 +151,34 @@ def _count(state: State, prefix: str) -> int:
     return sum(not is_derived(thing.name) for thing in state.names(prefix))
 
 
-def _cap_records(state: State, grant: Grant) -> list[Effect]:
-    """Remove what the registry keeps of this actor's caps: with it, a link in the log would name the actor."""
-    return [Delete(thing.name, thing.version) for thing, record in state.cap_records() if record.actor == grant.actor]
+def _own_records(state: State, grant: Grant, records: Records) -> list[Delete]:
+    """Remove what the registry keeps of this actor's caps: with it, a link in the log would name the actor.
+
+    In a bucket only some: each is a request or more, and a commit that takes long is given up.
+    """
+    found = [Delete(thing.name, thing.version) for thing, record in records if record.actor == grant.actor]
+    return found if state.store.is_whole else found[:_AT_ONCE]
 
 
-def _sweep_records(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[None]:
-    """Remove the records of caps that were issued while the actor was being erased; they are void already."""
-    state = clerk.state
+def _sweep_records(clerk: Clerk, grant: Grant, caller: Caller, records: Records, removed: int) -> Doing[None]:
+    """Remove the actor's other records: what is left, and of caps that were issued while it was being erased.
+
+    They are void already. In a bucket, some records of anybody's caps that ended long ago go with them.
+    """
+    state, now = clerk.state, clerk.now()
     voided = state.standing.not_before.get(state.slots.actor(grant.actor), 0)
-    left: list[Effect] = [
-        Delete(thing.name, thing.version)
-        for thing, record in state.cap_records()
+    own = [thing for thing, record in records if record.actor == grant.actor][removed:]
+    own += [
+        thing
+        for thing, record in state.cap_records({thing.name for thing, _ in records})
         if record.actor == grant.actor and record.issued < voided
     ]
-    if left:
+    over = [thing for thing, record in records if record.actor != grant.actor and state.is_over(record, now)]
+    batches = [own[at : at + _AT_ONCE] for at in range(0, len(own), _AT_ONCE)]
+    for batch in [*batches, over[:_AT_ONCE]] if over else batches:
+        gone = [Delete(thing.name, thing.version) for thing in batch]
         with suppress(Lost):  # another erasure was first
-            yield from clerk.commit_erasure(grant, (), left, keys=None, count=0, caller=caller)
+            yield from clerk.commit_erasure(grant, (), gone, keys=None, count=0, caller=caller)
 
 
 def _erase_namespaces(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:

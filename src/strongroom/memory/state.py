@@ -7,7 +7,7 @@ since the last look and applies it, so that a put, a forget or a revocation anyw
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -20,7 +20,7 @@ from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, T
 from strongroom.gate import Gate, Standing
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
-from strongroom.model import Actor, CapRecord, Line, LineId, LinkId, Millis, Namespace
+from strongroom.model import Actor, CapRecord, DataClass, Line, LineId, LinkId, Millis, Namespace
 from strongroom.seal import Place
 from strongroom.shelves import Shelves
 from strongroom.store import (
@@ -53,6 +53,8 @@ _UNSEEN = (Expect, Purge)
 _PAGE = 1000
 _NAMES = 10_000
 _TRIES = 4
+_KEPT = 24 * 3600
+"""Seconds after its end in which a cap's record still counts: clocks differ."""
 _NEVER = 2**53
 """A `not_before` after every cap."""
 
@@ -366,24 +368,82 @@ class State:
     def sealed_record(self, name: str, record: msgspec.Struct) -> bytes:
         return seal.seal_record(record, name, self.vault_id, self.secrets.record_key, self.random(24))
 
-    def cap_records(self) -> Iterator[tuple[Object, CapRecord]]:
-        """What the registry keeps of the caps that were minted."""
-        for thing in self.objects(CAPS):
-            if thing.body is not None:
-                yield thing, seal.open_record(thing.body, thing.name, self.vault_id, self.secrets.record_key, CapRecord)
+    def cap_records(self, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
+        """What the registry keeps of the caps that were minted, but for the records named in `beside`.
 
-    def standing_effect(self, locator: str, now: Millis) -> Effect:
-        """Void every cap of the actor at `locator` that was issued up to now."""
+        In a bucket, what does not open is passed over: one object of a stranger must not stop every revocation. It is
+        no record, or one that was destroyed, and verification names it.
+        """
+        for thing in self._registered(beside):
+            if thing.body is None:
+                continue
+            try:
+                record = seal.open_record(thing.body, thing.name, self.vault_id, self.secrets.record_key, CapRecord)
+            except Tampered:
+                if self.store.is_whole:
+                    raise
+                continue
+            yield thing, record
+
+    def _registered(self, beside: Collection[str]) -> Iterator[Object]:
+        """The records as they are stored, tombstones too."""
+        if self.store.is_whole:
+            yield from (thing for thing in self.objects(CAPS) if thing.name not in beside)
+            return
+        after = ""
+        while page := self.store.names(CAPS, after, _PAGE):
+            names = [thing.name for thing in page]
+            if beside:
+                for name in (thing.name for thing in page if thing.body is not None and thing.name not in beside):
+                    yield from self._readable(name, [name])
+            else:
+                yield from self._readable(after, names)
+            after = names[-1]
+
+    def _readable(self, after: str, names: Sequence[str]) -> list[Object]:
+        """What can be read of these objects, which follow `after`: one that cannot is found by halving."""
+        try:
+            page = self.store.list(CAPS, after, len(names)) if len(names) > 1 else ()
+            found = {thing.name: thing for thing in page}
+            return [thing for name in names if (thing := found.get(name) or self.store.get(name)) is not None]
+        except Tampered:
+            half = len(names) // 2
+            runs = [(after, names[:half]), (names[half - 1], names[half:])] if half else []
+            return [thing for run in runs for thing in self._readable(*run)]
+
+    def is_over(self, record: CapRecord, now: Millis) -> bool:
+        """Whether a cap ended so long ago that no worker takes it; of a vault in a file all records are kept."""
+        return not self.store.is_whole and record.expires + _KEPT < now // 1000
+
+    def standing_effects(
+        self, actor: Actor, now: Millis, records: Iterable[tuple[Object, CapRecord]] | None = None
+    ) -> list[Effect]:
+        """Void every cap of an actor that was issued up to now. Who has read the `records` of caps says so.
+
+        A cap that a worker issued whose clock was ahead is revoked by its link: one for more actors, too. It holds
+        nowhere else yet, and voiding all until then would shut the actor out.
+        """
+        locator = self.slots.actor(actor)
+        if self.store.is_whole:
+            return [self.standing_effect(locator, now)]
+        soon = (now + CLOCK_LEEWAY) // 1000
+        own = [one for _, one in (self.cap_records() if records is None else records) if _concerns(one, actor)]
+        ahead = {one.link for one in own if one.issued > soon} - self.standing.revoked
+        issued = [one.issued for one in own if one.issued <= soon]
+        return [self.standing_effect(locator, now, issued), *(PutNew(REVOKED + link, b"") for link in sorted(ahead))]
+
+    def standing_effect(self, locator: str, now: Millis, issued: Sequence[int] | None = None) -> Effect:
+        """Void every cap of the actor at `locator` that was issued up to now, or at one of the times `issued`."""
         name = STANDING + locator
         stored = self.store.get(name)
         before = 0 if stored is None else self.record(name, NotBefore).not_before
         # Later than every cap there can be: mint issues none before `not_before`, and the clock may be behind the log,
         # or behind that of another worker, with a log of its own, which minted one.
         latest = max(now, self.store.head().time) // 1000
-        if not self.store.is_whole:
+        if issued is None and not self.store.is_whole:
             soon = (now + CLOCK_LEEWAY) // 1000
-            latest = max([latest, *(one.issued for _, one in self.cap_records() if one.issued <= soon)])
-        sealed = self.sealed_record(name, NotBefore(max(latest, before) + 1))
+            issued = [one.issued for _, one in self.cap_records() if one.issued <= soon]
+        sealed = self.sealed_record(name, NotBefore(max(latest, before, *(issued or ())) + 1))
         return PutNew(name, sealed) if stored is None else Swap(name, sealed, stored.version)
 
     def pin_standing(self, actor: Actor, issued: int) -> Expect:
@@ -495,6 +555,12 @@ class State:
 def _shelf_of(name: str) -> str:
     """The shelf of a line, by the line's name."""
     return name.rpartition("lines/")[0]
+
+
+def _concerns(record: CapRecord, actor: Actor) -> bool:
+    """Whether a cap falls when the caps of an actor are voided: one of the actor's own, or one to be narrowed to it."""
+    is_scope = record.actor.endswith("/") and record.data_class != DataClass.ADMIN
+    return record.actor == actor or (is_scope and actor.startswith(record.actor))
 
 
 def line_id_of(name: str) -> LineId:

@@ -38,6 +38,7 @@ class Doorway:
 
     def __init__(self, policy: Policy) -> None:
         self._vault_place, self._url, self._ca_file = policy.vault, policy.url, policy.ca_file or None
+        self._file = os.path.join(policy.vault, DATABASE)
         self._hasty_timeout = policy.recall.timeout
         self._lock = threading.Lock()
         self._vault: Vault | None = None
@@ -73,7 +74,7 @@ class Doorway:
     def _found(self) -> tuple[int, int]:
         """Which file is in the vault's place; nothing, if there is none."""
         try:
-            status = os.stat(os.path.join(self._vault_place, DATABASE))
+            status = os.stat(self._file)
         except OSError:
             return 0, 0
         return status.st_dev, status.st_ino

@@ -42,22 +42,22 @@ def is_small_talk(text: str) -> bool:
 def without_echoes(hits: Iterable[Hit], question: str, assistant: str) -> list[Hit]:
     """The hits that say something, each text once."""
     kept: dict[str, Hit] = {}
-    asked, asks = _in_order(question), _asks(question)
+    asked = _in_order(question)
     for hit in hits:
-        if hit.kind != Kind.TURN or not _is_echo(hit, asked, asks, assistant):
+        if hit.kind != Kind.TURN or not _is_echo(hit, question, asked, assistant):
             kept.setdefault(" ".join(hit.text.casefold().split()), hit)
     return list(kept.values())
 
 
-def _is_echo(hit: Hit, asked: Sequence[str], asks: bool, assistant: str) -> bool:
+def _is_echo(hit: Hit, question: str, asked: Sequence[str], assistant: str) -> bool:
     """Whether a line of a conversation says nothing beside what was asked."""
     said = _in_order(hit.text)
     if hit.author == assistant:
         is_short = len(set(said).difference(asked)) < _NEW_WORDS
         return is_short and not any(map(_counts, set(said).intersection(asked)))
-    if _asks(hit.text) and set(said).issubset(asked):
+    if set(said).issubset(asked) and _asks(hit.text):
         return True
-    return not asks and said == asked
+    return said == asked and not _asks(question)
 
 
 def _asks(text: str) -> bool:

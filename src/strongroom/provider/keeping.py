@@ -7,7 +7,7 @@ Not what is off the record, by phrase, by chat or by platform. What a line looks
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ from strongroom.provider.serving import Session
 from strongroom.provider.sessions import Kept, State
 from strongroom.provider.speaking import ASSISTANT, Nobody, Speaker
 from strongroom.provider.storing import store
-from strongroom.provider.turns import Begun
-from strongroom.provider.wording import Said, carried, compared, label, lines_of, missing, routed, words
+from strongroom.provider.turns import Begun, Heard, Said
+from strongroom.provider.wording import carried, counted, heard, known_by, label, lines_of, missing
 
 DELEGATION_LIMIT = 4000
 
@@ -39,20 +39,19 @@ def begin(session: Session, message: str) -> None:
     if isinstance(speaker, Nobody) or not _keeps(session, speaker):
         return
     state = session.state(speaker)
-    text, author = words(speaker, message)
-    first = routed(session, speaker, text, author)
-    _noted(session, lambda: state.carry({first.namespace}))
-    asked = manners.asks(text, session.home.phrases())
-    begun.is_off = asked in (Asked.THIS_TURN, Asked.OFF) or (state.is_off and asked is not Asked.ON)
-    if text and not begun.is_off and not session.is_journalled and session.policy.inbox:
+    first = begun.heard = heard(session, speaker, message, session.id)
+    _noted(session, lambda: state.carry({first.said.namespace}))
+    begun.is_off = first.asked in (Asked.THIS_TURN, Asked.OFF) or (state.is_off and first.asked is not Asked.ON)
+    if first.said.text and not begun.is_off and not session.is_journalled and session.policy.inbox:
         _draft(session, speaker, begun, first)
 
 
-def _draft(session: Session, speaker: Speaker, begun: Begun, first: Said) -> None:
+def _draft(session: Session, speaker: Speaker, begun: Begun, first: Heard) -> None:
     try:
-        lines = lines_of(session, speaker, begun.time, session.id, [first], counted=False)
-        if lines:
-            sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, tuple(lines)))
+        worded = lines_of(session, speaker, begun.time, first.session, first.said)
+        begun.heard = replace(first, worded=worded)
+        if worded.lines:
+            sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, worded.lines))
             begun.draft = session.home.parts.spool.draft(speaker.actor, sealed, begun.time)
     except StrongroomError as error:
         session.failed("keeping a draft", error)
@@ -112,23 +111,31 @@ def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None
         _noted(session, lambda: state.carry(session.state(speaker).carried))  # what was shown was shown there
     if messages and begun.is_known:
         undoing.notice(session, speaker, state, messages, start)
-    text, author = words(speaker, told.user)
-    first = routed(session, speaker, text, author)
-    _noted(session, lambda: state.carry({first.namespace}))
+    first = heard(session, speaker, told.user, told.session, begun.heard)
+    _noted(session, lambda: state.carry({first.said.namespace}))
     lines: list[NewLine] = []
     spooled: tuple[Path, ...] = ()
-    if _is_off(session, state, text) or not _keeps(session, speaker):
+    if _is_off(session, state, first.asked) or not _keeps(session, speaker):
         session.home.parts.status.count("off the record")
     else:
-        said = [first, *_reply(session, speaker, state, told.reply)]
-        lines = lines_of(session, speaker, begun.time, told.session, said, begun.turn_id)
+        lines = _lines(session, speaker, begun, first, _reply(session, speaker, state, told.reply))
         if begun.turn_id and not begun.is_known:
             lines = missing(session, speaker, lines, {"session": label(told.session)})
         spooled = store(session, speaker, lines) or ()
     ids = tuple(LineId(line.id) for line in lines if line.id)
-    state.keep(Kept(compared(speaker, told.user), ids, len(messages), spooled))
+    state.keep(Kept(known_by(speaker, first), ids, len(messages), spooled))
     state.see(ids)
     undoing.forget(session, speaker, state)
+
+
+def _lines(session: Session, speaker: Speaker, begun: Begun, first: Heard, reply: Said | None) -> list[NewLine]:
+    """The lines of a turn: those of the person, as they were worded when it began if they were, and of the model."""
+    worded = None if begun.turn_id else first.worded
+    worded = worded or lines_of(session, speaker, begun.time, first.session, first.said, begun.turn_id)
+    lines = [*counted(session, worded)]
+    if reply:
+        lines += counted(session, lines_of(session, speaker, begun.time, first.session, reply, begun.turn_id, place=1))
+    return lines
 
 
 def _keeps(session: Session, speaker: Speaker) -> bool:
@@ -142,9 +149,8 @@ def _keeps(session: Session, speaker: Speaker) -> bool:
     )
 
 
-def _is_off(session: Session, state: State, text: str) -> bool:
+def _is_off(session: Session, state: State, asked: Asked) -> bool:
     """Whether a turn is off the record, after what it says about that itself."""
-    asked = manners.asks(text, session.home.phrases())
     if asked in (Asked.OFF, Asked.ON):
         _noted(session, lambda: state.turn_off(asked is Asked.OFF))
     return state.is_off or asked is Asked.THIS_TURN
@@ -158,16 +164,16 @@ def _noted(session: Session, note_it: Callable[[], None]) -> None:
         session.failed("noting a conversation's state", error)
 
 
-def _reply(session: Session, speaker: Speaker, state: State, reply: str) -> list[Said]:
+def _reply(session: Session, speaker: Speaker, state: State, reply: str) -> Said | None:
     """What the model said, as sensitively as anything that stood before it."""
     text = turns.storable(manners.bare(reply))
     if not text or not session.policy.keep.replies:
-        return []
-    return [Said(text, ASSISTANT, carried(session, speaker, state, text))]
+        return None
+    return Said(text, ASSISTANT, carried(session, speaker, state, text))
 
 
 def _role(message: object) -> str:
-    role = message.get("role") if isinstance(message, (dict, Mapping)) else None  # most are dicts, told at once
+    role = message.get("role") if isinstance(message, (dict, Mapping)) else None  # most are dicts: quicker
     return role if role in ("user", "assistant", "tool") else ""
 
 
@@ -189,8 +195,8 @@ def note(session: Session, text: str, author: str, kind: Kind = Kind.FACT) -> in
     plain = turns.storable(manners.bare(text))
     said = Said(plain, author, carried(session, speaker, state, plain), kind)
     # Not of this session: the same note is the same line, whoever makes it and when.
-    lines = lines_of(session, speaker, millis(), f"{kind} {author}", [said])
-    lines = [msgspec.structs.replace(line, session=label(session.id)) for line in lines]
+    found = counted(session, lines_of(session, speaker, millis(), f"{kind} {author}", said))
+    lines = [msgspec.structs.replace(line, session=label(session.id)) for line in found]
     new = missing(session, speaker, lines, {"kind": str(kind)}) if kind == Kind.FACT else lines
     return len(new) if store(session, speaker, new) is not None else 0
 

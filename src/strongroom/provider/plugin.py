@@ -21,7 +21,7 @@ from strongroom.provider import keeping, mirroring, recalling, storing, tools, u
 from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import Session, look_after, tend
 from strongroom.provider.speaking import Nobody
-from strongroom.provider.steadying import steady
+from strongroom.provider.steadying import Steady
 from strongroom.wiring import setup
 
 NAME = "strongroom"
@@ -95,20 +95,20 @@ class StrongroomProvider(MemoryProvider):
         session = self._session
         if not session:
             return ""
-        with steady():
+        with Steady():
             return _spared(session, "the profile", lambda: recalling.prompt(session))
 
     def on_turn_start(self, turn_number: int, message: str, **kwargs: Any) -> None:  # noqa: ARG002
         session = self._session
         if session and isinstance(message, str):
-            with steady():
+            with Steady():
                 keeping.begin(session, message)
 
     def prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> str:  # noqa: ARG002 - it isolates nothing
         session = self._session
         if not session or not isinstance(query, str):
             return ""
-        with steady():
+        with Steady():
             return _spared(session, "recall", lambda: recalling.recalled(session, query))
 
     def recall_status(self) -> RecallStatus | None:
@@ -129,7 +129,7 @@ class StrongroomProvider(MemoryProvider):
         if session:
             where = _text(session_id) or session.id
             told = messages if isinstance(messages, list | tuple) else None
-            with steady():
+            with Steady():
                 keeping.turn(session, _text(user_content), _text(assistant_content), where, told, _text(turn_id))
             tend(session.home)
 

@@ -140,7 +140,8 @@ class State:
         """How many of the turns are still in the history; all, if that cannot be told."""
         if not before.length:
             return 0
-        ends = (turn.length == before.length and turn.said == before.last for turn in self.turns)
+        last = before.last()
+        ends = (turn.length == before.length and turn.said == last for turn in self.turns)
         return next((place + 1 for place, is_end in enumerate(ends) if is_end), len(self.turns))
 
     def _cut(self, start: int, taken_back: TakenBack) -> None:
@@ -205,7 +206,7 @@ class History:
     """A history before a turn: how many messages, what the person said last, and what sums up older ones."""
 
     length: int
-    last: str
+    last: Callable[[], str]
     summary: str
 
     @classmethod
@@ -216,8 +217,12 @@ class History:
         """
         found = [sign for _, text in messages if "[" in text and (sign := _SUMMARY.search(text))]
         signs = [sign.string[sign.start() : sign.start() + _SUMMED] for sign in found]
-        said = next((messages[place][1] for place in range(start - 1, -1, -1) if messages[place][0] == "user"), None)
-        return cls(start, "" if said is None else compared(said), digest("\0".join(signs)) if signs else "")
+
+        def last() -> str:
+            said = [text for role, text in messages[:start] if role == "user"]
+            return compared(said[-1]) if said else ""
+
+        return cls(start, last, digest("\0".join(signs)) if signs else "")
 
 
 class Sessions:

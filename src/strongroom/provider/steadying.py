@@ -1,13 +1,12 @@
 """Looking once: what a hook asks of files, it asks once, however many functions need it.
 
-Outside of `steady` every look is a new one. Errors are not remembered.
+Outside of `Steady` every look is a new one. Errors are not remembered.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -20,17 +19,19 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-@contextmanager
-def steady() -> Iterator[None]:
-    """For all that follows on this thread, what was found once stays found."""
-    if _thread.known is not None:
-        yield
-        return
-    _thread.known = {}
-    try:
-        yield
-    finally:
-        _thread.known = None
+class Steady:
+    """For all that is done within it on this thread, what was found once stays found."""
+
+    __slots__ = ("_is_inner",)
+
+    def __enter__(self) -> None:
+        self._is_inner = _thread.known is not None
+        if not self._is_inner:
+            _thread.known = {}
+
+    def __exit__(self, *_: object) -> None:
+        if not self._is_inner:
+            _thread.known = None
 
 
 def once(key: Hashable, find: Callable[[], T]) -> T:

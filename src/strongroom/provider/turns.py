@@ -12,13 +12,15 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from ulid import ULID
 
 from strongroom import model, routing
 from strongroom.errors import LineTooLarge
-from strongroom.model import LineId, Millis
+from strongroom.model import Kind, LineId, Millis, Namespace, NewLine
+from strongroom.provider.manners import Asked
 
 ID_KEY_SIZE = 32
 _HASH_BYTES = 10
@@ -30,6 +32,39 @@ _PIECE = model.LINE_LIMIT // 4
 """Characters of a text that surely fit a line."""
 PIECES = 16
 """Lines that one text becomes at most; the rest of it is left out and said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One text to keep: what it says, who said it, and where it goes."""
+
+    text: str
+    author: str
+    namespace: Namespace
+    kind: Kind = Kind.TURN
+
+
+@dataclass(frozen=True, slots=True)
+class Worded:
+    """The lines of a text, and what was left out of them: how many secrets, how many texts outside the cap."""
+
+    lines: tuple[NewLine, ...]
+    secrets: int = 0
+    outside: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a person said in a turn, and what follows from it."""
+
+    message: str
+    session: str
+    grounds: tuple[object, ...]
+    """What else decides that, all of it comparable."""
+    said: Said
+    asked: Asked
+    worded: Worded | None = None
+    """Its lines, if they were needed when the turn began."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +81,8 @@ class Begun:
     is_kept: bool = False
     turn_id: str = ""
     draft: Path | None = None
+    heard: Heard | None = None
+    """Worked out when it began, so that nothing of it need be when it is told."""
 
 
 class Turns:
@@ -101,8 +138,14 @@ class Turns:
 
 def line_id(key: bytes, began: Millis, *what: str) -> LineId:
     """The id of a line of a turn. `what` is whose it is, in which session, and what was said."""
-    digest = hmac.digest(key, "\0".join(what).encode("utf-8", "surrogatepass"), "sha256")[:_HASH_BYTES]
-    return LineId(str(ULID.from_int(began << 80 | int.from_bytes(digest, "big"))))
+    hashed = _keyed(key).copy()
+    hashed.update("\0".join(what).encode("utf-8", "surrogatepass"))
+    return LineId(str(ULID.from_int(began << 80 | int.from_bytes(hashed.digest()[:_HASH_BYTES], "big"))))
+
+
+@lru_cache(maxsize=8)
+def _keyed(key: bytes) -> hmac.HMAC:
+    return hmac.new(key, digestmod="sha256")
 
 
 def hash_of(line: str) -> str:

@@ -6,29 +6,19 @@ this conversation: it may repeat that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from strongroom import model
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
-from strongroom.model import Kind, Millis, Namespace, NewLine
+from strongroom.model import Millis, Namespace, NewLine
 from strongroom.provider import manners, turns
 from strongroom.provider.serving import Session
 from strongroom.provider.sessions import State, digest
 from strongroom.provider.speaking import Speaker
+from strongroom.provider.turns import Heard, Said, Worded
 from strongroom.wiring.placing import placed
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """One text to keep: what it says, who said it, and where it goes."""
-
-    text: str
-    author: str
-    namespace: Namespace
-    kind: Kind = Kind.TURN
 
 
 def words(speaker: Speaker, user: str) -> tuple[str, str]:
@@ -43,9 +33,19 @@ def compared(speaker: Speaker, user: str) -> str:
     return digest(turns.storable(manners.bare(said)))
 
 
-def routed(session: Session, speaker: Speaker, text: str, author: str) -> Said:
-    """What a person said, in the namespace that the owner's rules give it."""
-    return Said(text, author, _namespace(session, speaker, text))
+def known_by(speaker: Speaker, first: Heard) -> str:
+    """The same, of what was heard."""
+    return compared(speaker, first.message) if speaker.is_shared else digest(first.said.text)
+
+
+def heard(session: Session, speaker: Speaker, message: str, session_id: str, before: Heard | None = None) -> Heard:
+    """What a person said, in the namespace that the owner's rules give it. As `before`, if nothing has changed."""
+    grounds = (session.policy, session.home.rules(), _allowed(session))
+    if before and (before.message, before.session, before.grounds) == (message, session_id, grounds):
+        return before
+    text, author = words(speaker, message)
+    said = Said(text, author, _namespace(session, speaker, text))
+    return Heard(message, session_id, grounds, said, manners.asks(text, session.home.phrases()))
 
 
 def _namespace(session: Session, speaker: Speaker, text: str) -> Namespace:
@@ -65,33 +65,38 @@ def lines_of(
     speaker: Speaker,
     began: Millis,
     session_id: str,
-    said: Iterable[Said],
+    said: Said,
     turn_id: str = "",
     *,
-    counted: bool = True,
-) -> list[NewLine]:
-    """The lines of some texts. What lies outside the cap is left out and counted: the owner drew that border."""
-    allowed = _allowed(session)
-    lines: list[NewLine] = []
-    for place, one in enumerate(said):
-        if one.namespace not in allowed:
-            session.home.parts.status.count("outside the cap", counted)
-            continue
-        for number, piece in enumerate(turns.pieces(masked(session, one.text, counted=counted))):
-            what = (speaker.actor, session_id, turn_id, str(place), str(number), piece)
-            moment = Millis(began + place)
-            lines.append(
-                NewLine(
-                    text=piece,
-                    namespace=one.namespace,
-                    session=label(session_id),
-                    author=one.author,
-                    kind=one.kind,
-                    id=turns.line_id(session.home.parts.id_key, moment, *what),
-                    time=model.moment(moment),
-                )
-            )
-    return lines
+    place: int = 0,
+) -> Worded:
+    """The lines of a text, at its `place` in the turn. What lies outside the cap is left out: the owner drew that."""
+    if said.namespace not in _allowed(session):
+        return Worded((), outside=1)
+    text, secrets = _masked(session, said.text)
+    moment, key = Millis(began + place), session.home.parts.id_key
+    lines = tuple(
+        NewLine(
+            text=piece,
+            namespace=said.namespace,
+            session=label(session_id),
+            author=said.author,
+            kind=said.kind,
+            id=turns.line_id(key, moment, speaker.actor, session_id, turn_id, str(place), str(number), piece),
+            time=model.moment(moment),
+        )
+        for number, piece in enumerate(turns.pieces(text))
+    )
+    return Worded(lines, secrets)
+
+
+def counted(session: Session, worded: Worded) -> tuple[NewLine, ...]:
+    """The lines to keep of a text; what was left out of them is counted."""
+    if worded.outside or worded.secrets:
+        status = session.home.parts.status
+        status.count("outside the cap", worded.outside)
+        status.count("secrets masked", worded.secrets)
+    return worded.lines
 
 
 def _allowed(session: Session) -> frozenset[Namespace]:
@@ -103,13 +108,15 @@ def _allowed(session: Session) -> frozenset[Namespace]:
         return known
 
 
-def masked(session: Session, text: str, *, counted: bool = True) -> str:
-    """The text without secrets, unless the owner keeps them."""
-    if not session.policy.keep.mask_secrets:
-        return text
-    safe, found = session.home.parts.mask.masked(text)
-    session.home.parts.status.count("secrets masked", found if counted else 0)
+def masked(session: Session, text: str) -> str:
+    """The text without secrets, unless the owner keeps them; those are counted."""
+    safe, found = _masked(session, text)
+    session.home.parts.status.count("secrets masked", found)
     return safe
+
+
+def _masked(session: Session, text: str) -> tuple[str, int]:
+    return session.home.parts.mask.masked(text) if session.policy.keep.mask_secrets else (text, 0)
 
 
 def label(session_id: str) -> str:

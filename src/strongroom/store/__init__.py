@@ -146,6 +146,9 @@ class HeadMac(Protocol):
     def certify(self, worker: str, public: bytes) -> bytes:
         """The vault's signature on the key with which one of several workers signs its log."""
 
+    def done(self, runs: Sequence[tuple[int, int]], time: int) -> bytes:
+        """An entry that says which runs of entries of a log were carried out, each by its first and the one behind."""
+
 
 class Backend(Protocol):
     """What a backend registers under its name in the entry point group `strongroom.stores`."""

@@ -1,8 +1,8 @@
 """A store with several logs: one for each worker that ever wrote. The structs, and what such a store can be asked.
 
 A bundle is written once and signed with its worker's key. The vault certifies that key in the first bundle and in the
-roster. Entries are intents: they are durable before anything that they speak of is done. `done` says of earlier ones
-that they were carried out; of the last ones of a worker that was killed nobody says it.
+roster. Entries are intents: they are durable before anything that they speak of is done. A later entry says of earlier
+ones that they were carried out; of the last ones of a worker that was killed nobody says it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class Bundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Entries of a log from `first` on, and the log's state after them.
 
-    `done` names earlier entries, each run by its first and the one behind its last, that were carried out since. The
-    first bundle holds the worker's own entry of the roster.
+    The first bundle holds the worker's own entry of the roster.
     """
 
     first: int
     entries: list[bytes]
-    done: list[tuple[int, int]]
     time: int
     peaks: bytes
     signature: bytes
@@ -72,14 +70,16 @@ class Fleet(Protocol):
     def bundles(self, worker: str) -> Iterator[Numbered]:
         """The bundles of a log, in the order of their numbers, which begin with 1."""
 
+    def strays(self) -> Iterator[str]:
+        """What lies where a store of this kind keeps nothing, so that nobody reads it."""
+
     def settle(self) -> None:
         """Wait until every commit that any worker had begun before the call is over, or fails when it goes on."""
 
 
 def signed_part(worker: str, bundle: Bundle) -> bytes:
-    """What a worker signs of a bundle: the state of its log, and what was carried out."""
-    done = msgspec.msgpack.encode(bundle.done)
-    return context(_SIGNED, worker, bundle.size, bundle.peaks, bundle.time, done)
+    """What a worker signs of a bundle: the state of its log after it."""
+    return context(_SIGNED, worker, bundle.size, bundle.peaks, bundle.time)
 
 
 def is_signed(worker: str, bundle: Bundle, public: bytes) -> bool:

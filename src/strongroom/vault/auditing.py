@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +16,39 @@ from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.memory import Clerk
 from strongroom.memory.state import ARCHIVED
 from strongroom.store import Lost, PutNew, Swap
+from strongroom.store.fleet import Fleet
 
 _ROLLBACKS = {Flaw.LOG_ROLLED_BACK, Flaw.LOG_FORKED}
+BETWEEN = "\n=\n"
+"""Between two notes; no line of a note is a single equals sign."""
+_ONE_LOG = re.compile(r"strongroom/[^/\n]+\n")
+_WORKERS_LOG = re.compile(r"strongroom/[^/\n]+/[^/\n]+\n")
+
+
+class SeenOf(Witness):
+    """What was seen of a vault in one kind of place: of its one log in a file, or of its workers' in a bucket.
+
+    A vault that was moved has been seen in both, and what was seen of the other place stays in the same witness.
+    """
+
+    def __init__(self, all_of_it: Witness, *, is_fleet: bool) -> None:
+        super().__init__(all_of_it.path)
+        self._all = all_of_it
+        self._other = _ONE_LOG if is_fleet else _WORKERS_LOG
+
+    def read(self) -> str | None:
+        """The notes of this kind, and whatever is none: that is to be found."""
+        return BETWEEN.join(one for one in self._notes() if not self._other.match(one)) or None
+
+    def keep(self, note: str) -> None:
+        others = [one for one in self._notes() if self._other.match(one)]
+        self._all.keep(BETWEEN.join(sorted([*others, *([note] if note else [])])))
+
+    def age(self) -> float | None:
+        return self._all.age()
+
+    def _notes(self) -> list[str]:
+        return (self._all.read() or "").split(BETWEEN)
 
 
 class Audit:
@@ -25,7 +57,7 @@ class Audit:
     def __init__(self, clerk: Clerk, witness: Witness) -> None:
         self._clerk = clerk
         self._state = clerk.state
-        self._witness = witness
+        self._witness = SeenOf(witness, is_fleet=isinstance(clerk.state.store, Fleet))
 
     @property
     def verifier_key(self) -> str:

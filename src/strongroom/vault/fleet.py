@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from strongroom import tlog
-from strongroom.audit.entry import Entry, decode_entry
+from strongroom.audit.entry import DONE, Entry, decode_entry
 from strongroom.audit.fleet import FleetVerifier
 from strongroom.audit.log import Witness
 from strongroom.audit.verify import Flaw, Progress, Report
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.memory import Clerk
 from strongroom.store.fleet import Fleet
-from strongroom.vault.auditing import Audit
-
-_BETWEEN = "\n=\n"
-"""Between two notes; no line of a note is a single equals sign."""
+from strongroom.vault.auditing import BETWEEN, Audit
 
 
 class FleetAudit(Audit):
@@ -50,7 +48,8 @@ class FleetAudit(Audit):
     def _read(self, worker: str) -> Iterator[tuple[Entry, str, int]]:
         for _, bundle in self._logs.bundles(worker):
             for number, data in enumerate(bundle.entries, bundle.first) if bundle is not None else ():
-                yield decode_entry(data), worker, number
+                if (entry := decode_entry(data)).op != DONE:
+                    yield entry, worker, number
 
     # What was seen.
 
@@ -72,7 +71,7 @@ class FleetAudit(Audit):
         """The checkpoint last seen of each worker's log."""
         text = self._witness.read()
         found: dict[str, tlog.Checkpoint] = {}
-        for note in text.split(_BETWEEN) if text else ():
+        for note in text.split(BETWEEN) if text else ():
             worker = note.partition("\n")[0].rpartition("/")[2]
             found[worker] = self._state.log.open_checkpoint(note, worker)
         return found
@@ -81,7 +80,7 @@ class FleetAudit(Audit):
         """Keep checkpoints as seen, but never an older one than another process has kept meanwhile."""
         now = self._seen()
         newest = {**seen, **{name: one for name, one in now.items() if name not in seen or seen[name].size < one.size}}
-        self._witness.keep(_BETWEEN.join(self._state.log.sign(one) for _, one in sorted(newest.items())))
+        self._witness.keep(BETWEEN.join(self._state.log.sign(one) for _, one in sorted(newest.items())))
 
     # Verifying.
 
@@ -100,7 +99,8 @@ class FleetAudit(Audit):
         if archive is not None:
             raise InvalidRequest("the logs of a fleet are not archived")
         state = self._state
-        state.catch_up()
+        with suppress(Tampered):  # what stops a running process is what verification is to name
+            state.catch_up()
         bad: list[str] = []
         try:
             seen = self._seen()

@@ -106,7 +106,8 @@ def revoke_with(clerk: Clerk, caller: Caller, call: wire.Revoke) -> Doing[wire.R
 
 def _revoke_with(clerk: Clerk, office: Office, caller: Caller, call: wire.Revoke) -> Doing[wire.Revoked]:
     link = model.link_id(call.link)
-    if not any(record.link == link and _may_revoke(office.cap, record) for record in records(clerk.state)):
+    record = _on_record(clerk.state, link)
+    if record is None or not _may_revoke(office.cap, record):
         raise LineNotFound("there is no such cap among those that this cap covers")
     revoked: list[LinkId] = []
     for one in _line_of_descent(clerk, link):
@@ -155,8 +156,9 @@ def _line_of_descent(clerk: Clerk, link: LinkId) -> Iterator[LinkId]:
     From then on nothing new can come from it: issuing depends on none of a cap's ancestors being revoked.
     """
     yield link
-    clerk.state.catch_up()
-    found = [record for _, record in clerk.state.cap_records() if link in record.parents]
+    state, now = clerk.state, clerk.now()
+    state.catch_up()
+    found = [record for _, record in state.cap_records() if link in record.parents and not state.is_over(record, now)]
     yield from [record.link for record in sorted(found, key=lambda one: len(one.parents))]
 
 
@@ -186,11 +188,19 @@ def _ancestors(state: State, held: Cap) -> tuple[LinkId, ...]:
 
     All of them, and not the nearest alone: else who renews quickly outruns who revokes one after the other.
     """
-    stored = state.store.get(CAPS + held.links[0])
-    before = () if stored is None or stored.body is None else state.record(CAPS + held.links[0], CapRecord).parents
+    record = _on_record(state, held.links[0])
+    if record is None and not state.store.is_whole:
+        raise CapRevoked("the cap is no longer on record", hint="ask its owner for a new one")
+    before = () if record is None else record.parents
     if len(before) >= _GENERATIONS:
         raise InvalidRequest(f"this cap was renewed {_GENERATIONS} times", hint="ask its owner for a new one")
     return (*before, *held.links)
+
+
+def _on_record(state: State, link: LinkId) -> CapRecord | None:
+    """What the registry keeps of one cap; None if nothing."""
+    stored = state.store.get(CAPS + link)
+    return None if stored is None or stored.body is None else state.record(CAPS + link, CapRecord)
 
 
 def _pinned(token: Token) -> dict[Actor, int]:

@@ -3,6 +3,7 @@
 The vault keeps its id, its keys and its caps. What is moved is verified first, compared object by object afterwards,
 and becomes a vault in its new place with the very last write: whoever looks earlier finds none. Interrupted at any
 point, the same call goes on. The source is only read, and must not be written to meanwhile: that is checked at the end.
+What was last seen of the source still counts for it afterwards.
 
 How each kind of target is written is `tobucket`'s and `tofile`'s.
 """
@@ -24,12 +25,12 @@ from strongroom import engines
 from strongroom.audit.log import Witness
 from strongroom.audit.verify import Progress
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
-from strongroom.keys import KeySource
 from strongroom.memory import State
 from strongroom.shelves import Shelves
 from strongroom.store import Object, Store, backend, is_derived
 from strongroom.store.fleet import Fleet
 from strongroom.vault import opening
+from strongroom.vault.auditing import SeenOf
 from strongroom.vault.opening import Clock, Keys, Location
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ class Origin:
     entries: int
     logs: int
     mark: str
-    """What its logs were when this began."""
+    """What its logs and objects were when this began."""
+    seen: Witness
+    """What was last seen in such a place as the target is."""
 
     @property
     def store(self) -> Store:
@@ -99,17 +102,28 @@ class Origin:
         return found
 
     def check_unchanged(self) -> None:
-        """Raise unless the source's logs are what they were."""
+        """Raise unless the source is what it was."""
         if mark_of(self.store) != self.mark:
             raise changed()
 
+    def set_aside(self) -> None:
+        """Before the target is a vault: what was seen of another log in such a place is not to be held against it."""
+        if (before := self.seen.read()) is not None:
+            Witness(self.seen.path.with_name(f"{self.seen.path.name}.before-migrate")).keep(before)
+            self.seen.keep("")
+
 
 def mark_of(store: Store) -> str:
-    """A hash of how far a store's logs go."""
+    """A hash of how far a store's logs go; and of all else that is in a bucket.
+
+    An intent may be in a log there long before its line is, and that it was carried out is said later still.
+    """
     total = hashlib.sha256()
     if store.is_distant:
-        for one in _in_bucket(store).reader.bucket.list("logs/"):
-            total.update(f"{one.name} {one.etag}\n".encode())
+        bucket = _in_bucket(store).reader.bucket
+        for part in ("actors/", "caps/", "logs/", "roster/", "vault/"):
+            for one in bucket.list(part):
+                total.update(f"{one.name} {one.etag}\n".encode())
     else:
         head = store.head()
         total.update(f"{head.size} {head.peaks.hex()} {head.time}".encode())
@@ -155,7 +169,7 @@ def migrate(
         raise InvalidRequest(
             "a vault is moved between a path and a bucket", hint="`strongroom backup` copies one path to another"
         )
-    with _opened(places[0], keys, witness, archive, bars) as origin:
+    with _opened(places, keys, witness, archive, bars) as origin:
         if is_bucket(places[1]):
             from strongroom.vault.tobucket import ToBucket
 
@@ -164,60 +178,43 @@ def migrate(
             from strongroom.vault.tofile import ToFile
 
             moved = ToFile(origin, Path(places[1]), now, bars).run()
-        _verify(moved, origin.state.source, witness, bars)
+        _verify(moved, origin, bars)
     return moved
 
 
 @contextmanager
 def _opened(
-    place: str, keys: Keys, witness: Witness | None, archive: str | os.PathLike[str] | None, bars: Bars
+    places: tuple[str, str],
+    keys: Keys,
+    witness: Witness | None,
+    archive: str | os.PathLike[str] | None,
+    bars: Bars,
 ) -> Iterator[Origin]:
     """The source, verified."""
+    place, target = places
     used, where = backend(place)
     store = used.open(where)
     try:
         vault_id = opening._read_format(store)
         held = opening._source(keys, vault_id)
         mark = mark_of(store)
-        seen = _seen_of(store, opening._witness(witness, held, vault_id))
+        seen = opening._witness(witness, held, vault_id)
         report = opening.verify(place, keys=held, witness=seen, archive=archive, progress=bars("verifying"))
         if not report.ok:
             raise Tampered(f"the source has a flaw, so nothing was moved: {report.findings[0].flaw}")
         state = State(vault_id, store, held, Shelves(engines.load(_ENGINE), 0), os.urandom)
-        yield Origin(place, state, report.size, report.logs, mark)
+        yield Origin(place, state, report.size, report.logs, mark, SeenOf(seen, is_fleet=is_bucket(target)))
     finally:
         store.close()
 
 
-def _verify(moved: Moved, keys: KeySource, witness: Witness | None, bars: Bars) -> None:
-    """Verify what was written, by itself; then it is what counts as seen, for what was seen before is another log."""
+def _verify(moved: Moved, origin: Origin, bars: Bars) -> None:
+    """Verify what was written, by itself; it counts as seen then, unless more was seen of it since."""
     with tempfile.TemporaryDirectory(prefix="strongroom-") as scratch:
         fresh = Witness(Path(scratch) / "checkpoint")
-        with opening.open(moved.target, keys=keys, engine=_ENGINE, witness=fresh) as vault:
+        with opening.open(moved.target, keys=origin.state.source, engine=_ENGINE, witness=fresh) as vault:
             report = vault.audit.verify(progress=bars("verifying again"))
         if not report.ok:
             raise Tampered(f"what was moved does not verify: {report.findings[0].flaw}")
-        seen, new = opening._witness(witness, keys, moved.vault), fresh.read() or ""
-        before = seen.read()
-        is_other = before is None or _is_of_a_fleet(before) != _is_of_a_fleet(new)
-        if before is not None and is_other:
-            _former(seen).keep(before)
-        if is_other or not moved.already:  # else what was seen of the target since must not be lost
-            seen.keep(new)
-
-
-def _seen_of(store: Store, seen: Witness) -> Witness:
-    """What was last seen of the source: what was kept aside, once the target's log counts as seen."""
-    note = seen.read()
-    if note is not None and _is_of_a_fleet(note) != isinstance(store, Fleet) and _former(seen).read() is not None:
-        return _former(seen)
-    return seen
-
-
-def _former(seen: Witness) -> Witness:
-    return Witness(seen.path.with_name(f"{seen.path.name}.before-migrate"))
-
-
-def _is_of_a_fleet(note: str) -> bool:
-    """Whether checkpoints are of workers' logs: those are called by the vault and the worker."""
-    return note.partition("\n")[0].count("/") > 1
+        if origin.seen.read() is None:
+            origin.seen.keep(fresh.read() or "")

@@ -17,7 +17,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from strongroom import tlog
-from strongroom.audit.entry import Decision, Entry, decode_entry
+from strongroom.audit.entry import Decision, Entry, decode_entry, done_entry
 from strongroom.audit.log import bundle_path
 from strongroom.cobblestone import context
 from strongroom.errors import InvalidRequest, Tampered, VaultExists
@@ -52,16 +52,20 @@ class CarriedLog:
     def place(self, number: int) -> str:
         return f"{layout.LOGS}{self.worker}/{number:012d}"
 
-    def bundle(self, entries: list[bytes], time: int, done: list[tuple[int, int]]) -> tuple[str, bytes]:
+    def bundle(self, entries: list[bytes], time: int) -> tuple[str, bytes]:
         """The next bundle: where it goes, and its bytes."""
         first = self._edge.size
         for entry in entries:
             self._edge.append(tlog.leaf_hash(entry))
         member = self.member if self._number == 1 else None
-        draft = Bundle(first, entries, done, time, self._edge.packed(), b"", member)
+        draft = Bundle(first, entries, time, self._edge.packed(), b"", member)
         signature = self._key.sign(fleet.signed_part(self.worker, draft))
         self._number += 1
         return self.place(self._number - 1), msgspec.msgpack.encode(msgspec.structs.replace(draft, signature=signature))
+
+    def all_done(self, time: int) -> tuple[str, bytes]:
+        """The last bundle, which says that all before it was carried out."""
+        return self.bundle([done_entry([(0, self._edge.size)], Millis(time)).encoded()], time)
 
     def is_own(self, bundle: Bundle) -> bool:
         return fleet.is_signed(self.worker, bundle, self.member.public)
@@ -136,12 +140,12 @@ class ToBucket:
         if found is None:
             now = Millis(max(self._now(), self._head.time))
             entry = Entry(v=1, time=now, op=OP, decision=Decision.ALLOW, data_class="admin", detail=detail)
-            run.create(*self._own.bundle([entry.encoded()], now, []))
+            run.create(*self._own.bundle([entry.encoded()], now))
         else:
             bundle = _decoded(found.body)
             if not self._own.is_own(bundle) or [decode_entry(one).detail for one in bundle.entries] != [detail]:
                 raise Tampered("the entry with which this move began is not this vault's")
-            self._own.bundle(bundle.entries, bundle.time, [])
+            self._own.bundle(bundle.entries, bundle.time)
         run.create(*self._own.entrance)
 
     def _carry_log(self, run: _Writing) -> None:
@@ -149,7 +153,7 @@ class ToBucket:
         there = {one.name for one in run.bucket.list(f"{layout.LOGS}{self._carried.worker}/")}
         waiting = []
         for entries in self._bundles():
-            name, body = self._carried.bundle(entries, decode_entry(entries[-1]).time, [])
+            name, body = self._carried.bundle(entries, decode_entry(entries[-1]).time)
             if name not in there:
                 waiting.append((name, body))
             if len(waiting) == _THREADS:
@@ -159,7 +163,7 @@ class ToBucket:
         run.create_all(waiting)
         if self._carried.peaks != self._head.peaks:
             raise Tampered("the source's entries do not add up to its log")
-        run.create(*self._carried.bundle([], self._head.time, [(0, self._head.size)]))
+        run.create(*self._carried.all_done(self._head.time))
         run.create(*self._carried.entrance)
 
     def _bundles(self) -> Iterator[list[bytes]]:
@@ -195,7 +199,8 @@ class ToBucket:
             told(done, count)
 
     def _finish(self, run: _Writing) -> None:
-        run.create(*self._own.bundle([], self._head.time, [(0, 1)]))
+        run.create(*self._own.all_done(self._head.time))
+        self._origin.set_aside()
         stored = self._origin.store.get(FORMAT)
         if stored is None or stored.body is None:
             raise Tampered("the source has lost its format record")
@@ -221,7 +226,8 @@ class ToBucket:
         edge = tlog.Range()
         for one in sorted(run.bucket.list(f"{layout.LOGS}{self._carried.worker}/")):
             found = run.bucket.get(one.name)
-            for entry in _decoded(b"" if found is None else found.body).entries:
+            entries = _decoded(b"" if found is None else found.body).entries
+            for entry in entries[: self._head.size - edge.size]:  # but for the last, which says that it was all done
                 edge.append(tlog.leaf_hash(entry))
         if edge.packed() != self._head.peaks:
             raise Tampered("the log at the target is not the source's")
@@ -286,12 +292,12 @@ def _name_of(vault_id: str, head: Head) -> str:
 def _decoded(body: bytes) -> Bundle:
     try:
         return msgspec.msgpack.decode(body, type=Bundle)
-    except msgspec.DecodeError:
+    except layout.UNREADABLE:
         raise Tampered("a bundle of a log does not read") from None
 
 
 def _vault_in(body: bytes) -> str:
     try:
         return msgspec.json.decode(layout.unframed(body) or b"", type=VaultFormatRecord).vault
-    except (msgspec.DecodeError, UnicodeDecodeError, Tampered):
+    except (*layout.UNREADABLE, Tampered):
         return ""

@@ -64,6 +64,7 @@ class ToFile:
         finally:
             store.close()
         if not already:
+            self._origin.set_aside()
             self._publish()
         return Moved(self._origin.state.vault_id, self._origin.place, str(self._target), objects, size, 1, already)
 

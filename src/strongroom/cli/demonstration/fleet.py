@@ -107,11 +107,19 @@ def made(stage: Stage) -> Fleet:
     """The fleet's stage, in a place where nothing is; what it writes there is removed in the end."""
     place = place_of(stage)
     fleet = Fleet(stage, "fleet", f"{place}/room")
-    expect("a place where nothing is", [], fleet.attack("names", place))
+    expect("a place where nothing is", [], fleet.play("below", place))
     if not stage.keep:
-        stage.closing.callback(fleet.play, "clear", place)
+        stage.closing.callback(_clear, fleet, place)
     stage.closing.callback(fleet.close)
     return fleet
+
+
+def _clear(fleet: Fleet, place: str) -> None:
+    """However the story ended. What cannot be removed is told; it is no reason to hide that end."""
+    try:
+        fleet.play("clear", place)
+    except Unexpected as error:
+        fleet.tell(f"{place} could not be removed: {error.came}")
 
 
 def fleet_of(stage: Stage) -> Fleet:

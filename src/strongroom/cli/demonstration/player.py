@@ -1,8 +1,8 @@
 """What the story needs and the command line has no verb for, in Python. Run as a program of its own.
 
 `store` puts many lines with times of their own, `backdate` makes a cap that has ended, `lines` says all that is kept of
-everybody, `read` keeps a vault open and answers one question per line of stdin, as a second agent would, and `clear`
-removes what lies below a place in a bucket. The vault is the one that the environment names.
+everybody, `read` keeps a vault open and answers one question per line of stdin, as a second agent would. The vault is
+the one that the environment names. `below` says what lies below a place in a bucket, and `clear` removes it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,6 +21,9 @@ from strongroom.errors import KeyUnavailable, StrongroomError
 from strongroom.files import write_file
 from strongroom.model import BATCH_LIMIT, K_LIMIT, Hit, NewLine
 from strongroom.vault.owner import Vault
+
+if TYPE_CHECKING:
+    from strongroom.store.s3.bucket import S3Bucket
 
 _HOUR = 3600
 
@@ -71,12 +75,21 @@ def lines() -> None:
 
 def clear(place: str) -> None:
     """Remove every object below a place in a bucket."""
+    bucket = _bucket(place)
+    while found := bucket.list(""):
+        bucket.delete([one.name for one in found])
+
+
+def below(place: str) -> None:
+    """Say the names of all objects below a place in a bucket."""
+    _say([one.name for one in _bucket(place).list("")])
+
+
+def _bucket(place: str) -> S3Bucket:
     from strongroom.store.s3.access import access
     from strongroom.store.s3.bucket import S3Bucket
 
-    bucket = S3Bucket(access(place.removeprefix("s3://")))
-    while found := bucket.list(""):
-        bucket.delete([one.name for one in found])
+    return S3Bucket(access(place.removeprefix("s3://")))
 
 
 def _hits(vault: Vault, actor: str) -> Iterator[Hit]:
@@ -112,7 +125,7 @@ def _say(answer: object) -> None:
     sys.stdout.flush()
 
 
-VERBS: dict[str, Callable[..., None]] = {verb.__name__: verb for verb in (store, backdate, lines, read, clear)}
+VERBS: dict[str, Callable[..., None]] = {verb.__name__: verb for verb in (store, backdate, lines, read, below, clear)}
 
 if __name__ == "__main__":
     VERBS[sys.argv[1]](*sys.argv[2:])

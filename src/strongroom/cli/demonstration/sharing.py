@@ -1,4 +1,6 @@
-"""The steps that only a fleet has: what one worker does, the others know; every log is there; vaults move in and out.
+"""The steps that only a fleet has.
+
+What one worker does, the others know; every log is there; a vault moves in and out; nothing is left.
 """
 
 from __future__ import annotations
@@ -110,26 +112,26 @@ def every_log_verifies(fleet: Fleet) -> Shown:
 
 def a_tampered_log_is_found(fleet: Fleet) -> Shown:
     """The log of the killed worker is taken away, edited, and taken away with its entry in the roster."""
-    log, taken = f"logs/{fleet.logs[0]}", fleet.file(_STOLEN)
-    ways = {
-        "missing": ("steal", taken, f"{log}/*"),
-        "edited": ("rewrite", taken, f"{log}/*", '"get"', '"put"'),
-        "struck off": ("steal", taken, f"{log}/*", f"roster/{fleet.logs[0]}"),
-    }
-    return tuple(f"{name}: {', '.join(sorted(_flaws(fleet, way)))}" for name, way in ways.items())
+    worker = fleet.logs[0]
+    log = f"logs/{worker}/*"
+    return (
+        _found(fleet, "log_missing", "steal", log),
+        _found(fleet, "log_edited", "rewrite", log, '"get"', '"put"'),
+        _found(fleet, "log_rolled_back", "steal", log, f"roster/{worker}"),
+    )
 
 
-def _flaws(fleet: Fleet, way: tuple[str, ...]) -> set[str]:
-    """What verify finds while it is so."""
-    verb, taken, *rest = way
-    expect("something to be changed", True, fleet.attack(verb, fleet.vault, taken, *rest) > 0)
+def _found(fleet: Fleet, flaw: str, verb: str, *what: str) -> str:
+    """Verify finds this, and perhaps more, while it is so; afterwards all is as before."""
+    taken = fleet.file(_STOLEN)
+    expect("something to be changed", True, fleet.attack(verb, fleet.vault, taken, *what) > 0)
     try:
         found = fleet.strongroom("audit", "verify")
     finally:
         fleet.attack("restore", fleet.vault, taken)
-    flaws = {one["flaw"] for one in found.json["findings"]}
-    expect("verify to name the log, exit 6", (6, True), (found.code, any(flaw.startswith("log_") for flaw in flaws)))
-    return flaws
+    flaws = sorted({one["flaw"] for one in found.json["findings"]})
+    expect(f"verify to name it, {flaw}, exit 6", (6, [flaw]), (found.code, [one for one in flaws if one == flaw]))
+    return f"audit verify: {', '.join(flaws)}"
 
 
 # In and out.
@@ -161,5 +163,5 @@ def nothing_is_left(stage: Stage) -> Shown:
     if stage.keep:
         return (f"kept: {place}",)
     fleet.play("clear", place)
-    expect("nothing below it", [], fleet.attack("names", place))
+    expect("nothing below it", [], fleet.play("below", place))
     return (f"removed: {place}",)

@@ -178,7 +178,7 @@ class Stage:
     def _answer(self, command: list[str], stdin: str) -> Any:
         done = self.run(command, stdin)
         if done.code != 0:
-            raise Unexpected(f"{Path(command[2]).name} {command[3]} to work", done.err.strip()[-200:])
+            raise Unexpected(f"{Path(command[2]).name} {command[3]} to work", _said_last(done.err))
         return json.loads(done.out) if done.out else None
 
     def run(self, command: Sequence[str], stdin: str = "", surroundings: Mapping[str, Any] | None = None) -> Done:
@@ -198,6 +198,12 @@ class Stage:
     def answer(self, *arguments: str, cap: str = "", stdin: str = "") -> Any:
         """The document that a command line answers with; it has to succeed."""
         return answered(self.strongroom(*arguments, cap=cap, stdin=stdin))
+
+
+def _said_last(errors: str) -> str:
+    """What stands below a traceback: the error, and what can be done."""
+    told = errors.strip()
+    return told.rpartition("\n  ")[2].partition("\n")[2] or told[-200:]
 
 
 def _unheard(_: str) -> None:

@@ -1,8 +1,9 @@
 """The default engine: BM25 over exactly the lines it is given, and what the structure of a conversation adds to it.
 
 No vectors and no model: words, sessions, neighbours, speakers, days, and what sort of answer the question wants.
-`words` and `reading` look at one line, `index` keeps a shelf, `question` and `terms` weigh a query against the
-shelves given, `matching` finds lines and `weighing` scores them with the `signals`. Figures: docs/recall.md.
+`words` and `reading` look at one line, `index` keeps a shelf, `holding` tells who on it holds a word, `question` and
+`terms` weigh a query against the shelves given, `matching` finds lines and `weighing` scores them with the `signals`.
+Figures: docs/recall.md.
 """
 
 from __future__ import annotations

@@ -22,19 +22,8 @@ class Holders(msgspec.Struct, frozen=True, gc=False):
     repeated: Sequence[tuple[int, int]] = ()
     sessions: Mapping[int, int] = _NONE
 
-    def lines(self) -> set[int]:
-        """The lines that hold it, each as `once` writes it: a set of what is packed takes half the time."""
-        found = set(self.occurrences)
-        found.update([once(number) for number, _ in self.repeated])
-        return found
-
 
 NOBODY_HOLDS = Holders(())
-
-
-def once(number: int) -> int:
-    """The occurrence of a word that stands in a line once."""
-    return number << TF_BITS | 1
 
 
 def holders_of(occurrences: Sequence[int], index: LexicalIndex) -> Holders:

@@ -31,16 +31,15 @@ class LexicalIndex:
 
     def __init__(self) -> None:
         self.lines: list[Line | None] = []
-        # Lists where every line that holds a word is looked up: arrays take half the room, and twice the time.
-        self.lengths: list[int] = []
+        self.lengths = array("H")
         self.marks = bytearray()
-        self.sessions: list[int] = []
+        self.sessions = array("I")
         self.previous = array("i")
         self.next = array("i")
         self.postings: dict[str, array[int] | int] = {}
         """The occurrences of each word, in the order of lines. Half of all words occur once: an integer will do."""
         self.word_count = 0
-        self.session_lengths: list[int] = []
+        self.session_lengths = array("I")
         self.calendar = Calendar()
         self._speakers: Counter[str] = Counter()
         """The words of the names of who said the lines, and how often."""
@@ -86,12 +85,11 @@ class LexicalIndex:
             else:
                 self._occurring(word).extend(occurrences)
         self.lines.extend(lines)
-        self.lengths.extend(array("H", kept.lengths))
+        self.lengths.frombytes(kept.lengths)
         self.marks.extend(kept.marks)
         self.word_count += sum(self.lengths[start:])
-        self.sessions.extend(repeat(0, len(lines)))
-        for column in (self.previous, self.next):
-            column.extend(repeat(NOBODY, len(lines)))
+        for column, value in ((self.sessions, 0), (self.previous, NOBODY), (self.next, NOBODY)):
+            column.extend(repeat(value, len(lines)))
         for number, line in enumerate(lines, start):
             self._numbers[line.id] = number
             self._join(number, line)

@@ -26,6 +26,7 @@ _MANY = 2000
 
 _K1, _B = 1.2, 0.75
 _BASE = 1 + _K1 * (1 - _B)
+TOP = _K1 + 1
 
 
 class Matches:
@@ -37,24 +38,39 @@ class Matches:
         self.days: Mapping[int, float] = {}
         self.by_match = MATCH / terms.mass
         self.by_session = SESSION / terms.session_mass
-        self.words: list[tuple[float, Holders]] = []
-        """The rarity of each word that a line here holds, and who does."""
+        self.rarities = [term.rarity for term in terms.words]
+        self.held: dict[int, int] = {}
+        """Which words lines hold, a bit for each."""
+        self.covered = 0.0
+        """What all that any line here holds is worth."""
         self._lines = _Sums(index.lengths, terms.size.line_length)
         self._sessions = _Sums(index.session_lengths, terms.size.session_length)
-        for term in terms.words:
+        for bit, term in enumerate(terms.words):
             holders = term.holders[place]
             if holders.occurrences:
-                self._look_for_word(term, self._of_known_lines(holders) if term.common else holders)
-        self.covered = sum([rarity for rarity, _ in self.words])
-        """What all that any line here holds is worth."""
+                self.covered += term.rarity
+                self._look_for_word(term, self._of_known_lines(holders) if term.common else holders, 1 << bit)
+        self.match = self._lines.shares()
+        """How well lines hold the words (BM25) and days; not yet a share."""
+        self.session = self._sessions.shares()
+        """The same as `match` for whole sessions."""
         self.days_rarity = 0.0
         if terms.when is not None:
             self._look_for_days(terms.when)
 
-    def _look_for_word(self, term: Term, holders: Holders) -> None:
-        self.words.append((term.rarity, holders))
-        self._lines.add_occurrences(term.rarity, holders)
-        self._sessions.add_counts(term.session_rarity, holders.sessions)
+    def _look_for_word(self, term: Term, holders: Holders, bit: int) -> None:
+        tops, held, top = self._lines.tops, self.held, term.rarity * TOP
+        for packed in holders.occurrences:
+            number = packed >> TF_BITS
+            if number in tops:
+                tops[number] += top
+                held[number] |= bit
+            else:
+                tops[number] = top
+                held[number] = bit
+        for number, count in holders.repeated:
+            tops[number] += top * (self._lines.times(number, count) - 1)
+        self._sessions.add(term.session_rarity, holders.sessions)
 
     def _of_known_lines(self, holders: Holders) -> Holders:
         """Who holds a common word, of the lines that hold a rarer one."""
@@ -62,55 +78,42 @@ class Matches:
         return holders_of([packed for packed in holders.occurrences if packed >> TF_BITS in known], self.index)
 
     def _look_for_days(self, term: WhenTerm) -> None:
-        self.days = term.strengths(self.index, list(self._lines.tops))
-        self.days_rarity = term.rarity
+        strengths = term.strengths(self.index, list(self.match))
+        self.days, self.days_rarity = strengths, term.rarity
         self.covered += term.rarity
         strongest: dict[int, float] = {}
-        sessions = self.index.sessions
-        for number, strength in self.days.items():
-            session = sessions[number]
+        for number, strength in strengths.items():
+            self.match[number] = self.match.get(number, 0.0) + term.rarity * strength
+            session = self.index.sessions[number]
             strongest[session] = max(strongest.get(session, 0.0), strength)
-        self._lines.add_shares(term.rarity, self.days)
-        self._sessions.add_shares(term.session_rarity, strongest)
-
-    def match(self, number: int) -> float:
-        """How well a line holds the words (BM25) and days; not yet a share."""
-        return self._lines.share(number)
-
-    def most_match(self) -> float:
-        """The most that any line's match can be."""
-        return max(self._lines.tops.values(), default=0.0) / _BASE
+        for session, strength in strongest.items():
+            self.session[session] = self.session.get(session, 0.0) + term.session_rarity * strength
 
     def most_covered(self, number: int, before: int) -> float:
         """The most that a line and its neighbours can hold between them, without a look at the words."""
         get = self._lines.tops.get
         tops = get(number, 0.0) + get(before, 0.0) + get(self.index.next[number], 0.0)
-        return min(self.covered, tops / (_K1 + 1) + self.days_rarity)
+        return tops / TOP + self.days_rarity
 
     def shortlist(self) -> tuple[list[int], list[float]]:
         """The best lines by match and session, with all that are as good as the last, and their neighbours.
 
         And what match and session are worth in the score of each.
         """
-        tops, index = self._lines.tops, self.index
-        lengths, slope, by_match = index.lengths, self._lines.slope, self.by_match
-        by_session, sessions = self._sessions.shares(self.by_session), index.sessions
-        first = [
-            by_match * top / (_BASE + slope * lengths[one]) + by_session[sessions[one]] for one, top in tops.items()
-        ]
-        chosen = list(tops)
+        match, session, index = self.match, self.session, self.index
+        sessions, by_match, by_session = index.sessions, self.by_match, self.by_session
+        first = [by_match * value + by_session * session[sessions[one]] for one, value in match.items()]
+        chosen = list(match)
         if len(first) > SHORTLIST:
             least = nlargest(SHORTLIST, first)[-1] if len(first) > _MANY else sorted(first)[-SHORTLIST]
-            chosen = [one for one, value in zip(tops, first, strict=True) if value >= least]
+            chosen = [one for one, value in zip(match, first, strict=True) if value >= least]
             first = [value for value in first if value >= least]
         if index.joined and chosen:
             near = {*_at(chosen, index.previous), *_at(chosen, index.next)}
             near.discard(NOBODY)
             near.difference_update(chosen)
             chosen += near
-            first += [
-                by_session[sessions[one]] + (by_match * self.match(one) if one in tops else 0.0) for one in near
-            ]
+            first += [by_match * match.get(one, 0.0) + by_session * session[sessions[one]] for one in near]
         return chosen, first
 
 
@@ -124,48 +127,26 @@ class _Sums:
         self.lengths = lengths
         self.slope = _K1 * _B / average
 
-    def add_occurrences(self, rarity: float, holders: Holders) -> None:
-        """Add a word that these lines hold."""
-        tops, top = self.tops, rarity * (_K1 + 1)
-        for packed in holders.occurrences:
-            number = packed >> TF_BITS
-            if number in tops:
-                tops[number] += top
-            else:
-                tops[number] = top
-        for number, count in holders.repeated:
-            tops[number] += top * (self._times(number, count) - 1)
-
-    def add_counts(self, rarity: float, counts: Mapping[int, int]) -> None:
+    def add(self, rarity: float, counts: Mapping[int, int]) -> None:
         """Add a word that they hold so many times."""
-        tops, top = self.tops, rarity * (_K1 + 1)
+        tops, lengths, slope, top = self.tops, self.lengths, self.slope, rarity * TOP
         for one, count in counts.items():
-            value = top if count == 1 else top * self._times(one, count)
+            value = top
+            if count > 1:  # as `times` has it, without a call for each
+                once = _BASE + slope * lengths[one]
+                value = top * count * once / (count - 1 + once)
             if one in tops:
                 tops[one] += value
             else:
                 tops[one] = value
 
-    def add_shares(self, rarity: float, strengths: Mapping[int, float]) -> None:
-        """Add what is no word."""
-        tops = self.tops
-        for one, strength in strengths.items():
-            tops[one] = tops.get(one, 0.0) + rarity * strength * self._once(one)
-
-    def share(self, one: int) -> float:
-        top = self.tops.get(one)
-        return 0.0 if top is None else top / self._once(one)
-
-    def shares(self, by: float) -> dict[int, float]:
+    def shares(self) -> dict[int, float]:
         lengths, slope = self.lengths, self.slope
-        return {one: by * top / (_BASE + slope * lengths[one]) for one, top in self.tops.items()}
+        return {one: top / (_BASE + slope * lengths[one]) for one, top in self.tops.items()}
 
-    def _once(self, one: int) -> float:
-        return _BASE + self.slope * self.lengths[one]
-
-    def _times(self, one: int, count: int) -> float:
+    def times(self, one: int, count: int) -> float:
         """What it counts that a word stands in a text so many times instead of once."""
-        once = self._once(one)
+        once = _BASE + self.slope * self.lengths[one]
         return count * once / (count - 1 + once)
 
 

@@ -149,7 +149,8 @@ def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) 
     for lines, _, places in sorted(counted)[:MOST_WORDS]:
         common = seen >= ENOUGH
         # Nearly every session holds a common word: counting them would cost more than it tells.
-        holders = [Holders(place) if common else holders_of(place, index) for place, index in zip(places, indexes)]
+        both = zip(places, indexes, strict=True)
+        holders = [Holders(place) if common else holders_of(place, index) for place, index in both]
         sessions = min(lines, size.sessions) if common else sum([len(one.sessions) for one in holders])
         found.append(Term(rarity(size.lines, lines), rarity(size.sessions, sessions), holders, common))
         seen += lines

@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from math import inf
 
 from strongroom.engines import Ranked
-from strongroom.engines.lexical.holding import once
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
 from strongroom.engines.lexical.matching import Matches
 from strongroom.engines.lexical.question import Question
@@ -40,13 +39,19 @@ def best(
     question: Question, terms: Terms, indexes: Sequence[LexicalIndex], k: int, without: Collection[LineId]
 ) -> list[Ranked]:
     """The lines of these indexes, but those `without`, that may be among the best `k`: these, and perhaps some more."""
+    if k < 1:
+        return []
     looks = [_Look(Matches(index, place, terms), question, without) for place, index in enumerate(indexes)]
     hopes = sorted([hope for look in looks for hope in look.hopes])
-    first = hopes[-_AT_FIRST * k] if len(hopes) > _AT_FIRST * k else -inf
-    found = [ranked for look in looks for ranked in look.weighed(-inf, first, inf)]
-    if first > -inf:
+    count, low = _AT_FIRST * k, inf
+    found: list[Ranked] = []
+    while len(found) < k and low > -inf:  # again where many of the best are not wanted
+        low, high = hopes[-count] if len(hopes) > count else -inf, low
+        found += [ranked for look in looks for ranked in look.weighed(-inf, low, high)]
+        count *= 2
+    if low > -inf:
         least = sorted([ranked.score for ranked in found])[-k] - _ROUNDING
-        found += [ranked for look in looks for ranked in look.weighed(least, least, first)]
+        found += [ranked for look in looks for ranked in look.weighed(least, least, low)]
     return found
 
 
@@ -57,17 +62,12 @@ class _Look:
         self._matches = matches
         self._question = question
         self._marks = of_marks(question)
-        self._holders: list[tuple[float, set[int]]] = []
+        self._by_words: dict[int, float] = {}
         self._of_line = SPEAKER * matches.index.is_speaker(question.names) + LATEST * question.asks_latest
         self._before = self._most_before()
         self._numbers, self._first = matches.shortlist()
-        self._leave_out(matches.index.numbers(without))
+        self._without = without
         self.hopes = self._hopes()
-
-    def _leave_out(self, numbers: set[int]) -> None:
-        if not numbers.isdisjoint(self._numbers):
-            left = [one for one in zip(self._numbers, self._first, strict=True) if one[0] not in numbers]
-            self._numbers, self._first = [number for number, _ in left], [first for _, first in left]
 
     def _hopes(self) -> list[float]:
         index, by_marks, most = self._matches.index, self._marks, self._most()
@@ -91,21 +91,24 @@ class _Look:
         found = self._matches
         if not found.index.joined:
             return 0.0
-        return QUESTION_BEFORE / found.mass * found.most_match()
+        return QUESTION_BEFORE / found.mass * max(found.match.values(), default=0.0)
 
     def weighed(self, least: float, low: float, high: float) -> list[Ranked]:
         """The lines that score `least`, with their scores, of those whose hopes are from `low` up to `high`."""
         found, index = self._matches, self._matches.index
-        days, marks = found.days, index.marks
+        match, days, marks, previous = found.match, found.days, index.marks, index.previous
         by_context, by_before = CONTEXT / found.mass, QUESTION_BEFORE / found.mass
         most = by_context * found.covered
         weighed: list[Ranked] = []
         hopeful = zip(self.hopes, self._numbers, self._first, strict=True)
         for hope, number, first in [one for one in hopeful if low <= one[0] < high]:
-            before = index.previous[number]
-            asked = by_before * found.match(before) if before != NOBODY and marks[before] & ASKS else 0.0
-            hope += asked - self._before
-            if hope < least or hope - most + by_context * found.most_covered(number, before) < least:
+            before = previous[number]
+            asked = by_before * match.get(before, 0.0) if before != NOBODY and marks[before] & ASKS else 0.0
+            known = hope - self._before + asked
+            if known < least:
+                continue
+            line = index.line(number)
+            if line.id in self._without or known - most + by_context * found.most_covered(number, before) < least:
                 continue
             score = first + by_context * self._covered(number, before)
             if days:
@@ -115,17 +118,17 @@ class _Look:
             length = index.lengths[number]
             if score + substance_of(length) + self._of_line < least:
                 continue
-            line = index.line(number)
             weighed.append(Ranked(line, score + of_line(line, length, self._question)))
         return weighed
 
     def _covered(self, number: int, before: int) -> float:
         """What it is worth that a line and its neighbours hold between them: words and days."""
-        if not self._holders:
-            self._holders = [(rarity, holders.lines()) for rarity, holders in self._matches.words]
-        days, after = self._matches.days, self._matches.index.next[number]
-        near = once(number), once(before), once(after)
-        covered = sum([rarity for rarity, lines in self._holders if not lines.isdisjoint(near)])
+        held, days, after = self._matches.held, self._matches.days, self._matches.index.next[number]
+        words = held.get(number, 0) | held.get(before, 0) | held.get(after, 0)
+        covered = self._by_words.get(words)
+        if covered is None:
+            rarities = enumerate(self._matches.rarities)
+            covered = self._by_words[words] = sum([rarity for bit, rarity in rarities if words >> bit & 1])
         if not days:
             return covered
         return covered + self._matches.days_rarity * max([days.get(one, 0.0) for one in (number, before, after)])

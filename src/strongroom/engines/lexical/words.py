@@ -51,6 +51,8 @@ def words(text: str, known: Known | None = None) -> list[str]:
         runs = [run[0] for run in _RUNS.finditer(text)]
     found: list[str] = []
     for run in runs:
+        if run in STOP:  # a third of all, as they mostly stand
+            continue
         found += _words_of(run) if known is None else _known_words(run, known)
     return found or _LETTERS.findall(text.lower())
 

@@ -40,7 +40,7 @@ from strongroom.store.s3.bucket import Bucket, S3Bucket
 from strongroom.store.s3.compacting import Compactor
 from strongroom.store.s3.log import WorkerLog
 from strongroom.store.s3.probe import Probe
-from strongroom.store.s3.reading import Reader
+from strongroom.store.s3.reading import VIEWS, Reader
 from strongroom.store.s3.writing import Writer
 
 FORMAT = "vault/format"
@@ -66,6 +66,7 @@ class S3Store:
         threads: Executor | None = None,
         settled: float = _SETTLED,
         packs: bool = True,
+        views: int = VIEWS,
     ) -> None:
         self._bucket = bucket
         self._random = random
@@ -73,7 +74,9 @@ class S3Store:
         self._settled = settled
         self._threads = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3")
         self._requests = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-requests")
-        self.reader = Reader(bucket, self._threads, self._requests)
+        self._looks = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-looks")
+        """Apart from the reading of bodies, of which one cold shelf has thousands."""
+        self.reader = Reader(bucket, self._threads, self._requests, now, views)
         self.writer = Writer(self.reader, random)
         self._background = Background(Compactor(self.reader, random)) if packs else None
         self._log: WorkerLog | None = None
@@ -125,7 +128,7 @@ class S3Store:
         if not scopes:
             return []
         *others, last = scopes
-        asked = [self._threads.submit(self.reader.version, scope) for scope in others]
+        asked = [self._looks.submit(self.reader.version, scope) for scope in others]
         newest = self.reader.version(last)
         self._consider(last)
         return [*(one.result() for one in asked), newest]
@@ -164,7 +167,7 @@ class S3Store:
         if self.reader.latest(since) != since:
             raise Stale(ANY)
         places = self.writer.check(effects)
-        looks = [self._threads.submit(look) for look in self.reader.looks(effects, since)]
+        looks = [self._looks.submit(look) for look in self.reader.looks(effects, since)]
         first = own.append(Request(entries, effects, time, accept_clock=accept_clock)).first
         if looks:
             for look in looks:
@@ -211,6 +214,10 @@ class S3Store:
         self._check_open()
         return log.bundles(self._bucket, worker, self._requests)
 
+    def strays(self) -> Iterator[str]:
+        self._check_open()
+        return self.reader.strays()
+
     def settle(self) -> None:
         clock.sleep(self._settled)
 
@@ -229,7 +236,7 @@ class S3Store:
             with suppress(AuditUnavailable, StoreUnavailable):  # then it stays an intent that nobody spoke of again
                 self._log.flush()
         self._is_closed = True
-        for threads in (self._threads, self._requests):
+        for threads in (self._threads, self._requests, self._looks):
             threads.shutdown(wait=False, cancel_futures=True)
 
     def _check_open(self) -> None:

@@ -19,6 +19,7 @@ from strongroom.errors import InvalidRequest, KeyUnavailable
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PREFIX = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
+_NETLOC = re.compile(r"(?:[A-Za-z0-9._-]+|\[[A-Fa-f0-9.:]+\])(?::[0-9]*)?")
 _REGION = "us-east-1"
 _PROFILE_KEYS = {
     "aws_access_key_id": "access_key_id",
@@ -72,29 +73,56 @@ def access(place: str, environment: Mapping[str, str] | None = None) -> Access:
     if prefix and not _PREFIX.fullmatch(prefix):
         raise InvalidRequest("a prefix is made of letters, digits, '.', '_', '-' and '/'")
     known = _profile(told)
-    if told.get("AWS_ACCESS_KEY_ID"):  # then the rest of them belongs to it, and is not the profile's
+    said = {name: value for name in _VARIABLES if (value := told.get(name, "").strip())}
+    if "AWS_ACCESS_KEY_ID" in said:  # then the rest of them belongs to it, and is not the profile's
         known = {name: value for name, value in known.items() if name not in _CREDENTIALS}
-    known |= {_VARIABLES[name]: told[name] for name in _VARIABLES if told.get(name)}
+    known |= {_VARIABLES[name]: value for name, value in said.items()}
+    _check_values(known)
     _check_endpoint(known.get("endpoint", ""), told)
     return Access(bucket, prefix, known)
+
+
+def _check_values(known: Mapping[str, str]) -> None:
+    """Refuse what no request can be signed or sent with: obstore fails at it in ways of its own."""
+    if not all(value.isascii() and value.isprintable() for value in known.values()):
+        raise InvalidRequest(
+            "a credential, the region or the endpoint holds a character that cannot be sent",
+            hint="each is one line of printable ASCII: look at the AWS_* variables and the profile",
+        )
+    if ("access_key_id" in known) != ("secret_access_key" in known):
+        raise KeyUnavailable(
+            "there is half of a credential", hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither"
+        )
 
 
 def _check_endpoint(endpoint: str, told: Mapping[str, str]) -> None:
     """Refuse to send signed requests over a network in clear, unless somebody said that it is meant."""
     if not endpoint:
         return
-    wrong = InvalidRequest("the endpoint is no plain http(s) address", hint="set AWS_ENDPOINT_URL")
     try:
         parts = urlsplit(endpoint)
+        is_address = parts.scheme in ("http", "https") and parts.port != 0 and _is_host(parts.netloc, parts.hostname)
     except ValueError:
-        raise wrong from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query:
-        raise wrong
+        is_address = False
+    if not is_address or " " in endpoint or parts.query:
+        raise InvalidRequest("the endpoint is no plain http(s) address", hint="set AWS_ENDPOINT_URL") from None
     allowed = told.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
-    if parts.scheme == "http" and not allowed and not _is_loopback(parts.hostname):
+    if parts.scheme == "http" and not allowed and not _is_loopback(parts.hostname or ""):
         raise InvalidRequest(
             "the endpoint has no TLS", hint="use https, or set AWS_ALLOW_HTTP=true for a network that nobody listens to"
         )
+
+
+def _is_host(netloc: str, host: str | None) -> bool:
+    """Whether an address is of a host by name or number, and of nothing else: obstore panics at one that is none.
+
+    ValueError says no as well.
+    """
+    if not host or not _NETLOC.fullmatch(netloc):
+        return False
+    if ":" in host or host.rpartition(".")[2].isdigit():
+        return bool(ipaddress.ip_address(host))
+    return bool(host.encode("idna").decode("idna"))
 
 
 def _is_loopback(host: str) -> bool:

@@ -62,6 +62,9 @@ class Found(NamedTuple):
 class Bucket(Protocol):
     """Objects below one prefix. Every method may be called from any thread; each is one request, but for retries."""
 
+    time: int
+    """The server's time, in ms, when it was last tried; 0 if it never was. A clock far behind it is refused."""
+
     def get(self, name: str) -> Found | None:
         """The object, or None."""
 
@@ -89,6 +92,7 @@ class S3Bucket:
         self._prefix = f"{access.prefix}/" if access.prefix else ""
         self.quoted = quoted
         """Whether conditions name an etag in quotes, as the standard has it; some servers know it only without."""
+        self.time = 0
         self._store = S3Store(
             access.bucket,
             config={**_FIXED, **access.config()},  # type: ignore[arg-type]

@@ -32,13 +32,18 @@ NEWS = "news/"
 LOGS = "logs/"
 ROSTER = "roster/"
 AT = "at"
+LARGEST_HEAD = 1 << 20
+"""Bytes that no head of ours exceeds: a larger one is not even read."""
 KEYS = "keys"
 _CAPS_PLACE = "caps/"
 _FRAME = b"\x01"
 _ACTOR = re.compile(r"actors/([0-9a-f]{32})/")
 _BELOW = re.compile(r"g([0-9]{6})/(?:memory/([0-9a-f]{32})/g([0-9]{6})/)?(.+)")
 _SHELF = re.compile(r"memory/([0-9a-f]{32})/(.*)", re.DOTALL)
+_LOG = re.compile(r"logs/[^/]+/")
 _GENERATIONS = 1_000_000
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding the bytes of somebody else can raise."""
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +75,7 @@ class ActorHead(msgspec.Struct, frozen=True, array_like=True):
     def decoded(cls, body: bytes) -> ActorHead:
         try:
             return msgspec.msgpack.decode(body[8:], type=cls)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             raise Tampered(
                 "an actor's generations do not read", hint="vault.audit.verify() names what is wrong"
             ) from None
@@ -93,18 +98,23 @@ def framed(body: bytes) -> bytes:
     return _FRAME + body
 
 
-def unframed(raw: bytes) -> bytes | None:
+def unframed(raw: bytes, name: str = "an object") -> bytes | None:
     """A stored body; None for a tombstone."""
     if not raw:
         return None
     if not raw.startswith(_FRAME):
-        raise Tampered("an object in the bucket is not framed as one of ours")
+        raise Tampered(f"{name} in the bucket is not framed as one of ours")
     return raw[1:]
 
 
 def version_of(etag: str) -> Version:
     """An etag as a number that is never 0."""
     return int.from_bytes(hashlib.blake2b(etag.encode(), digest_size=6).digest()) + 1
+
+
+def news(number: int) -> str:
+    """What an announcement is called. The first is number 1."""
+    return f"{NEWS}{number:012d}"
 
 
 def locator_of(name: str) -> str | None:
@@ -140,6 +150,16 @@ def below(place: str, table: Table) -> Below | None:
     current = int(actor) == table.actor and (shelf is None or int(generation) == table.shelves.get(shelf, 0))
     middle = "" if shelf is None else f"memory/{shelf}/"
     return Below(f"{place[:start]}{middle}{rest}", current)
+
+
+def is_stray(place: str) -> bool:
+    """Whether what lies below `actors/` or `logs/` is at no place of ours, and in no log."""
+    if place.startswith(LOGS):
+        return _LOG.match(place) is None
+    if locator_of(place) is None:
+        return True
+    found = below(place, Table())
+    return is_keys(found.name) if found is not None else place[len(ACTORS) + 33 :] != AT
 
 
 def is_keys(name: str) -> bool:

@@ -7,6 +7,7 @@ later entry says which of them were carried out.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -24,6 +25,10 @@ from strongroom.store.group import GroupCommit, Request
 from strongroom.store.s3 import layout
 from strongroom.store.s3.bucket import Bucket, Taken
 
+_MOST_RUNS = 1000
+"""Runs that one entry names: it has to fit an entry's size."""
+_NUMBER = re.compile(r"[0-9]{12}")
+_ENDLESS = 1 << 62
 _decode = msgspec.msgpack.Decoder(Bundle).decode
 
 
@@ -50,7 +55,8 @@ class WorkerLog:
         self._number = 1
         self._is_entered = False
         self._edge = tlog.Range()
-        self._time = 0
+        self._time = bucket.time
+        """Of the latest entry; before there is one, the server's time."""
         self._unclear: _Attempt | None = None
         """What may have been written, or not: it is written again before anything else."""
         self._done: list[tuple[int, int]] = []
@@ -97,16 +103,21 @@ class WorkerLog:
     def _write_bundle(self, taken: Sequence[Request]) -> None:
         edge = tlog.Range(self._edge.size, self._edge.peaks)
         latest = self._time
+        for request in taken:
+            latest = request.time if request.accept_clock else max(latest, request.time)
+        with self._guard:
+            done, self._done = self._done[:_MOST_RUNS], self._done[_MOST_RUNS:]
+        entries = [self._mac.done(_joined(done), latest)] if done else []
+        for entry in entries:
+            edge.append(tlog.leaf_hash(entry))
         places: list[int] = []
         for request in taken:
             places.append(edge.size)
-            latest = request.time if request.accept_clock else max(latest, request.time)
+            entries += request.entries
             for leaf in request.leaves:
                 edge.append(leaf)
-        with self._guard:
-            done, self._done = self._done, []
         try:
-            self._put(self._bundle([entry for request in taken for entry in request.entries], done, edge, latest))
+            self._put(self._bundle(entries, edge, latest))
             if not self._is_entered:
                 self._put(self._entrance())
         except AuditUnavailable:
@@ -116,9 +127,9 @@ class WorkerLog:
         for request, place in zip(taken, places, strict=True):
             request.commit = Commit(place, 0)
 
-    def _bundle(self, entries: list[bytes], done: list[tuple[int, int]], edge: tlog.Range, latest: int) -> _Attempt:
+    def _bundle(self, entries: list[bytes], edge: tlog.Range, latest: int) -> _Attempt:
         member = None if self._is_entered else self._member
-        draft = Bundle(self._edge.size, entries, done, latest, edge.packed(), b"", member)
+        draft = Bundle(self._edge.size, entries, latest, edge.packed(), b"", member)
         signature = self._key.sign(fleet.signed_part(self.worker, draft))
         body = msgspec.msgpack.encode(msgspec.structs.replace(draft, signature=signature))
         return _Attempt(f"{layout.LOGS}{self.worker}/{self._number:012d}", body, self._number + 1, edge, latest)
@@ -149,6 +160,17 @@ class WorkerLog:
         self._is_entered = self._is_entered or attempt.name.startswith(layout.ROSTER)
 
 
+def _joined(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same runs, in order, those that touch as one."""
+    joined: list[tuple[int, int]] = []
+    for first, behind in sorted(runs):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(behind, joined[-1][1])
+        else:
+            joined.append((first, behind))
+    return joined
+
+
 # Reading any worker's log.
 
 
@@ -159,7 +181,7 @@ def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
         found = bucket.get(one.name)
         try:
             member = msgspec.json.decode(found.body if found else b"", type=Member)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except layout.UNREADABLE:
             yield worker, None
         else:
             yield worker, member if member.worker == worker else None
@@ -167,20 +189,33 @@ def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
 
 def written_logs(bucket: Bucket) -> Iterator[str]:
     """The workers of which there are bundles, in the roster or not."""
-    after = ""
-    while page := bucket.list(layout.LOGS, after, 1):
-        worker = page[0].name.split("/")[1]
-        yield worker
-        after = f"{layout.LOGS}{worker}/~"
+    return folders(bucket, layout.LOGS)
+
+
+def folders(bucket: Bucket, prefix: str, after: str = "") -> Iterator[str]:
+    """What is called by a part of names between a prefix and a slash, one by one; other names are passed over."""
+    while page := bucket.list(prefix, after, 1):
+        name = page[0].name
+        if name <= after:
+            return  # a server that gives what is not behind must not make this go on for ever
+        part, slash, _ = name.removeprefix(prefix).partition("/")
+        if slash and part:
+            yield part
+        after = f"{prefix}{part}0" if slash else name  # "0" follows "/": behind everything below it
 
 
 def bundles(bucket: Bucket, worker: str, threads: Executor) -> Iterator[Numbered]:
-    """The bundles of a log; what is called by no number has number 0."""
+    """The bundles of a log; what is called by no number of ours has number 0."""
     names = [one.name for one in bucket.list(f"{layout.LOGS}{worker}/")]
     for name, found in zip(names, threads.map(bucket.get, names), strict=True):
-        last = name.rpartition("/")[2]
-        try:
-            bundle = _decode(found.body if found else b"")
-        except msgspec.DecodeError:
-            bundle = None
-        yield Numbered(int(last) if last.isdecimal() else 0, bundle)
+        number = _NUMBER.fullmatch(name, len(layout.LOGS) + len(worker) + 1)
+        yield Numbered(0 if number is None else int(number[0]), _decoded(found.body if found else b""))
+
+
+def _decoded(body: bytes) -> Bundle | None:
+    """A bundle; None if it is none, or has numbers that no log has."""
+    try:
+        bundle = _decode(body)
+    except layout.UNREADABLE:
+        return None
+    return bundle if 0 <= bundle.first < _ENDLESS and 0 <= bundle.time < _ENDLESS else None

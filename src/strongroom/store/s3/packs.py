@@ -15,9 +15,12 @@ import msgspec
 
 from strongroom.errors import Tampered
 from strongroom.store import Version
+from strongroom.store.s3.layout import UNREADABLE
 
 MOST = 1024
 """Records in one pack."""
+LARGEST = 1 << 25
+"""Bytes that no pack of ours exceeds: a larger one is not even read."""
 CLAIM_SIZE = 21
 _CLAIM = b"claim"
 _PACK = b"strongroom pack of lines 1\n"
@@ -76,10 +79,10 @@ _rows = msgspec.msgpack.Decoder(list[tuple[str, int, bytes | None]]).decode
 def decoded(shelf: str, body: bytes, etag: str) -> Pack:
     try:
         if not body.startswith(_PACK):
-            raise Tampered("a pack is none")
+            raise Tampered(f"a pack of {shelf} is none", hint="vault.audit.verify() names what is wrong")
         return Pack(etag, {shelf + name: Record(version, held) for name, version, held in _rows(body[len(_PACK) :])})
-    except msgspec.DecodeError:
-        raise Tampered("a pack does not read", hint="vault.audit.verify() names what is wrong") from None
+    except UNREADABLE:
+        raise Tampered(f"a pack of {shelf} does not read", hint="vault.audit.verify() names what is wrong") from None
 
 
 def without(pack: Pack, names: Iterable[str]) -> dict[str, Record]:

@@ -31,7 +31,7 @@ class Probe:
         self._place = f"{PLACE}{name}/"
 
     def run(self) -> Generator[Trial, None, None]:
-        """Try one thing after the other. Also settles how this server wants its etags."""
+        """Try one thing after the other. Also settles how this server wants its etags, and what time it has."""
         trials: dict[str, Callable[[], str]] = {
             "an object comes back": self._comes_back,
             "a new object is written once (If-None-Match)": self._once,
@@ -65,7 +65,10 @@ class Probe:
         found = self._bucket.get(self._place + "a")
         if found is None or found.body != b"one":
             return "it is not there, or not the same"
-        return "" if self._bucket.get(self._place + "zz") is None else "what was never written is there"
+        if self._bucket.get(self._place + "zz") is not None:
+            return "what was never written is there"
+        self._bucket.create(self._place + "zz", b"one")
+        return "" if self._bucket.get(self._place + "zz") else "what was just written, and missed before, is not there"
 
     def _once(self) -> str:
         try:
@@ -109,7 +112,9 @@ class Probe:
     def _list(self) -> str:
         for number in range(4):
             self._bucket.create(f"{self._place}list/{number:04d}", b"seven")
-        names = [one.name for one in self._bucket.list(f"{self._place}list/")]
+        found = self._bucket.list(f"{self._place}list/")
+        names = [one.name for one in found]
+        self._bucket.time = max((one.modified for one in found), default=0)
         wanted = [f"{self._place}list/{number:04d}" for number in range(4)]
         return "" if names == wanted else "something is missing, or in another order"
 

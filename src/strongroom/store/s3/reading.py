@@ -7,18 +7,22 @@ that first. What was never asked for is looked at then. Records of caps are read
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from itertools import count, islice
 from typing import TypeVar
 
+from strongroom.errors import Tampered
 from strongroom.store import Effect, Expect, Object, Purge, PutNew, Version
 from strongroom.store.s3 import layout
 from strongroom.store.s3.bucket import PAGE, Bucket, Listed
+from strongroom.store.s3.log import folders
 from strongroom.store.s3.views import ActorView, Known, VaultView, View
 
-_VIEWS = 4096
+VIEWS = 4096
+"""How many actors are in view at once."""
 _BYTES = 256 * 1024 * 1024
 """What packs may take in RAM, all views together. Who is not in view is looked at anew."""
 _TRIES = 8
@@ -28,13 +32,21 @@ T = TypeVar("T")
 class Reader:
     """The views of one process. Thread-safe."""
 
-    def __init__(self, bucket: Bucket, threads: Executor, requests: Executor) -> None:
+    def __init__(
+        self,
+        bucket: Bucket,
+        threads: Executor,
+        requests: Executor,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        room: int = VIEWS,
+    ) -> None:
         self.bucket = bucket
         self.threads = threads
         self._requests = requests
         """For single requests. Work on `threads` waits for these, so they must not queue up behind it."""
         self._views = count(1)
-        self.vault = VaultView(bucket, next(self._views))
+        self.vault = VaultView(bucket, next(self._views), now)
+        self._room = room
         self._actors: OrderedDict[str, ActorView] = OrderedDict()
         self._guard = threading.Lock()
 
@@ -46,32 +58,40 @@ class Reader:
 
     def actor(self, locator: str, *, fresh: bool = False) -> ActorView:
         """The view of an actor, looked at once at least."""
+        while True:
+            view = self._held(locator)
+            if fresh or not view.is_looked_at:
+                view.refresh()
+            if self._is_kept(locator, view):
+                return view
+            fresh = True  # dropped meanwhile, and whoever follows this actor follows another view by now
+
+    def _held(self, locator: str) -> ActorView:
+        """The one view of an actor. It is held before it is looked at, so that a later one has greater numbers."""
         with self._guard:
             found = self._actors.get(locator)
-            if found is not None:
-                self._actors.move_to_end(locator)
-        if found is None:
-            found, fresh = ActorView(self.bucket, next(self._views), locator, self._requests), True
-        if fresh:
-            found.refresh()
-            self._keep(locator, found)
-        return self._actors.get(locator, found)
+            if found is None:
+                found = self._actors[locator] = ActorView(self.bucket, next(self._views), locator, self._requests)
+            self._actors.move_to_end(locator)
+            return found
 
-    def _keep(self, locator: str, view: ActorView) -> None:
+    def _is_kept(self, locator: str, view: ActorView) -> bool:
+        """Whether a view is still the one that is held, after room was made."""
         with self._guard:
-            self._actors.setdefault(locator, view)
+            if self._actors.get(locator) is not view:
+                return False
+            self._actors.move_to_end(locator)
             room = _BYTES - sum(one.bytes for one in self._actors.values())
-            while len(self._actors) > 1 and (len(self._actors) > _VIEWS or room < 0):
+            while len(self._actors) > 1 and (len(self._actors) > self._room or room < 0):
                 room += self._actors.popitem(last=False)[1].bytes
+            return True
 
     def version(self, scope: str) -> Version:
         """Look at what there is; everything that was acknowledged before is known then."""
         locator = layout.locator_of(scope)
         if locator is None:
             return self.vault.refresh()
-        with self._guard:
-            known = self._actors.get(locator)
-        return self.actor(locator).refresh() if known is not None else self.actor(locator).latest
+        return self.actor(locator, fresh=True).latest
 
     def changes(self, after: Version, limit: int, scope: str) -> Sequence[Object]:
         return self.view(scope).changes(after, limit)
@@ -108,7 +128,7 @@ class Reader:
     def get(self, name: str) -> Object | None:
         if name.startswith(layout.CAPS):
             raw = self.bucket.get(layout.plain_place(name))
-            return None if raw is None else Object(name, layout.version_of(raw.etag), layout.unframed(raw.body))
+            return None if raw is None else Object(name, layout.version_of(raw.etag), layout.unframed(raw.body, name))
         for _ in range(_TRIES):
             known = self.known(name)
             if known is None:
@@ -136,7 +156,7 @@ class Reader:
         raw = self.bucket.get(self.place(name))
         if raw is None:
             return None
-        return Object(name, layout.version_of(raw.etag), layout.unframed(raw.body))
+        return Object(name, layout.version_of(raw.etag), layout.unframed(raw.body, name))
 
     def place(self, name: str) -> str:
         locator = layout.locator_of(name)
@@ -145,9 +165,12 @@ class Reader:
     # Lists.
 
     def listed(self, prefix: str, after: str, limit: int) -> list[Object]:
-        names = [one.name for one in self.named(prefix, after, limit)]
-        found = self.threads.map(self.get, names) if len(names) > 1 else map(self.get, names)
-        return [one for one in found if one is not None]
+        while names := [one.name for one in self.named(prefix, after, limit)]:
+            found = self.threads.map(self.get, names) if len(names) > 1 else map(self.get, names)
+            if there := [one for one in found if one is not None]:
+                return there
+            after = names[-1]  # all of these have gone meanwhile, but that is not the end
+        return []
 
     def named(self, prefix: str, after: str, limit: int) -> list[Object]:
         return list(islice(self._names(prefix, after), limit))
@@ -159,9 +182,20 @@ class Reader:
             return
         if layout.ACTORS.startswith(prefix) or prefix.startswith(layout.ACTORS):
             for locator in self.locators(after):
-                yield from self._in_view(self.actor(locator, fresh=True), prefix, after)
+                yield from self._of_an_actor(locator, prefix, after)
         if layout.VAULT.startswith(prefix) or prefix.startswith(layout.VAULT):
             yield from self._of_the_vault(prefix, after)
+
+    def _of_an_actor(self, locator: str, prefix: str, after: str) -> Iterator[Object]:
+        """What an actor has. One that does not read has its keys at least: to read these says what is wrong."""
+        try:
+            view = self.actor(locator, fresh=True)
+        except Tampered:
+            name = f"{layout.ACTORS}{locator}/{layout.KEYS}"
+            if name.startswith(prefix) and name > after:
+                yield Object(name, 0, b"")
+        else:
+            yield from self._in_view(view, prefix, after)
 
     def _in_view(self, view: View, prefix: str, after: str) -> Iterator[Object]:
         with view.guard:
@@ -197,11 +231,18 @@ class Reader:
         place = after if after.startswith(layout.ACTORS) else ""
         if (own := layout.locator_of(after)) is not None:
             yield own
-            place = f"{layout.ACTORS}{own}/~"
-        while page := self.bucket.list(layout.ACTORS, place, 1):
-            locator = page[0].name.split("/")[1]
-            yield locator
-            place = f"{layout.ACTORS}{locator}/~"
+            place = f"{layout.ACTORS}{own}0"
+        for locator in folders(self.bucket, layout.ACTORS, place):
+            if layout.locator_of(f"{layout.ACTORS}{locator}/") is not None:
+                yield locator
+
+    def strays(self) -> Iterator[str]:
+        """What lies where nothing of ours does, so that nobody reads it."""
+        for part in (layout.ACTORS, layout.LOGS):
+            place = ""
+            while (page := self.bucket.list(part, place, PAGE)) and page[-1].name > place:
+                yield from (one.name for one in page if layout.is_stray(one.name))
+                place = page[-1].name
 
 
 def _is_of_the_head(effect: Effect) -> bool:

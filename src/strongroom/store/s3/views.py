@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from itertools import takewhile
 from typing import NamedTuple
 
-from strongroom.errors import StoreUnavailable
+from strongroom.errors import StoreUnavailable, Tampered
 from strongroom.store import Object, Version
 from strongroom.store.s3 import layout, packs
 from strongroom.store.s3.bucket import Bucket, Listed
@@ -25,6 +25,8 @@ _TRIES = 8
 _ROOM = 1 << 40
 """Numbers that each view has to itself: those of a later view are all greater."""
 _PACKS = "/packs/"
+_A_WHILE = 60_000
+"""How long, in ms, a process goes by announcements alone: who deletes them holds a revocation back no longer."""
 
 
 class Known(NamedTuple):
@@ -79,6 +81,11 @@ class View(ABC):
                     self._finished = max(self._finished, current)
                 self.guard.notify_all()
         return self.latest
+
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether anything is known at all."""
+        return self._finished > 0
 
     @abstractmethod
     def _look(self, current: int) -> None:
@@ -135,23 +142,35 @@ class View(ABC):
 class VaultView(View):
     """The vault's own objects, but for the records of caps: those are looked up one by one."""
 
-    def __init__(self, bucket: Bucket, which: int) -> None:
+    def __init__(self, bucket: Bucket, which: int, now: Callable[[], int]) -> None:
         super().__init__(bucket, which)
-        self._heard = ""
+        self._now = now
+        self._heard = 0
         self._loaded = -1
+        self._loaded_at = 0
         self._doubts = 0
         """What is known is everything, if it was looked at since the last doubt."""
 
     def _look(self, current: int) -> None:
-        doubts = self._doubts
-        if self._loaded == doubts and self._bucket.get(self.next_news()) is None:
+        doubts, now = self._doubts, self._now()
+        is_recent = 0 <= now - self._loaded_at < _A_WHILE
+        if is_recent and self._loaded == doubts and self._bucket.get(self.next_news()) is None:
             return  # announcements have no gaps, and to ask for the next one costs less than a list
-        news = self._bucket.list(layout.NEWS, self._heard)
+        heard = self._newest()
         found = {one.name: by_itself(one) for one in self._bucket.list(layout.VAULT)}
         with self.guard:
             self._take(found, current)
-            self._heard = news[-1].name if news else self._heard
+            self._heard = max(heard, self._heard)
             self._loaded = -1 if self._own else doubts  # what came over an own write is not known
+            self._loaded_at = now
+
+    def _newest(self) -> int:
+        """The last of the announcements that follow one on another; what else lies there was not announced."""
+        heard = self._heard
+        there = {one.name for one in self._bucket.list(layout.NEWS, layout.news(heard) if heard else "")}
+        while layout.news(heard + 1) in there:
+            heard += 1
+        return heard
 
     def doubt(self) -> None:
         """Look at everything the next time: somebody may have changed something and died before saying so."""
@@ -160,14 +179,12 @@ class VaultView(View):
 
     def next_news(self) -> str:
         """What the next announcement is called, as far as is known."""
-        with self.guard:
-            number = int(self._heard.removeprefix(layout.NEWS) or 0) + 1
-            return f"{layout.NEWS}{number:012d}"
+        return layout.news(self._heard + 1)
 
     def announced(self, name: str) -> None:
         """An announcement that this process made, right behind the last one that it heard of."""
         with self.guard:
-            self._heard = max(self._heard, name)
+            self._heard = max(self._heard, int(name.removeprefix(layout.NEWS)))
 
 
 class ActorView(View):
@@ -315,14 +332,18 @@ class ActorView(View):
 
     def _head(self, listed: Sequence[Listed]) -> tuple[ActorHead, str]:
         at = self.prefix + layout.AT
-        seen = next((one.etag for one in listed if one.name == at), "")
+        seen, size = next(((one.etag, one.size) for one in listed if one.name == at), ("", 0))
         if seen == self.head_etag:
             return self.head, seen
+        if size > layout.LARGEST_HEAD:
+            raise _too_large(at)
         found = self._bucket.get(at)
         return (ActorHead(), "") if found is None else (ActorHead.decoded(found.body), found.etag)
 
     def _packs(self, packed: Mapping[str, Listed]) -> dict[str, Pack] | None:
         """Every filled pack; None if one was gone when it was to be read."""
+        if large := next((place for place, one in packed.items() if one.size > packs.LARGEST), ""):
+            raise _too_large(large)
         wanted = {place: one.etag for place, one in packed.items() if not packs.is_claim(one.size)}
         return read_packs(self._bucket, self._threads, wanted, self.packs)
 
@@ -346,6 +367,10 @@ def read_packs(
             return None
         held[place] = packs.decoded(shelf_of(place), found.body, found.etag)
     return held
+
+
+def _too_large(place: str) -> Tampered:
+    return Tampered(f"{place} is larger than anything of ours", hint="vault.audit.verify() names what is wrong")
 
 
 def _keys_in(head: ActorHead, etag: str) -> Known | None:

@@ -1,6 +1,7 @@
 """Writing: effects are carried out one after the other, in an order in which every point of a crash is sound.
 
-First the vault's own objects, and the news of them; then keys with the purges that go with them, one write for each
+An erasure begins with the actor's own head: it voids caps, and what fails before that can be asked for again. Else
+first the vault's own objects, and the news of them; then keys with the purges that go with them, one write for each
 actor, and records of caps, after which the vault is looked at once more, since nobody may use them if a revocation, an
 erasure or a rotation came between; then the rest, side by side. Who loses a race has written some of it or nothing:
 whoever tries again finds what is there, under the same names.
@@ -82,6 +83,8 @@ class Writer:
         vault = [one for one in changes if _is_of_the_vault(one.name)]
         caps = [one for one in changes if one.name.startswith(layout.CAPS)]
         rest = [one for one in changes if one not in vault and one not in caps and not layout.is_keys(one.name)]
+        # An erasure voids caps, its own too: what fails before that can be asked for again.
+        erased = self._write_heads(effects) if vault and any(isinstance(one, Purge) for one in effects) else None
         if vault:
             try:
                 for one in vault:
@@ -89,8 +92,9 @@ class Writer:
             finally:
                 # Also where one was lost: whoever wrote it first may have been killed before saying so.
                 self._announce()
-            self._look_at_actors([one for one in effects if isinstance(one, Expect) and layout.locator_of(one.name)])
-        latest = self._write_heads(effects)
+            if erased is None:
+                self._look_at_actors([one for one in effects if isinstance(one, Expect)])
+        latest = self._write_heads(effects) if erased is None else erased
         self._side_by_side(caps, places)
         if caps or latest:
             self._look_again([one for one in effects if isinstance(one, Expect)], caps)
@@ -193,9 +197,10 @@ class Writer:
 
     def _look_at_actors(self, expected: Sequence[Expect]) -> None:
         """Make sure that nobody has made what was not there, before those who would had to see the vault's change."""
-        for one in expected:
+        pins = [one for one in expected if layout.locator_of(one.name)]
+        for one in pins:
             self._reader.version(one.name)
-        self.check(expected)
+        self.check(pins)
 
     # The vault's own objects.
 

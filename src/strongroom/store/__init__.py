@@ -260,8 +260,8 @@ class Store(Protocol):
     def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
         """Objects and tombstones whose latest change is newer than `after`, in commit order, without bodies.
 
-        An object that changed twice appears once. `body` is b"" for an object and None for a tombstone; the version is
-        the change's number.
+        An object that changed twice appears once; one that is not there any more, or never was, as a tombstone. `body`
+        is b"" for an object and None for a tombstone; the version is the change's number.
         """
 
     def authenticate(self, mac: HeadMac) -> None:

@@ -48,6 +48,9 @@ class Reader:
         self.vault = VaultView(bucket, next(self._views), now)
         self._room = room
         self._actors: OrderedDict[str, ActorView] = OrderedDict()
+        self._counted: dict[str, int] = {}
+        """What the packs of each view take, and of all together."""
+        self._bytes = 0
         self._guard = threading.Lock()
 
     # Views.
@@ -58,13 +61,13 @@ class Reader:
 
     def actor(self, locator: str, *, fresh: bool = False) -> ActorView:
         """The view of an actor, looked at once at least."""
-        while True:
-            view = self._held(locator)
-            if fresh or not view.is_looked_at:
-                view.refresh()
+        view = self._held(locator)
+        while fresh or not view.is_looked_at:
+            view.refresh()
             if self._is_kept(locator, view):
-                return view
-            fresh = True  # dropped meanwhile, and whoever follows this actor follows another view by now
+                break
+            view, fresh = self._held(locator), True  # it was dropped meanwhile, and others follow another by now
+        return view
 
     def _held(self, locator: str) -> ActorView:
         """The one view of an actor. It is held before it is looked at, so that a later one has greater numbers."""
@@ -81,9 +84,10 @@ class Reader:
             if self._actors.get(locator) is not view:
                 return False
             self._actors.move_to_end(locator)
-            room = _BYTES - sum(one.bytes for one in self._actors.values())
-            while len(self._actors) > 1 and (len(self._actors) > self._room or room < 0):
-                room += self._actors.popitem(last=False)[1].bytes
+            self._bytes += view.bytes - self._counted.get(locator, 0)
+            self._counted[locator] = view.bytes
+            while len(self._actors) > 1 and (len(self._actors) > self._room or self._bytes > _BYTES):
+                self._bytes -= self._counted.pop(self._actors.popitem(last=False)[0], 0)
             return True
 
     def version(self, scope: str) -> Version:

@@ -328,6 +328,8 @@ class ActorView(View):
             self._in_packs = in_packs(held)
             self.bytes = sum(one.size for one in packed.values())
             self._take(merged(loose, self._in_packs), current)
+            if not self.is_looked_at and head.keys is None:
+                self._note(f"{self.prefix}{layout.KEYS}")  # who followed an earlier view may hold what was erased since
             self._look_at_own_again(current)
 
     def _head(self, listed: Sequence[Listed]) -> tuple[ActorHead, str]:

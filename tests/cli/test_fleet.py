@@ -117,7 +117,7 @@ def _told(monkeypatch: pytest.MonkeyPatch, told: bucketquery.Told | None) -> Buc
         (
             bucketquery.Told(
                 200,
-                "<s:VersioningConfiguration xmlns:s='urn:s'><s:Status> Enabled\n</s:Status></s:VersioningConfiguration>",
+                "<s:VersioningConfiguration xmlns:s='urn:'><s:Status> Enabled\n</s:Status></s:VersioningConfiguration>",
             ),
             "fail",
         ),

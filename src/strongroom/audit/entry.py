@@ -11,7 +11,7 @@ import msgspec
 
 from strongroom.errors import Tampered
 from strongroom.model import LineId, LinkId, Millis
-from strongroom.store import Delete, Effect, PutNew, Swap
+from strongroom.store import Delete, Effect, PutNew, Runs, Swap
 
 ENTRY_LIMIT = 65_535
 """The largest entry that an entry bundle can hold."""
@@ -84,19 +84,28 @@ def decode_entry(data: bytes) -> Entry:
     return entry
 
 
-def done_entry(runs: Sequence[tuple[int, int]], time: Millis) -> Entry:
-    """Say that entries of the same log were carried out: each run by its first, and by the one behind its last."""
-    detail = ",".join(f"{first}-{behind}" for first, behind in runs)
+def done_entry(done: Runs, undone: Runs, time: Millis) -> Entry:
+    """Say which entries of the same log were carried out, and of which nothing was."""
+    detail = " not ".join(",".join(f"{first}-{behind}" for first, behind in runs) for runs in (done, undone) if runs)
+    if not done:
+        detail = f"not {detail}"
     return Entry(v=1, time=time, op=DONE, decision=Decision.ALLOW, data_class="audit", detail=detail)
 
 
-def done_runs(entry: Entry) -> list[tuple[int, int]]:
-    """What an entry says was carried out; nothing unless it is such an entry."""
-    found = [one.partition("-") for one in entry.detail.split(",")] if entry.op == DONE else []
+def done_runs(entry: Entry) -> tuple[Runs, Runs]:
+    """What an entry says was carried out and what was not; nothing unless it is such an entry."""
+    if entry.op != DONE:
+        return (), ()
+    done, _, undone = f" {entry.detail}".partition(" not ")
     try:
-        return [(int(first), int(behind)) for first, _, behind in found]
+        return _runs(done), _runs(undone)
     except ValueError:
         raise Tampered("an entry that says what was carried out does not read") from None
+
+
+def _runs(text: str) -> Runs:
+    found = [one.partition("-") for one in text.split(",") if one.strip()]
+    return [(int(first), int(behind)) for first, _, behind in found]
 
 
 def digest(body: bytes) -> str:

@@ -201,7 +201,7 @@ class FleetVerifier:
         said = Statements()
         for walked in self.walked.values():
             entries = list(self._decoded(walked))
-            sure = _Runs(run for _, entry in entries for run in done_runs(entry))
+            sure = Covered(run for _, entry in entries for run in done_runs(entry)[0])
             for number, entry in entries:
                 said.take(entry, is_sure=number in sure)
         return said
@@ -316,7 +316,7 @@ def _stray(place: str) -> Finding:
     return Finding(Flaw.OBJECT_EXTRA, "an object lies where nothing of a vault does", object=place)
 
 
-class _Runs:
+class Covered:
     """Numbers that lie in any of several runs. A run may be as long as it likes: it is not counted out."""
 
     def __init__(self, runs: Iterable[tuple[int, int]]) -> None:

@@ -20,7 +20,7 @@ from strongroom.cobblestone import context
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.files import make_directory, write_file
 from strongroom.model import Millis
-from strongroom.store import ANY, Commit, Effect, Head, Pending, Store, Version
+from strongroom.store import ANY, Commit, Effect, Head, Pending, Runs, Store, Version
 from strongroom.store.fleet import Fleet
 
 _SUBTREE = tlog.TILE_WIDTH
@@ -46,8 +46,8 @@ class VaultMac:
     def certify(self, worker: str, public: bytes) -> bytes:
         return Ed25519PrivateKey.from_private_bytes(self._seed).sign(certified_part(self._vault, worker, public))
 
-    def done(self, runs: Sequence[tuple[int, int]], time: int) -> bytes:
-        return done_entry(runs, Millis(time)).encoded()
+    def done(self, done: Runs, undone: Runs, time: int) -> bytes:
+        return done_entry(done, undone, Millis(time)).encoded()
 
     def sign(self, size: int, peaks: bytes, time: int) -> bytes:
         mac = self._keyed.copy()

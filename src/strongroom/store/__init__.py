@@ -30,6 +30,9 @@ GROUP = "strongroom.stores"
 
 Version = int
 
+Runs = Sequence[tuple[int, int]]
+"""Runs of numbers, each by its first and by the one behind its last."""
+
 ANY: Mapping[str, Version] = {}
 """Whatever has changed since."""
 
@@ -146,8 +149,8 @@ class HeadMac(Protocol):
     def certify(self, worker: str, public: bytes) -> bytes:
         """The vault's signature on the key with which one of several workers signs its log."""
 
-    def done(self, runs: Sequence[tuple[int, int]], time: int) -> bytes:
-        """An entry that says which runs of entries of a log were carried out, each by its first and the one behind."""
+    def done(self, done: Runs, undone: Runs, time: int) -> bytes:
+        """An entry that says which entries of a log were carried out, and of which nothing was."""
 
 
 class Backend(Protocol):

@@ -50,6 +50,7 @@ from strongroom.store import (
     Object,
     Purge,
     PutNew,
+    Runs,
     Stale,
     Store,
     Swap,
@@ -115,8 +116,8 @@ class SuiteMac:
     def certify(self, worker: str, public: bytes) -> bytes:
         return hmac.digest(self._key, worker.encode() + public, "sha256")
 
-    def done(self, runs: Sequence[tuple[int, int]], time: int) -> bytes:
-        return _DONE + b"%d %a" % (time, [*runs])
+    def done(self, done: Runs, undone: Runs, time: int) -> bytes:
+        return _DONE + b"%d %a %a" % (time, [*done], [*undone])
 
 
 @contextmanager

@@ -38,17 +38,28 @@ class SeenOf(Witness):
 
     def read(self) -> str | None:
         """The notes of this kind, and whatever is none: that is to be found."""
-        return BETWEEN.join(one for one in self._notes() if not self._other.match(one)) or None
+        notes = [one for one in self._notes() if not self._other.match(one)]
+        return BETWEEN.join(notes) if notes else None
 
     def keep(self, note: str) -> None:
-        others = [one for one in self._notes() if self._other.match(one)]
-        self._all.keep(BETWEEN.join(sorted([*others, *([note] if note else [])])))
+        self._all.keep(BETWEEN.join(sorted([*self._others(), note])))
+
+    def clear(self) -> None:
+        """As if nothing of this kind had ever been seen."""
+        if others := self._others():
+            self._all.keep(BETWEEN.join(others))
+        else:
+            self._all.path.unlink(missing_ok=True)
+
+    def _others(self) -> list[str]:
+        return [one for one in self._notes() if self._other.match(one)]
 
     def age(self) -> float | None:
         return self._all.age()
 
     def _notes(self) -> list[str]:
-        return (self._all.read() or "").split(BETWEEN)
+        text = self._all.read()
+        return [] if text is None else text.split(BETWEEN)
 
 
 class Audit:

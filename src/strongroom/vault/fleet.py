@@ -11,15 +11,20 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from strongroom import tlog
-from strongroom.audit.entry import DONE, Entry, decode_entry
-from strongroom.audit.fleet import FleetVerifier
+from strongroom.audit.entry import DONE, Decision, Entry, decode_entry, done_runs
+from strongroom.audit.fleet import Covered, FleetVerifier
 from strongroom.audit.log import Witness
 from strongroom.audit.verify import Flaw, Progress, Report
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.memory import Clerk
 from strongroom.store.fleet import Fleet
 from strongroom.vault.auditing import BETWEEN, Audit
+
+GIVEN_UP = "given_up"
+"""The reason shown for an entry of which nothing was done, as its worker says."""
 
 
 class FleetAudit(Audit):
@@ -46,10 +51,22 @@ class FleetAudit(Audit):
         return heapq.merge(*map(self._read, self._logs.logs()), key=lambda one: one[0].time)
 
     def _read(self, worker: str) -> Iterator[tuple[Entry, str, int]]:
-        for _, bundle in self._logs.bundles(worker):
-            for number, data in enumerate(bundle.entries, bundle.first) if bundle is not None else ():
-                if (entry := decode_entry(data)).op != DONE:
-                    yield entry, worker, number
+        """A worker's entries, but for those that only say what became of others.
+
+        One that was given up, because the vault or the memory was found to have changed, is shown as failed: the worker
+        decided anew.
+        """
+        entries = [
+            (number, decode_entry(data))
+            for _, bundle in self._logs.bundles(worker)
+            if bundle is not None
+            for number, data in enumerate(bundle.entries, bundle.first)
+        ]
+        undone = Covered(run for _, entry in entries for run in done_runs(entry)[1])
+        for number, entry in entries:
+            if entry.op != DONE:
+                shown = replace(entry, decision=Decision.FAIL, reason=GIVEN_UP) if number in undone else entry
+                yield shown, worker, number
 
     # What was seen.
 
@@ -71,7 +88,7 @@ class FleetAudit(Audit):
         """The checkpoint last seen of each worker's log."""
         text = self._witness.read()
         found: dict[str, tlog.Checkpoint] = {}
-        for note in text.split(BETWEEN) if text else ():
+        for note in text.split(BETWEEN) if text is not None else ():
             worker = note.partition("\n")[0].rpartition("/")[2]
             found[worker] = self._state.log.open_checkpoint(note, worker)
         return found

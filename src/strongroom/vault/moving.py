@@ -65,7 +65,7 @@ class Origin:
     logs: int
     mark: str
     """What its logs and objects were when this began."""
-    seen: Witness
+    seen: SeenOf
     """What was last seen in such a place as the target is."""
 
     @property
@@ -110,7 +110,7 @@ class Origin:
         """Before the target is a vault: what was seen of another log in such a place is not to be held against it."""
         if (before := self.seen.read()) is not None:
             Witness(self.seen.path.with_name(f"{self.seen.path.name}.before-migrate")).keep(before)
-            self.seen.keep("")
+            self.seen.clear()
 
 
 def mark_of(store: Store) -> str:
@@ -216,5 +216,5 @@ def _verify(moved: Moved, origin: Origin, bars: Bars) -> None:
             report = vault.audit.verify(progress=bars("verifying again"))
         if not report.ok:
             raise Tampered(f"what was moved does not verify: {report.findings[0].flaw}")
-        if origin.seen.read() is None:
-            origin.seen.keep(fresh.read() or "")
+        if (new := fresh.read()) is not None and origin.seen.read() is None:
+            origin.seen.keep(new)

@@ -65,7 +65,7 @@ class CarriedLog:
 
     def all_done(self, time: int) -> tuple[str, bytes]:
         """The last bundle, which says that all before it was carried out."""
-        return self.bundle([done_entry([(0, self._edge.size)], Millis(time)).encoded()], time)
+        return self.bundle([done_entry([(0, self._edge.size)], (), Millis(time)).encoded()], time)
 
     def is_own(self, bundle: Bundle) -> bool:
         return fleet.is_signed(self.worker, bundle, self.member.public)

@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -24,6 +25,7 @@ Shown = tuple[str, ...] | None
 
 _ASKED = ("get", "put", "list", "snapshot", "profile", "forget")
 """The commands that a worker answers."""
+_AT_ONCE = 3
 _SERVE = ("serve", "--json", "--no-mcp", "--listen", "127.0.0.1:0", "--store")
 _NETWORK = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _VARIABLES = {
@@ -130,12 +132,13 @@ def fleet_of(stage: Stage) -> Fleet:
     return stage.fleet
 
 
-def in_fleet(*attempts: Callable[[Fleet], Shown]) -> Callable[[Stage], Shown]:
-    """A step that happens in the fleet: one attempt, or several with one sentence."""
+def in_fleet(*attempts: Callable[[Fleet], Shown], at_once: bool = False) -> Callable[[Stage], Shown]:
+    """A step that happens in the fleet: one attempt, or several with one sentence, in their order unless told."""
 
     def attempt(stage: Stage) -> Shown:
         fleet = fleet_of(stage)
-        return tuple(line for one in attempts for line in one(fleet) or ())
+        with ThreadPoolExecutor(_AT_ONCE if at_once else 1) as pool:
+            return tuple(line for shown in pool.map(lambda one: one(fleet), attempts) for line in shown or ())
 
     return attempt
 

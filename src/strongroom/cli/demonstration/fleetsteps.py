@@ -40,7 +40,7 @@ FLEET: tuple[Step[Stage], ...] = (
     Step(
         "fleet_narrowed",
         "The owner reads the allergy; a cap narrowed to travel recalls the trip, and nothing personal.",
-        in_fleet(remembering.the_owner_sees_the_allergy, remembering.a_narrowed_cap_sees_travel_only),
+        in_fleet(remembering.the_owner_sees_the_allergy, remembering.a_narrowed_cap_sees_travel_only, at_once=True),
     ),
     Step(
         "fleet_moved_line",
@@ -50,7 +50,7 @@ FLEET: tuple[Step[Stage], ...] = (
     Step(
         "fleet_denied",
         "It is denied personal, in the words for what does not exist; the allergy's id alone is not found.",
-        in_fleet(refusing.personal_is_denied_by_name, refusing.an_id_alone_is_not_found),
+        in_fleet(refusing.personal_is_denied_by_name, refusing.an_id_alone_is_not_found, at_once=True),
     ),
     Step(
         "fleet_bad_caps",
@@ -62,6 +62,7 @@ FLEET: tuple[Step[Stage], ...] = (
             refusing.an_expired_cap_is_refused,
             refusing.attenuation_cannot_widen,
             refusing.a_credentials_cap_is_refused,
+            at_once=True,
         ),
     ),
     Step(
@@ -140,7 +141,7 @@ FLEET: tuple[Step[Stage], ...] = (
     Step(
         "fleet_erased",
         "The owner finds nothing; the logs still verify, and nobody can say whose the denied read was.",
-        in_fleet(forgetting.an_erased_memory_is_empty, forgetting.the_log_outlives_the_names),
+        in_fleet(forgetting.an_erased_memory_is_empty, forgetting.the_log_outlives_the_names, at_once=True),
     ),
     Step(
         "fleet_removed",

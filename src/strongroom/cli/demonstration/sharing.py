@@ -11,7 +11,7 @@ import signal
 from strongroom.cli.demonstration.fleet import Fleet, Shown, fleet_of, made, moved, place_of
 from strongroom.cli.demonstration.remembering import make_a_vault
 from strongroom.cli.demonstration.serving import ask, connected, denied
-from strongroom.cli.demonstration.stage import Stage, answered, expect, refused
+from strongroom.cli.demonstration.stage import Stage, answered, expect
 from strongroom.cli.demonstration.talk import TRIP
 
 _FIRST, _SECOND, _THIRD = "worker-1", "worker-2", "worker-3"
@@ -144,15 +144,13 @@ def the_laptops_vault_moves_there_and_back(stage: Stage) -> Shown:
     back = room.file("back")
     for source, target in ((stage.vault, there), (there, back)):
         expect("nothing there before", False, room.answer("migrate", source, target)["already"])
-        listed, by_id, personal, verified = room.at_once(
+        listed, by_id, verified = room.at_once(
             ("list", "--all", "--vault", target),
             ("get", "--id", stage.trip, "--vault", target, "--cap-file", stage.file("travel.cap")),
-            ("get", "peanuts", "-n", "personal", "--vault", target, "--cap-file", stage.file("travel.cap")),
             ("audit", "verify", "--vault", target),
         )
         expect("the same lines under the same ids", laptop, answered(listed)["lines"])
         expect("the trip, with the cap of before", [TRIP], [hit["text"] for hit in answered(by_id)["hits"]])
-        refused("cap_namespace_denied", personal)
         expect("no finding", [], answered(verified)["findings"])
     return (f"{len(laptop)} lines",)
 

@@ -39,8 +39,8 @@ class Matches:
         self.by_match = MATCH / terms.mass
         self.by_session = SESSION / terms.session_mass
         self.rarities = [term.rarity for term in terms.words]
-        self.held: dict[int, int] = {}
-        """Which words lines hold, a bit for each."""
+        self.held = [0] * (len(index.lines) + 1)
+        """Which words lines hold, a bit for each; none at the end, which is where NOBODY looks."""
         self.covered = 0.0
         """What all that any line here holds is worth."""
         self._lines = _Sums(index.lengths, terms.size.line_length)
@@ -59,13 +59,14 @@ class Matches:
             self._look_for_days(terms.when)
 
     def _look_for_word(self, term: Term, holders: Holders, bit: int) -> None:
-        tops, held, top = self._lines.tops, self.held, term.rarity * TOP
+        tops, held, found, top = self._lines.tops, self.held, self._lines.found, term.rarity * TOP
         for packed in holders.occurrences:
             number = packed >> TF_BITS
-            if number in tops:
+            if held[number]:
                 tops[number] += top
                 held[number] |= bit
             else:
+                found.append(number)
                 tops[number] = top
                 held[number] = bit
         for number, count in holders.repeated:
@@ -74,8 +75,8 @@ class Matches:
 
     def _of_known_lines(self, holders: Holders) -> Holders:
         """Who holds a common word, of the lines that hold a rarer one."""
-        known = self._lines.tops
-        return holders_of([packed for packed in holders.occurrences if packed >> TF_BITS in known], self.index)
+        known = self.held
+        return holders_of([packed for packed in holders.occurrences if known[packed >> TF_BITS]], self.index)
 
     def _look_for_days(self, term: WhenTerm) -> None:
         strengths = term.strengths(self.index, list(self.match))
@@ -91,8 +92,8 @@ class Matches:
 
     def most_covered(self, number: int, before: int) -> float:
         """The most that a line and its neighbours can hold between them, without a look at the words."""
-        get = self._lines.tops.get
-        tops = get(number, 0.0) + get(before, 0.0) + get(self.index.next[number], 0.0)
+        at = self._lines.tops
+        tops = at[number] + at[before] + at[self.index.next[number]]
         return tops / TOP + self.days_rarity
 
     def shortlist(self) -> tuple[list[int], list[float]]:
@@ -118,31 +119,37 @@ class Matches:
 
 
 class _Sums:
-    """What words are worth to each of many texts, lines or sessions, of which BM25 needs the lengths."""
+    """What words are worth to each of many texts, lines or sessions, of which BM25 needs the lengths.
 
-    __slots__ = ("lengths", "slope", "tops")
+    A place for every text there is: lists of them are made at once, and are twice as fast as dicts of the few.
+    """
+
+    __slots__ = ("found", "lengths", "slope", "tops")
 
     def __init__(self, lengths: Sequence[int], average: float) -> None:
-        self.tops: dict[int, float] = {}
+        self.tops = [0.0] * (len(lengths) + 1)
+        self.found: list[int] = []
+        """The texts that hold any word."""
         self.lengths = lengths
         self.slope = _K1 * _B / average
 
     def add(self, rarity: float, counts: Mapping[int, int]) -> None:
         """Add a word that they hold so many times."""
-        tops, lengths, slope, top = self.tops, self.lengths, self.slope, rarity * TOP
+        tops, found, lengths, slope, top = self.tops, self.found, self.lengths, self.slope, rarity * TOP
         for one, count in counts.items():
             value = top
             if count > 1:  # as `times` has it, without a call for each
                 once = _BASE + slope * lengths[one]
                 value = top * count * once / (count - 1 + once)
-            if one in tops:
+            if tops[one]:
                 tops[one] += value
             else:
+                found.append(one)
                 tops[one] = value
 
     def shares(self) -> dict[int, float]:
-        lengths, slope = self.lengths, self.slope
-        return {one: top / (_BASE + slope * lengths[one]) for one, top in self.tops.items()}
+        lengths, slope, tops = self.lengths, self.slope, self.tops
+        return {one: tops[one] / (_BASE + slope * lengths[one]) for one in self.found}
 
     def times(self, one: int, count: int) -> float:
         """What it counts that a word stands in a text so many times instead of once."""

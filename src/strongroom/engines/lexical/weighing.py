@@ -124,7 +124,7 @@ class _Look:
     def _covered(self, number: int, before: int) -> float:
         """What it is worth that a line and its neighbours hold between them: words and days."""
         held, days, after = self._matches.held, self._matches.days, self._matches.index.next[number]
-        words = held.get(number, 0) | held.get(before, 0) | held.get(after, 0)
+        words = held[number] | held[before] | held[after]
         covered = self._by_words.get(words)
         if covered is None:
             rarities = enumerate(self._matches.rarities)

@@ -9,11 +9,18 @@ from __future__ import annotations
 import os
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from strongroom import tlog
-from strongroom.errors import AuditUnavailable, StoreUnavailable, Tampered, VaultExists, VaultMissing
+from strongroom.errors import (
+    AuditUnavailable,
+    StoreUnavailable,
+    StrongroomError,
+    Tampered,
+    VaultExists,
+    VaultMissing,
+)
 from strongroom.store import (
     ANY,
     Commit,
@@ -41,7 +48,7 @@ from strongroom.store.s3.compacting import Compactor
 from strongroom.store.s3.log import WorkerLog
 from strongroom.store.s3.probe import Probe
 from strongroom.store.s3.reading import VIEWS, Reader
-from strongroom.store.s3.writing import Writer
+from strongroom.store.s3.writing import Places, Writer
 
 FORMAT = "vault/format"
 _THREADS = 32
@@ -169,17 +176,27 @@ class S3Store:
         places = self.writer.check(effects)
         looks = [self._looks.submit(look) for look in self.reader.looks(effects, since)]
         first = own.append(Request(entries, effects, time, accept_clock=accept_clock)).first
-        if looks:
-            for look in looks:
-                look.result()
-            if (latest := self.reader.latest(since)) != since:
-                raise Stale(latest)
-            places = self.writer.check(effects)
-        if clock.monotonic() - began > _AT_MOST:
-            raise StoreUnavailable("the object store was too slow for this to be done", hint="try again")
+        try:
+            if looks:
+                places = self._looked(looks, effects, since)
+            if clock.monotonic() - began > _AT_MOST:
+                raise StoreUnavailable("the object store was too slow for this to be done", hint="try again")
+        except (Lost, StrongroomError):
+            own.given_up(first, len(entries))
+            raise
         version = self.writer.carry_out(effects, places)
         own.carried_out(first, len(entries))
         return Commit(first, version)
+
+    def _looked(
+        self, looks: Sequence[Future[object]], effects: Sequence[Effect], since: Mapping[str, Version]
+    ) -> Places:
+        """What conditions come to after the looks that went beside the log's writing."""
+        for look in looks:
+            look.result()
+        if (latest := self.reader.latest(since)) != since:
+            raise Stale(latest)
+        return self.writer.check(effects)
 
     def group_sizes(self) -> tuple[Mapping[int, int], int]:
         return ({}, 0) if self._log is None else self._log.group_sizes()

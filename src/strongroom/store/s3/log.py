@@ -60,6 +60,7 @@ class WorkerLog:
         self._unclear: _Attempt | None = None
         """What may have been written, or not: it is written again before anything else."""
         self._done: list[tuple[int, int]] = []
+        self._undone: list[tuple[int, int]] = []
         self._guard = threading.Lock()
         self._group = GroupCommit(self._write)
 
@@ -72,9 +73,14 @@ class WorkerLog:
         with self._guard:
             self._done.append((first, first + count))
 
+    def given_up(self, first: int, count: int) -> None:
+        """Note that nothing of what these entries intended was done."""
+        with self._guard:
+            self._undone.append((first, first + count))
+
     def flush(self) -> None:
-        """Say what was carried out, if no bundle has said it yet."""
-        if self._done:
+        """Say what was carried out and what was not, if no bundle has said it yet."""
+        if self._done or self._undone:
             self._group.submit(Request((), (), self._time))
 
     def head(self) -> Head:
@@ -107,7 +113,8 @@ class WorkerLog:
             latest = request.time if request.accept_clock else max(latest, request.time)
         with self._guard:
             done, self._done = self._done[:_MOST_RUNS], self._done[_MOST_RUNS:]
-        entries = [self._mac.done(_joined(done), latest)] if done else []
+            undone, self._undone = self._undone[:_MOST_RUNS], self._undone[_MOST_RUNS:]
+        entries = [self._mac.done(_joined(done), _joined(undone), latest)] if done or undone else []
         for entry in entries:
             edge.append(tlog.leaf_hash(entry))
         places: list[int] = []
@@ -123,6 +130,7 @@ class WorkerLog:
         except AuditUnavailable:
             with self._guard:  # said twice is said
                 self._done = done + self._done
+                self._undone = undone + self._undone
             raise
         for request, place in zip(taken, places, strict=True):
             request.commit = Commit(place, 0)

@@ -647,5 +647,9 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "workers killed under load lose nothing acknowledged, keep nothing twice, and all logs verify",
     ),
     "fleet-stale-worker": ("show", "a worker that was busy elsewhere refuses a revoked cap from the next request on"),
+    "demo-fleet": (
+        "show",
+        "the demo's steps run on a real S3 server with several workers, and nothing is left in the bucket",
+    ),
     "s3-bench": ("show", "rows on a bucket are refused where an answer was wrong"),
 }

@@ -23,6 +23,7 @@ class Still:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self.time = 0
 
     def get(self, name: str) -> Found | None:
         return self._server.get(name)

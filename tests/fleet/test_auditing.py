@@ -302,6 +302,35 @@ def _named(place: str) -> str:
     return _logical(place) if "/g000000/keys" not in place else place
 
 
+FOLDERS = ["actors/", "actors/{none}/", "{actor}", "caps/", "caps/x/", "logs/", "logs/w0/", "{log}", "roster/"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.requirement("fleet-tampering")
+def test_the_marker_of_a_folder_ends_no_list_and_hides_nobody(
+    worker: Open, bucket: BusyBucket, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    vault = worker()
+    put(vault, "one", "two")
+    log, actor = f"logs/{vault._state.log.worker}/", _actors(bucket)[0]
+    bucket.objects[folder.format(log=log, actor=actor, none="0" * 32)] = b""
+    monkeypatch.setattr(bucket, "list", _without_slashes(bucket))
+    found = flaws(vault)
+    assert found or folder.startswith("caps/"), "one among the records of caps is no object by any name"
+    assert found <= {Flaw.OBJECT_EXTRA, Flaw.LOG_EDITED, Flaw.ROSTER_FORGED, Flaw.LOG_MISSING}
+    assert list(vault.actors()) == ["local/alice"]
+
+
+def _without_slashes(bucket: MemoryBucket) -> Callable[..., Sequence[Listed]]:
+    """Lists as the client library gives them: what ends with a slash is called by what is before it."""
+
+    def listed(prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        found = [one for one in MemoryBucket.list(bucket, prefix) if one.name > after]
+        return [one._replace(name=one.name.rstrip("/")) for one in found[:limit]]
+
+    return listed
+
+
 @pytest.mark.requirement("fleet-tampering")
 def test_what_nobody_signed_speaks_for_no_object(worker: Open, bucket: MemoryBucket) -> None:
     vault = worker()
@@ -357,3 +386,12 @@ def test_a_line_that_is_altered_or_gone_is_found_while_others_write_at_every_loo
     bucket.delete([gone])
     bucket.meanwhile = _each_time([lambda: put(other, "one more", "and another")] * 20)
     assert flaws(vault) == {Flaw.OBJECT_ALTERED, Flaw.OBJECT_MISSING}
+
+
+@pytest.mark.parametrize("content", ["", "garbage", "strongroom/0123456789abcdef/w/x\n"])
+@pytest.mark.requirement("fleet-tampering")
+def test_a_witness_that_is_no_checkpoint_is_named(worker: Open, tmp_path: Path, content: str) -> None:
+    vault = worker()
+    assert vault.audit.verify().ok
+    (tmp_path / "keys" / "checkpoint").write_text(content, encoding="utf-8")
+    assert flaws(vault) == {Flaw.WITNESS_INVALID}

@@ -68,7 +68,7 @@ def test_a_cap_revoked_elsewhere_gets_nothing_and_the_record_says_so(workers: tu
     with pytest.raises(CapRevoked):
         mine.get("first line")
     one.close()
-    shown = [(entry.op, entry.decision, entry.reason) for _, entry in two.audit.entries() if entry is not None]
+    shown = [(entry.op, str(entry.decision), entry.reason) for _, entry in two.audit.entries() if entry is not None]
     assert ("get", "fail", "given_up") in shown
     assert ("get", "deny", "cap_revoked") in shown
     assert shown.count(("get", "allow", "")) == 2

@@ -103,11 +103,12 @@ def record(token: str) -> str:
 
 
 @pytest.mark.requirement("erase-void", "fleet-revoked-everywhere")
-def test_an_erasure_voids_caps_of_a_worker_whose_clock_is_ahead(worker: Open, clock: Clock) -> None:
+@pytest.mark.parametrize("void", ["erase", "revoke_actor"])
+def test_voiding_an_actor_voids_caps_of_a_worker_whose_clock_is_ahead(worker: Open, clock: Clock, void: str) -> None:
     vault, fast = worker(), worker(ahead=600)
     hers, his = minted(fast, ttl=DAY), minted(fast, BOB, ttl=DAY)
     again = str(fast.memory(hers).renew())
-    vault.erase(ALICE)
+    getattr(vault, void)(ALICE)
     assert [standing(fast, token) for token in (hers, again)] == ["cap_revoked"] * 2
     clock.on(700)
     for one in (vault, fast, worker()):

@@ -190,20 +190,22 @@ class Clerk:
         return sorted(namespaces, key=lambda name: (order.get(name, len(order)), name))
 
     def at_hand(self, grant: Grant) -> list[Shelf] | None:
-        """The shelves that a grant covers; None if reading or ranking them takes long, or fails."""
+        """The shelves that a grant covers; None if they have to be read, or if that fails."""
         try:
             places = shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
         except (Tampered, Unavailable):
             return None  # who loads them will meet it again, on record
         found: list[Shelf] = []
-        lines = 0
         for place in places:
             shelf = self.state.shelves.loaded_at(place.prefix, place.birth)
             if shelf is None:
                 return None
             found.append(shelf)
-            lines += len(shelf.lines)
-        return found if lines <= _MANY or self.state.store.is_distant else None
+        return found
+
+    def is_long(self, shelves: Sequence[Shelf]) -> bool:
+        """Whether ranking these shelves keeps a thread busy for a while."""
+        return not self.state.store.is_distant and sum([len(shelf.lines) for shelf in shelves]) > _MANY
 
     def loading(self, grant: Grant, caller: Caller, patience: float | None = None) -> Doing[None]:
         """Read from disk what a grant covers. Then ask the gate again: the cap may have been revoked meanwhile."""

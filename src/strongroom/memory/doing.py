@@ -25,18 +25,20 @@ class Pace(Enum):
 LONG = Pace.LONG
 """Yielded before work that takes long, such as reading a shelf from disk: others need not wait for it."""
 
+AT_ONCE = Commit(0, 0)
+"""What is sent for it where the operation goes on at once, and no time has passed."""
+
 Step = Pending | Literal[Pace.LONG]
 Doing = Generator[Step, Commit, T]
 
 
 def done(doing: Doing[T], store: Store) -> T:
     """Carry out an operation here and now."""
-    nothing = Commit(0, 0)
     try:
         step = next(doing)
         while True:
             if step is LONG:
-                step = doing.send(nothing)
+                step = doing.send(AT_ONCE)
                 continue
             try:
                 commit = store.commit(step.entries, step.effects, step.time, since=step.since)

@@ -16,7 +16,7 @@ from strongroom.errors import (
 from strongroom.gate import Ask, Grant
 from strongroom.memory.choosing import Choice
 from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.doing import LONG, Doing
+from strongroom.memory.doing import AT_ONCE, LONG, Doing
 from strongroom.model import Hit, Line, LineId, LineInfo, Listing, Op
 from strongroom.shelves import Shelf, reading
 from strongroom.store import ANY, Stale, Version
@@ -40,6 +40,8 @@ def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
         looked = answer or None
     grant = yield from clerk.admit(caller, ask, looked)
     shelves = clerk.at_hand(grant)
+    if shelves is not None and clerk.is_long(shelves) and (yield LONG) is not AT_ONCE:
+        shelves = None  # it waited for a thread, and the cap may have been revoked meanwhile
     if shelves is None:
         yield from clerk.loading(grant, caller, _patience(call))
         grant = yield from clerk.admit(caller, ask)

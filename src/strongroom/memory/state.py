@@ -425,14 +425,14 @@ class State:
         """
         locator = self.slots.actor(actor)
         if self.store.is_whole:
-            return [self.standing_effect(locator, now)]
+            return [self._standing_effect(locator, now)]
         soon = (now + CLOCK_LEEWAY) // 1000
         own = [one for _, one in (self.cap_records() if records is None else records) if _concerns(one, actor)]
         ahead = {one.link for one in own if one.issued > soon} - self.standing.revoked
         issued = [one.issued for one in own if one.issued <= soon]
-        return [self.standing_effect(locator, now, issued), *(PutNew(REVOKED + link, b"") for link in sorted(ahead))]
+        return [self._standing_effect(locator, now, issued), *(PutNew(REVOKED + link, b"") for link in sorted(ahead))]
 
-    def standing_effect(self, locator: str, now: Millis, issued: Sequence[int] | None = None) -> Effect:
+    def _standing_effect(self, locator: str, now: Millis, issued: Sequence[int] = ()) -> Effect:
         """Void every cap of the actor at `locator` that was issued up to now, or at one of the times `issued`."""
         name = STANDING + locator
         stored = self.store.get(name)
@@ -440,10 +440,7 @@ class State:
         # Later than every cap there can be: mint issues none before `not_before`, and the clock may be behind the log,
         # or behind that of another worker, with a log of its own, which minted one.
         latest = max(now, self.store.head().time) // 1000
-        if issued is None and not self.store.is_whole:
-            soon = (now + CLOCK_LEEWAY) // 1000
-            issued = [one.issued for _, one in self.cap_records() if one.issued <= soon]
-        sealed = self.sealed_record(name, NotBefore(max(latest, before, *(issued or ())) + 1))
+        sealed = self.sealed_record(name, NotBefore(max(latest, before, *issued) + 1))
         return PutNew(name, sealed) if stored is None else Swap(name, sealed, stored.version)
 
     def pin_standing(self, actor: Actor, issued: int) -> Expect:

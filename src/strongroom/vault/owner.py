@@ -167,10 +167,10 @@ class Vault:
 
     def revoke_actor(self, actor: str) -> None:
         """Revoke every cap of an actor that was issued up to now."""
-        locator = self._state.slots.actor(model.actor(actor))
+        whose = model.actor(actor)
         retrying(
             self._state,
-            lambda: self._clerk.record_owner("revoke", [self._state.standing_effect(locator, self._clerk.now())]),
+            lambda: self._clerk.record_owner("revoke", self._state.standing_effects(whose, self._clerk.now())),
         )
 
     def caps(self) -> Iterator[CapRecord]:

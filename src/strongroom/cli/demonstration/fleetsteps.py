@@ -49,7 +49,7 @@ FLEET: tuple[Step[Stage], ...] = (
     ),
     Step(
         "fleet_denied",
-        "It is denied personal, in the words for what does not exist; the allergy's id alone is not found.",
+        "The narrowed cap is denied personal, in the words for what does not exist; an id alone is not found.",
         in_fleet(refusing.personal_is_denied_by_name, refusing.an_id_alone_is_not_found, at_once=True),
     ),
     Step(
@@ -67,7 +67,7 @@ FLEET: tuple[Step[Stage], ...] = (
     ),
     Step(
         "fleet_revoked",
-        "A cap revoked by its owner is refused by every worker.",
+        "A cap that a worker accepted is refused once its owner has revoked it.",
         in_fleet(refusing.a_revoked_cap_is_refused),
     ),
     Step(

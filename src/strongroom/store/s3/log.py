@@ -204,12 +204,15 @@ def folders(bucket: Bucket, prefix: str, after: str = "") -> Iterator[str]:
     """What is called by a part of names between a prefix and a slash, one by one; other names are passed over."""
     while page := bucket.list(prefix, after, 1):
         name = page[0].name
-        if name <= after:
+        if name < after:
             return  # a server that gives what is not behind must not make this go on for ever
-        part, slash, _ = name.removeprefix(prefix).partition("/")
+        part, slash, _ = name[len(prefix) :].partition("/")
         if slash and part:
             yield part
-        after = f"{prefix}{part}0" if slash else name  # "0" follows "/": behind everything below it
+        # "0" follows "/": behind everything below it.
+        behind = f"{prefix}{part}0" if slash or not part else name
+        # What is not behind itself has a name that ends with a slash, and is listed without it.
+        after = f"{name}/!" if name == after else behind
 
 
 def bundles(bucket: Bucket, worker: str, threads: Executor) -> Iterator[Numbered]:

@@ -223,6 +223,8 @@ class Reader:
         """Records of caps, in pages: there may be very many."""
         place = layout.plain_place(after) if after.startswith(layout.CAPS) else ""
         while page := self.bucket.list("caps/", place, PAGE) if after <= layout.CAPS + "~" else ():
+            if page[-1].name <= place:
+                return  # nothing is behind it but what was there before
             yield from (one for one in map(self._cap, page) if one.name.startswith(prefix))
             place = page[-1].name
 

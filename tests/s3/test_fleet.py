@@ -160,6 +160,7 @@ class Pausing:
         self._bucket = bucket
         self._guard = threading.Lock()
         self.asked = 0
+        self.time = 0
         self._at = -1
         self._do: Callable[[], object] = lambda: None
 

@@ -32,8 +32,8 @@ def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:
 
     The vault keeps its id, so keys and caps stay as they are, and its log is moved with it. It is verified before,
     compared object by object, and verified again. Interrupted, run it again: it goes on. Nothing must write to SOURCE
-    meanwhile; it is left as it is, and it is checked that nobody did. From then on use only one of the two: they share
-    keys and what was last seen.
+    meanwhile; it is left as it is, and it is checked that nobody did. From then on use only one of the two: what is
+    written to one is not in the other.
     """
     if source.startswith("s3://") or target.startswith("s3://"):
         extras.require("s3")

@@ -115,7 +115,7 @@ class State:
         self.gate = Gate(self.vault_id, self.secrets.issuers, self.standing)
         self._load_registry()
         for prefix in (REVOKED, STANDING):
-            for thing in self.objects(prefix):
+            for thing in self.names(prefix):
                 self._apply(thing)
 
     @contextmanager

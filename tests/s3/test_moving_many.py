@@ -1,0 +1,110 @@
+"""Moving a vault of 50,000 lines into a real bucket and back, killed twice each way."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+import strongroom
+from strongroom import FileKeys, NewLine, Vault
+from strongroom.store.s3.bucket import S3Bucket
+from tests.s3.test_cli import Shell
+
+LINES = 50_000
+_BATCH = 256
+_PATIENCE = 900
+_SAMPLE = 20
+T = TypeVar("T")
+
+
+def _batches(things: Iterable[T], size: int) -> Iterator[list[T]]:
+    left = iter(things)
+    while batch := list(islice(left, size)):
+        yield batch
+
+
+def _texts(vault: Vault) -> dict[str, str]:
+    """The ids of all lines, with the texts of some."""
+    memory = vault.memory(vault.mint(actor="local/owner", ops=["get", "list"], namespaces=["travel"], ttl=900))
+    found: dict[str, str] = {}
+    page = memory.list(limit=1000)
+    while True:
+        found |= {line.id: "" for line in page.lines}
+        if page.next is None:
+            break
+        page = memory.list(limit=1000, after=page.next)
+    for ids in _batches(list(found)[:: LINES // 200], _SAMPLE):
+        found |= {hit.id: hit.text for hit in memory.get(ids=list(ids))}
+    return found
+
+
+def _fill(place: Path, keys: FileKeys) -> dict[str, str]:
+    with strongroom.create(place, keys=keys, namespaces=["travel"]) as vault:
+        memory = vault.memory(vault.mint(actor="local/owner", ops=["put"], namespaces=["travel"], ttl=900))
+        for numbers in _batches(range(LINES), _BATCH):
+            memory.put_many([NewLine(text=f"trip {number} leaves from pier {number % 97}") for number in numbers])
+        return _texts(vault)
+
+
+def _killed(shell: Shell, words: list[str], when: Callable[[], bool]) -> None:
+    """Start a command, and kill it once something is so."""
+    with shell.start(*words) as child:
+        end = time.monotonic() + _PATIENCE
+        while not when() and child.poll() is None and time.monotonic() < end:
+            time.sleep(0.2)
+        child.send_signal(signal.SIGKILL)
+        child.communicate(timeout=_PATIENCE)
+        assert child.returncode == -signal.SIGKILL
+
+
+def _has_come(bucket: S3Bucket, least: int) -> bool:
+    return len(bucket.list("actors/")) >= least
+
+
+def _has_grown(file: Path, least: int) -> bool:
+    return file.exists() and file.stat().st_size > least
+
+
+def _moved(shell: Shell, source: str, target: str) -> None:
+    with shell.start("migrate", source, target, "--json") as child:
+        out, err = child.communicate(timeout=_PATIENCE)
+        assert child.returncode == 0, err + out
+
+
+def _opened(shell: Shell, monkeypatch: pytest.MonkeyPatch, place: str) -> Vault:
+    with monkeypatch.context() as patch:
+        for name, value in shell.server.environment().items():
+            patch.setenv(name, value)
+        return strongroom.open(place, keys=FileKeys(shell.home / "keys"))
+
+
+@pytest.mark.long
+@pytest.mark.requirement("fleet-migrate-resumes")
+def test_fifty_thousand_lines_moved_both_ways_and_killed_twice_each_way_are_the_same(
+    shell: Shell, place: str, bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.env["STRONGROOM_KEYS"] = str(shell.home / "keys")
+    before = _fill(shell.home / "vault", FileKeys(shell.home / "keys"))
+    assert len(before) == LINES
+    for least in (1_000, 20_000):
+        _killed(shell, ["migrate", "./vault", place], partial(_has_come, bucket, least))
+        assert bucket.get("vault/format") is None
+    _moved(shell, "./vault", place)
+    with _opened(shell, monkeypatch, place) as vault:
+        assert vault.audit.verify().ok
+        assert _texts(vault) == before
+    draft = shell.home / ".back.migrating" / "vault.db"
+    for least in (1 << 20, 1 << 22):
+        _killed(shell, ["migrate", place, "./back"], partial(_has_grown, draft, least))
+        assert not (shell.home / "back").exists()
+    _moved(shell, place, "./back")
+    with strongroom.open(shell.home / "back", keys=FileKeys(shell.home / "keys")) as vault:
+        assert vault.audit.verify().ok
+        assert _texts(vault) == before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Memory, Vault
+from strongroom import FileKeys, Memory, NewLine, Vault
 from strongroom.errors import CapRevoked, LineNotFound, StoreUnavailable
 from strongroom.store import s3
 from strongroom.vault import opening
@@ -155,3 +155,14 @@ def test_a_bucket_that_cannot_be_looked_at_lets_nothing_out(
     with pytest.raises(StoreUnavailable):
         mine.put("nobody looked")
     assert {name for name in bucket.objects if "/lines/" in name} == before
+
+
+def test_a_fresh_worker_reads_each_line_once(workers: tuple[Vault, Vault], bucket: Watched) -> None:
+    one, two = workers
+    cap = one.mint(actor="local/bob", ops=OPS, namespaces=["travel"], ttl=3600)
+    texts = [f"stop {number} of the way" for number in range(300)]
+    for at in range(0, len(texts), 100):
+        one.memory(cap).put_many([NewLine(text=text) for text in texts[at : at + 100]])
+    bucket.asked.clear()
+    assert two.memory(cap).get("stop 217 of the way")[0].text == texts[217]
+    assert bucket.asked.count("get") < len(texts) + 10

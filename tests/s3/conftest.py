@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,8 @@ from strongroom.store.s3.bucket import S3Bucket
 from tests.s3 import servers
 from tests.s3.ceph import Ceph
 from tests.s3.install import CannotInstall
-from tests.s3.servers import Server
+from tests.s3.servers import BUCKET, Server
+from tests.s3.shell import Shell
 
 
 @contextmanager
@@ -73,3 +75,14 @@ def prefix() -> str:
 @pytest.fixture
 def bucket(s3: Server, prefix: str) -> S3Bucket:
     return S3Bucket(s3.access(prefix), quoted=s3.quoted)
+
+
+@pytest.fixture
+def place(prefix: str) -> str:
+    """The same as the command line names it."""
+    return f"s3://{BUCKET}/{prefix}"
+
+
+@pytest.fixture
+def shell(s3: Server, tmp_path: Path) -> Shell:
+    return Shell(s3, tmp_path)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -16,53 +11,9 @@ import pytest
 from strongroom.store.s3.bucket import S3Bucket
 from tests.cli.conftest import Done
 from tests.s3.servers import BUCKET, Server
+from tests.s3.shell import PATIENCE, Shell
 
 LINES = 60
-_PATIENCE = 60
-
-
-class Shell:
-    """A home with the login of a server in its environment, and no secret anywhere else."""
-
-    def __init__(self, server: Server, home: Path) -> None:
-        self.server = server
-        self.home = home
-        self.env = server.environment() | {"HOME": str(home), "PATH": os.environ["PATH"], "TERM": "xterm"}
-        self.env["PYTHONPATH"] = os.pathsep.join([str(registered(home)), os.environ.get("PYTHONPATH", "")])
-
-    def start(self, *words: str, **more: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-W", "error", "-m", "strongroom", *words]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, cwd=self.home, env=self.env | more, stdout=pipe, stderr=pipe, text=True)
-
-    def __call__(self, *words: str, **more: str) -> Done:
-        with self.start(*words, **more) as child:
-            out, err = child.communicate(timeout=_PATIENCE)
-        for secret in (self.server.login.secret, more.get("AWS_SECRET_ACCESS_KEY", self.server.login.secret)):
-            assert secret not in out + err
-        return Done(child.returncode, out, err)
-
-
-def registered(home: Path) -> Path:
-    """A directory that registers the store as the project does, for an installation from before it did."""
-    place = home / "registered"
-    place.mkdir()
-    if not [point for point in entry_points(group="strongroom.stores") if point.name == "s3"]:
-        about = place / "strongroom_bucket-0.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: strongroom-bucket\nVersion: 0\n")
-        (about / "entry_points.txt").write_text("[strongroom.stores]\ns3 = strongroom.store.s3:S3Backend\n")
-    return place
-
-
-@pytest.fixture
-def shell(s3: Server, tmp_path: Path) -> Shell:
-    return Shell(s3, tmp_path)
-
-
-@pytest.fixture
-def place(prefix: str) -> str:
-    return f"s3://{BUCKET}/{prefix}"
 
 
 def states(done: Done) -> dict[str, str]:
@@ -163,18 +114,7 @@ def _filled(shell: Shell) -> None:
         "t = v.mint(actor='local/owner', ops=['put'], namespaces=['travel'], ttl=600); m = v.memory(t);"
         f"[m.put(f'trip {{n}}', namespace='travel') for n in range({LINES})]; v.close()"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=shell.home, env=shell.env, check=True, timeout=_PATIENCE)
-
-
-def _killed(shell: Shell, words: list[str], when: Callable[[], bool]) -> None:
-    """Start a command, and kill it as soon as something is so."""
-    with shell.start(*words) as child:
-        end = time.monotonic() + _PATIENCE
-        while not when() and child.poll() is None and time.monotonic() < end:
-            pass
-        child.send_signal(signal.SIGKILL)
-        child.communicate(timeout=_PATIENCE)
-        assert child.returncode == -signal.SIGKILL
+    subprocess.run([sys.executable, "-c", code], cwd=shell.home, env=shell.env, check=True, timeout=PATIENCE)
 
 
 def _ids(shell: Shell, place: str) -> list[str]:
@@ -191,14 +131,14 @@ def test_a_move_that_is_killed_twice_each_way_ends_equal_and_verifies(
     before = _ids(shell, "./vault")
     assert len(before) == LINES
     for least in (1, 20):
-        _killed(shell, ["migrate", "./vault", place], lambda least=least: len(bucket.list("")) >= least)  # type: ignore[misc]
+        shell.killed(["migrate", "./vault", place], lambda least=least: len(bucket.list("")) >= least)  # type: ignore[misc]
         assert bucket.get("vault/format") is None
     moved = shell("migrate", "./vault", place, "--json")
     assert moved.code == 0, moved.err
     assert shell("audit", "verify", "--vault", place, "--json").json["ok"]
     draft = shell.home / ".back.migrating" / "vault.db"
     for _ in range(2):
-        _killed(shell, ["migrate", place, "./back"], draft.exists)
+        shell.killed(["migrate", place, "./back"], draft.exists)
         assert not (shell.home / "back").exists()
     back = shell("migrate", place, "./back", "--json")
     assert back.code == 0, back.err

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -13,9 +11,9 @@ from typing import TypeVar
 import pytest
 
 import strongroom
-from strongroom import FileKeys, NewLine, Vault
+from strongroom import NewLine, Vault
 from strongroom.store.s3.bucket import S3Bucket
-from tests.s3.test_cli import Shell
+from tests.s3.shell import Shell
 
 LINES = 50_000
 _BATCH = 256
@@ -45,23 +43,12 @@ def _texts(vault: Vault) -> dict[str, str]:
     return found
 
 
-def _fill(place: Path, keys: FileKeys) -> dict[str, str]:
-    with strongroom.create(place, keys=keys, namespaces=["travel"]) as vault:
+def _fill(place: Path) -> dict[str, str]:
+    with strongroom.create(place, namespaces=["travel"]) as vault:
         memory = vault.memory(vault.mint(actor="local/owner", ops=["put"], namespaces=["travel"], ttl=900))
         for numbers in _batches(range(LINES), _BATCH):
             memory.put_many([NewLine(text=f"trip {number} leaves from pier {number % 97}") for number in numbers])
         return _texts(vault)
-
-
-def _killed(shell: Shell, words: list[str], when: Callable[[], bool]) -> None:
-    """Start a command, and kill it once something is so."""
-    with shell.start(*words) as child:
-        end = time.monotonic() + _PATIENCE
-        while not when() and child.poll() is None and time.monotonic() < end:
-            time.sleep(0.2)
-        child.send_signal(signal.SIGKILL)
-        child.communicate(timeout=_PATIENCE)
-        assert child.returncode == -signal.SIGKILL
 
 
 def _has_come(bucket: S3Bucket, least: int) -> bool:
@@ -78,33 +65,28 @@ def _moved(shell: Shell, source: str, target: str) -> None:
         assert child.returncode == 0, err + out
 
 
-def _opened(shell: Shell, monkeypatch: pytest.MonkeyPatch, place: str) -> Vault:
-    with monkeypatch.context() as patch:
-        for name, value in shell.server.environment().items():
-            patch.setenv(name, value)
-        return strongroom.open(place, keys=FileKeys(shell.home / "keys"))
-
-
 @pytest.mark.long
 @pytest.mark.requirement("fleet-migrate-resumes")
 def test_fifty_thousand_lines_moved_both_ways_and_killed_twice_each_way_are_the_same(
     shell: Shell, place: str, bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell.env["STRONGROOM_KEYS"] = str(shell.home / "keys")
-    before = _fill(shell.home / "vault", FileKeys(shell.home / "keys"))
+    for name, value in (shell.server.environment() | {"STRONGROOM_KEYS": shell.env["STRONGROOM_KEYS"]}).items():
+        monkeypatch.setenv(name, value)
+    before = _fill(shell.home / "vault")
     assert len(before) == LINES
     for least in (1_000, 20_000):
-        _killed(shell, ["migrate", "./vault", place], partial(_has_come, bucket, least))
+        shell.killed(["migrate", "./vault", place], partial(_has_come, bucket, least), _PATIENCE)
         assert bucket.get("vault/format") is None
     _moved(shell, "./vault", place)
-    with _opened(shell, monkeypatch, place) as vault:
+    with strongroom.open(place) as vault:
         assert vault.audit.verify().ok
         assert _texts(vault) == before
     draft = shell.home / ".back.migrating" / "vault.db"
     for least in (1 << 20, 1 << 22):
-        _killed(shell, ["migrate", place, "./back"], partial(_has_grown, draft, least))
+        shell.killed(["migrate", place, "./back"], partial(_has_grown, draft, least), _PATIENCE)
         assert not (shell.home / "back").exists()
     _moved(shell, place, "./back")
-    with strongroom.open(shell.home / "back", keys=FileKeys(shell.home / "keys")) as vault:
+    with strongroom.open(shell.home / "back") as vault:
         assert vault.audit.verify().ok
         assert _texts(vault) == before

@@ -242,7 +242,7 @@ class Pages:
             lines = [self.read(name) for name in sorted(names)]
         else:
             wanted = {self._lines + name for name in names}
-            listed = self._state.objects(self._lines, min(wanted)[:-1], max(wanted), len(wanted))
+            listed = self._state.objects(self._lines, _right_before(min(wanted)), max(wanted), len(wanted))
             found = (thing for thing in listed if thing.name in wanted)
             lines = [self._state.open_line(self._actor, self._namespace, thing) for thing in found]
         return [line for line in lines if line is not None]
@@ -388,3 +388,8 @@ def _portions(names: Sequence[LineId]) -> Iterator[Sequence[LineId]]:
 
 def _id(line: Line) -> LineId:
     return line.id
+
+
+def _right_before(name: str) -> str:
+    """What follows every name that comes before this one: a list that goes on after it begins with this one."""
+    return f"{name[:-1]}{chr(ord(name[-1]) - 1)}~"

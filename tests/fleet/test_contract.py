@@ -721,3 +721,19 @@ def test_what_is_larger_than_anything_of_ours_is_not_read(bucket: Interrupted, s
     assert bucket.requests.get("get", 0) == before
     other.version(other.scope(line(1, BOBS)))
     store.close()
+
+
+@pytest.mark.requirement("pack-cold")
+def test_who_only_puts_has_lines_packed_all_the_same(bucket: Interrupted) -> None:
+    create(bucket, "place", MAC, [b"made"], [PutNew(FORMAT, b"1"), PutNew(f"{ALICE}/keys", b"k")], NOW).close()
+    store = S3Store(bucket)
+    store.authenticate(MAC)
+    due: list[int] = []
+    background = store._background
+    assert background is not None
+    background.consider = lambda view: due.append(len(view.places()))  # type: ignore[method-assign]
+    vault = store.scope(FORMAT)
+    for number in range(9):
+        store.commit([b"e"], [PutNew(line(number), b"x", is_new=True)], NOW, since={vault: store.version(vault)})
+    assert due[-1] == 1 + 9
+    store.close()

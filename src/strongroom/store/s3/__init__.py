@@ -186,6 +186,8 @@ class S3Store:
             raise
         version = self.writer.carry_out(effects, places)
         own.carried_out(first, len(entries))
+        for scope in {*since, *(self.scope(one.name) for one in effects if isinstance(one, PutNew))}:
+            self._consider(scope)
         return Commit(first, version)
 
     def _looked(

@@ -239,8 +239,13 @@ class ActorView(View):
         found = layout.below(place, self.table)
         return found is not None and found.is_current
 
+    def wrote(self, name: str, place: str, known: Known, before: Known | None) -> int:
+        with self.guard:
+            self._last.setdefault(place, "")
+            return super().wrote(name, place, known, before)
+
     def places(self) -> Sequence[str]:
-        """Where the last list had anything."""
+        """Where the last list had anything, and where this process has written since."""
         with self.guard:
             return list(self._last)
 

@@ -256,7 +256,6 @@ def test_a_worker_for_one_actor_is_held_to_its_prefix(world: World) -> None:
     Probe(cast("S3Bucket", world.bucket), "00" * 8).check()
     second = world.start()
     _use(second, cap)
-    second.audit.checkpoint()
     second.close()
     locator, foreign = (first._state.slots.actor(cast("Any", actor)) for actor in ("a/b", "c/d"))
     one = json.loads(json.dumps(_policies()[2]).replace("LOCATOR", locator))

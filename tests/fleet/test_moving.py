@@ -17,7 +17,15 @@ from strongroom.audit.entry import Decision, Entry
 from strongroom.audit.log import Witness
 from strongroom.audit.verify import Flaw
 from strongroom.cap import Token
-from strongroom.errors import InvalidRequest, StoreUnavailable, StrongroomError, Tampered, VaultExists, VaultMissing
+from strongroom.errors import (
+    CapRevoked,
+    InvalidRequest,
+    StoreUnavailable,
+    StrongroomError,
+    Tampered,
+    VaultExists,
+    VaultMissing,
+)
 from strongroom.store import Object, Store, backend, is_derived, s3
 from strongroom.store.s3 import S3Backend
 from strongroom.vault import moving, opening
@@ -526,3 +534,21 @@ def test_what_a_file_says_anew_of_an_actor_is_demanded_in_the_next_bucket(
     again = world.bucket("bucket/again")
     again.delete([next(name for name in sorted(again.objects) if "/lines/" in name)])
     assert _flaws(world, "s3://bucket/again") == {Flaw.OBJECT_MISSING}
+
+
+@pytest.mark.requirement("fleet-migrate")
+def test_what_a_worker_gave_up_is_not_told_as_answered_after_a_move(world: World, cap: Token) -> None:
+    world.move(world.file, TARGET)
+    with world.open(TARGET) as one, world.open(TARGET) as two:
+        for vault in (one, two):
+            vault.memory(cap).get("trip")
+        two.revoke(cap)
+        with pytest.raises(CapRevoked):
+            one.memory(cap).get("trip")
+    world.move(TARGET, world.home / "back")
+    with world.open(world.home / "back") as vault:
+        entries = [entry for _, entry in vault.audit.entries() if entry is not None]
+    revoked = max(number for number, entry in enumerate(entries) if entry.op == "revoke")
+    told = [(str(entry.decision), entry.reason) for entry in entries[revoked:] if entry.op == "get"]
+    assert told == [("fail", "given_up"), ("deny", "cap_revoked")]
+    assert not [entry for entry in entries if entry.op == "done"]

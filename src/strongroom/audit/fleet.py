@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from msgspec.structs import replace
 
 from strongroom import tlog
-from strongroom.audit.entry import Entry, decode_entry, done_runs, written
+from strongroom.audit.entry import DONE, Decision, Entry, decode_entry, done_runs, written
 from strongroom.audit.log import certified_part
 from strongroom.audit.statements import Statements
 from strongroom.audit.verify import Finding, Flaw, Progress, Report, TagOf, owner_part
@@ -27,6 +28,8 @@ from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.store import Object, Store, fleet
 from strongroom.store.fleet import Bundle, Fleet, Member
 
+GIVEN_UP = "given_up"
+"""The reason told for an entry of which nothing was done, as its worker says."""
 _LOOKS = 5
 """How often to look, at most, while others write and objects do not fit."""
 _PAGE = 1000
@@ -314,6 +317,19 @@ def _misfit(seen: Seen, tags: Tags, said: Statements) -> Finding:
 
 def _stray(place: str) -> Finding:
     return Finding(Flaw.OBJECT_EXTRA, "an object lies where nothing of a vault does", object=place)
+
+
+def told(bundles: Iterable[Bundle]) -> Iterator[tuple[int, Entry]]:
+    """The entries of a log with their numbers, but for those that only say what became of others.
+
+    One that was given up, because the vault or the memory was found to have changed, is told as failed: its worker
+    decided anew.
+    """
+    entries = [(number, decode_entry(data)) for one in bundles for number, data in enumerate(one.entries, one.first)]
+    undone = Covered(run for _, entry in entries for run in done_runs(entry)[1])
+    for number, entry in entries:
+        if entry.op != DONE:
+            yield number, replace(entry, decision=Decision.FAIL, reason=GIVEN_UP) if number in undone else entry
 
 
 class Covered:

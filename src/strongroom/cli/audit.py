@@ -20,6 +20,7 @@ from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.cli.reading import Filter, Seen, matching, seen_row
 from strongroom.cli.types import MOMENT, NAMES
 from strongroom.errors import InvalidRequest, LineNotFound, Tampered
+from strongroom.vault.auditing import BETWEEN
 from strongroom.vault.opening import identify
 from strongroom.vault.owner import Vault
 
@@ -214,7 +215,7 @@ def _entry_at(vault: Vault, number: int) -> str:
 @owner_options
 @pass_run
 def checkpoint(run: Run, out: Path | None) -> None:
-    """Sign the log as it stands, and keep that as last seen.
+    """Sign the log as it stands, and keep that as last seen. Over a bucket: verify all logs first, and sign each.
 
     Keep copies where nobody can change both: whoever has one can show that the log was rolled back to before it.
     """
@@ -222,10 +223,11 @@ def checkpoint(run: Run, out: Path | None) -> None:
     note = vault.audit.checkpoint()
     if out is not None:
         write_whole(out, note.encode())
-    size = int(note.split("\n")[1])
+    sizes = [int(one.split("\n")[1]) for one in note.split(BETWEEN)]
+    size, which = sum(sizes), "log" if len(sizes) == 1 else f"{len(sizes)} logs"
     document = {"checkpoint": note, "size": size, "verifier_key": vault.audit.verifier_key, "out": out and str(out)}
     where = "" if out is None else output.one_line(str(out))
-    run.answer(document, note.rstrip("\n") if out is None else f"the log of {size} entries, signed, in {where}")
+    run.answer(document, note.rstrip("\n") if out is None else f"the {which} of {size} entries, signed, in {where}")
 
 
 @audit.command("accept-restore", examples=["strongroom audit accept-restore --yes"])

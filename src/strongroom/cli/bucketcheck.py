@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from strongroom.cli import bucketquery, extras
-from strongroom.cli.checks import Found, python
+from strongroom.cli import bucketquery, extras, output
+from strongroom.cli.checks import Found, key_files, python
 from strongroom.cli.context import Run
 from strongroom.errors import StrongroomError, Tampered, VaultMissing
+from strongroom.keys import default_directory
 from strongroom.store import CLOCK_LEEWAY
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def _text(element: Element | None) -> str:
 def _vault(patient: BucketPatient) -> str:
     patient.reached()
     if not patient.is_fit:
-        raise Found("skip", "this server cannot keep a vault")
+        raise Found("skip", "not every trial went well")
     from strongroom.vault.opening import identify
 
     try:
@@ -194,6 +195,12 @@ def _vault(patient: BucketPatient) -> str:
         hint = f"`strongroom init {patient.place}` makes one"
         raise Found("fail", error.message, hint, error.reason) from None
     return f"vault {patient.vault_id}, a format that this version knows"
+
+
+def _keys(patient: BucketPatient) -> str:
+    if patient.vault_id is None:
+        raise Found("skip", "which keys it has is not known without the vault")
+    return key_files(default_directory(patient.vault_id))
 
 
 def _logs(patient: BucketPatient) -> str:
@@ -206,7 +213,7 @@ def _logs(patient: BucketPatient) -> str:
     written = set(log.written_logs(bucket))
     if None in members.values() or set(members) - written:
         raise Found("fail", "a log is missing, or the roster is damaged", "`strongroom audit verify`", Tampered.reason)
-    return f"{len(members)} in the roster, {len(written)} logs"
+    return f"{output.counted(len(written), 'log')}, {len(members)} in the roster"
 
 
 BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (
@@ -219,6 +226,7 @@ BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (
     ("versioning", _versioning),
     ("lifecycle", _lifecycle),
     ("vault", _vault),
+    ("key files", _keys),
     ("logs", _logs),
 )
 """Each check: its name, and how it looks. It returns what is well, or raises what is not."""

@@ -131,11 +131,16 @@ def _format(patient: Patient) -> str:
 
 def _key_files(patient: Patient) -> str:
     directory = patient.keys()
+    place = Path(patient.place).resolve()
+    if place in [directory.resolve(), *directory.resolve().parents] and not settings.in_environment():
+        raise Found("fail", f"the keys lie inside the vault, in {directory}", "move them elsewhere (STRONGROOM_KEYS)")
+    return key_files(directory)
+
+
+def key_files(directory: Path) -> str:
+    """Whether a vault's keys are there, for nobody else to read."""
     if settings.in_environment():
         raise Found("warn", "the keys are in the environment, where other processes of yours can read them")
-    place = Path(patient.place).resolve()
-    if place in [directory.resolve(), *directory.resolve().parents]:
-        raise Found("fail", f"the keys lie inside the vault, in {directory}", "move them elsewhere (STRONGROOM_KEYS)")
     for name in ("root.keyring", "issuer.key"):
         _key_file(directory / name)
     locked = ", behind a passphrase" if settings.is_locked(directory) else ""

@@ -26,6 +26,7 @@ from strongroom.errors import CapMalformed, CapMissing, CapNamespaceDenied, Deni
 from strongroom.keys import default_directory
 from strongroom.memory import Memory
 from strongroom.settings import Settings
+from strongroom.store import is_bucket
 from strongroom.vault.locked import PASSPHRASE_LEAST
 from strongroom.vault.owner import Vault
 
@@ -266,11 +267,6 @@ def common_options(command: F) -> F:
 def store_option(command: F) -> F:
     """`--store`, the same as `--vault`: how a server of a fleet names its bucket."""
     return _option("--store", "place", metavar="PATH", help="The same as --vault, such as s3://bucket/prefix.")(command)
-
-
-def is_bucket(place: str) -> bool:
-    """Whether a vault is in a bucket, and has no files of its own."""
-    return place.startswith("s3://")
 
 
 def cap_options(command: F) -> F:

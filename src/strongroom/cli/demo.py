@@ -13,15 +13,16 @@ from pathlib import Path
 import click
 import msgspec
 
-from strongroom.cli import output
+from strongroom.cli import extras, output
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, is_bucket, pass_run
+from strongroom.cli.context import Run, pass_run
 from strongroom.cli.demonstration import report, stage
 from strongroom.cli.demonstration.report import ALLOWED, FAIL, OK, SKIP, Outcome
 from strongroom.cli.demonstration.stage import Stage
 from strongroom.cli.demonstration.steps import STEPS
 from strongroom.cli.errors import BUG, Failure
 from strongroom.errors import InvalidRequest
+from strongroom.store import is_bucket
 
 _COLOURS = {OK: "green", SKIP: "yellow", FAIL: "red"}
 _MARGIN = "        "
@@ -76,6 +77,8 @@ def demo(run: Run, as_json: bool, keep: bool, require_extras: bool, hermes: Path
     run.json = run.json or as_json
     if store and not is_bucket(store):
         raise InvalidRequest("--store names a bucket", hint="write --store s3://bucket/prefix")
+    if store and extras.is_installed("s3"):
+        _try(store)
     with _ended_in_order(), stage.place(keep=keep) as scratch:
         opened = stage.opened(
             scratch,
@@ -95,6 +98,13 @@ def demo(run: Run, as_json: bool, keep: bool, require_extras: bool, hermes: Path
     run.answer(played, played.summary)
     if not played.ok:
         raise Failure(BUG)
+
+
+def _try(store: str) -> None:
+    """Make sure that a bucket will do, before anything else is shown."""
+    from strongroom.store.s3 import bucket_at  # needs the extra
+
+    bucket_at(store.partition("://")[2])
 
 
 @contextmanager

@@ -16,9 +16,10 @@ import msgspec
 from strongroom.cli import output
 from strongroom.cli.app import command
 from strongroom.cli.checks import CHECKS, Found, Patient
-from strongroom.cli.context import Run, is_bucket, memory_options, pass_run, store_option
+from strongroom.cli.context import Run, memory_options, pass_run, store_option
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.errors import StrongroomError, Tampered
+from strongroom.store import is_bucket
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "skip": None}
 

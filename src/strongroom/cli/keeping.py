@@ -16,9 +16,10 @@ from strongroom.archive import write_whole
 from strongroom.archive.files import read_bounded
 from strongroom.cli import leaving, output, ownercap
 from strongroom.cli.app import Group, command
-from strongroom.cli.context import Run, is_bucket, owner_options, pass_run
+from strongroom.cli.context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest, LineNotFound, VaultExists, VaultMissing
 from strongroom.keys import FileKeys, KeySource, default_directory
+from strongroom.store import is_bucket
 from strongroom.vault.keeping import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
 from strongroom.vault.opening import identify
 
@@ -230,10 +231,16 @@ def rotate_root(run: Run) -> None:
     """Replace the root key, which opens everything else.
 
     All keys are wrapped anew in one step, and the old root is dropped. Lines, caps and running agents go on as before.
-    Earlier backups and copies of the vault open only with copies of the old root.keyring. Interrupted, the vault still
-    opens; run it again.
+    Over a bucket it takes a minute, and other workers answer again once they have the new root.keyring. Earlier
+    backups and copies of the vault open only with copies of the old root.keyring. Interrupted, the vault still opens;
+    run it again.
     """
-    run.vault().rotate_root()
+    vault = run.vault()
+    if is_bucket(run.settings.vault):
+        run.note(
+            "note: this takes a minute; copy root.keyring to the other workers now, and once more when it has ended"
+        )
+    vault.rotate_root()
     run.answer(
         {"rotated": "root"},
         [

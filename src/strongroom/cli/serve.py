@@ -13,8 +13,9 @@ import msgspec
 
 from strongroom.cli import extras
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, is_bucket, owner_options, pass_run, store_option
+from strongroom.cli.context import Run, owner_options, pass_run, store_option
 from strongroom.cli.types import ADDRESS, EVERY, HOST_NAME, LISTEN, ORIGIN, WITHIN
+from strongroom.store import is_bucket
 
 if TYPE_CHECKING:
     from strongroom.server.options import Options

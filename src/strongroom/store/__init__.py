@@ -179,6 +179,8 @@ def backend(location: str) -> tuple[Backend, str]:
     name, separator, place = location.partition("://")
     if not separator:
         name, place = "sqlite", location
+    if location.lower().startswith("s3:") and not is_bucket(location):
+        raise InvalidRequest("this is written almost as a bucket is", hint="write s3://bucket/prefix")
     found = [point for point in entry_points(group=GROUP) if point.name == name]
     if not found:
         raise InvalidRequest(f"no store called {name} is installed", hint="a plain path is a SQLite vault")
@@ -189,6 +191,11 @@ def backend(location: str) -> tuple[Backend, str]:
             f"the store {name} needs {error.name}, which is not installed", hint=f"pip install 'strongroom[{name}]'"
         ) from None
     return registered, place
+
+
+def is_bucket(location: str) -> bool:
+    """Whether a vault is in a bucket, and has no files of its own."""
+    return location.startswith("s3://")
 
 
 def check_effects(effects: Sequence[Effect]) -> None:

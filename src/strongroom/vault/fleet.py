@@ -11,20 +11,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from strongroom import tlog
-from strongroom.audit.entry import DONE, Decision, Entry, decode_entry, done_runs
-from strongroom.audit.fleet import Covered, FleetVerifier
+from strongroom.audit.entry import Entry
+from strongroom.audit.fleet import FleetVerifier, told
 from strongroom.audit.log import Witness
 from strongroom.audit.verify import Flaw, Progress, Report
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.memory import Clerk
 from strongroom.store.fleet import Fleet
 from strongroom.vault.auditing import BETWEEN, Audit
-
-GIVEN_UP = "given_up"
-"""The reason shown for an entry of which nothing was done, as its worker says."""
 
 
 class FleetAudit(Audit):
@@ -51,38 +46,16 @@ class FleetAudit(Audit):
         return heapq.merge(*map(self._read, self._logs.logs()), key=lambda one: one[0].time)
 
     def _read(self, worker: str) -> Iterator[tuple[Entry, str, int]]:
-        """A worker's entries, but for those that only say what became of others.
-
-        One that was given up, because the vault or the memory was found to have changed, is shown as failed: the worker
-        decided anew.
-        """
-        entries = [
-            (number, decode_entry(data))
-            for _, bundle in self._logs.bundles(worker)
-            if bundle is not None
-            for number, data in enumerate(bundle.entries, bundle.first)
-        ]
-        undone = Covered(run for _, entry in entries for run in done_runs(entry)[1])
-        for number, entry in entries:
-            if entry.op != DONE:
-                shown = replace(entry, decision=Decision.FAIL, reason=GIVEN_UP) if number in undone else entry
-                yield shown, worker, number
+        bundles = (bundle for _, bundle in self._logs.bundles(worker) if bundle is not None)
+        return ((entry, worker, number) for number, entry in told(bundles))
 
     # What was seen.
 
     def checkpoint(self) -> str:
-        """Sign this worker's own log as it stands, and keep that with what was last seen."""
-        log = self._state.log
-        note = log.checkpoint()
-        new = log.open_checkpoint(note)
-        seen = self._seen()
-        old = seen.get(self._logs.worker)
-        if old is not None and (old.size > new.size or (old.size and log.read_range(0, old.size) != old.root)):
-            raise Tampered(
-                "the log does not continue what was last seen", hint="vault.audit.verify() names what is wrong"
-            )
-        self._keep({**seen, self._logs.worker: new})
-        return note
+        """Verify all logs, and sign each as it stands: what was last seen then is the answer, a note for each log."""
+        if not self.verify().ok:
+            raise Tampered("the logs have flaws; nothing is signed", hint="vault.audit.verify() names what is wrong")
+        return self._witness.read() or ""
 
     def _seen(self) -> dict[str, tlog.Checkpoint]:
         """The checkpoint last seen of each worker's log."""

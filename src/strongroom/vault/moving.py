@@ -27,7 +27,7 @@ from strongroom.audit.verify import Progress
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.memory import State
 from strongroom.shelves import Shelves
-from strongroom.store import Object, Store, backend, is_derived
+from strongroom.store import Object, Store, backend, is_bucket, is_derived
 from strongroom.store.fleet import Fleet
 from strongroom.vault import opening
 from strongroom.vault.auditing import SeenOf
@@ -143,10 +143,6 @@ def changed() -> StoreUnavailable:
         "the source was written to while it was moved, so the target is no vault",
         hint="stop whatever uses the source, empty the target, and begin again",
     )
-
-
-def is_bucket(place: str) -> bool:
-    return place.startswith("s3://")
 
 
 def migrate(

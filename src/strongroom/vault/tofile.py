@@ -1,8 +1,8 @@
 """Moving a vault out of a bucket into a SQLite file, which has one log.
 
 It is made beside its place and takes its name when all of it has been compared. Its log begins with an entry `migrate`;
-the entries of every worker's log follow as they are, by their times. Entries of a fleet are intents, and clocks differ:
-where all of it, read in that order, would not come to what is there, entries `migrate` at the end say what is.
+the entries of every worker's log follow as they are told, by their times. Entries of a fleet are intents, and clocks
+differ: where all of it, read in that order, would not come to what is there, entries `migrate` at the end say what is.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from pathlib import Path
 import msgspec
 
 from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, digest
+from strongroom.audit.fleet import told
 from strongroom.audit.verify import Expected
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered, VaultExists, VaultMissing
 from strongroom.memory.state import ARCHIVED
 from strongroom.model import Millis
 from strongroom.store import Delete, Effect, Object, PutNew
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet import Bundle, Fleet
 from strongroom.store.sqlite import SqliteStore
 from strongroom.vault import opening
 from strongroom.vault.keeping import _settle, check_free
@@ -129,12 +130,15 @@ class ToFile:
 
     def _log(self, worker: str) -> Iterator[tuple[int, str, bytes]]:
         latest = 0
+        for _, entry in told(self._bundles(worker)):
+            latest = max(latest, entry.time)
+            yield latest, worker, entry.encoded()
+
+    def _bundles(self, worker: str) -> Iterator[Bundle]:
         for _, bundle in self._logs.bundles(worker):
             if bundle is None:
                 raise Tampered("a bundle of a log does not read")
-            for entry in bundle.entries:
-                latest = max(latest, decode_entry(entry).time)
-                yield latest, worker, entry
+            yield bundle
 
     def _carry_logs(self, store: SqliteStore) -> None:
         told = self._bars("log")

@@ -35,6 +35,9 @@ _FIXED = {"conditional_put": "etag", "skip_signature": "false"}
 _REFUSED = {"AccessDenied", "SignatureDoesNotMatch", "InvalidAccessKeyId", "ExpiredToken", "InvalidToken"}
 
 
+_NO_BUCKET = "make it with your provider's tools; or is the name wrong, or AWS_ENDPOINT_URL?"
+
+
 class Taken(Exception):
     """An object of this name is there already."""
 
@@ -175,7 +178,7 @@ def _answered(what: str) -> Iterator[None]:
         raise _Lost from None
     except FileNotFoundError as error:
         if "NoSuchBucket" in str(error):
-            raise StoreUnavailable("there is no such bucket") from None
+            raise StoreUnavailable("there is no such bucket", hint=_NO_BUCKET) from None
         raise _Missing from None
     except exceptions.BaseError as error:
         raise _unavailable(what, error) from None
@@ -190,7 +193,7 @@ def _unavailable(what: str, error: exceptions.BaseError) -> StoreUnavailable:
             hint="check the credentials and the bucket's policy; `strongroom doctor --store s3://...` tries each right",
         )
     if "NoSuchBucket" in text:
-        return StoreUnavailable("there is no such bucket")
+        return StoreUnavailable("there is no such bucket", hint=_NO_BUCKET)
     reason = _code(text) or ("it did not answer in time" if "timed out" in text.lower() else "it is out of reach")
     return StoreUnavailable(f"the object store could not {what}: {reason}", hint="try again; nothing was lost")
 

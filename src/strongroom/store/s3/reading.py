@@ -193,7 +193,8 @@ class Reader:
     def _of_an_actor(self, locator: str, prefix: str, after: str) -> Iterator[Object]:
         """What an actor has. One that does not read has its keys at least: to read these says what is wrong."""
         try:
-            view = self.actor(locator, fresh=True)
+            # Who goes on in the midst of an actor has looked at it when it began there.
+            view = self.actor(locator, fresh=layout.locator_of(after) != locator)
         except Tampered:
             name = f"{layout.ACTORS}{locator}/{layout.KEYS}"
             if name.startswith(prefix) and name > after:

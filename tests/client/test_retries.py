@@ -56,6 +56,16 @@ def test_a_failure_that_stays_is_raised_after_the_last_try(failure: str, start: 
 
 
 @pytest.mark.requirement("client-retries")
+@pytest.mark.parametrize("reason", ["audit_unavailable", "store_unavailable"])
+def test_what_a_server_said_before_it_fell_silent_is_what_is_raised(reason: str, start: Start, reach: Reach) -> None:
+    peer = start(refuse(reason), hang_up, hang_up)
+    with pytest.raises(errors.Unavailable) as refused:
+        reach(peer, retries=2).get("x")
+    assert refused.value.reason == reason
+    assert len(peer.seen) == 3
+
+
+@pytest.mark.requirement("client-retries")
 @pytest.mark.parametrize("failure", sorted(PASSING))
 def test_a_put_that_met_a_failure_before_its_work_is_written_once(
     failure: str, start: Start, reach: Reach, vault: Vault, cap: Token

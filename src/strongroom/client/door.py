@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import httpx
@@ -25,7 +26,7 @@ from strongroom.client.address import Address, Transport
 from strongroom.client.exchange import Exchange, Failure
 from strongroom.client.holding import HeldCap, is_renewal
 from strongroom.client.packing import packed
-from strongroom.errors import ServerDefect, ServerUnavailable, VersionConflict
+from strongroom.errors import ServerDefect, ServerUnavailable, StrongroomError, VersionConflict
 from strongroom.model import LineIds, Millis, NewLine, Profile
 from strongroom.wire import A, Call
 
@@ -136,8 +137,11 @@ class HttpDoor:
         request_id = os.urandom(12).hex()
         deadline = self._clock() + self._timeout + _patience(call)
         unclear = False
+        reason: StrongroomError | None = None
         for turn in range(self._retries + 1):
             outcome = self._once(call, request_id, max(deadline - self._clock(), _SHORTEST))
+            if isinstance(outcome, Failure) and not isinstance(outcome.error, ServerUnavailable):
+                reason = outcome.error
             if not isinstance(outcome, Failure) or not outcome.passing or turn == self._retries:
                 break
             if outcome.unclear and isinstance(call, _ONCE):
@@ -147,6 +151,9 @@ class HttpDoor:
                 break
             unclear = unclear or outcome.unclear
             self._sleep(wait)
+        if isinstance(outcome, Failure) and reason is not None:
+            # A server that said why, and then did not answer in what time was left, is there: its word is worth more.
+            outcome = replace(outcome, error=reason)
         return outcome, unclear
 
     def _once(self, call: Call[A], request_id: str, timeout: float) -> A | Failure:

@@ -79,10 +79,10 @@ def _serve_vault(scratch: Path, started: Callable[[str], None], *, logged: bool)
 
 def _leave_out_commits(vault: Any) -> None:
     """Have the store say that it has committed. Everything up to there is done: entries are made and encoded."""
-    from strongroom.store import Commit
+    from strongroom.store import ANY, Commit
 
     store = vault._clerk.state.store
-    store.commit = lambda entries, effects, time, *, accept_clock=False: Commit(0, 0)  # noqa: ARG005
+    store.commit = lambda entries, effects, time, *, accept_clock=False, since=ANY: Commit(0, 0)  # noqa: ARG005
     store.commit_all = lambda pending: [Commit(0, 0)] * len(pending)
 
 

@@ -776,7 +776,7 @@ def test_the_search_finds_a_piece_of_what_was_taken_and_a_text_in_clear(tmp_path
     assert attacker.find(str(vault), str(taken)) == 3
     assert attacker.find(str(other), str(taken)) == 1
     assert attacker.find_words(str(other), "Chengdu", "peanuts") == 1
-    (other / "journal").write_bytes(body[:31] + b"x")
+    (other / "journal").write_bytes(body[:31] + bytes([body[31] ^ 1]))
     assert attacker.find(str(other), str(taken)) == 0
 
 

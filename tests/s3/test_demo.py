@@ -19,7 +19,7 @@ from strongroom.cli.demonstration.fleetsteps import FLEET
 from strongroom.cli.demonstration.report import FAIL, OK, Step
 from strongroom.cli.demonstration.stage import Stage
 from strongroom.cli.demonstration.steps import STEPS
-from strongroom.cli.errors import BUG, INTERRUPTED
+from strongroom.cli.errors import BUG, BY_FAMILY, INTERRUPTED
 from strongroom.store.s3.bucket import S3Bucket
 from tests.cli.conftest import Cli, Done, cli, home
 from tests.s3.servers import BUCKET, Server, answers
@@ -71,14 +71,13 @@ def states(done: Done) -> list[str]:
 
 
 @pytest.mark.requirement("demo-fleet", "demo-strict")
-def test_a_wrong_secret_fails_every_step_and_makes_it_exit_1(
+def test_a_wrong_secret_is_refused_before_any_step(
     play: Play, bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong" * 8)
     done = play(FLEET)
-    assert (done.code, set(states(done))) == (BUG, {FAIL})
-    assert "StoreUnavailable" in done.json["steps"][0]["came"]
-    assert {one["came"] for one in done.json["steps"][1:]} == {"none"}
+    assert (done.code, done.reason) == (BY_FAMILY["unavailable"], "store_unavailable")
+    assert "steps" not in done.out
     assert not bucket.list("")
 
 

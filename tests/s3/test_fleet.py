@@ -255,8 +255,9 @@ def test_a_get_during_an_erase_answers_with_all_or_nothing_and_the_next_one_with
         assert _outcome(memory) == afterwards, (number, seen)
     assert len(seen) >= 3
     assert all(one in (told, set(), "cap_revoked") for one in seen), seen
-    assert seen[0] == afterwards, "it was erased before the get looked at anything"
-    assert seen[-1] == told, "it was erased when the get had read everything"
+    if not warm:  # else its requests go out at once, and in any order
+        assert seen[0] == afterwards, "it was erased before the get looked at anything"
+        assert seen[-1] == told, "it was erased when the get had read everything"
 
 
 # Workers killed under load.

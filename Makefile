@@ -23,7 +23,7 @@ test-s3: $(READY)  ## run the S3 tests on SeaweedFS, installed into .cache
 
 test-ceph: $(READY)  ## run the S3 tests on Ceph, from Debian's packages: 3 mons, 3 OSDs, 2 gateways, some of them killed
 	$(BIN)/python -m tests.s3.install ceph rclone
-	STRONGROOM_TEST_S3=ceph $(BIN)/python -m pytest -q tests/s3
+	STRONGROOM_TEST_S3=ceph $(BIN)/python -m pytest -q tests/s3 --ignore tests/s3/test_moving_many.py
 
 check: $(READY) $(HERMES)/.ready  ## style, types, import rules, generated pages, and that the core lives next to Hermes
 	@$(MAKE) --no-print-directory -j2 check-code check-pages

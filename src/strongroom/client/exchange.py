@@ -6,6 +6,7 @@ that adds (redirects, cookies, proxies and passwords from the environment) could
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -201,8 +202,16 @@ def _seconds(text: str) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-@cache
+_building = threading.Lock()
+
+
 def _decoder(kind: type[Call[Any]]) -> Callable[[bytes], Any]:
+    with _building:  # msgspec crashes now and then where two threads have it look at a type for the first time
+        return _built(kind)
+
+
+@cache
+def _built(kind: type[Call[Any]]) -> Callable[[bytes], Any]:
     return msgspec.json.Decoder(kind.answer).decode
 
 

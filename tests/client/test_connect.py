@@ -185,3 +185,30 @@ def test_a_certificate_must_be_trusted_and_a_private_one_can_be(
             assert memory.get("x") == []
         with pytest.raises(errors.InvalidRequest):
             strongroom.connect(url, cap, ca_file=cert, tls=own)
+
+
+_CROWD = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+import msgspec
+from strongroom import wire
+from strongroom.client.exchange import _decoder
+body = b'{"receipts":[{"id":"01JABCDEFGHJKMNPQRSTVWXYZ0","namespace":"travel"}]}'
+begin = threading.Barrier(32)
+def ask():
+    begin.wait()
+    for kind in (wire.Put, wire.Get, wire.List):
+        try:
+            _decoder(kind)(body)
+        except msgspec.MsgspecError:
+            pass
+crowd = [threading.Thread(target=ask) for _ in range(32)]
+[one.start() for one in crowd]
+[one.join() for one in crowd]
+"""
+
+
+@pytest.mark.requirement("client-retries")
+def test_many_threads_that_read_their_first_answers_at_once_do_not_crash() -> None:
+    for _ in range(12):
+        assert subprocess.run([sys.executable, "-c", _CROWD], timeout=60, check=False).returncode == 0

@@ -206,7 +206,8 @@ _building = threading.Lock()
 
 
 def _decoder(kind: type[Call[Any]]) -> Callable[[bytes], Any]:
-    with _building:  # msgspec crashes now and then where two threads have it look at a type for the first time
+    # msgspec crashes now and then where two threads have it look at a type for the first time.
+    with _building:
         return _built(kind)
 
 

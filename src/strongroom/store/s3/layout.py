@@ -74,11 +74,15 @@ class ActorHead(msgspec.Struct, frozen=True, array_like=True):
     @classmethod
     def decoded(cls, body: bytes) -> ActorHead:
         try:
-            return msgspec.msgpack.decode(body[8:], type=cls)
+            return _decoded(body[8:])
         except UNREADABLE:
             raise Tampered(
                 "an actor's generations do not read", hint="vault.audit.verify() names what is wrong"
             ) from None
+
+
+# Made here and now: msgspec crashes now and then where two threads have it look at a type for the first time.
+_decoded = msgspec.msgpack.Decoder(ActorHead).decode
 
 
 def _next(generation: int) -> int:

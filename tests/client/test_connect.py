@@ -208,7 +208,7 @@ crowd = [threading.Thread(target=ask) for _ in range(32)]
 """
 
 
-@pytest.mark.requirement("client-retries")
+@pytest.mark.requirement("client-answers")
 def test_many_threads_that_read_their_first_answers_at_once_do_not_crash() -> None:
     for _ in range(12):
         assert subprocess.run([sys.executable, "-c", _CROWD], timeout=60, check=False).returncode == 0

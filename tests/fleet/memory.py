@@ -5,8 +5,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from typing import TypeVar
 
+import pytest
+
+from strongroom.store import s3
 from strongroom.store.s3.bucket import Changed, Found, Listed, Taken
+from strongroom.vault import opening
 
 
 class MemoryBucket:
@@ -58,3 +63,17 @@ class MemoryBucket:
 
 def _etag(body: bytes) -> str:
     return hashlib.md5(body, usedforsecurity=False).hexdigest()
+
+
+B = TypeVar("B", bound=MemoryBucket)
+
+
+def used_by_vaults(bucket: B, monkeypatch: pytest.MonkeyPatch) -> B:
+    """Have every vault that is made or opened lie in this bucket."""
+
+    class Backend(s3.S3Backend):
+        create = staticmethod(lambda place, *rest: s3.create(bucket, place, *rest))  # type: ignore[assignment]
+        open = staticmethod(lambda place: s3.open_store(bucket, place))  # type: ignore[assignment]
+
+    monkeypatch.setattr(opening, "backend", lambda place: (Backend, place))
+    return bucket

@@ -16,10 +16,8 @@ from strongroom import FileKeys, Vault, tlog
 from strongroom.audit.verify import Flaw
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.model import Millis
-from strongroom.store import s3
 from strongroom.store.s3.bucket import Listed
-from strongroom.vault import opening
-from tests.fleet.memory import MemoryBucket
+from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 Open = Callable[[], Vault]
 PLACE = "s3://bucket/room"
@@ -54,14 +52,7 @@ class BusyBucket(MemoryBucket):
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> BusyBucket:
-    made = BusyBucket()
-
-    class Backend(s3.S3Backend):
-        create = staticmethod(lambda place, *rest: s3.create(made, place, *rest))  # type: ignore[assignment]
-        open = staticmethod(lambda place: s3.open_store(made, place))  # type: ignore[assignment]
-
-    monkeypatch.setattr(opening, "backend", lambda place: (Backend, place))
-    return made
+    return used_by_vaults(BusyBucket(), monkeypatch)
 
 
 @pytest.fixture

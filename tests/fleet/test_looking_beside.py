@@ -10,9 +10,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Vault
 from strongroom.errors import CapRevoked, LineNotFound, StoreUnavailable
-from strongroom.store import s3
-from strongroom.vault import opening
-from tests.fleet.memory import MemoryBucket
+from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 PLACE = "s3://bucket/room"
 OPS = ["put", "get", "list", "forget", "erase"]
@@ -33,14 +31,7 @@ class Watched(MemoryBucket):
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Watched:
-    made = Watched()
-
-    class Backend(s3.S3Backend):
-        create = staticmethod(lambda place, *rest: s3.create(made, place, *rest))  # type: ignore[assignment]
-        open = staticmethod(lambda place: s3.open_store(made, place))  # type: ignore[assignment]
-
-    monkeypatch.setattr(opening, "backend", lambda place: (Backend, place))
-    return made
+    return used_by_vaults(Watched(), monkeypatch)
 
 
 @pytest.fixture

@@ -15,10 +15,8 @@ from strongroom.cap import parse
 from strongroom.errors import CapRevoked, StrongroomError
 from strongroom.memory import forgetting
 from strongroom.model import Millis
-from strongroom.store import s3
 from strongroom.store.s3.bucket import Found
-from strongroom.vault import opening
-from tests.fleet.memory import MemoryBucket
+from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 PLACE = "s3://bucket/room"
 ALICE, BOB, SCOPE = "local/alice", "local/bob", "local/"
@@ -55,14 +53,7 @@ class Clock:
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    made = Reads()
-
-    class Backend(s3.S3Backend):
-        create = staticmethod(lambda place, *rest: s3.create(made, place, *rest))  # type: ignore[assignment]
-        open = staticmethod(lambda place: s3.open_store(made, place))  # type: ignore[assignment]
-
-    monkeypatch.setattr(opening, "backend", lambda place: (Backend, place))
-    return made
+    return used_by_vaults(Reads(), monkeypatch)
 
 
 @pytest.fixture

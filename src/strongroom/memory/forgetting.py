@@ -83,22 +83,19 @@ def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Doing[Erased]:
     ask = Ask.of(Op.ERASE, call.namespaces)
     yield LONG
     grant = yield from clerk.admit(caller, ask)
+    total = 0
     for _ in range(_TRIES):
         count = yield from clerk.recorded(grant, caller, _erase(clerk, grant, caller, call))
+        total += count or 0
         if count is None or (call.everything and _is_back(clerk, grant)):
-            grant = yield from _admitted_again(clerk, grant, caller, ask)
+            if clerk.state.store.is_whole or not call.everything:
+                grant = yield from clerk.admit(caller, ask)
+            else:  # what was begun may have voided its own cap: who was admitted goes on
+                clerk.state.catch_up(clerk.state.slots.actor(grant.actor))
             continue
         clerk.state.catch_up()
-        return Erased(count, pending=not clerk.state.store.scrub())
+        return Erased(total, pending=not clerk.state.store.scrub())
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
-
-
-def _admitted_again(clerk: Clerk, grant: Grant, caller: Caller, ask: Ask) -> Doing[Grant]:
-    """Ask the gate again, unless what was begun may have voided its own cap: then who was admitted goes on."""
-    if clerk.state.store.is_whole:
-        return (yield from clerk.admit(caller, ask))
-    clerk.state.catch_up(clerk.state.slots.actor(grant.actor))
-    return grant
 
 
 def _is_back(clerk: Clerk, grant: Grant) -> bool:

@@ -12,7 +12,6 @@ import pytest
 
 from strongroom.errors import ClockBehind, StoreUnavailable, Tampered
 from strongroom.store import (
-    ANY,
     CLOCK_LEEWAY,
     Backend,
     Commit,
@@ -215,17 +214,9 @@ class CountsFromLastTime(S3Store):
 
 
 class ForgetsOwnWrites(S3Store):
-    def commit(
-        self,
-        entries: Sequence[bytes],
-        effects: Sequence[Effect],
-        time: int,
-        *,
-        accept_clock: bool = False,
-        since: Mapping[str, Version] = ANY,
-    ) -> Commit:
+    def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
         known = {view: dict(view.objects) for view in (self.reader.view(one) for one in {layout.VAULT, ALICE + "/"})}
-        done = super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
+        done = super().commit(entries, effects, time, **more)
         for view, before in known.items():
             view.objects = before
         return done
@@ -275,47 +266,23 @@ class NeverLooksAgain(S3Store):
 
 
 class LogsAfterwards(S3Store):
-    def commit(
-        self,
-        entries: Sequence[bytes],
-        effects: Sequence[Effect],
-        time: int,
-        *,
-        accept_clock: bool = False,
-        since: Mapping[str, Version] = ANY,
-    ) -> Commit:
+    def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
         self._writable()
         self.writer.check(effects)
         self.writer.carry_out(effects)
-        return super().commit(entries, [], time, accept_clock=accept_clock, since=since)
+        return super().commit(entries, [], time, **more)
 
 
 class MixesUpBodies(S3Store):
-    def commit(
-        self,
-        entries: Sequence[bytes],
-        effects: Sequence[Effect],
-        time: int,
-        *,
-        accept_clock: bool = False,
-        since: Mapping[str, Version] = ANY,
-    ) -> Commit:
+    def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
         first = next((one.body for one in effects if isinstance(one, PutNew)), b"")
         mixed = [PutNew(one.name, first) if isinstance(one, PutNew) else one for one in effects]
-        return super().commit(entries, mixed, time, accept_clock=accept_clock, since=since)
+        return super().commit(entries, mixed, time, **more)
 
 
 class WritesUnderOtherNames(S3Store):
-    def commit(
-        self,
-        entries: Sequence[bytes],
-        effects: Sequence[Effect],
-        time: int,
-        *,
-        accept_clock: bool = False,
-        since: Mapping[str, Version] = ANY,
-    ) -> Commit:
-        done = super().commit(entries, [], time, accept_clock=accept_clock, since=since)
+    def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
+        done = super().commit(entries, [], time, **more)
         for one in effects:
             if isinstance(one, PutNew) and one.name.startswith(TRAVEL):
                 super().commit(entries, [PutNew(f"{one.name}{self.worker[-6:]}", one.body)], time)
@@ -324,18 +291,10 @@ class WritesUnderOtherNames(S3Store):
 
 
 class LearnsNothingFromLosing(S3Store):
-    def commit(
-        self,
-        entries: Sequence[bytes],
-        effects: Sequence[Effect],
-        time: int,
-        *,
-        accept_clock: bool = False,
-        since: Mapping[str, Version] = ANY,
-    ) -> Commit:
+    def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
         before = {view: view.objects for view in (self.reader.view(one) for one in {layout.VAULT, ALICE + "/"})}
         try:
-            return super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
+            return super().commit(entries, effects, time, **more)
         except Exception:
             for view, objects in before.items():
                 view.objects = dict(objects)

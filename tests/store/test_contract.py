@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -134,17 +134,9 @@ class _Careless(FakeStore):
     def edit(self, disk: Disk) -> None:
         raise NotImplementedError
 
-    def commit(
-        self,
-        entries: Sequence[bytes],
-        effects: Sequence[Effect],
-        time: int,
-        *,
-        accept_clock: bool = False,
-        since: Mapping[str, Version] = ANY,
-    ) -> Commit:
+    def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
         try:
-            return super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
+            return super().commit(entries, effects, time, **more)
         finally:
             if not self._closed:
                 self.edit(self.disk)
@@ -172,19 +164,11 @@ class SignsNothing(_Careless):
 
 
 class AppliesUntilOneIsLost(FakeStore):
-    def commit(
-        self,
-        entries: Sequence[bytes],
-        effects: Sequence[Effect],
-        time: int,
-        *,
-        accept_clock: bool = False,
-        since: Mapping[str, Version] = ANY,
-    ) -> Commit:
-        done = super().commit([], [], time, accept_clock=accept_clock, since=since)
+    def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
+        done = super().commit([], [], time, **more)
         for effect in effects:
             if isinstance(effect, PutNew | Swap):
-                super().commit([b"e"], [effect], time, accept_clock=accept_clock, since=since)
+                super().commit([b"e"], [effect], time, **more)
         return Commit(done.first, self.disk.version)
 
 
@@ -303,16 +287,8 @@ class Following(FakeStore):
         self.look()
         return latest
 
-    def commit(
-        self,
-        entries: Sequence[bytes],
-        effects: Sequence[Effect],
-        time: int,
-        *,
-        accept_clock: bool = False,
-        since: Mapping[str, Version] = ANY,
-    ) -> Commit:
-        done = super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
+    def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
+        done = super().commit(entries, effects, time, **more)
         self.wrote()
         return done
 
@@ -335,17 +311,9 @@ class ForgetsAChange(Following):
 class SkipsWhatItOvertook(Following):
     """Counts its own changes right behind what it last saw, whatever came between."""
 
-    def commit(
-        self,
-        entries: Sequence[bytes],
-        effects: Sequence[Effect],
-        time: int,
-        *,
-        accept_clock: bool = False,
-        since: Mapping[str, Version] = ANY,
-    ) -> Commit:
+    def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
         seen = self.seen.version
-        done = super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
+        done = super().commit(entries, effects, time, **more)
         return Commit(done.first, seen + len(effects))
 
 
@@ -512,16 +480,8 @@ class NamesUsed(FakeStore):
 
     used: ClassVar[set[str]] = set()
 
-    def commit(
-        self,
-        entries: Sequence[bytes],
-        effects: Sequence[Effect],
-        time: int,
-        *,
-        accept_clock: bool = False,
-        since: Mapping[str, Version] = ANY,
-    ) -> Commit:
-        done = super().commit(entries, effects, time, accept_clock=accept_clock, since=since)
+    def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
+        done = super().commit(entries, effects, time, **more)
         self.used.update(self.disk.objects)
         return done
 

@@ -280,3 +280,21 @@ def test_lines_as_good_as_the_last_of_the_shortlist_are_all_looked_at(monkeypatc
     assert len(answer("boat", filled(equal), k=100)) == 8
     better = [line(number, "boat boat") for number in range(20, 23)]
     assert len(answer("boat", filled([*equal, *better]), k=100)) == 3
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_the_more_lines_there_are_the_more_must_hold_a_rarer_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "SURELY", 2)
+    few = [line(number, "boat lamp") for number in range(3)] + [line(number, "lamp") for number in range(10, 20)]
+    assert len(answer("boat lamp", filled(few), k=100)) == 3
+    many = [*few, *(line(number, "coat") for number in range(100, 200))]
+    assert len(answer("boat lamp", filled(many), k=100)) == 13
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_the_shortlist_is_one_for_all_shelves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "SHORTLIST", 3)
+    better = filled([line(number, "boat boat", namespace="work") for number in range(3)])
+    worse = filled([line(number, "boat") for number in range(20, 23)])
+    assert {one.namespace for one in answer("boat", better, worse, k=100)} == {"work"}
+    assert len(answer("boat", worse, k=100)) == 3

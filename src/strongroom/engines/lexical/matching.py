@@ -9,7 +9,6 @@ then only `top` is the word's own: so the tops of all words are added up first, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import nlargest
 from operator import itemgetter
 
 from strongroom.engines.lexical.holding import Holders, holders_of
@@ -19,10 +18,7 @@ from strongroom.engines.lexical.signals import MATCH, SESSION
 from strongroom.engines.lexical.terms import Term, Terms, WhenTerm
 
 SHORTLIST = 100
-"""Lines of one shelf that get the second look; their neighbours do too."""
-
-_MANY = 2000
-"""So many numbers take longer to sort than to look through for the largest."""
+"""Lines that get the second look, of all shelves together; their neighbours do too."""
 
 _K1, _B = 1.2, 0.75
 _BASE = 1 + _K1 * (1 - _B)
@@ -36,8 +32,7 @@ class Matches:
         self.index = index
         self.mass = terms.mass
         self.days: Mapping[int, float] = {}
-        self.by_match = MATCH / terms.mass
-        self.by_session = SESSION / terms.session_mass
+        self.days_rarity = 0.0
         self.rarities = [term.rarity for term in terms.words]
         self.held = [0] * (len(index.lines) + 1)
         """Which words lines hold, a bit for each; none at the end, which is where NOBODY looks."""
@@ -50,13 +45,16 @@ class Matches:
             if holders.occurrences:
                 self.covered += term.rarity
                 self._look_for_word(term, self._of_known_lines(holders) if term.common else holders, 1 << bit)
-        self.match = self._lines.shares()
-        """How well lines hold the words (BM25) and days; not yet a share."""
-        self.session = self._sessions.shares()
-        """The same as `match` for whole sessions."""
-        self.days_rarity = 0.0
         if terms.when is not None:
             self._look_for_days(terms.when)
+        self.found = self._lines.found
+        """The lines that hold a word, or have to do with the days."""
+        self.match = self._lines.shares()
+        """How well each of these does (BM25); not yet a share."""
+        self._by_match = MATCH / terms.mass
+        self._worth = self._sessions.worth(SESSION / terms.session_mass)
+        self.first = self._first()
+        """What match and session are worth in the score of each line that was found."""
 
     def _look_for_word(self, term: Term, holders: Holders, bit: int) -> None:
         tops, held, found, top = self._lines.tops, self.held, self._lines.found, term.rarity * TOP
@@ -71,7 +69,7 @@ class Matches:
                 held[number] = bit
         for number, count in holders.repeated:
             tops[number] += top * (self._lines.times(number, count) - 1)
-        self._sessions.add(term.session_rarity, holders.sessions)
+        self._sessions.add_counts(term.session_rarity, holders.sessions)
 
     def _of_known_lines(self, holders: Holders) -> Holders:
         """Who holds a common word, of the lines that hold a rarer one."""
@@ -79,16 +77,24 @@ class Matches:
         return holders_of([packed for packed in holders.occurrences if known[packed >> TF_BITS]], self.index)
 
     def _look_for_days(self, term: WhenTerm) -> None:
-        strengths = term.strengths(self.index, list(self.match))
+        strengths = term.strengths(self.index, self._lines.found)
         self.days, self.days_rarity = strengths, term.rarity
         self.covered += term.rarity
         strongest: dict[int, float] = {}
         for number, strength in strengths.items():
-            self.match[number] = self.match.get(number, 0.0) + term.rarity * strength
+            self._lines.add(number, term.rarity * strength)
             session = self.index.sessions[number]
             strongest[session] = max(strongest.get(session, 0.0), strength)
         for session, strength in strongest.items():
-            self.session[session] = self.session.get(session, 0.0) + term.session_rarity * strength
+            self._sessions.add(session, term.session_rarity * strength)
+
+    def _first(self) -> list[float]:
+        worth, sessions, by_match = self._worth, self.index.sessions, self._by_match
+        return [by_match * match + worth[sessions[one]] for match, one in zip(self.match, self.found, strict=True)]
+
+    def match_of(self, number: int) -> float:
+        """How well any line does."""
+        return self._lines.share(number)
 
     def most_covered(self, number: int, before: int) -> float:
         """The most that a line and its neighbours can hold between them, without a look at the words."""
@@ -96,26 +102,25 @@ class Matches:
         tops = at[number] + at[before] + at[self.index.next[number]]
         return tops / TOP + self.days_rarity
 
-    def shortlist(self) -> tuple[list[int], list[float]]:
-        """The best lines by match and session, with all that are as good as the last, and their neighbours.
-
-        And what match and session are worth in the score of each.
-        """
-        match, session, index = self.match, self.session, self.index
-        sessions, by_match, by_session = index.sessions, self.by_match, self.by_session
-        first = [by_match * value + by_session * session[sessions[one]] for one, value in match.items()]
-        chosen = list(match)
-        if len(first) > SHORTLIST:
-            least = nlargest(SHORTLIST, first)[-1] if len(first) > _MANY else sorted(first)[-SHORTLIST]
-            chosen = [one for one, value in zip(match, first, strict=True) if value >= least]
+    def shortlist(self, least: float) -> tuple[list[int], list[float]]:
+        """The lines that are as good as that at first, and their neighbours; with what they are worth at first."""
+        chosen, first = self.found, self.first
+        if least > 0:
+            chosen = [one for one, value in zip(chosen, first, strict=True) if value >= least]
             first = [value for value in first if value >= least]
-        if index.joined and chosen:
-            near = {*_at(chosen, index.previous), *_at(chosen, index.next)}
-            near.discard(NOBODY)
-            near.difference_update(chosen)
-            chosen += near
-            first += [by_match * match.get(one, 0.0) + by_session * session[sessions[one]] for one in near]
-        return chosen, first
+        index = self.index
+        if not (index.joined and chosen):
+            return chosen, first
+        near = {*_at(chosen, index.previous), *_at(chosen, index.next)}
+        near.discard(NOBODY)
+        near.difference_update(chosen)
+        worth, sessions, by_match, share = self._worth, index.sessions, self._by_match, self._lines.share
+        return [*chosen, *near], [*first, *[by_match * share(one) + worth[sessions[one]] for one in near]]
+
+
+def least_of(first: list[float]) -> float:
+    """What a line must be worth at first to be on the shortlist; all that are as good as its last one are on it."""
+    return sorted(first)[-SHORTLIST] if len(first) > SHORTLIST else 0.0
 
 
 class _Sums:
@@ -133,7 +138,7 @@ class _Sums:
         self.lengths = lengths
         self.slope = _K1 * _B / average
 
-    def add(self, rarity: float, counts: Mapping[int, int]) -> None:
+    def add_counts(self, rarity: float, counts: Mapping[int, int]) -> None:
         """Add a word that they hold so many times."""
         tops, found, lengths, slope, top = self.tops, self.found, self.lengths, self.slope, rarity * TOP
         for one, count in counts.items():
@@ -147,9 +152,27 @@ class _Sums:
                 found.append(one)
                 tops[one] = value
 
-    def shares(self) -> dict[int, float]:
+    def add(self, one: int, share: float) -> None:
+        """Add something that counts as it is, whatever the length of the text."""
+        if not self.tops[one]:
+            self.found.append(one)
+        self.tops[one] += share * (_BASE + self.slope * self.lengths[one])
+
+    def shares(self) -> list[float]:
+        """What each of those that were found has."""
         lengths, slope, tops = self.lengths, self.slope, self.tops
-        return {one: tops[one] / (_BASE + slope * lengths[one]) for one in self.found}
+        return [tops[one] / (_BASE + slope * lengths[one]) for one in self.found]
+
+    def share(self, one: int) -> float:
+        """What any text has."""
+        return self.tops[one] / (_BASE + self.slope * self.lengths[one])
+
+    def worth(self, weight: float) -> list[float]:
+        """What every text has, weighed. The sums are used up."""
+        tops = self.tops
+        for one, share in zip(self.found, self.shares(), strict=True):
+            tops[one] = weight * share
+        return tops
 
     def times(self, one: int, count: int) -> float:
         """What it counts that a word stands in a text so many times instead of once."""

@@ -21,7 +21,13 @@ NEAR = 3
 """Days by which a line may miss the days asked for and still be worth a look."""
 
 ENOUGH = 1000
-"""Once this many lines hold the rarer words, lines that hold only commoner ones are left out."""
+"""Once so many lines hold the rarer words, lines that hold only commoner ones are left out."""
+
+SURELY = 200
+"""Where there are few lines, a twentieth of them is enough, but not less than this."""
+
+THEN = 1000
+"""Of the lines written on the days asked for, so many of the newest count even if they hold none of the words."""
 
 WRITTEN_THEN = 0.9
 """What it counts that a line was written on the days asked for, beside one that speaks of them."""
@@ -84,8 +90,8 @@ class WhenTerm(msgspec.Struct, frozen=True):
         """
         found: dict[int, float] = {}
         for window in self.windows:
-            then = set(index.calendar.written(window.start, window.end, ENOUGH))
-            if len(then) >= ENOUGH:  # else these are all that were written then
+            then = set(index.calendar.written(window.start, window.end, THEN))
+            if len(then) >= THEN:  # else these are all that were written then
                 then.update([one for one in matched if window.start <= index.line(one).time < window.end])
             for number in then:
                 found[number] = max(found.get(number, 0.0), window.weight * WRITTEN_THEN)
@@ -145,9 +151,9 @@ def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) 
         if lines := sum(map(len, places)):
             counted.append((lines, word, places))
     found: list[Term] = []
-    seen = 0
+    seen, enough = 0, _enough(size.lines)
     for lines, _, places in sorted(counted)[:MOST_WORDS]:
-        common = seen >= ENOUGH
+        common = seen >= enough
         # Nearly every session holds a common word: counting them would cost more than it tells.
         both = zip(places, indexes, strict=True)
         holders = [Holders(place) if common else holders_of(place, index) for place, index in both]
@@ -155,6 +161,10 @@ def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) 
         found.append(Term(rarity(size.lines, lines), rarity(size.sessions, sessions), holders, common))
         seen += lines
     return found
+
+
+def _enough(lines: int) -> int:
+    return min(max(lines // 20, SURELY), ENOUGH)
 
 
 def _when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:

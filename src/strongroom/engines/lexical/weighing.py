@@ -11,7 +11,7 @@ from math import inf
 
 from strongroom.engines import Ranked
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
-from strongroom.engines.lexical.matching import Matches
+from strongroom.engines.lexical.matching import Matches, least_of
 from strongroom.engines.lexical.question import Question
 from strongroom.engines.lexical.reading import ASKS
 from strongroom.engines.lexical.signals import (
@@ -41,7 +41,9 @@ def best(
     """The lines of these indexes, but those `without`, that may be among the best `k`: these, and perhaps some more."""
     if k < 1:
         return []
-    looks = [_Look(Matches(index, place, terms), question, without) for place, index in enumerate(indexes)]
+    matches = [Matches(index, place, terms) for place, index in enumerate(indexes)]
+    least = least_of([value for one in matches for value in one.first])
+    looks = [_Look(one, question, without, least) for one in matches if one.found]
     hopes = sorted([hope for look in looks for hope in look.hopes])
     count, low = _AT_FIRST * k, inf
     found: list[Ranked] = []
@@ -58,14 +60,14 @@ def best(
 class _Look:
     """The lines of one index that may answer, each with the most that it can score."""
 
-    def __init__(self, matches: Matches, question: Question, without: Collection[LineId]) -> None:
+    def __init__(self, matches: Matches, question: Question, without: Collection[LineId], least: float) -> None:
         self._matches = matches
         self._question = question
         self._marks = of_marks(question)
         self._by_words: dict[int, float] = {}
         self._of_line = SPEAKER * matches.index.is_speaker(question.names) + LATEST * question.asks_latest
         self._before = self._most_before()
-        self._numbers, self._first = matches.shortlist()
+        self._numbers, self._first = matches.shortlist(least)
         self._without = without
         self.hopes = self._hopes()
 
@@ -91,19 +93,19 @@ class _Look:
         found = self._matches
         if not found.index.joined:
             return 0.0
-        return QUESTION_BEFORE / found.mass * max(found.match.values(), default=0.0)
+        return QUESTION_BEFORE / found.mass * max(found.match, default=0.0)
 
     def weighed(self, least: float, low: float, high: float) -> list[Ranked]:
         """The lines that score `least`, with their scores, of those whose hopes are from `low` up to `high`."""
         found, index = self._matches, self._matches.index
-        match, days, marks, previous = found.match, found.days, index.marks, index.previous
+        match_of, days, marks, previous = found.match_of, found.days, index.marks, index.previous
         by_context, by_before = CONTEXT / found.mass, QUESTION_BEFORE / found.mass
         most = by_context * found.covered
         weighed: list[Ranked] = []
         hopeful = zip(self.hopes, self._numbers, self._first, strict=True)
         for hope, number, first in [one for one in hopeful if low <= one[0] < high]:
             before = previous[number]
-            asked = by_before * match.get(before, 0.0) if before != NOBODY and marks[before] & ASKS else 0.0
+            asked = by_before * match_of(before) if before != NOBODY and marks[before] & ASKS else 0.0
             known = hope - self._before + asked
             if known < least:
                 continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from sys import getsizeof
 from typing import Any, NamedTuple, Protocol
@@ -166,6 +166,7 @@ class Shelves:
 
     def __init__(self, engine: Engine, budget: int) -> None:
         self._engine = engine
+        self._sparing = engine if isinstance(engine, Sparing) else None  # asked once: asking takes long
         self._budget = budget
         self._shelves: OrderedDict[str, Shelf] = OrderedDict()
         self._loading: dict[str, threading.Event] = {}
@@ -304,12 +305,11 @@ class Shelves:
         self, shelves: Sequence[Shelf], query: str, k: int, now: datetime, without: frozenset[LineId]
     ) -> Sequence[Ranked]:
         indexes = [shelf.index for shelf in shelves]
-        engine = self._engine
-        if isinstance(engine, Sparing):
-            return engine.rank_without(query, indexes, k, now, without)
+        if self._sparing is not None:
+            return self._sparing.rank_without(query, indexes, k, now, without)
         # Only those that are here make room for more: an id that names no line changes nothing.
         more = sum([len(shelf.lines.keys() & without) for shelf in shelves])
-        return engine.rank(query, indexes, k + more, now)
+        return self._engine.rank(query, indexes, k + more, now)
 
     def changed(self, prefix: str, name: LineId, line: Line | None, *, deleted: bool) -> None:
         """Pass a change on to the shelf that holds the line, if it is in RAM."""
@@ -375,7 +375,12 @@ def reading(shelves: Sequence[Shelf]) -> AbstractContextManager[object]:
 @contextmanager
 def _reading_several(shelves: Sequence[Shelf]) -> Iterator[None]:
     """Locks are taken in one order, so that two readers cannot wait for each other."""
-    with ExitStack() as stack:
+    held: list[Shelf] = []
+    try:
         for shelf in sorted(shelves, key=id):
-            stack.enter_context(shelf.lock)
+            shelf.lock.acquire()
+            held.append(shelf)
         yield
+    finally:
+        for shelf in held:
+            shelf.lock.release()

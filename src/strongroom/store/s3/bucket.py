@@ -195,7 +195,8 @@ def _unavailable(what: str, error: exceptions.BaseError) -> StoreUnavailable:
     if "NoSuchBucket" in text:
         return StoreUnavailable("there is no such bucket", hint=_NO_BUCKET)
     reason = _code(text) or ("it did not answer in time" if "timed out" in text.lower() else "it is out of reach")
-    return StoreUnavailable(f"the object store could not {what}: {reason}", hint="try again; nothing was lost")
+    hint = "try again; nothing was lost" if _code(text) else "try again; nothing was lost. Is AWS_ENDPOINT_URL right?"
+    return StoreUnavailable(f"the object store could not {what}: {reason}", hint=hint)
 
 
 def _code(text: str) -> str:

@@ -70,7 +70,7 @@ then holds the new one, with mode 0600. One from stdin or from the environment s
 |---|---|
 | `STRONGROOM_VAULT` | the vault |
 | `STRONGROOM_KEYS` | where each vault's keys lie, by its id; else `<user data dir>/strongroom/keys` |
-| `STRONGROOM_ROOT_KEY`, `STRONGROOM_ISSUER_KEY` | the keys of `root.keyring` and `issuer.key` themselves, base64 of 32 bytes each |
+| `STRONGROOM_ROOT_KEY`, `STRONGROOM_ISSUER_KEY` | the keys in `root.keyring` and `issuer.key`, in base64 |
 | `STRONGROOM_PASSPHRASE_FILE` | a file of mode 0600 with the passphrase of the keys |
 | `STRONGROOM_CAP_FILE`, `STRONGROOM_CAP` | the cap, in a file of mode 0600 or itself |
 | `STRONGROOM_URL` | the server to ask instead of the vault |

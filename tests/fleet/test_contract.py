@@ -25,7 +25,8 @@ from strongroom.store import (
     Swap,
     Version,
 )
-from strongroom.store.conformance import (
+from strongroom.store.conformance import StoreContract
+from strongroom.store.conformance.tools import (
     ALICE,
     BOBS,
     DERIVED,
@@ -34,7 +35,6 @@ from strongroom.store.conformance import (
     PROFILE,
     TRAVEL,
     WORK,
-    StoreContract,
     SuiteMac,
     body_of,
     line,

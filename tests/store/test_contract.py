@@ -24,7 +24,8 @@ from strongroom.store import (
     Swap,
     Version,
 )
-from strongroom.store.conformance import StoreContract, only, unordered
+from strongroom.store.conformance import StoreContract, only
+from strongroom.store.conformance.tools import unordered
 from strongroom.store.fake import Disk, FakeStore, FakeStores, Faults
 from strongroom.store.sqlite import SqliteStore
 

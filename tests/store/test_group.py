@@ -12,7 +12,7 @@ import pytest
 
 from strongroom.errors import AuditUnavailable, ClockBehind, StrongroomError
 from strongroom.store import Commit, Lost, PutNew
-from strongroom.store.conformance import NOW, SuiteMac, pages
+from strongroom.store.conformance.tools import NOW, SuiteMac, pages
 from strongroom.store.group import GroupCommit, Request
 from strongroom.store.sqlite import SqliteStore
 

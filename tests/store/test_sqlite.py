@@ -18,7 +18,7 @@ import pytest
 
 from strongroom.errors import StoreUnavailable, StrongroomError
 from strongroom.store import Effect, Expect, HeadMac, Object, PutNew, sqlite
-from strongroom.store.conformance import NOW, SuiteMac, everything
+from strongroom.store.conformance.tools import NOW, SuiteMac, everything
 from strongroom.store.filelock import FairLock
 from strongroom.store.sqlite import SqliteStore
 from tests.store.children import Process, in_fork, reason_of

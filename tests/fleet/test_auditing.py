@@ -14,9 +14,11 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Vault, tlog
 from strongroom.audit.verify import Flaw
+from strongroom.cli import reading
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.model import Millis
 from strongroom.store.s3.bucket import Listed
+from strongroom.vault import auditing
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 Open = Callable[[], Vault]
@@ -131,6 +133,43 @@ def test_entries_of_all_workers_are_shown_by_their_times_and_each_is_proven(work
         assert proof.check(entry.encoded(), origin, second.audit.public_key).size >= 1
         origins.add(origin)
     assert len(origins) == 3, "the creator's log, and two more"
+
+
+def test_the_newest_entries_of_all_workers_come_first_each_with_its_worker(
+    worker: Open, bucket: MemoryBucket, clock: Clock
+) -> None:
+    first, second = worker(), worker()
+    put(first, "one", "two")
+    clock.pass_by(1)
+    put(second, "three")
+    newest = list(second.audit.newest())
+    assert [(one.number, one.entry) for one in newest] == list(second.audit.entries())[::-1]
+    latest, before = newest[0].worker, newest[2].worker
+    assert [one.worker for one in newest[:5]] == [latest, latest, before, before, before]
+    assert {one.worker for one in newest} == {name.split("/")[1] for name in bucket.objects if name.startswith("logs/")}
+    assert latest != before
+
+
+def test_what_is_shown_of_an_entry_says_which_worker_wrote_it(worker: Open) -> None:
+    first, second = worker(), worker()
+    put(first, "one")
+    put(second, "two")
+    shown, _ = reading.matching(second, reading.Filter(ops=frozenset({"put"})), 10)
+    assert {(one.index, one.worker) for one in shown} <= {(one.number, one.worker) for one in second.audit.newest()}
+    assert [reading.seen_row(one)[1] for one in shown] == [one.worker[-6:] for one in shown]
+    assert len({one.worker[-6:] for one in shown}) == 2
+
+
+def test_for_the_newest_entries_every_part_of_a_log_is_read_once(
+    worker: Open, bucket: MemoryBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = worker()
+    put(vault, *map(str, range(20)))
+    bundles = [name for name in bucket.objects if name.startswith("logs/")]
+    monkeypatch.setattr(auditing, "_BLOCK", 2)
+    before = bucket.requests["get"]
+    assert len(list(vault.audit.newest())) > 20
+    assert bucket.requests["get"] - before == len(bundles)
 
 
 def test_nothing_is_proven_of_logs_with_a_flaw_and_no_entry_that_there_is_not(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,9 +15,10 @@ from strongroom.memory.clerk import SHOWN
 from strongroom.model import CapRecord
 from strongroom.vault.owner import Vault
 
-_BLOCK = 1024
 _NAMED = 3
 """Line ids that a row for people names."""
+_TOLD_APART = 6
+"""The last letters of a worker's id, which tell it apart for people."""
 
 
 _OWNERS = (
@@ -46,6 +46,7 @@ class Seen(msgspec.Struct, frozen=True):
     lines: tuple[str, ...]
     request: str
     detail: str
+    worker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,25 +107,17 @@ def matching(vault: Vault, chosen: Filter, limit: int) -> tuple[list[Seen], int]
     names, caps = vault.names_in_log(), {record.link: record for record in vault.caps()}
     found: list[Seen] = []
     archived = 0
-    for number, entry in _newest_first(vault):
-        if entry is None:
+    for one in vault.audit.newest():
+        if one.entry is None:
             archived += 1
-        elif chosen.means(entry):
-            found.append(_seen(number, entry, names, caps))
+        elif chosen.means(one.entry):
+            found.append(_seen(one.number, one.entry, one.worker, names, caps))
             if len(found) == limit:
                 break
     return found[::-1], archived
 
 
-def _newest_first(vault: Vault) -> Iterator[tuple[int, Entry | None]]:
-    stop = vault.audit.size()
-    while stop > 0:
-        start = max(0, stop - _BLOCK)
-        yield from reversed(list(vault.audit.entries(start, stop)))
-        stop = start
-
-
-def _seen(number: int, entry: Entry, names: dict[str, str], caps: dict[model.LinkId, CapRecord]) -> Seen:
+def _seen(number: int, entry: Entry, worker: str, names: dict[str, str], caps: dict[model.LinkId, CapRecord]) -> Seen:
     return Seen(
         index=number,
         time=model.moment(entry.time),
@@ -140,6 +133,7 @@ def _seen(number: int, entry: Entry, names: dict[str, str], caps: dict[model.Lin
         lines=entry.lines,
         request=entry.request,
         detail=entry.detail,
+        worker=worker,
     )
 
 
@@ -153,9 +147,10 @@ def _cap(entry: Entry, caps: dict[model.LinkId, CapRecord]) -> str:
 
 
 def seen_row(one: Seen) -> tuple[str, ...]:
-    """One entry for people."""
+    """One entry for people; of several workers, by whom."""
     return (
         f"#{one.index}",
+        *([one.worker[-_TOLD_APART:]] if one.worker else ()),
         output.local(one.time),
         one.op,
         one.decision if one.decision == "allow" else f"{one.decision}: {one.reason or one.detail}",

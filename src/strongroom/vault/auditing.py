@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +20,7 @@ from strongroom.store import Lost, PutNew, Swap
 from strongroom.store.fleet import Fleet
 
 _ROLLBACKS = {Flaw.LOG_ROLLED_BACK, Flaw.LOG_FORKED}
+_BLOCK = 1024
 BETWEEN = "\n=\n"
 """Between two notes; no line of a note is a single equals sign."""
 _ONE_LOG = re.compile(r"strongroom/[^/\n]+\n")
@@ -62,6 +64,14 @@ class SeenOf(Witness):
         return [] if text is None else text.split(BETWEEN)
 
 
+class EntryOf(NamedTuple):
+    """An entry by its number; None where it has been archived. `worker` says whose log it is in, of several."""
+
+    number: int
+    entry: Entry | None
+    worker: str = ""
+
+
 class Audit:
     """What `vault.audit` is."""
 
@@ -92,6 +102,14 @@ class Audit:
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
         """Entries with their index; None where one has been archived."""
         return self._state.log.entries(start, stop)
+
+    def newest(self) -> Iterator[EntryOf]:
+        """Every entry, newest first: who looks for some of the newest need not read the rest."""
+        stop = self.size()
+        while stop > 0:
+            start = max(0, stop - _BLOCK)
+            yield from (EntryOf(*one) for one in reversed(list(self.entries(start, stop))))
+            stop = start
 
     def seen_age(self) -> float | None:
         """Seconds since a checkpoint was last kept as seen; None if none ever was."""

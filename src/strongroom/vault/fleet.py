@@ -19,7 +19,7 @@ from strongroom.audit.verify import Flaw, Progress, Report
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.memory import Clerk
 from strongroom.store.fleet import Fleet
-from strongroom.vault.auditing import BETWEEN, Audit
+from strongroom.vault.auditing import BETWEEN, Audit, EntryOf
 
 
 class FleetAudit(Audit):
@@ -40,6 +40,11 @@ class FleetAudit(Audit):
         for number, (entry, _, _) in enumerate(self._merged()):
             if number >= start and (stop is None or number < stop):
                 yield number, entry
+
+    def newest(self) -> Iterator[EntryOf]:
+        """Every entry, newest first. All logs are read for it, once."""
+        merged = [EntryOf(number, entry, worker) for number, (entry, worker, _) in enumerate(self._merged())]
+        return reversed(merged)
 
     def _merged(self) -> Iterator[tuple[Entry, str, int]]:
         """Entries by their times, each with its worker and its number there."""

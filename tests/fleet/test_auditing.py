@@ -139,6 +139,7 @@ def test_the_newest_entries_of_all_workers_come_first_each_with_its_worker(
     worker: Open, bucket: MemoryBucket, clock: Clock
 ) -> None:
     first, second = worker(), worker()
+    clock.pass_by(1)
     put(first, "one", "two")
     clock.pass_by(1)
     put(second, "three")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from itertools import permutations
 from random import Random
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -298,3 +299,39 @@ def test_the_shortlist_is_one_for_all_shelves(monkeypatch: pytest.MonkeyPatch) -
     worse = filled([line(number, "boat") for number in range(20, 23)])
     assert {one.namespace for one in answer("boat", better, worse, k=100)} == {"work"}
     assert len(answer("boat", worse, k=100)) == 3
+
+
+# Lines that are not wanted.
+
+
+@pytest.mark.requirement("recall-pruning")
+@pytest.mark.parametrize("left_out", [0, 50, 99, 100, 160, 250, 296])
+def test_however_many_of_the_best_lines_are_not_wanted_the_best_of_the_others_are_found(left_out: int) -> None:
+    index = filled([line(number, f"Falcon budget step {number}" + " paper" * (number % 3)) for number in range(300)])
+    with patch.object(matching, "SHORTLIST", 300):
+        everything = answer("what is the Falcon budget?", index, k=300)
+    assert len(everything) == 300
+    without = frozenset(one.id for one in everything[:left_out])
+    assert answer("what is the Falcon budget?", index, k=4, without=without) == everything[left_out:][:4]
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_where_nobody_else_holds_the_rare_word_lines_with_the_common_ones_are_found() -> None:
+    talk = [line(number, "the Falcon budget") for number in range(terms.SURELY)]
+    older = [line(1000 + number, "a budget for the garden", time=NOON - timedelta(days=400)) for number in range(3)]
+    crowd = [line(2000 + number, "budget and paint" if number % 2 else "rain") for number in range(900)]
+    index = filled([*talk, *older, *crowd])
+    without = frozenset(one.id for one in talk)
+    assert len(answer("Falcon budget garden", index, k=5, without=without)) == 5
+    assert {one.id for one in answer("Falcon budget", index, k=3)} <= without, "else the rare word decides"
+    assert len(answer("Falcon budget", index, k=5, without=without)) == 5
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_among_lines_that_have_to_do_with_the_same_day_alike_the_newest_come_first(seed: int) -> None:
+    """What a day is worth does not depend on a line's length, not even in its last digits."""
+    chance = Random(seed)
+    yesterday = NOON - timedelta(days=1)
+    lines = [line(number, " ".join(["lamp"] * chance.randint(30, 300)), time=yesterday) for number in range(400)]
+    found = answer("what happened yesterday?", filled(lines), k=20)
+    assert [one.id for one in found] == [one.id for one in reversed(lines)][:20]

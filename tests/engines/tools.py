@@ -60,8 +60,15 @@ def filled(lines: Iterable[Line]) -> LexicalIndex:
     return index
 
 
-def answer(query: str, *indexes: LexicalIndex, k: int = 20, now: datetime = NOON) -> list[Answer]:
-    return [Answer(one.line.namespace, one.line.id, one.score) for one in ENGINE.rank(query, indexes, k, now)]
+def answer(
+    query: str,
+    *indexes: LexicalIndex,
+    k: int = 20,
+    now: datetime = NOON,
+    without: frozenset[LineId] = frozenset(),
+) -> list[Answer]:
+    ranked = ENGINE.rank_without(query, indexes, k, now, without)
+    return [Answer(one.line.namespace, one.line.id, one.score) for one in ranked]
 
 
 def texts(query: str, *indexes: LexicalIndex, k: int = 20, now: datetime = NOON) -> list[str]:

@@ -42,12 +42,23 @@ class Lexical:
     ) -> Sequence[Ranked]:
         question = Question.of(query, now)
         terms = Terms.of(question, indexes)
-        found = _newest(indexes, k, without) if terms is None else best(question, terms, indexes, k, without)
+        if terms is None:
+            found = _newest(indexes, k, without)
+        else:
+            found = best(question, terms, indexes, k, [index.numbers(without) for index in indexes])
+            if len(found) < k and without and terms.is_pruned:
+                found += _pruned(question, indexes, k - len(found), without.union([one.line.id for one in found]))
         if len(found) > _FEW * k:
             # Scores alone settle most of it: few lines are left for the slower order.
             least = sorted([one.score for one in found])[-k]
             found = [one for one in found if one.score >= least]
         return sorted(found, key=_best, reverse=True)[:k]
+
+
+def _pruned(question: Question, indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[Ranked]:
+    """The best of the lines that were left out because enough others hold a rarer word; but those are not wanted."""
+    terms = Terms.of(question, indexes, pruned=False)
+    return [] if terms is None else best(question, terms, indexes, k, [index.numbers(without) for index in indexes])
 
 
 def _newest(indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[Ranked]:

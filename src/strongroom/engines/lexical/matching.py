@@ -8,7 +8,7 @@ then only `top` is the word's own: so the tops of all words are added up first, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
 from strongroom.engines.lexical.holding import Holders, holders_of
@@ -118,8 +118,14 @@ class Matches:
         return [*chosen, *near], [*first, *[by_match * share(one) + worth[sessions[one]] for one in near]]
 
 
-def least_of(first: list[float]) -> float:
-    """What a line must be worth at first to be on the shortlist; all that are as good as its last one are on it."""
+def least_of(matches: Sequence[Matches], without: Sequence[Collection[int]]) -> float:
+    """What a line must be worth at first to be on the shortlist; all that are as good as its last one are on it.
+
+    Lines that are not wanted take no place there: else those that are might not get one.
+    """
+    first: list[float] = []
+    for one, out in zip(matches, without, strict=True):
+        first += [value for value, at in zip(one.first, one.found, strict=True) if at not in out] if out else one.first
     return sorted(first)[-SHORTLIST] if len(first) > SHORTLIST else 0.0
 
 
@@ -129,12 +135,14 @@ class _Sums:
     A place for every text there is: lists of them are made at once, and are twice as fast as dicts of the few.
     """
 
-    __slots__ = ("found", "lengths", "slope", "tops")
+    __slots__ = ("beside", "found", "lengths", "slope", "tops")
 
     def __init__(self, lengths: Sequence[int], average: float) -> None:
         self.tops = [0.0] * (len(lengths) + 1)
+        self.beside: dict[int, float] = {}
+        """What counts as it is, whatever the length of the text."""
         self.found: list[int] = []
-        """The texts that hold any word."""
+        """The texts that have anything."""
         self.lengths = lengths
         self.slope = _K1 * _B / average
 
@@ -153,19 +161,22 @@ class _Sums:
                 tops[one] = value
 
     def add(self, one: int, share: float) -> None:
-        """Add something that counts as it is, whatever the length of the text."""
+        """Add something beside the words, once for a text."""
         if not self.tops[one]:
             self.found.append(one)
-        self.tops[one] += share * (_BASE + self.slope * self.lengths[one])
+        self.beside[one] = share
 
     def shares(self) -> list[float]:
         """What each of those that were found has."""
-        lengths, slope, tops = self.lengths, self.slope, self.tops
-        return [tops[one] / (_BASE + slope * lengths[one]) for one in self.found]
+        lengths, slope, tops, beside = self.lengths, self.slope, self.tops, self.beside
+        shares = [tops[one] / (_BASE + slope * lengths[one]) for one in self.found]
+        if not beside:
+            return shares
+        return [share + beside.get(one, 0.0) for one, share in zip(self.found, shares, strict=True)]
 
     def share(self, one: int) -> float:
         """What any text has."""
-        return self.tops[one] / (_BASE + self.slope * self.lengths[one])
+        return self.tops[one] / (_BASE + self.slope * self.lengths[one]) + self.beside.get(one, 0.0)
 
     def worth(self, weight: float) -> list[float]:
         """What every text has, weighed. The sums are used up."""

@@ -132,10 +132,15 @@ class Terms(msgspec.Struct, frozen=True):
     """What all of it is worth together."""
     session_mass: float
 
+    @property
+    def is_pruned(self) -> bool:
+        """Whether lines that hold only common words are left out."""
+        return any(term.common for term in self.words)
+
     @classmethod
-    def of(cls, question: Question, indexes: Sequence[LexicalIndex]) -> Terms | None:
+    def of(cls, question: Question, indexes: Sequence[LexicalIndex], *, pruned: bool = True) -> Terms | None:
         size = Size.of(indexes)
-        words = word_terms(question, indexes, size)
+        words = word_terms(question, indexes, size, _enough(size.lines) if pruned else size.lines * MOST_WORDS)
         when = _when_term(question, indexes, size)
         both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
         if not both:
@@ -143,15 +148,15 @@ class Terms(msgspec.Struct, frozen=True):
         return cls(words, when, size, sum([term.rarity for term in both]), sum([term.session_rarity for term in both]))
 
 
-def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> list[Term]:
-    """The question's words that any line holds, rarest first."""
+def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size, enough: int) -> list[Term]:
+    """The question's words that any line holds, rarest first. Those behind `enough` lines are common."""
     counted: list[tuple[int, str, list[Sequence[int]]]] = []
     for word in question.words:
         places = [index.occurrences(word) for index in indexes]
         if lines := sum(map(len, places)):
             counted.append((lines, word, places))
     found: list[Term] = []
-    seen, enough = 0, _enough(size.lines)
+    seen = 0
     for lines, _, places in sorted(counted)[:MOST_WORDS]:
         common = seen >= enough
         # Nearly every session holds a common word: counting them would cost more than it tells.

@@ -26,7 +26,6 @@ from strongroom.engines.lexical.signals import (
     substance_of,
 )
 from strongroom.engines.lexical.terms import Terms
-from strongroom.model import LineId
 
 _AT_FIRST = 2
 """So many times the lines that are wanted are worked out first, to learn what the others have to reach."""
@@ -36,14 +35,17 @@ _ROUNDING = 1e-9
 
 
 def best(
-    question: Question, terms: Terms, indexes: Sequence[LexicalIndex], k: int, without: Collection[LineId]
+    question: Question, terms: Terms, indexes: Sequence[LexicalIndex], k: int, without: Sequence[Collection[int]]
 ) -> list[Ranked]:
-    """The lines of these indexes, but those `without`, that may be among the best `k`: these, and perhaps some more."""
+    """The lines of these indexes that may be among the best `k`: these, and perhaps some more.
+
+    Those whose numbers are in `without`, for each index, are not.
+    """
     if k < 1:
         return []
     matches = [Matches(index, place, terms) for place, index in enumerate(indexes)]
-    least = least_of([value for one in matches for value in one.first])
-    looks = [_Look(one, question, without, least) for one in matches if one.found]
+    least = least_of(matches, without)
+    looks = [_Look(one, question, out, least) for one, out in zip(matches, without, strict=True) if one.found]
     hopes = sorted([hope for look in looks for hope in look.hopes])
     count, low = _AT_FIRST * k, inf
     found: list[Ranked] = []
@@ -60,7 +62,7 @@ def best(
 class _Look:
     """The lines of one index that may answer, each with the most that it can score."""
 
-    def __init__(self, matches: Matches, question: Question, without: Collection[LineId], least: float) -> None:
+    def __init__(self, matches: Matches, question: Question, without: Collection[int], least: float) -> None:
         self._matches = matches
         self._question = question
         self._marks = of_marks(question)
@@ -107,10 +109,9 @@ class _Look:
             before = previous[number]
             asked = by_before * match_of(before) if before != NOBODY and marks[before] & ASKS else 0.0
             known = hope - self._before + asked
-            if known < least:
+            if known < least or number in self._without:
                 continue
-            line = index.line(number)
-            if line.id in self._without or known - most + by_context * found.most_covered(number, before) < least:
+            if known - most + by_context * found.most_covered(number, before) < least:
                 continue
             score = first + by_context * self._covered(number, before)
             if days:
@@ -120,6 +121,7 @@ class _Look:
             length = index.lengths[number]
             if score + substance_of(length) + self._of_line < least:
                 continue
+            line = index.line(number)
             weighed.append(Ranked(line, score + of_line(line, length, self._question)))
         return weighed
 

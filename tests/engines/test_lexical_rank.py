@@ -17,7 +17,7 @@ from strongroom import engines, errors
 from strongroom.engines import Keeping
 from strongroom.engines.lexical import Lexical, matching, signals, terms
 from strongroom.engines.lexical.words import words
-from strongroom.model import Line
+from strongroom.model import Line, LineId
 from tests.engines.tools import ENGINE, NOON, QUERIES, answer, arrived, filled, line, texts
 
 EXAMPLES = [pytest.param(80, id="some"), pytest.param(800, id="many", marks=pytest.mark.long)]
@@ -311,7 +311,7 @@ def test_however_many_of_the_best_lines_are_not_wanted_the_best_of_the_others_ar
     with patch.object(matching, "SHORTLIST", 300):
         everything = answer("what is the Falcon budget?", index, k=300)
     assert len(everything) == 300
-    without = frozenset(one.id for one in everything[:left_out])
+    without = frozenset(LineId(one.id) for one in everything[:left_out])
     assert answer("what is the Falcon budget?", index, k=4, without=without) == everything[left_out:][:4]
 
 

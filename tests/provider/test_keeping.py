@@ -110,6 +110,36 @@ def test_nothing_that_happens_within_a_turn_off_the_record_is_kept(either: Wired
 
 
 @pytest.mark.requirement("hermes-off-the-record")
+def test_a_turn_that_began_off_the_record_is_not_kept_in_other_words_either(either: Wired) -> None:
+    agent = either.agent()
+    agent.on_turn_start(1, "off the record: my password is blue")
+    agent.sync_turn("my password is blue", "Noted.")
+    assert either.texts() == []
+    say(agent, "back on the record")
+    say(agent, TRIP)
+    assert TRIP in either.texts()
+
+
+@pytest.mark.requirement("hermes-off-the-record")
+def test_a_conversation_off_the_record_is_so_under_whatever_id_its_turns_are_told(either: Wired) -> None:
+    agent = either.agent()
+    say(agent, "this conversation is off the record")
+    agent.on_turn_start(2, "my password is blue")
+    agent.sync_turn("my password is blue", "Noted.", session_id="s2")
+    assert either.texts() == []
+
+
+@pytest.mark.requirement("hermes-off-the-record")
+def test_a_conversation_off_the_record_stays_so_when_another_goes_on_in_it(either: Wired) -> None:
+    say(either.agent("private"), "this conversation is off the record")
+    agent = either.agent("open")
+    say(agent, "hello my friend there", session="open")
+    agent.on_session_switch("private", parent_session_id="open")
+    say(agent, "the key is under the stone", session="private")
+    assert "the key is under the stone" not in either.texts()
+
+
+@pytest.mark.requirement("hermes-off-the-record")
 @pytest.mark.parametrize("table", ['chats = ["telegram:-5"]', 'platforms = ["telegram"]'])
 def test_a_chat_or_platform_off_the_record_is_not_kept_from_the_next_turn_on(either: Wired, table: str) -> None:
     agent = either.agent(**{**THREAD, "user_name": "alice"})

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from strongroom.errors import InvalidRequest
+from strongroom.errors import InvalidRequest, StoreUnavailable
 from strongroom.host.provider import MemoryProvider
 from strongroom.provider import StrongroomProvider, register, storing
 from strongroom.provider import home as homes
 from strongroom.provider.home import home_of
 from strongroom.provider.serving import Session
 from strongroom.wiring import capfile
-from tests.provider.conftest import AT_WORK, DM, SCOPE, TRIP, Served, Wired, history, say
+from tests.provider.conftest import ALLERGY, AT_WORK, DM, SCOPE, TRIP, Served, Wired, history, say
 
 
 def _until_idle(wired: Wired) -> None:
@@ -320,3 +320,57 @@ def test_the_first_question_waits_for_what_a_killed_process_left_as_long_as_it_m
     asked.set()
     _until_idle(wired)
     assert (TRIP in shown) is (patience > 0)
+
+
+# An edit of the policy.
+
+
+@pytest.mark.requirement("hermes-policy-live")
+def test_another_cap_in_the_policy_is_the_one_that_counts_from_the_next_turn_on(wired: Wired) -> None:
+    wired.put(ALLERGY, "personal")
+    agent = wired.agent()
+    assert "peanut" in agent.prefetch("which peanut allergy?")
+    other = wired.base / "private" / "other.cap"
+    capfile.write(other, capfile.mint(wired.vault, SCOPE, ("travel",)))
+    wired.write(cap=repr(str(other)))
+    assert "peanut" not in wired.agent("s2").prefetch("which peanut allergy?")
+    wired.cap.unlink()
+    say(agent, TRIP)
+    assert TRIP in wired.texts()
+
+
+def _say_much(agent: StrongroomProvider) -> None:
+    for number in range(40):
+        say(agent, f"turn {number} " + "x" * 4000)
+
+
+@pytest.mark.requirement("hermes-policy-live", "hermes-spool-bounded")
+def test_a_larger_spool_takes_turns_at_once(remote: Served) -> None:
+    remote.write("[keep]\nspool_bytes = 65536")
+    agent = remote.agent()
+    remote.stop()
+    with pytest.raises(StoreUnavailable):
+        _say_much(agent)
+    remote.write("[keep]\nspool_bytes = 6553600")
+    before = remote.home.parts.spool.waiting().turns
+    say(agent, "the spool is larger now")
+    assert remote.home.parts.spool.waiting().turns == before + 1
+
+
+@pytest.mark.requirement("hermes-signature")
+def test_the_signature_follows_every_letter_of_a_long_rule(wired: Wired) -> None:
+    found = set()
+    for last in ("zebra granite", "zebra gravel"):
+        words = json.dumps([*(f"word{number}" for number in range(60)), last])
+        wired.write(f'[[routing.rules]]\nname = "long"\nnamespace = "work"\nwords = {words}')
+        found.add(wired.agent().cache_busting_signature()["strongroom.policy"])
+    assert len(found) == 2
+
+
+@pytest.mark.requirement("hermes-never-silent")
+def test_a_home_that_is_not_wired_any_more_breaks_no_turn(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, TRIP)
+    (wired.path / "strongroom.toml").unlink()
+    assert agent.system_prompt_block() == ""
+    assert agent.prefetch("where is my trip?") == ""

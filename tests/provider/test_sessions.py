@@ -62,7 +62,7 @@ def test_the_files_are_the_owners_alone_and_name_nobody(tmp_path: Path) -> None:
     place = next(directory.glob("*.json"))
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert "secret" not in place.name + place.read_text()
-    assert set(json.loads(place.read_text())) == {"carried", "off"}
+    assert set(json.loads(place.read_text())) == {"carried", "off", "known"}
 
 
 def test_conversations_of_two_actors_under_one_id_are_two(tmp_path: Path) -> None:

@@ -148,6 +148,93 @@ def test_a_turn_of_the_old_conversation_that_is_told_after_the_new_one_began_is_
     assert REPLY not in readable_with_travel(wired)
 
 
+def test_what_was_shown_before_a_late_switch_taints_the_turn_that_is_told_after_it(either: Wired) -> None:
+    """A runtime may queue the switch to a new conversation behind other work, and begin its first turn at once."""
+    either.put(ALLERGY, "personal")
+    agent = either.agent()
+    agent.on_turn_start(1, TRIP)
+    assert "peanut" in agent.prefetch("which peanut dishes on my trip?")
+    agent.on_session_switch("s2", parent_session_id="s1", reset=True, reason="new_session")
+    agent.sync_turn(TRIP, REPLY, session_id="s2", messages=history(TRIP))
+    assert REPLY not in readable_with_travel(either)
+    turn(agent, "another trip", "Another trip!", session="s2", messages=history(TRIP, "another trip"))
+    assert "Another trip!" not in readable_with_travel(either)
+
+
+def test_what_the_tool_showed_before_a_late_switch_counts(wired: Wired) -> None:
+    wired.put(ALLERGY, "personal")
+    wired.write(tools='"recall"')
+    agent = wired.agent()
+    agent.on_turn_start(1, TRIP)
+    agent.handle_tool_call("strongroom_recall", {"query": "peanut allergy"})
+    agent.on_session_switch("s2", parent_session_id="s1", reset=True, reason="new_session")
+    agent.sync_turn(TRIP, REPLY, session_id="s2")
+    assert REPLY not in readable_with_travel(wired)
+
+
+def test_a_system_prompt_from_before_a_late_switch_counts(wired: Wired) -> None:
+    wired.profile("Has a peanut allergy.", "personal")
+    agent = wired.agent()
+    assert "peanut" in agent.system_prompt_block()
+    agent.on_session_switch("s2", parent_session_id="s1", reset=True, reason="new_session")
+    turn(agent, TRIP, REPLY, session="s2")
+    assert REPLY not in readable_with_travel(wired)
+
+
+def test_what_another_agent_was_shown_taints_what_it_brought_back(wired: Wired) -> None:
+    wired.put(ALLERGY, "personal")
+    parent, child = wired.agent("parent"), wired.agent("child", agent_context="subagent")
+    parent.on_turn_start(1, TRIP)
+    assert "peanut" in child.prefetch("which peanut allergy do I have?")
+    parent.on_delegation("book the hotel of the trip", REPLY, child_session_id="child")
+    parent.sync_turn(TRIP, "The trip is booked", session_id="parent")
+    assert [text for text in readable_with_travel(wired) if text != TRIP] == []
+
+
+# A history from before.
+
+
+def test_before_a_turn_is_told_a_history_that_nobody_knows_counts_as_the_most_sensitive(wired: Wired) -> None:
+    agent = wired.agent("old")
+    agent.on_turn_start(3, TRIP)
+    agent.on_delegation("plan the trip", "a hotel without peanuts")
+    agent.sync_turn(TRIP, REPLY, session_id="old", messages=history(ALLERGY, "what else?", TRIP))
+    assert readable_with_travel(wired) == [TRIP]
+
+
+def test_a_turn_that_only_began_makes_no_history_known(wired: Wired) -> None:
+    wired.agent("old").on_turn_start(1, TRIP)
+    wired.forget_process()
+    turn(wired.agent("old"), "another trip", REPLY, "old", history(ALLERGY, "another trip"))
+    assert REPLY not in readable_with_travel(wired)
+
+
+def test_a_history_that_was_told_of_is_known_also_to_the_next_process(wired: Wired) -> None:
+    turn(wired.agent(), TRIP, "Nice", messages=history(TRIP))
+    wired.forget_process()
+    agent = wired.agent()
+    agent.on_turn_start(2, "another trip")
+    agent.sync_turn("another trip", REPLY, messages=history(TRIP, "another trip"))
+    assert REPLY in readable_with_travel(wired)
+
+
+def test_a_first_turn_that_was_interrupted_is_no_unknown_history(wired: Wired) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(1, "My trip")
+    agent.on_turn_start(2, TRIP)
+    agent.sync_turn(TRIP, REPLY, messages=history(TRIP))
+    assert REPLY in readable_with_travel(wired)
+
+
+def test_the_most_sensitive_is_what_the_policy_says_now(wired: Wired) -> None:
+    wired.write(namespaces="['work', 'personal', 'family', 'travel']")
+    agent = wired.agent("old")
+    agent.on_turn_start(1, TRIP)
+    wired.write(namespaces="['personal', 'family', 'work', 'travel']")
+    agent.sync_turn(TRIP, REPLY, session_id="old", messages=history(ALLERGY, TRIP))
+    assert REPLY in wired.texts(OWNER, "personal")
+
+
 def test_a_resumed_conversation_has_its_own_taint_and_not_that_of_the_one_it_was_left_for(wired: Wired) -> None:
     wired.put(ALLERGY, "personal")
     wired.agent("old").prefetch("peanut allergy?")

@@ -111,7 +111,9 @@ class Home:
         with self._lock:
             if policy.state not in self._parts:
                 self._parts[policy.state] = Parts(policy)
-            return self._parts[policy.state]
+            parts = self._parts[policy.state]
+            parts.follow(policy)
+            return parts
 
     @property
     def way(self) -> Doorway:
@@ -152,6 +154,12 @@ class Parts:
         self.spool = Spool(policy.spool, policy.keep.spool_bytes)
         self.sessions = Sessions(policy.state / "sessions")
         self.status = Status(policy.state, millis)
+
+    def follow(self, policy: Policy) -> None:
+        """Take over what an edit may have changed."""
+        if self.caps.path != policy.cap:
+            self.caps = Caps(policy.cap)
+        self.spool.most = policy.keep.spool_bytes
 
     @cached_property
     def id_key(self) -> bytes:

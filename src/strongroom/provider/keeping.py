@@ -32,14 +32,20 @@ DELEGATION_LIMIT = 4000
 # A turn.
 
 
-def begin(session: Session, message: str) -> None:
-    """A turn begins. What the person said is safe from here on, even if the process dies before the turn is told."""
+def begin(session: Session, message: str, number: int = 0) -> None:
+    """A turn begins. What the person said is safe from here on, even if the process dies before the turn is told.
+
+    `number` counts the turns of its conversation, so the first one that begins here may tell of a history.
+    """
     begun = session.turns.begin(message, millis())
     speaker = session.speaker
     if isinstance(speaker, Nobody) or not _keeps(session, speaker):
         return
     state = session.state(speaker)
     first = begun.heard = heard(session, speaker, message, session.id)
+    begun.shown.add(first.said.namespace)
+    if session.had_history(number):
+        _noted(session, lambda: state.begun(with_history=True))
     _noted(session, lambda: state.carry({first.said.namespace}))
     begun.is_off = first.asked in (Asked.THIS_TURN, Asked.OFF) or (state.is_off and first.asked is not Asked.ON)
     if first.said.text and not begun.is_off and not session.is_journalled and session.policy.inbox:
@@ -48,11 +54,11 @@ def begin(session: Session, message: str) -> None:
 
 def _draft(session: Session, speaker: Speaker, begun: Begun, first: Heard) -> None:
     try:
-        worded = lines_of(session, speaker, begun.time, first.session, first.said)
+        worded = lines_of(session, speaker, begun.time, first.session, first.said, begun.turn_id)
         begun.heard = replace(first, worded=worded)
         if worded.lines:
             sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, worded.lines))
-            begun.draft = session.home.parts.spool.draft(speaker.actor, sealed, begun.time)
+            begun.draft = session.home.parts.spool.draft(speaker.actor, sealed, begun.time, begun.draft)
     except StrongroomError as error:
         session.failed("keeping a draft", error)
 
@@ -70,15 +76,27 @@ def turn(
     if begun.is_kept:
         return  # told again
     speaker = session.speaker
-    if not isinstance(speaker, Nobody) and not begun.is_taken_back:
+    if isinstance(speaker, Nobody) or begun.is_taken_back:
+        begun.is_kept = True
+    else:
+        before = session.state(speaker, session_id).turns[-1:]
+        _name_alike(session, speaker, begun, session_id)
         try:
-            _keep(session, speaker, begun, _Told(user, reply, session_id, messages))
+            _keep(session, speaker, begun, _Told(user, reply, session_id, messages, sum(one.length for one in before)))
         except StrongroomError as error:
             session.failed("keeping", error)
             session.leave_draft(begun)
             raise
-    begun.is_kept = True
+        if not session.turns.kept(begun):
+            undoing.forget_told(session, speaker, session_id)
     session.drop_drafts(begun)
+
+
+def _name_alike(session: Session, speaker: Speaker, begun: Begun, session_id: str) -> None:
+    """Give a draft's lines the ids under which they are kept, or a kill in between would have them kept twice."""
+    first = begun.heard
+    if begun.draft is not None and first is not None and (begun.turn_id or first.session != session_id):
+        _draft(session, speaker, begun, heard(session, speaker, first.message, session_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +107,23 @@ class _Told:
     reply: str
     session: str
     messages: Sequence[Mapping[str, Any]] | None
+    known: int = 0
+    """How many messages there were when the turn before was told."""
 
     def history(self) -> tuple[list[tuple[str, str]], int]:
-        """Roles and texts of the messages, and where this turn begins in them."""
+        """Roles and texts of the messages, and where this turn begins in them.
+
+        A runtime hands over its live list, so the next turn may stand in it too. An earlier turn may have had the same
+        words: it is not looked for among those that are known, nor beyond a message that cannot be compared.
+        """
         found = [(role, _text_of(one)) for one in self.messages or () if (role := _role(one))]
-        last = None
-        for place in range(len(found) - 1, -1, -1):
-            role, text = found[place]
-            if role == "user" and text == self.user:
+        said = [place for place, (role, _) in enumerate(found) if role == "user"]
+        for place in reversed(said):
+            if found[place][1] == self.user:
                 return found, place
-            if role == "user" and last is None:
-                last = place
-        return found, last or 0
+            if not found[place][1] or place <= self.known:
+                break
+        return found, said[-1] if said else 0
 
 
 def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None:
@@ -112,10 +135,10 @@ def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None
     if messages and begun.is_known:
         undoing.notice(session, speaker, state, messages, start)
     first = heard(session, speaker, told.user, told.session, begun.heard)
-    _noted(session, lambda: state.carry({first.said.namespace}))
+    _noted(session, lambda: state.carry({first.said.namespace, *session.stood(begun)}))
     lines: list[NewLine] = []
     spooled: tuple[Path, ...] = ()
-    if _is_off(session, state, first.asked) or not _keeps(session, speaker):
+    if _is_off(session, state, first.asked, begun) or not _keeps(session, speaker):
         session.home.parts.status.count("off the record")
     else:
         lines = _lines(session, speaker, begun, first, _reply(session, speaker, state, told.reply))
@@ -149,11 +172,11 @@ def _keeps(session: Session, speaker: Speaker) -> bool:
     )
 
 
-def _is_off(session: Session, state: State, asked: Asked) -> bool:
-    """Whether a turn is off the record, after what it says about that itself."""
+def _is_off(session: Session, state: State, asked: Asked, begun: Begun) -> bool:
+    """Whether a turn is off the record, after what it says about that itself, and said when it began."""
     if asked in (Asked.OFF, Asked.ON):
         _noted(session, lambda: state.turn_off(asked is Asked.OFF))
-    return state.is_off or asked is Asked.THIS_TURN
+    return state.is_off or asked is Asked.THIS_TURN or (begun.is_off and asked is not Asked.ON)
 
 
 def _noted(session: Session, note_it: Callable[[], None]) -> None:
@@ -208,8 +231,11 @@ def is_on_record(session: Session, speaker: Speaker) -> bool:
     return _keeps(session, speaker) and not is_off and not session.state(speaker).is_off
 
 
-def delegated(session: Session, task: str, result: str) -> None:
-    """Keep what another agent was asked and brought back, as one line."""
+def delegated(session: Session, task: str, result: str, child: str = "") -> None:
+    """Keep what another agent was asked and brought back, as one line. What it was shown, it may repeat."""
+    speaker = session.speaker
+    if child and not isinstance(speaker, Nobody):
+        _noted(session, lambda: session.show(speaker, session.state(speaker, child).carried))
     if session.policy.keep.delegations:
         text = f"Task: {task[:DELEGATION_LIMIT]}\nResult: {result[:DELEGATION_LIMIT]}"
         note(session, text, ASSISTANT, Kind.DELEGATION)

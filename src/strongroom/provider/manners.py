@@ -7,7 +7,7 @@ recalled rather than said. Rules over words; pure, and never a model.
   in it: "no longer off the record" is ON.
 - A name before a message is what a chat platform shows, chosen by its owner: it is an author, never an identity.
 - Hermes puts notes of its own before some messages: what is replied to, a channel's last lines, files. They quote
-  others, so they are no part of what this person said.
+  others, so they are no part of what this person said. Nor are skills, and messages that Hermes makes up by itself.
 """
 
 from __future__ import annotations
@@ -298,6 +298,33 @@ def _without_notes(text: str) -> str:
     return text[text.rfind(_NEW) + len(_NEW) :] if text.startswith(_CHANNEL) and _NEW in text else text
 
 
+_SKILL = "[IMPORTANT: The user has invoked the "
+_SKILL_SAID = "The user has provided the following instruction alongside the skill invocation: "
+_SKILL_END = "\n\n[Runtime note:"
+_BUNDLE = " skill bundle,"
+_BUNDLE_SAID = "\nUser instruction: "
+_BUNDLE_END = "\n\n[Loaded as part of the "
+_AUTO_LOADED = re.compile(r'\[IMPORTANT: The "[^\n]{1,256}" skill is auto-loaded\. ')
+_MADE_UP = ("[IMPORTANT: Background process ", "[ASYNC DELEGATION ", "[Continuing toward your standing goal]\n")
+
+
+def unwrapped(text: str) -> str:
+    """What a person said, where Hermes put a skill around it; nothing where they did not say any of it.
+
+    A skill's text is not theirs, nor what a process or another agent brought back. Behind a skill that a chat loads by
+    itself nothing marks where they begin: it is what follows the last empty line.
+    """
+    if text.startswith(_MADE_UP):
+        return ""
+    if _AUTO_LOADED.match(text):
+        return text.rpartition("\n\n")[2].strip()
+    if not text.startswith(_SKILL):
+        return text
+    if _BUNDLE in text.partition("]")[0]:
+        return text.partition(_BUNDLE_END)[0].partition(_BUNDLE_SAID)[2].strip()
+    return text.rpartition(_SKILL_SAID)[2].partition(_SKILL_END)[0].strip() if _SKILL_SAID in text else ""
+
+
 _TAG = re.compile(r"<\s{0,8}(/?)\s{0,8}memory-context\s{0,8}>", re.IGNORECASE)
 _SYSTEM_NOTE = re.compile(
     r"\[System note:\s{1,8}The following is recalled memory context\b[^\]]{0,600}\]\s{0,8}", re.IGNORECASE
@@ -321,7 +348,7 @@ def bare(text: str) -> str:
     Gone are Hermes' blocks and notes, and lines in the form in which ours are shown, wherever they stand: each of them
     names the line that it repeats.
     """
-    said = _without_notes(text)
+    said = unwrapped(_without_notes(text))
     if "memory-context" in said.lower():
         said = _without_blocks(said)
     said = _QUOTED_LINE.sub("", _RECALLED.sub("", _SYSTEM_NOTE.sub("", said)))

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ class StrongroomProvider(MemoryProvider):
             policy = self._home().policy
         except StrongroomError as error:
             return {f"{NAME}.policy": error.reason}
-        return {f"{NAME}.policy": sha256(repr(policy).encode()).hexdigest()[:16], f"{NAME}.tools": str(policy.tools)}
+        return {f"{NAME}.policy": policy.digest, f"{NAME}.tools": str(policy.tools)}
 
     # A session.
 
@@ -102,7 +101,7 @@ class StrongroomProvider(MemoryProvider):
         session = self._session
         if session and isinstance(message, str):
             with Steady():
-                keeping.begin(session, message)
+                keeping.begin(session, message, turn_number if isinstance(turn_number, int) else 0)
 
     def prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> str:  # noqa: ARG002 - it isolates nothing
         session = self._session
@@ -152,7 +151,7 @@ class StrongroomProvider(MemoryProvider):
 
     def on_delegation(self, task: str, result: str, *, child_session_id: str = "", **kwargs: Any) -> None:  # noqa: ARG002
         if self._session:
-            keeping.delegated(self._session, _text(task), _text(result))
+            keeping.delegated(self._session, _text(task), _text(result), _text(child_session_id))
 
     def on_pre_compress(self, messages: Sequence[Message], **kwargs: Any) -> str:  # noqa: ARG002
         session = self._session
@@ -235,6 +234,8 @@ def _go_on(session: Session, new: str, *, reset: bool, reason: str) -> None:
     """Go on under another id, or in a shortened history. What was said or shown goes along, unless left behind."""
     speaker = session.speaker
     old, session.id = session.id, new
+    if reset or reason == "resume":
+        session.start_anew()
     if isinstance(speaker, Nobody):
         return
     before, after = session.state(speaker, old), session.state(speaker, new)

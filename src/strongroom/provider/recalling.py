@@ -59,9 +59,8 @@ def found(session: Session, query: str, lines: int, *, again: bool = False) -> t
     if isinstance(speaker, Nobody):
         return "", []
     text, taken = showing.shown(_hits(session, speaker, query, lines, again), session.policy.recall.characters)
-    state = session.state(speaker)
-    state.carry({hit.namespace for hit in taken})
-    state.see(hit.id for hit in taken)
+    session.show(speaker, {hit.namespace for hit in taken})
+    session.state(speaker).see(hit.id for hit in taken)
     session.home.parts.status.count("recalled", len(taken))
     return text, taken
 
@@ -99,7 +98,7 @@ def prompt(session: Session) -> str:
     try:
         taken = session.ask(speaker, Memory.snapshot, hasty=True)
         text = showing.profiles(taken.profiles, PROFILE_BUDGET)
-        session.state(speaker).carry(_shown(taken, text))
+        session.prompt(speaker, _shown(taken, text))
     except StrongroomError as error:
         session.failed("the profile", error)
         return ""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from strongroom.cap import Token
-from strongroom.errors import CapExpired, StrongroomError
+from strongroom.errors import CapExpired, InvalidRequest, StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Actor, Namespace
 from strongroom.provider.caps import KEEPS, RECALLS
@@ -58,6 +59,12 @@ class Session:
         """Set when what an earlier process left was delivered, or could not be."""
         self.caught_up.set()
         self._who: tuple[Policy, Speaker | Nobody] | None = None
+        self._first = ("", 0)
+        """The first turn that began here in this conversation: the conversation's id, and the turn's number."""
+        self._prompt: set[Namespace] = set()
+        """The namespaces of which the system prompt speaks."""
+        self._early: set[Namespace] = set()
+        """The namespaces that were shown while no turn was under way."""
 
     @property
     def policy(self) -> Policy:
@@ -76,6 +83,35 @@ class Session:
         policy = self.policy
         worst = policy.namespaces[0] if policy.namespaces else Namespace("personal")
         return self.home.parts.sessions.of(speaker.actor, session_id or self.id, self.told.key, worst)
+
+    def show(self, speaker: Speaker, names: set[Namespace]) -> None:
+        """Note namespaces that stand before the model from now on, in the turn that is under way or in the next.
+
+        Also with the turn itself: a runtime may say only later that its conversation has another id by then.
+        """
+        begun = self.turns.last
+        (self._early if begun is None or begun.is_kept else begun.shown).update(names)
+        self.state(speaker).carry(names)
+
+    def prompt(self, speaker: Speaker, names: set[Namespace]) -> None:
+        """Note namespaces of which the system prompt speaks: they stand before every turn from now on."""
+        self._prompt = names
+        self.state(speaker).carry(names)
+
+    def stood(self, begun: Begun) -> set[Namespace]:
+        """The namespaces that stood before the model in a turn that is told, as far as this agent showed them."""
+        early, self._early = self._early, set()
+        return self._prompt | early | begun.shown
+
+    def start_anew(self) -> None:
+        """What was shown before is not in sight of what is said from now on, but for the turn that is under way."""
+        self._early = set()
+
+    def had_history(self, number: int) -> bool:
+        """Whether something was said in this conversation before this agent's first turn; `number` is this turn's."""
+        if self._first[0] != self.id:
+            self._first = (self.id, number)
+        return self._first[1] > 1
 
     def ask(self, speaker: Speaker, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
         """Ask the gate with a cap for this speaker and a few minutes."""
@@ -97,11 +133,12 @@ class Session:
     def leave_draft(self, begun: Begun) -> None:
         """Have a draft delivered later: its turn could not be kept."""
         if begun.draft is not None:
-            self.home.parts.spool.promote(begun.draft)
-            begun.draft = None
+            begun.left, begun.draft = self.home.parts.spool.promote(begun.draft), None
+        self.drop_drafts(begun)  # those of others, and its own if it was taken back meanwhile
 
     def failed(self, work: str, error: StrongroomError) -> None:
-        self.home.parts.status.failed(work, error, self.warn)
+        with suppress(InvalidRequest):  # a home that is not wired any more has nowhere to say it
+            self.home.parts.status.failed(work, error, self.warn)
 
     def worked(self, work: str) -> None:
         self.home.parts.status.worked(work)

@@ -2,8 +2,8 @@
 
 Agents come and go within a conversation, one for each speaker of a shared thread, so this belongs to the conversation
 and not to the agent. How sensitive it is, and that it is off the record, outlast the process too: a runtime replays
-its history after a restart, with everything that was once shown. On disk that is two facts and no text, in a file named
-by a hash. A file that cannot be read counts as the most sensitive there is.
+its history after a restart, with everything that was once shown. On disk that is three facts and no text, in a file
+named by a hash. A file that cannot be read counts as the most sensitive there is.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ HELD = 4096
 """Conversations that a process remembers."""
 TakenBack = Callable[[], Collection[str] | None]
 """What a runtime's own record says was taken back, as digests of what was said; None if it keeps none."""
+OnDisk = tuple[frozenset[Namespace], bool, bool]
+"""What a conversation's file says: what it carries, whether it is off the record, whether its beginning is known."""
 FILES_LIMIT = 5000
 _LIMIT = 64 * 1024
 """Bytes of a conversation's file."""
@@ -67,24 +69,24 @@ class State:
     summary: str = ""
     """What the history's summaries were, as a hash."""
     is_known: bool = False
-    """Whether anything is known of what was said before: by this process, or by an earlier one's file."""
+    """Whether it is known what was said before: to this process, or to an earlier one that wrote it down."""
     guard: threading.RLock = field(default_factory=threading.RLock)
-    _on_disk: tuple[frozenset[Namespace], bool] = (frozenset(), False)
+    _on_disk: OnDisk = (frozenset(), False, False)
     _status: tuple[int, ...] = ()
 
     def carry(self, names: Iterable[Namespace]) -> None:
         """Note namespaces that stand before the model from now on. On disk before this returns."""
         with self.guard:
             self.carried.update(names)
-            if not (self.carried == self._on_disk[0] and self.is_off == self._on_disk[1]):
+            if (frozenset(self.carried), self.is_off, self.is_known) != self._on_disk:
                 self._write()
 
     def begun(self, with_history: bool) -> None:
-        """A turn is told. If it has a history of which nothing is known, that may hold anything."""
+        """A turn has a history, or none. One of which nothing is known may hold anything."""
         with self.guard:
-            is_known, self.is_known = self.is_known, True
-            if with_history and not is_known:
-                self.carry({self.worst})
+            if not self.is_known:
+                self.is_known = True
+                self.carry({self.worst} if with_history else ())
 
     def turn_off(self, is_off: bool) -> None:
         with self.guard:
@@ -107,7 +109,7 @@ class State:
         with self.guard:
             self.see(seen)
             self.turns = [*turns, *self.turns][-TURNS_LIMIT:]
-            self.summary, self.is_off, self.is_known = summary, is_off, True
+            self.summary, self.is_off, self.is_known = summary, self.is_off or is_off, True
             self.carry(carried)
 
     def keep(self, turn: Kept) -> None:
@@ -181,18 +183,18 @@ class State:
                 self._status = status
                 found = _read(self.path, self.worst)
                 if found is not None:
-                    self.is_known = True
                     is_ours = self.is_off != self._on_disk[1]
                     self._on_disk = found
                     self.carried |= found[0]
                     self.is_off = self.is_off if is_ours else found[1]
+                    self.is_known = self.is_known or found[2]
 
     def _write(self) -> None:
         self.refresh()
-        wanted = (frozenset(self.carried), self.is_off)
+        wanted = (frozenset(self.carried), self.is_off, self.is_known)
         if wanted == self._on_disk:
             return
-        data = json.dumps({"carried": sorted(self.carried), "off": self.is_off}).encode()
+        data = json.dumps({"carried": sorted(self.carried), "off": self.is_off, "known": self.is_known}).encode()
         try:
             make_directory(self.path.parent)
             write_file(self.path, data, new=False)
@@ -247,6 +249,7 @@ class Sessions:
                 while len(self._states) > HELD:
                     self._states.popitem(last=False)
             self._states.move_to_end(key)
+            state.worst = worst
         once(state, state.refresh)
         return state
 
@@ -268,11 +271,11 @@ def digest(said: str) -> str:
     return sha256(said.encode("utf-8", "replace")).hexdigest()
 
 
-def _read(path: Path, worst: Namespace) -> tuple[frozenset[Namespace], bool] | None:
+def _read(path: Path, worst: Namespace) -> OnDisk | None:
     try:
         found = json.loads(read_file(path, _LIMIT))
-        return frozenset(Namespace(str(name)) for name in found["carried"]), bool(found["off"])
+        return frozenset(Namespace(str(name)) for name in found["carried"]), bool(found["off"]), found["known"] is True
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError):
-        return frozenset((worst,)), False
+        return frozenset((worst,)), False, True

@@ -108,8 +108,8 @@ class Spool:
         """Keep in mind what is to be forgotten, until it can be."""
         self._write(self._name(now, _FORGET), _framed(actor, b"", ids))
 
-    def draft(self, actor: Actor, sealed: bytes, now: Millis) -> Path:
-        """Keep what was said in a turn that is under way, until `drop` or the end of the process."""
+    def draft(self, actor: Actor, sealed: bytes, now: Millis, old: Path | None = None) -> Path:
+        """Keep what was said in a turn that is under way, until `drop` or the end of the process; in place of `old`."""
         self._live()
         path = self._name(now, _DRAFT)
         try:
@@ -117,14 +117,17 @@ class Spool:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(_framed(actor, sealed))
+            return path.replace(old) if old else path
         except OSError as error:
+            self.drop(path)  # half of it says nothing, and takes room where there is none
             raise StoreUnavailable(f"the spool cannot be written: {error.strerror}") from None
-        return path
 
-    def promote(self, draft: Path) -> None:
-        """Make a turn of a draft."""
-        with suppress(OSError):
-            draft.rename(draft.with_suffix(_TURN))
+    def promote(self, draft: Path) -> Path:
+        """Make a turn of a draft, and where it is then."""
+        try:
+            return draft.rename(draft.with_suffix(_TURN))
+        except OSError:
+            return draft
 
     def drop(self, path: Path) -> None:
         """Let go of a draft, or of a turn that was delivered."""

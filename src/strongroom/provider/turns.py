@@ -9,9 +9,8 @@ from __future__ import annotations
 import hmac
 import re
 import threading
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ulid import ULID
 from strongroom import model, routing
 from strongroom.errors import LineTooLarge
 from strongroom.model import Kind, LineId, Millis, Namespace, NewLine
+from strongroom.provider import manners
 from strongroom.provider.manners import Asked
 
 ID_KEY_SIZE = 32
@@ -27,6 +27,7 @@ _HASH_BYTES = 10
 _HASH_FROM = 10
 """The first character of an id that belongs to its hash."""
 _REMEMBERED = 16
+"""Turns that are remembered in any case; older ones only while they have a draft."""
 _UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _PIECE = model.LINE_LIMIT // 4
 """Characters of a text that surely fit a line."""
@@ -79,8 +80,14 @@ class Begun:
     """Whether it asked not to be kept."""
     is_taken_back: bool = False
     is_kept: bool = False
+    is_given_up: bool = False
+    """Whether a turn of the same words was told in its place. It may still be told: then it was another one."""
     turn_id: str = ""
+    shown: set[Namespace] = field(default_factory=set)
+    """The namespaces that were said or shown in it, under whatever id its conversation had then."""
     draft: Path | None = None
+    left: Path | None = None
+    """Its draft as a turn that waits to be delivered: it was told, and could not be kept."""
     heard: Heard | None = None
     """Worked out when it began, so that nothing of it need be when it is told."""
 
@@ -89,51 +96,80 @@ class Turns:
     """The last turns of one agent. A turn is told after it ended, and the next may have begun by then."""
 
     def __init__(self) -> None:
-        self._begun: deque[Begun] = deque(maxlen=_REMEMBERED)
+        self._begun: list[Begun] = []
         self._guard = threading.Lock()
+        self.undone: set[tuple[str, float]] = set()
+        """What was dealt with of the runtime's record of undone turns: what was said, as a digest, and when."""
 
     @property
     def last(self) -> Begun | None:
         """The turn that began last."""
         with self._guard:
-            return self._begun[-1] if self._begun else None
+            return next((one for one in reversed(self._begun) if not one.is_given_up), None)
+
+    def waiting(self) -> list[Begun]:
+        """The turns that are to be told, the newest first."""
+        with self._guard:
+            return [one for one in reversed(self._begun) if _waits(one)]
 
     def begin(self, message: str, now: Millis) -> Begun:
         """A turn begins. Never at the moment of the one before, nor at that of its reply."""
         with self._guard:
             last = self._begun[-1].time if self._begun else 0
-            begun = Begun(message, Millis(max(now, last + 2)))
-            self._begun.append(begun)
+            begun = Begun(manners.unwrapped(message) or message, Millis(max(now, last + 2)))
+            old, recent = self._begun[: 1 - _REMEMBERED], self._begun[1 - _REMEMBERED :]
+            self._begun = [*(one for one in old if one.draft), *recent, begun]
             return begun
 
     def ended(self, message: str, turn_id: str, now: Millis) -> Begun:
         """The turn that this message began: one that is not kept yet, else one that was and is told again.
 
         A runtime may tell of a turn in other words than it began with. Turns are told in order, so it is the oldest.
+        Others of the same words were interrupted and said again, or will be told too: what was said is told by now.
         """
         with self._guard:
             same = [one for one in self._begun if one.message == message and one.turn_id in ("", turn_id)]
-            waiting = [one for one in self._begun if not (one.is_kept or one.is_taken_back)]
+            waiting = [one for one in self._begun if _waits(one)]
             others = sorted(waiting, key=lambda one: bool(one.message))
             for found in (
                 *(one for one in same if one in waiting),
-                *(one for one in same if one.is_taken_back and not one.is_kept),
+                *(one for one in same if (one.is_taken_back or one.is_given_up) and not one.is_kept),
                 *same[-1:],
                 *others[:1],
             ):
-                found.turn_id, found.message = turn_id, message
+                for one in waiting:
+                    one.is_given_up = one in same
+                found.turn_id, found.message, found.is_given_up = turn_id, message, False
                 return found
             return Begun(message, now, is_known=False, turn_id=turn_id)
 
     def given_up(self, until: Begun, *, alone: bool = False) -> list[Path]:
         """The drafts of a turn and of those that began before it: they are kept by now, or never will be."""
         with self._guard:
-            before = [until] if alone else [one for one in self._begun if one.time <= until.time]
-            done = [one for one in before if one.draft is not None]
-            drafts = [one.draft for one in done if one.draft is not None]
-            for one in done:
+            found = [] if alone else [one for one in self._begun if one.time <= until.time or one.is_given_up]
+            drafts = [one.draft for one in (*found, *([] if until in found else [until]))]
+            for one in (*found, until):
                 one.draft = None
-            return drafts
+            if until.is_kept or until.is_taken_back:
+                drafts, until.left = [*drafts, until.left], None
+            return [draft for draft in drafts if draft is not None]
+
+    def take_back(self, begun: Begun) -> bool:
+        """Have a turn not kept; False if it is by now, or was taken back before."""
+        with self._guard:
+            is_new = not (begun.is_kept or begun.is_taken_back)
+            begun.is_taken_back = begun.is_taken_back or is_new
+            return is_new
+
+    def kept(self, begun: Begun) -> bool:
+        """A turn was kept; False if it was taken back meanwhile."""
+        with self._guard:
+            begun.is_kept = True
+            return not begun.is_taken_back
+
+
+def _waits(begun: Begun) -> bool:
+    return not (begun.is_kept or begun.is_taken_back or begun.is_given_up)
 
 
 def line_id(key: bytes, began: Millis, *what: str) -> LineId:

@@ -9,23 +9,34 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
+from ulid import ULID
+
 from strongroom import model
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo
 from strongroom.provider import turns
 from strongroom.provider.home import millis
+from strongroom.provider.record import undone_in
 from strongroom.provider.serving import Session
-from strongroom.provider.sessions import History, State
+from strongroom.provider.sessions import History, Kept, State
 from strongroom.provider.speaking import ASSISTANT, Nobody, Speaker
+from strongroom.provider.turns import Begun
 from strongroom.provider.wording import compared, label
-from strongroom.wiring.scrubbing.database import FILE, undone_in
+from strongroom.wiring.scrubbing.database import FILE
 
 _REPLY = timedelta(milliseconds=1)
 """How long after a turn began its reply is said to be."""
 _NEAR = 600.0
 """Seconds by which Hermes' time of a message may differ from ours: it is written when its turn ends."""
+_SOON = 20.0
+"""Seconds within which Hermes writes down a message of its terminal: before the model is asked."""
+_SLACK = 1.0
+_NO_TEXT = "\0"
+"""How a message begins in Hermes' record that is more than a text."""
 _LOOKED_AT = 512
+Row = tuple[str, float]
+"""What was said in a turn that was undone, as a digest, and when; empty if it cannot be compared."""
 
 
 def notice(session: Session, speaker: Speaker, state: State, messages: Sequence[tuple[str, str]], start: int) -> None:
@@ -61,9 +72,11 @@ def _look_back(session: Session, speaker: Speaker, state: State, messages: Seque
         session.failed("looking for undone turns", error)
 
 
-def _said_then(memory: Memory, session_id: str, speaker: Speaker, gone: set[tuple[str, float]]) -> list[LineId]:
+def _said_then(
+    memory: Memory, session_id: str, speaker: Speaker, gone: set[Row], within: float = _NEAR
+) -> list[LineId]:
     infos = _turns_of(memory, session_id)
-    near = [info for info in infos if any(abs(info.time.timestamp() - time) < _NEAR for _, time in gone)]
+    near = [info for info in infos if any(abs(info.time.timestamp() - time) < within for _, time in gone)]
     hits: list[Hit] = []
     for first in range(0, len(near), model.K_LIMIT):
         hits += memory.get(ids=[info.id for info in near[first : first + model.K_LIMIT]])
@@ -76,13 +89,110 @@ def _said_then(memory: Memory, session_id: str, speaker: Speaker, gone: set[tupl
 
 
 def rewind(session: Session) -> None:
-    """The runtime took the last turn back. One that was not told yet will not be kept."""
+    """The runtime took turns back, told once however many. One that was not told yet will not be kept.
+
+    Which ones is in Hermes' own record by now. Where that says nothing, it is the last.
+    """
+    speaker = session.speaker
+    if not isinstance(speaker, Nobody) and _rewind_recorded(session, speaker):
+        return
     last = session.turns.last
-    if last is not None and not last.is_kept and not last.is_taken_back:
-        last.is_taken_back = True
-        session.drop_drafts(last, alone=True)
+    if last is not None and session.turns.take_back(last):
+        _let_go(session, last)
     else:
         forget_last(session)
+
+
+def _rewind_recorded(session: Session, speaker: Speaker) -> bool:
+    """Take back what Hermes' record says was undone since it was last asked; False if that is not certain."""
+    rows = _undone_since(session, speaker)
+    left = _not_told(session, speaker, rows)
+    state = session.state(speaker)
+    with state.guard:
+        known = list(state.turns)
+        gone = known[_cut(known, left) :]
+        for _ in gone:
+            state.rewind()
+    oldest = min((_began(turn) for turn in known if turn.ids), default=float("inf"))
+    gone_before = _take_back_older(session, speaker, {row for row in left if row[0] and row[1] < oldest})
+    forget(session, speaker, state)
+    is_any = bool(gone) or gone_before or len(left) < len(rows)
+    return is_any or (bool(known and rows) and all(said for said, _ in rows))
+
+
+def _undone_since(session: Session, speaker: Speaker) -> list[Row]:
+    """What Hermes' record says was undone and was not dealt with yet, the oldest first."""
+    try:
+        found = undone_in(session.home.path / FILE, session.id) or []
+    except StrongroomError:
+        return []  # it cannot be asked now
+    rows = {("" if one.said.startswith(_NO_TEXT) else compared(speaker, one.said), one.time) for one in found}
+    new = rows - session.turns.undone
+    session.turns.undone |= new
+    return sorted(new, key=lambda row: row[1])
+
+
+def _not_told(session: Session, speaker: Speaker, rows: list[Row]) -> list[Row]:
+    """Take back the turns that were undone before they were told; what is left of the record."""
+    left = list(rows)
+    for begun in session.turns.waiting():
+        row = _row_of(compared(speaker, begun.message), begun.time / 1000, left)
+        if row is not None and session.turns.take_back(begun):
+            left.remove(row)
+            _let_go(session, begun)
+    return left
+
+
+def _cut(known: Sequence[Kept], rows: list[Row]) -> int:
+    """From where on turns were undone. An undo cuts the newest off: at most as many as there are in the record."""
+    start, left = len(known), list(rows)
+    for place in reversed(range(max(len(known) - len(rows), 0), len(known))):
+        row = _row_of(known[place].said, _began(known[place]), left)
+        if row is not None:
+            left.remove(row)
+            start = place
+    return start
+
+
+def _row_of(said: str, began: float, rows: list[Row]) -> Row | None:
+    """The last of the record that may be a turn's: of the same words, and written down after it began."""
+    return next((row for row in reversed(rows) if row[0] == said and row[1] >= began - _SLACK), None)
+
+
+def _began(turn: Kept) -> float:
+    return ULID.from_str(turn.ids[0]).timestamp if turn.ids else 0.0
+
+
+def _take_back_older(session: Session, speaker: Speaker, gone: set[Row]) -> bool:
+    """Take back turns that an earlier process told; whether there were any."""
+    try:
+        found = session.ask(
+            speaker, lambda memory: _said_then(memory, label(session.id), speaker, gone, _SOON) if gone else []
+        )
+    except StrongroomError as error:
+        session.failed("taking a turn back", error)
+        session.turns.undone -= gone
+        return False
+    session.state(speaker).take_back(found)
+    return bool(found)
+
+
+def _let_go(session: Session, begun: Begun) -> None:
+    """Let go of what waits of a turn that was not kept; if it waited as a turn, it may have been delivered."""
+    speaker, worded = session.speaker, begun.heard.worded if begun.heard else None
+    is_left = begun.left is not None
+    session.drop_drafts(begun, alone=True)
+    if is_left and worded and not isinstance(speaker, Nobody):
+        state = session.state(speaker)
+        state.take_back(LineId(line.id) for line in worded.lines if line.id)
+        forget(session, speaker, state)
+
+
+def forget_told(session: Session, speaker: Speaker, session_id: str) -> None:
+    """Forget the turn that was told just now: it was taken back while it was kept."""
+    state = session.state(speaker, session_id)
+    state.rewind()
+    forget(session, speaker, state)
 
 
 def forget_last(session: Session) -> bool:

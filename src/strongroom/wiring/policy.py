@@ -12,19 +12,22 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from strongroom import model, routing
+from strongroom import inbox, model, routing
 from strongroom.errors import InvalidRequest
 from strongroom.host.identity import Identity
 from strongroom.host.naming import SessionSettings, Strategy
-from strongroom.model import Namespace
+from strongroom.model import DEFAULT_NAMESPACES, Namespace
 from strongroom.routing import Rules
 
 FILE = "strongroom.toml"
+GOOD = ".strongroom.last-good.toml"
+"""Beside it: the last one without a fault."""
 OWNER = "owner"
 """The last segment of the local owner's actor."""
 LINES_LIMIT = 20
@@ -32,6 +35,7 @@ PHRASES_LIMIT = 256
 PHRASE_LIMIT = 64
 """Characters of a phrase."""
 SENSITIVITY = ("personal", "family", "work", "travel")
+_KEYS = "correct it: the keys are in docs/hermes.md, The policy"
 _ACCOUNT = re.compile(r"[a-z0-9_.-]{1,32}:\S.{0,255}")
 
 _Lines = Annotated[int, msgspec.Meta(ge=0, le=LINES_LIMIT)]
@@ -151,6 +155,8 @@ class Policy:
     chats: Mapping[str, Namespace] = field(default_factory=dict)
     rules: Rules | None = None
     """None: the rules of the configuration file."""
+    digest: str = field(default="", compare=False)
+    """Of the text that it was read from: another one may be another policy."""
 
     @property
     def scope(self) -> str:
@@ -177,18 +183,28 @@ def path_of(home: Path) -> Path:
     return home / FILE
 
 
-def read(text: str) -> Policy:
-    """Check a policy. An empty text is that of a home that is not wired."""
+def read(text: str, place: str = "") -> Policy:
+    """Check a policy. An empty text is that of a home that is not wired. `place` is named before what is wrong."""
     try:
-        found = msgspec.convert(tomllib.loads(text), _File, strict=True)
+        return _checked(_parsed(text), sha256(text.encode()).hexdigest()[:16])
+    except InvalidRequest as error:
+        where = f"{place}: " if place else ""
+        raise InvalidRequest(f"{where}{error.message}", hint=error.hint or _KEYS) from None
+
+
+def _parsed(text: str) -> _File:
+    try:
+        return msgspec.convert(tomllib.loads(text), _File, strict=True)
     except (ValueError, RecursionError) as error:  # of TOML, of the fields
-        raise InvalidRequest(
-            f"{FILE}: {error}", hint="correct it; `strongroom wire hermes` says what is in it"
-        ) from None
+        raise InvalidRequest(str(error).replace("`$.", "`")) from None
+
+
+def _checked(found: _File, digest: str) -> Policy:
     if found.vault and found.url:
-        raise InvalidRequest(f"{FILE} names both a vault and a url", hint="keep one of them")
+        raise InvalidRequest("both a vault and a url are named", hint="keep one of them")
     if (found.vault or found.url) and not (found.cap and found.state):
-        raise InvalidRequest(f"{FILE} names no cap or no state", hint="run `strongroom wire hermes` again")
+        raise InvalidRequest("no cap or no state is named", hint="run `strongroom wire hermes` again")
+    names = tuple(map(model.namespace, found.namespaces))
     return Policy(
         profile=_field(found.profile, "profile") or "default",
         vault=found.vault,
@@ -196,9 +212,9 @@ def read(text: str) -> Policy:
         ca_file=found.ca_file,
         cap=Path(found.cap),
         state=Path(found.state),
-        inbox=found.inbox,
-        namespaces=tuple(map(model.namespace, found.namespaces)),
-        namespace=model.namespace(found.namespace) if found.namespace else None,
+        inbox=_inbox(found.inbox),
+        namespaces=names,
+        namespace=_reached(found.namespace, names, "namespace") if found.namespace else None,
         tools=found.tools,
         recall=found.recall,
         keep=found.keep,
@@ -207,9 +223,37 @@ def read(text: str) -> Policy:
         unproven=frozenset(found.people.unproven),
         shared_api=_field(found.api_server.shared_as, "api_server.shared_as"),
         session=SessionSettings(strategy=found.session.strategy),
-        chats={_account(chat, "chats"): model.namespace(name) for chat, name in found.chats.items()},
-        rules=None if found.routing is None else routing.rules(found.routing),
+        chats={_account(chat, "chats"): _reached(name, names, f"chats: {chat}") for chat, name in found.chats.items()},
+        rules=None if found.routing is None else _known(routing.rules(found.routing), names),
+        digest=digest,
     )
+
+
+def _reached(name: str, names: tuple[Namespace, ...], what: str) -> Namespace:
+    """A namespace that lines are sent to. Where Hermes does not reach it, all of them would be lost."""
+    if (found := model.namespace(name)) not in names:
+        raise InvalidRequest(f"{what}: Hermes does not reach {found}", hint=f"`namespaces` has {_listed(names)}")
+    return found
+
+
+def _known(rules: Rules, names: tuple[Namespace, ...]) -> Rules:
+    """Rules may send lines where Hermes does not reach, to leave them out; but not to a name that nobody knows."""
+    for name in (rules.default, *(rule.namespace for rule in rules.rules)):
+        if name not in names and name not in DEFAULT_NAMESPACES:
+            raise InvalidRequest(f"routing: there is no namespace {name}", hint=f"`namespaces` has {_listed(names)}")
+    return rules
+
+
+def _listed(names: tuple[Namespace, ...]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _inbox(text: str) -> str:
+    if text and not inbox.is_recipient(text):
+        raise InvalidRequest(
+            "inbox: this is no key of a vault", hint="remove that line and run `strongroom wire hermes`"
+        )
+    return text
 
 
 def _field(text: str, what: str) -> str:

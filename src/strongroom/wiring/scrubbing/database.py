@@ -89,36 +89,6 @@ def facts_of(path: Path, session: str, *, wait: float = WAIT) -> Facts | None:
     return None if row is None else Facts.told(dict(zip(COLUMNS, row, strict=True)))
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """What a person said in a turn that was undone, and when, in seconds since 1970."""
-
-    said: str
-    time: float
-
-
-def undone_in(path: Path, session: str, *, wait: float = 1.0) -> list[Undone] | None:
-    """What a person said in turns of a session that were undone; None if there is no record of that.
-
-    Hermes keeps them, set apart from what a compression has dropped.
-    """
-    if not session or not path.exists():
-        return None
-    with _opened(path, apsw.SQLITE_OPEN_READONLY, wait) as database:
-        columns = {row[1] for row in database.execute("PRAGMA table_info(messages)")}
-        if not {"active", "compacted", "role", "content", "session_id", "timestamp"} <= columns:
-            return None
-        # Said again later and not undone: then it stands, whatever became of it before.
-        query = (
-            "SELECT m.content, m.timestamp FROM messages m WHERE m.session_id = ? AND m.role = 'user' AND m.active = 0"
-            " AND COALESCE(m.compacted, 0) = 0 AND NOT EXISTS (SELECT 1 FROM messages n WHERE"
-            " n.session_id = m.session_id AND n.role = 'user' AND n.content = m.content AND n.id > m.id"
-            " AND (n.active = 1 OR n.compacted = 1))"
-        )
-        rows = database.execute(query, (session,))
-        return [Undone(said, float(time or 0)) for said, time in rows if isinstance(said, str)]
-
-
 def scrub(path: Path, is_gone: IsGone, *, wait: float = WAIT) -> Scrubbed:
     """Take every gone line out, all or nothing. Raises StoreUnavailable if the database stays busy."""
     with _opened(path, apsw.SQLITE_OPEN_READWRITE, wait) as database:

@@ -1,0 +1,48 @@
+"""Hermes' own record of what was undone: its `state.db`, read in Hermes' own process.
+
+With Python's `sqlite3`, as Hermes itself opens it. A second copy of SQLite in one process does not know of the first
+one's locks, and drops them when it closes the file: then another process could rewrite it under Hermes' feet.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from strongroom.errors import StoreUnavailable
+
+_COLUMNS = {"active", "compacted", "role", "content", "session_id", "timestamp"}
+# Said again later and not undone: then it stands, whatever became of it before.
+_UNDONE = """
+SELECT m.content, m.timestamp FROM messages m WHERE m.session_id = ? AND m.role = 'user' AND m.active = 0
+AND COALESCE(m.compacted, 0) = 0 AND NOT EXISTS (SELECT 1 FROM messages n WHERE
+n.session_id = m.session_id AND n.role = 'user' AND n.content = m.content AND n.id > m.id
+AND (n.active = 1 OR n.compacted = 1))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What a person said in a turn that was undone, and when, in seconds since 1970."""
+
+    said: str
+    time: float
+
+
+def undone_in(path: Path, session: str, *, wait: float = 1.0) -> list[Undone] | None:
+    """What a person said in turns of a session that were undone; None if there is no record of that.
+
+    Hermes keeps them, set apart from what a compression has dropped.
+    """
+    if not session or not path.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=wait, uri=True)) as database:
+            if not {row[1] for row in database.execute("PRAGMA table_info(messages)")} >= _COLUMNS:
+                return None
+            rows = database.execute(_UNDONE, (session,)).fetchall()
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"{path} cannot be read: {type(error).__name__}", hint="`hermes doctor`") from None
+    return [Undone(said, float(time or 0)) for said, time in rows if isinstance(said, str)]

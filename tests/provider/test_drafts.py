@@ -1,0 +1,155 @@
+"""Drafts: what was said in a turn that is under way is kept once, whatever becomes of the turn and of the process."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from strongroom.errors import StoreUnavailable
+from strongroom.model import Actor, Millis, NewLine
+from strongroom.provider import StrongroomProvider, keeping, storing
+from strongroom.provider.serving import Session
+from strongroom.provider.speaking import Speaker
+from strongroom.provider.spool import Spool
+from tests.provider.conftest import OWNER, Served, Wired, say
+from tests.provider.findings import said
+
+NOW = Millis(1_779_440_000_000)
+
+
+class Killed(BaseException):
+    """The end of a process, at a point of our choice."""
+
+
+def killed_after_the_put(monkeypatch: pytest.MonkeyPatch) -> None:
+    def last(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
+        storing.store(session, speaker, lines)
+        raise Killed
+
+    monkeypatch.setattr(keeping, "store", last)
+
+
+def after_a_restart(wired: Wired) -> list[str]:
+    wired.forget_process()
+    wired.agent("later")
+    return said(wired)
+
+
+# A disk that is full.
+
+
+def test_a_draft_that_does_not_fit_the_disk_leaves_no_half_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int, mode: str) -> None:
+        os.write(handle, mode.encode())
+        os.close(handle)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    spool = Spool(tmp_path, 1 << 20)
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(StoreUnavailable) as refused:
+        spool.draft(Actor(OWNER), b"sealed", NOW)
+    assert refused.value.reason == "store_unavailable"
+    assert list(tmp_path.glob("*.draft")) == []
+
+
+# Turns that were never told.
+
+
+def test_a_turn_that_was_interrupted_and_sent_again_is_kept_once(wired: Wired) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(1, "hello")
+    agent.on_turn_start(2, "hello")
+    agent.sync_turn("hello", "hi", session_id="s1")
+    assert wired.files(".draft") == []
+    assert after_a_restart(wired) == ["hello"]
+
+
+def test_a_turn_that_was_sent_again_and_could_not_be_kept_is_delivered_once(
+    remote: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> Path:
+        raise StoreUnavailable("the spool is full")
+
+    agent = remote.agent()
+    remote.stop()
+    agent.on_turn_start(1, "hello")
+    agent.on_turn_start(2, "hello")
+    with monkeypatch.context() as patched:
+        patched.setattr(remote.home.parts.spool, "add", full)
+        with pytest.raises(StoreUnavailable):
+            agent.sync_turn("hello", "hi", session_id="s1")
+    remote.start()
+    assert after_a_restart(remote) == ["hello"]
+
+
+def test_a_turn_of_the_same_words_is_kept_if_it_is_told_after_all(wired: Wired) -> None:
+    agent = wired.agent()
+    for number in (1, 2, 3):
+        agent.on_turn_start(number, "yes")
+    for reply in ("one", "two", "three"):
+        agent.sync_turn("yes", reply, session_id="s1")
+    assert wired.texts() == ["yes", "one", "yes", "two", "yes", "three"]
+
+
+def test_however_many_turns_were_interrupted_no_draft_of_them_is_left(wired: Wired) -> None:
+    agent = wired.agent()
+    for number in range(40):
+        agent.on_turn_start(number, f"interrupted {number}")
+    say(agent, "told")
+    assert wired.files(".draft") == []
+    assert after_a_restart(wired) == ["told"]
+
+
+def test_turns_without_a_draft_are_not_remembered_for_ever(wired: Wired) -> None:
+    agent = wired.agent(turn_journal=True)
+    for number in range(40):
+        agent.on_turn_start(number, f"interrupted {number}")
+    assert agent._session is not None
+    assert len(agent._session.turns.waiting()) == 16
+
+
+# A kill between the put and the end of the draft.
+
+
+@pytest.mark.requirement("hermes-sync-once")
+@pytest.mark.parametrize("turn_id", ["", "t1"])
+@pytest.mark.parametrize("session", ["s1", "s2"])
+def test_a_kill_right_after_the_put_has_a_line_kept_once(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch, turn_id: str, session: str
+) -> None:
+    agent: StrongroomProvider = wired.agent()
+    agent.on_turn_start(1, "hello")
+    if session != "s1":
+        agent.on_session_switch(session, parent_session_id="s1", reason="compression")
+    with monkeypatch.context() as patched:
+        killed_after_the_put(patched)
+        with pytest.raises(Killed):
+            agent.sync_turn("hello", "hi", session_id=session, turn_id=turn_id)
+    assert len(wired.files(".draft")) == 1
+    assert after_a_restart(wired) == ["hello"]
+
+
+@pytest.mark.requirement("hermes-sync-once")
+def test_a_turn_that_could_not_be_kept_and_is_told_again_by_its_id_is_kept_once(
+    remote: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> Path:
+        raise StoreUnavailable("the spool is full")
+
+    agent = remote.agent()
+    agent.on_turn_start(1, "hello")
+    remote.stop()
+    with monkeypatch.context() as patched:
+        patched.setattr(remote.home.parts.spool, "add", full)
+        with pytest.raises(StoreUnavailable):
+            agent.sync_turn("hello", "hi", session_id="s1", turn_id="t1")
+    remote.start()
+    agent.sync_turn("hello", "hi", session_id="s1", turn_id="t1")
+    assert remote.texts() == ["hello", "hi"]
+    assert remote.files(".turn") == []

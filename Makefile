@@ -6,13 +6,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 HERMES := .venv-hermes
-WORKERS ?= 2
+# One more than a small machine has cores: tests wait for processes and disks a third of their time.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := test
 .PHONY: test test-long test-s3 test-ceph check check-code check-pages bench demo vectors format clean
 
 test: $(READY) $(HERMES)/.ready  ## run the tests
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not long"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long"
 
 test-long: $(READY) $(HERMES)/.ready  ## run the tests with the large counts
 	$(BIN)/python -m pytest -q -m long

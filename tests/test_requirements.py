@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 from tests.requirements import REQUIREMENTS
@@ -10,6 +11,7 @@ from tests.requirements import REQUIREMENTS
 TESTS = Path(__file__).parent
 
 
+@functools.cache
 def _named_ids() -> dict[str, list[str]]:
     """Requirement ids in `@pytest.mark.requirement(...)`, or in a module's `pytestmark`, with what carries them."""
     found: dict[str, list[str]] = {}

@@ -54,9 +54,10 @@ class Server:
 
 @contextmanager
 def serve(home: Path, *arguments: str) -> Iterator[Server]:
-    """`strongroom serve --json`, on a free port unless told, until the context ends."""
+    """`strongroom serve --json`, on a free port and without MCP unless told, until the context ends."""
     place = () if {"--listen", "--socket"} & set(arguments) else ("--listen", "127.0.0.1:0")
-    command = [sys.executable, "-W", "error", "-m", "strongroom", "serve", "--json", *place, *arguments]
+    tools = () if "--mcp" in arguments else ("--no-mcp",)  # a server with MCP takes twice as long to start
+    command = [sys.executable, "-W", "error", "-m", "strongroom", "serve", "--json", *place, *tools, *arguments]
     log = home / "server.log"
     with (
         log.open("w") as stderr,

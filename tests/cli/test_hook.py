@@ -17,6 +17,7 @@ import strongroom
 from strongroom import settings
 from strongroom.cli import hook
 from strongroom.model import Millis
+from strongroom.provider.home import home_of
 from strongroom.vault.opening import identify
 from strongroom.wiring import capfile, policy
 from tests.cli.conftest import Cli, Done, environment, opened
@@ -90,6 +91,28 @@ def test_a_home_that_is_not_wired_blocks(home: Path, ask: Ask) -> None:
     (home / ".hermes").mkdir()
     done = ask("check", call())
     assert (done.code, done.json["decision"]) == (0, "block")
+
+
+@pytest.mark.requirement("hermes-hook-check-closed")
+def test_a_policy_with_a_fault_and_none_before_it_blocks_and_says_so(wired: Path, ask: Ask) -> None:
+    policy.path_of(wired).write_text("vault = [")
+    done = ask("check", call())
+    assert (done.code, done.json["decision"]) == (0, "block")
+    assert "its policy file has a fault" in done.json["reason"]
+    assert "wire hermes --check-only" in done.json["reason"]
+
+
+@pytest.mark.requirement("hermes-hook-check-closed", "hermes-policy-live")
+def test_a_policy_with_a_fault_leaves_the_last_good_one_in_use(wired: Path, ask: Ask) -> None:
+    home_of(wired).keep_good()
+    with policy.path_of(wired).open("a") as file:
+        file.write("[recall\n")
+    kept = f"cat {wired / policy.GOOD}"
+    for command in ("cat .hermes/strongroom.toml", kept, f"cat {settings.find().vault}/vault.db"):
+        assert ask("check", call(command, cwd=str(wired.parent))).json["decision"] == "block"
+    done = ask("check", call())
+    assert (done.code, done.json) == (0, {})
+    assert "wire hermes --check-only" in done.err
 
 
 @pytest.mark.requirement("hermes-hook-check-closed")
@@ -222,11 +245,19 @@ def test_a_tool_call_is_put_on_record_and_its_arguments_are_not(wired: Path, ask
 
 
 @pytest.mark.requirement("hermes-hook-audit")
+def test_a_tool_call_that_was_blocked_is_not_recorded_as_done(wired: Path, ask: Ask, process: Cli) -> None:
+    assert ask("audit", call(hook_event_name="post_tool_call", extra={"status": "blocked"})).code == 0
+    log = process("audit", "show", "--json").out
+    assert "did blocked:terminal" in log
+    assert "did terminal" not in log
+
+
+@pytest.mark.requirement("hermes-hook-audit")
 @pytest.mark.parametrize("name", ["audit", "memory-inject"])
 def test_a_failure_is_said_beside_and_blocks_nothing(home: Path, ask: Ask, name: str) -> None:
     done = ask(name, call())
     assert (done.code, done.json) == (0, {})
-    assert "hook" in done.err
+    assert "there is no Hermes home" in done.err
 
 
 @pytest.mark.requirement("hermes-hook-inject")

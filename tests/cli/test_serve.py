@@ -326,7 +326,7 @@ def test_without_the_parts_for_mcp_the_rest_is_served_and_a_note_says_so(
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_well_and_what_was_put_is_there(cli: Cli, caps: Caps, home: Path, how: int) -> None:
     cap = str(caps("agent.cap", minted()))
-    with serve(home) as server:
+    with serve(home, "--mcp") as server:
         assert server.told.keys() == {"url", "mcp", "vault", "pid"}
         assert (server.told["pid"], server.told["mcp"]) == (server.process.pid, f"{server.url}/mcp")
         assert cli("put", "a trip", "--url", server.url, "--cap-file", cap).code == 0

@@ -35,6 +35,8 @@ from tests.fleet.memory import MemoryBucket
 
 OPS = ["put", "get", "list", "forget", "erase"]
 TARGET = "s3://bucket/vault"
+SEEDS = [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 12))]
+"""Of two deaths on the way."""
 
 
 class Killed(BaseException):
@@ -299,7 +301,7 @@ def test_an_object_that_changes_in_the_bucket_is_found_before_there_is_a_vault(w
 # Interruptions.
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.requirement("fleet-migrate-resumes")
 def test_killed_at_any_two_requests_it_goes_on_and_ends_equal(world: World, cap: Token, seed: int) -> None:
     whole = _requests(world, world.file, "s3://bucket/measured", "bucket/measured")
@@ -317,7 +319,7 @@ def test_killed_at_any_two_requests_it_goes_on_and_ends_equal(world: World, cap:
         assert vault.audit.verify().ok
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.requirement("fleet-migrate-resumes")
 def test_killed_at_any_two_requests_on_the_way_back_it_ends_equal(world: World, cap: Token, seed: int) -> None:
     world.move(world.file, TARGET)

@@ -37,7 +37,7 @@ def _command(*arguments: str, hashes: str = "random") -> subprocess.CompletedPro
 
 
 @pytest.mark.requirement("fleet-simulated", "fleet-nothing-lost", "fleet-revoked-everywhere")
-@pytest.mark.parametrize("first", range(0, 40, _GROUP))
+@pytest.mark.parametrize("first", range(0, 20, _GROUP))
 def test_a_simulated_fleet_keeps_every_promise(first: int) -> None:
     run = _command("--seeds", str(first), str(first + _GROUP))
 

@@ -43,6 +43,7 @@ class Home:
             "PYTHONDONTWRITEBYTECODE": "1",
             "LANG": "C.UTF-8",
             "NO_PROXY": "*",
+            "SSL_CERT_DIR": str(self.work),  # no certificates: nothing here speaks TLS, and each turn reads them anew
         }
         return {**own, **more}
 
@@ -77,7 +78,10 @@ def _config(model_url: str, provider: str) -> dict[str, Any]:
         },
         "compression": {"enabled": True, "protect_first_n": 1, "protect_last_n": 2},
         "security": {"allow_lazy_installs": False, "tirith_enabled": False},
+        "agent": {"environment_probe": False},  # else the first turn waits for pip's versions
+        "auxiliary": {"title_generation": {"enabled": False}},
         "skills": {"creation_nudge_interval": 0},
+        "kanban": {"dispatch_in_gateway": False},  # it waits for any child, and takes a command's exit code
     }
 
 

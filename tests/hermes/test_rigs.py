@@ -226,9 +226,10 @@ def test_what_was_delivered_is_known_after_a_kill_and_nothing_was_shut_down(tmp_
     assert _calls(rig, "shutdown") == []
 
 
-# The gateway
+# The gateway and the API server. The tests of people and keys stand on both: these find the cause where they fail.
 
 
+@pytest.mark.long
 def test_people_and_chats_reach_the_provider_as_hermes_names_them(gateway: Ran) -> None:
     alice, bob, *thread = gateway.calls("initialize")[:4]
     assert (alice["user_id"], alice["chat_type"], alice["gateway_session_key"]) == (
@@ -243,6 +244,7 @@ def test_people_and_chats_reach_the_provider_as_hermes_names_them(gateway: Ran) 
     ]
 
 
+@pytest.mark.long
 def test_what_one_said_in_a_thread_is_in_the_request_of_the_other(gateway: Ran) -> None:
     seen = gateway.rig.model.seen("Who is here?")
     assert seen.user.startswith("[bob] Who is here?")
@@ -252,6 +254,7 @@ def test_what_one_said_in_a_thread_is_in_the_request_of_the_other(gateway: Ran) 
     assert gateway.said["thread"] == ["You said: [bob] Who is here?"]
 
 
+@pytest.mark.long
 def test_commands_of_the_gateway_do_what_they_say(gateway: Ran) -> None:
     model = gateway.rig.model
     assert "to be undone" not in model.seen("More of it: 0.").everything
@@ -262,11 +265,13 @@ def test_commands_of_the_gateway_do_what_they_say(gateway: Ran) -> None:
     assert {one["instance"] for one in gateway.calls("shutdown")} == ended
 
 
+@pytest.mark.long
 def test_two_messages_at_once_are_both_answered(gateway: Ran) -> None:
     assert sorted(gateway.said["both"]) == ["You said: At once.", "You said: Me too."]
     assert {"agent:main:telegram:dm:100", "agent:main:telegram:dm:200"} <= set(gateway.said["agents"])
 
 
+@pytest.mark.long
 def test_a_restarted_gateway_goes_on_with_the_conversation(gateway: Ran) -> None:
     assert gateway.said["again"] == ["You said: Are you back?"]
     assert "A fresh start." in gateway.rig.model.seen("Are you back?").everything
@@ -274,18 +279,18 @@ def test_a_restarted_gateway_goes_on_with_the_conversation(gateway: Ran) -> None
     assert [line["delivered"] for line in gateway.said["killed"]] == ["You said: Are you back?", "You said: Until now."]
 
 
+@pytest.mark.long
 def test_the_gateway_touches_nothing_outside_its_home(gateway: Ran) -> None:
     assert gateway.told[-1] == {"left": True, "outside": [], "connected": ["127.0.0.1"]}
 
 
-# The API server
-
-
+@pytest.mark.long
 def test_a_wrong_key_is_refused_and_reaches_no_model(gateway: Ran) -> None:
     assert gateway.said["refused"].status == 401
     assert "Let me in." not in json.dumps(gateway.rig.model.requests_seen())
 
 
+@pytest.mark.long
 def test_the_same_first_words_share_a_session_but_not_a_session_key(gateway: Ran) -> None:
     answers = [gateway.said[name] for name in ("with a key", "with another", "without")]
     assert {(one.status, one.reply) for one in answers} == {(200, "You said: My code is 17.")}

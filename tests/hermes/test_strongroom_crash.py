@@ -100,7 +100,7 @@ def _run(home: Wired, rounds: int) -> None:
 @pytest.mark.requirement("hermes-kill-9")
 def test_hermes_killed_at_random_loses_no_delivered_turn(tmp_path: Path) -> None:
     with Model() as model:
-        _killed(tmp_path / "home", 5, model)
+        _killed(tmp_path / "home", 3, model)
 
 
 @pytest.mark.requirement("hermes-kill-9-server-down")

@@ -193,6 +193,7 @@ def test_an_undo_in_a_chat_is_noticed_at_the_next_turn_and_commands_leave_no_orp
         assert in_clear(("camellia", "dahlia"), home.owner.data, home.policy.state) == []
 
 
+@pytest.mark.long  # the test before this one shows it within one process
 @pytest.mark.requirement("hermes-gateway-undo")
 def test_an_undo_in_a_chat_is_noticed_also_by_a_gateway_that_was_started_since(tmp_path: Path) -> None:
     with Model() as model:

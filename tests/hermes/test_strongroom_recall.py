@@ -50,7 +50,7 @@ Setting = Callable[[Path, Model], AbstractContextManager[Wired]]
 
 
 @pytest.mark.requirement("hermes-no-manual-add", "hermes-no-plaintext")
-@pytest.mark.parametrize("setting", [embedded, served])
+@pytest.mark.parametrize("setting", [embedded, pytest.param(served, marks=pytest.mark.long)])
 def test_what_was_said_in_passing_reaches_the_model_in_the_next_process_and_lies_nowhere_of_ours_in_clear(
     tmp_path: Path, setting: Setting
 ) -> None:

@@ -25,6 +25,7 @@ def _said_by_hermes(home: Wired) -> set[tuple[str, str]]:
     return set(database(home.rig, "select session_id, content from messages where role in ('user', 'assistant')"))
 
 
+@pytest.mark.long  # test_undo.py shows undoing without Hermes, test_strongroom_people.py that nothing is orphaned
 @pytest.mark.requirement("hermes-no-orphans", "hermes-undo")
 def test_new_undo_compress_branch_resume_and_restart_leave_no_orphan(tmp_path: Path) -> None:
     with Model(summary="They talked of the zinnia.") as model:
@@ -136,6 +137,7 @@ def _handed_over(home: Wired) -> int:
     return len(json.loads(marker.read_text())) if marker.exists() else 0
 
 
+@pytest.mark.long  # provider/test_masking.py and test_keeping.py show it without Hermes
 @pytest.mark.requirement("hermes-off-the-record", "hermes-secrets-masked")
 def test_what_is_off_the_record_is_not_kept_and_secrets_are_masked_before_anything_is_stored(tmp_path: Path) -> None:
     with Model() as model:

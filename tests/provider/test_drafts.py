@@ -153,3 +153,17 @@ def test_a_turn_that_could_not_be_kept_and_is_told_again_by_its_id_is_kept_once(
     agent.sync_turn("hello", "hi", session_id="s1", turn_id="t1")
     assert remote.texts() == ["hello", "hi"]
     assert remote.files(".turn") == []
+
+
+@pytest.mark.requirement("hermes-never-silent")
+def test_that_a_draft_could_not_be_kept_is_said_until_one_is(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> Path:
+        raise StoreUnavailable("no room")
+
+    agent = wired.agent()
+    with monkeypatch.context() as patched:
+        patched.setattr(Spool, "draft", full)
+        say(agent, "the first turn")
+        assert wired.problems() == {"keeping a draft": "store_unavailable"}
+    say(agent, "the second turn")
+    assert wired.problems() == {}

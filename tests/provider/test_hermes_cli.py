@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from strongroom.errors import CapRevoked, KeyUnavailable
 from strongroom.provider.hermes_cli import register_cli, strongroom_command
 from tests.provider.conftest import ALLERGY, DM, OWNER, SCOPE, TRIP, Served, Wired, say
 
@@ -82,8 +84,8 @@ def test_the_status_of_another_process_shows_what_waits_and_what_failed(remote: 
     remote.forget_process()
     code, out, _ = run("--json", "status")
     found = json.loads(out)
-    assert code == 0
-    assert found["spool"].startswith("1 turns")
+    assert code == 1
+    assert found["spool"].startswith("1 turn, ")
     assert "server_unavailable" in found["answers"]
     assert any("server_unavailable" in str(value) for name, value in found.items() if name.startswith("problem"))
     assert "xylophone" not in out
@@ -91,7 +93,47 @@ def test_the_status_of_another_process_shows_what_waits_and_what_failed(remote: 
 
 def test_the_status_tells_of_a_revoked_cap(either: Wired, run: Run) -> None:
     either.vault.revoke(either.cap.read_text().strip())
-    assert "cap_revoked" in json.loads(run("--json", "status")[1])["answers"]
+    code, out, _ = run("--json", "status")
+    assert code == 1
+    assert "cap_revoked" in json.loads(out)["answers"]
+
+
+def test_one_cause_is_one_problem_in_the_status_whatever_it_stopped(wired: Wired, run: Run) -> None:
+    status = wired.home.parts.status
+    for work in ("recall", "keeping"):
+        status.failed(work, CapRevoked("the cap was revoked"))
+    status.failed("secrets", KeyUnavailable("the keys are gone"))
+    found = json.loads(run("--json", "status")[1])
+    assert [name for name in found if name.startswith("problem")] == ["problem: recall", "problem: secrets"]
+    assert found["problem: recall"].endswith("the same for keeping")
+
+
+def test_the_status_tells_of_the_policy_as_it_is_now_and_not_as_it_was_noted(wired: Wired, run: Run) -> None:
+    wired.home.keep_good()
+    path = wired.path / "strongroom.toml"
+    good = path.read_text()
+    path.write_text(good + "[recall\n")
+    wired.home.keep_good()
+    assert "reading the policy" in wired.problems()
+    path.write_text(good + "\n\n\n[recall\n")
+    found = json.loads(run("--json", "status")[1])
+    assert f"line {good.count(chr(10)) + 4}" in found["policy"]
+    assert not [name for name in found if name.startswith("problem")]
+    path.write_text(good)
+    assert not {"policy", "problem: reading the policy"} & set(json.loads(run("--json", "status")[1]))
+
+
+def test_the_status_tells_of_a_policy_that_is_another_homes(wired: Wired, run: Run) -> None:
+    assert "policy" not in json.loads(run("--json", "status")[1])
+    owner = wired.base / "profiles" / "owner"
+    owner.mkdir(parents=True)
+    (owner / "strongroom.toml").write_bytes((wired.path / "strongroom.toml").read_bytes())
+    whose = wired.cap.parent / "home"
+    whose.write_bytes(os.fsencode(os.path.realpath(owner)))
+    assert "--profile default" in json.loads(run("--json", "status")[1])["policy"]
+    whose.unlink()
+    wired.write(profile='"other"')
+    assert "--profile default" in json.loads(run("--json", "status")[1])["policy"]
 
 
 def test_the_status_tells_of_a_missing_cap_and_of_a_broken_policy(wired: Wired, run: Run) -> None:
@@ -99,7 +141,7 @@ def test_the_status_tells_of_a_missing_cap_and_of_a_broken_policy(wired: Wired, 
     wired.cap.unlink()
     (wired.path / "strongroom.toml").write_text("vault = [")
     code, out, _ = run("--json", "status")
-    assert code == 0
+    assert code == 1
     assert "cap_missing" in json.loads(out)["cap"]
     assert json.loads(out)["policy"]
 

@@ -179,6 +179,7 @@ def test_the_recall_of_each_runtime_is_on_record_with_the_line_and_a_cap_of_its_
     assert len({entry.links for entry in recalls}) == 2
 
 
+@pytest.mark.long  # the tests before show it with Hermes' hooks called as Hermes calls them
 @pytest.mark.requirement("hermes-other-runtimes")
 def test_what_the_real_hermes_was_told_is_recalled_by_a_host_and_by_an_mcp_client(
     tmp_path: Path, own_process: None, monkeypatch: pytest.MonkeyPatch

@@ -47,6 +47,14 @@ WIRED = 'vault = "/v"\ncap = "/c"\nstate = "/s"\n'
         '[chats]\nnochat = "work"',
         '[session]\nstrategy = "sometimes"',
         '[routing]\ndefault = "NOT"',
+        'namespace = "wrk"',
+        'namespaces = ["work", "travel"]\nnamespace = "personal"',
+        '[chats]\n"slack:C0123456" = "wrk"',
+        'namespaces = ["work"]\n[chats]\n"slack:C0123456" = "travel"',
+        '[routing]\ndefault = "wrk"',
+        '[[routing.rules]]\nname = "trip"\nnamespace = "travl"\nwords = ["trip"]',
+        'inbox = "garbage"',
+        f'inbox = "age1{"q" * 57}"',
         'profile = "a\\nb"',
         "\x00",
     ],
@@ -55,6 +63,17 @@ WIRED = 'vault = "/v"\ncap = "/c"\nstate = "/s"\n'
 def test_what_is_wrong_in_a_policy_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         policies.read(text)
+
+
+def test_what_is_wrong_is_told_with_the_file_and_the_names_that_there_are() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        policies.read('namespaces = ["work", "health"]\nnamespace = "wrk"', "/home/ann/.hermes/strongroom.toml")
+    assert refused.value.message.startswith("/home/ann/.hermes/strongroom.toml: ")
+    assert "work, health" in refused.value.hint
+    with pytest.raises(InvalidRequest) as refused:
+        policies.read("[recall]\nunknown = 1")
+    assert "$" not in refused.value.message
+    assert refused.value.hint
 
 
 @given(st.text(max_size=80))
@@ -92,7 +111,26 @@ def test_of_several_namespaces_the_first_in_the_order_is_the_most_sensitive() ->
     assert found.most_sensitive({Namespace("travel"), Namespace("health")}) == "health"
 
 
+def test_rules_may_leave_lines_out_and_every_namespace_of_the_vault_can_be_named() -> None:
+    found = policies.read(
+        'namespaces = ["health", "work"]\nnamespace = "health"\n[chats]\n"slack:C1" = "work"\n'
+        '[[routing.rules]]\nname = "trip"\nnamespace = "travel"\nwords = ["trip"]'
+    )
+    assert (found.namespace, found.chats["slack:C1"]) == ("health", "work")
+    assert found.rules is not None
+    assert found.rules.default == "personal", "and what goes there is not kept"
+
+
 # Edits.
+
+
+@pytest.mark.requirement("hermes-policy-live")
+def test_an_edit_that_would_lose_everything_is_not_in_use(wired: Wired) -> None:
+    agent = wired.agent()
+    wired.write(namespace='"wrk"')
+    say(agent, TRIP)
+    assert TRIP in wired.texts(OWNER, "travel")
+    assert "wrk" in wired.home.broken
 
 
 @pytest.mark.requirement("hermes-policy-live")

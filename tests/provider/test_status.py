@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from strongroom.errors import CapRevoked, ServerUnavailable
+from strongroom.errors import CapRevoked, ServerUnavailable, StoreUnavailable
 from strongroom.model import Millis
 from strongroom.provider import status
 from strongroom.provider.status import Status
@@ -84,6 +85,22 @@ def test_a_recall_that_fails_shows_nothing_and_is_said_once(remote: Served) -> N
     agent.prefetch("When is my trip?")
     assert "recall" not in remote.problems()
     assert "recall" not in status.read(remote.state)
+
+
+@pytest.mark.requirement("hermes-never-silent")
+@pytest.mark.parametrize("key", ["", f"age1{'q' * 58}"], ids=["none", "misspelled"])
+def test_a_turn_that_cannot_be_sealed_is_said_until_a_turn_is_kept_and_nothing_waits(remote: Served, key: str) -> None:
+    remote.write(inbox=repr(key))
+    agent = remote.agent()
+    remote.stop()
+    with suppress(StoreUnavailable):
+        say(agent, "one", "first")
+    noted = status.read(remote.state)["the spool"]
+    assert noted.reason == "invalid_request"
+    assert "strongroom wire hermes" in noted.message
+    remote.start()
+    say(agent, "two", "second")
+    assert "the spool" not in status.read(remote.state)
 
 
 @pytest.mark.requirement("hermes-secrets")

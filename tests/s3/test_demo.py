@@ -162,6 +162,7 @@ def test_keep_keeps_what_is_in_the_bucket_and_says_where(
 # The story.
 
 
+@pytest.mark.long  # `make demo` tells it too, and the steps before have a test each
 @pytest.mark.requirement("demo-fleet")
 def test_the_fleets_story_is_green_on_a_real_server_and_leaves_nothing(
     play: Play, bucket: S3Bucket, scratch: Path

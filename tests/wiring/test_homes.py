@@ -28,6 +28,13 @@ def test_no_home_is_refused(home: Path) -> None:
         homes.find(str(home / "nowhere"), None, {}, home)
 
 
+def test_a_home_that_hermes_home_names_and_that_is_not_there_is_refused_with_that_name(home: Path) -> None:
+    for named, environ in ((None, {"HERMES_HOME": str(home / "none")}), (str(home / "none"), {})):
+        with pytest.raises(InvalidRequest) as refused:
+            homes.find(named, None, environ, home)
+        assert ("HERMES_HOME" in refused.value.message) == (named is None)
+
+
 def test_a_file_is_no_home(home: Path) -> None:
     (home / ".hermes").write_text("")
     with pytest.raises(InvalidRequest):

@@ -28,7 +28,8 @@ x = 1
 [keep]
 mask_secrets = true # yes
 """
-WIRING = Wiring("default", "/v", "", "", "/c/runtime.cap", "/c/state", "age1", policy.SENSITIVITY)
+KEY = f"age1{'q' * 58}"
+WIRING = Wiring("default", "/v", "", "", "/c/runtime.cap", "/c/state", KEY, policy.SENSITIVITY)
 
 
 @pytest.mark.requirement("wire-policy-kept")
@@ -100,7 +101,7 @@ def test_every_key_of_a_policy_is_in_the_template_with_its_default() -> None:
     for name, part in (("recall", policy.Recall), ("keep", policy.Keep), ("people", policy.People)):
         assert set(said[name]) == set(part.__struct_fields__)
     plain = policy.read(
-        'vault = "/v"\ncap = "/c/runtime.cap"\nstate = "/c/state"\ninbox = "age1"\nprofile = "default"\n'
+        f'vault = "/v"\ncap = "/c/runtime.cap"\nstate = "/c/state"\ninbox = "{KEY}"\nprofile = "default"\n'
     )
     assert policy.read(policy_text(WIRING)) == plain
 

@@ -156,6 +156,41 @@ def test_a_broken_policy_is_refused_untouched(cli: Cli, hermes: Path) -> None:
     assert (hermes / policy.FILE).read_text() == "vault = 1\n"
 
 
+@pytest.mark.usefixtures("no_children")
+def test_a_namespace_that_nobody_reaches_is_refused_and_the_file_named(cli: Cli, hermes: Path) -> None:
+    wired(cli)
+    path = hermes / policy.FILE
+    path.write_text(path.read_text().replace('namespace = ""', 'namespace = "wrk"'))
+    done = cli("wire", "hermes", "--check-only", "--json")
+    assert failed(done) == "settings"
+    (step,) = [one for one in done.json["steps"] if one["state"] == "fail"]
+    assert step["message"].startswith(str(path))
+    assert "personal, family, work, travel" in step["hint"]
+
+
+@pytest.mark.usefixtures("no_children")
+def test_a_mapping_is_not_left_behind_by_fewer_namespaces(cli: Cli, hermes: Path) -> None:
+    wired(cli)
+    path = hermes / policy.FILE
+    path.write_text(path.read_text().replace("[chats]\n", '[chats]\n"slack:C1" = "work"\n'))
+    before = path.read_text()
+    assert failed(cli("wire", "hermes", "--namespaces", "travel", "--json")) == "policy"
+    assert path.read_text() == before
+
+
+def test_a_platform_that_hermes_does_not_know_is_warned_of(
+    cli: Cli, hermes: Path, no_children: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = replace(probing.find(), platforms=frozenset({"telegram"}))
+    monkeypatch.setattr(probing, "find", lambda python=None, path=None: known)
+    monkeypatch.setattr(verifying, "verified", lambda *_, **__: Verified("hermes/default/owner", ""))
+    done = cli("wire", "hermes", "--me", "telegramm:1", "--me", "telegram:2", "--json")
+    (step,) = [one for one in done.json["steps"] if one["name"] == "policy"]
+    assert (done.code, step["state"]) == (0, "warn")
+    assert "telegramm:1" in step["hint"]
+    assert states(cli("wire", "hermes", "--me", "telegram:3", "--json"))["policy"] == "ok"
+
+
 @pytest.mark.requirement("wire-packages")
 def test_without_the_packages_the_command_to_get_them_is_told(
     cli: Cli, hermes: Path, no_children: None, monkeypatch: pytest.MonkeyPatch
@@ -433,6 +468,12 @@ def test_a_cap_is_minted_anew_only_if_it_has_to_be(cli: Cli, hermes: Path, monke
         assert not wired(cli)["changed"]
     wired(cli, "--namespaces", "travel")
     second = capfile.read(path)
+    wired(cli, "--namespaces", "personal,travel")
+    with opened() as vault:
+        standing = [one for one in vault.caps() if one.actor == "hermes/default/" and not one.revoked]
+    assert [set(one.namespaces) for one in standing] == [{"personal", "travel"}]
+    wired(cli, "--namespaces", "travel")
+    second = capfile.read(path)
     assert second != first
     assert read_policy(hermes).namespaces == ("travel",)
     with opened() as vault:
@@ -484,6 +525,10 @@ def test_a_profile_that_was_copied_with_its_policy_gets_its_own_cap(cli: Cli, he
     wired(cli)
     coder = hermes / "profiles" / "coder"
     shutil.copytree(hermes, coder, ignore=shutil.ignore_patterns("profiles"))
+    look = cli("wire", "hermes", "--profile", "coder", "--check-only", "--json")
+    (step,) = [one for one in look.json["steps"] if one["name"] == "settings"]
+    assert (look.code, step["state"]) == (1, "warn")
+    assert "`strongroom wire hermes --profile coder`" in step["hint"]
     wired(cli, "--profile", "coder")
     assert read_policy(coder).scope == "hermes/coder/"
     assert read_policy(coder).cap != read_policy(hermes).cap
@@ -531,6 +576,10 @@ def test_the_wall_and_what_lies_beyond_it_are_told(cli: Cli, hermes: Path) -> No
     assert "No wall stands" in out
     for word in ("MEMORY.md", "memory.memory_enabled: false", "session_search", "state.db", "agent.log"):
         assert word in out
+    for more in ((), ("--check-only",)):
+        again = cli("wire", "hermes", *more).out
+        assert "No wall stands" not in again, "nothing was changed: it was told before"
+        assert "new session" not in again
     (hermes / "config.yaml").write_text(
         "memory: {provider: strongroom, memory_enabled: false, user_profile_enabled: false}\n"
         "agent: {disabled_toolsets: [session_search]}\n"

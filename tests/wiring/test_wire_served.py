@@ -84,6 +84,37 @@ def test_a_cap_file_that_others_can_read_is_refused(cli: Cli, hermes: Path, home
     assert failed(cli("wire", "hermes", "--url", server.url, "--cap-file", str(path), "--json")) == "memory"
 
 
+@pytest.mark.requirement("wire-cap-refused")
+def test_the_cap_of_the_own_vault_is_shown_to_no_server(cli: Cli, hermes: Path, home: Path, server: Server) -> None:
+    wired(cli)
+    assert failed(cli("wire", "hermes", "--url", server.url, "--json")) == "memory"
+    with serve(home) as other:
+        wired(cli, "--url", server.url, "--cap-file", str(given(home)))
+        before = files(hermes)
+        assert failed(cli("wire", "hermes", "--url", other.url, "--json")) == "memory"
+        assert not [event for event in other.events() if event.get("path", "").endswith("/inbox")]
+    assert files(hermes) == before
+
+
+@pytest.mark.requirement("wire-cap-refused")
+def test_a_server_that_the_policy_names_is_told_with_the_ways_on(
+    cli: Cli, hermes: Path, home: Path, server: Server
+) -> None:
+    wired(cli, "--url", server.url, "--cap-file", str(given(home)))
+    unwired = cli("unwire", "hermes", "--json")
+    (step,) = [one for one in unwired.json["steps"] if one["name"] == "cap"]
+    link = step["hint"].rstrip("`").rpartition(" ")[2]
+    done = cli("wire", "hermes", "--json")
+    assert failed(done) == "memory"
+    (step,) = [one for one in done.json["steps"] if one["state"] == "fail"]
+    assert server.url in step["message"]
+    assert "--vault PATH" in step["hint"]
+    command = step["hint"].partition("strongroom cap mint ")[2].partition(" --out")[0]
+    assert cli("cap", "mint", *shlex.split(command), "--out", str(home / "new.cap")).code == 0
+    assert cli("cap", "revoke", link).code == 0
+    wired(cli, "--cap-file", str(home / "new.cap"), "--url", server.url)
+
+
 @pytest.mark.requirement("wire-served", "wire-idempotent")
 def test_only_a_cap_is_here_and_a_second_run_keeps_it(
     cli: Cli, hermes: Path, home: Path, server: Server, monkeypatch: pytest.MonkeyPatch

@@ -190,7 +190,7 @@ def _log(patient: Patient) -> str:
     days = (time.time() - path.stat().st_mtime) / 86_400
     if days > _WITNESS_DAYS:
         raise Found("warn", f"last verified {round(days)} days ago", "run `strongroom audit verify` on a schedule")
-    return f"{size} entries, of which {last} were seen {output.in_words(-max(days, 0) * 86_400)}"
+    return f"{size} entries; {last} of them seen {output.in_words(-max(days, 0) * 86_400)}"
 
 
 def _clock(patient: Patient) -> str:

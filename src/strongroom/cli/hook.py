@@ -37,6 +37,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Verdict = dict[str, str]
 Work = Callable[["Bound", "Payload"], Verdict]
 _NOTHING: Verdict = {}
+_DOCTOR = "`strongroom doctor` may say why"
+_LOOK = "`strongroom wire hermes --check-only` says which"
 _leave = os._exit
 
 
@@ -68,6 +70,8 @@ def check(home: str | None) -> None:
     def work(bound: Bound, said: Payload) -> Verdict:
         from strongroom.provider.hooks import checking
 
+        if bound.trouble:
+            return checking.blocked(bound.trouble)
         return checking.check(said, bound.reached, bound.standing)
 
     _answer(home, work, _unchecked)
@@ -115,7 +119,7 @@ def _answer(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> N
     worker.start()
     worker.join(until - time.monotonic())
     if not found:
-        _note("timeout")
+        _note("timeout", _DOCTOR)
     click.echo(json.dumps(found[0] if found else failed("timeout")))
     sys.stdout.flush()
     if threading.active_count() > 1:  # whoever is still at work must not hold up the runtime
@@ -129,9 +133,10 @@ def _done(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> Ver
         return work(_bound(home), said)
     except StrongroomError as error:
         reason = error.reason
+        _note(f"{error.message} [{reason}]", error.hint or _DOCTOR)
     except Exception as error:  # noqa: BLE001 - a hook that breaks must still answer
         reason = type(error).__name__
-    _note(reason)
+        _note(reason, _DOCTOR)
     return failed(reason)
 
 
@@ -146,8 +151,11 @@ def _bound(home: str | None) -> Bound:
     from strongroom.wiring import homes
 
     (one,) = homes.find(home, None, os.environ, Path.home())
-    return Bound(one.path)
+    bound = Bound(one.path)
+    if bound.is_faulty and not bound.trouble:
+        output.say(f"warning: strongroom.toml has a fault, and the last good one is in use ({_LOOK})")
+    return bound
 
 
-def _note(reason: str) -> None:
-    output.say(f"warning: this hook could not do its work ({reason}); `strongroom doctor` may say why")
+def _note(what: str, hint: str) -> None:
+    output.say(f"warning: this hook could not do its work: {what}; {hint}")

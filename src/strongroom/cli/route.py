@@ -82,7 +82,8 @@ def _policy(home: str | None, profile: str | None) -> policy.Policy:
     found = homes.find(home, profile, os.environ, Path.home())
     if len(found) > 1:
         raise click.UsageError("a text is said in one profile: name it")
-    return policy.read(read_text(policy.path_of(found[0].path)) or "")
+    path = policy.path_of(found[0].path)
+    return policy.read(read_text(path) or "", str(path))
 
 
 def _explained(found: routing.Route) -> str:

@@ -75,7 +75,7 @@ class _Work:
             return Outcome(State.SKIP, f"there is no {self.path}")
         self.held = scrubbing.held(self.path)
         lines = len(_all(self.held.values()))
-        return Outcome(State.OK, f"{lines} different lines in {_counted(len(self.held), 'place')} of {self.path}")
+        return Outcome(State.OK, f"{_counted(lines, 'line')} in {_counted(len(self.held), 'place')} of {self.path}")
 
     def ask(self) -> Outcome:
         if not self.held:

@@ -144,10 +144,9 @@ def _fail(report: Report) -> None:
 
 
 def _tell(run: Run, report: Report) -> None:
-    changed = any(step.changed for step in report.steps)
     beyond = [{"what": one.what, "closed_by": one.closed_by} for one in report.beyond]
     ok = report.failure is None and not report.drifted
-    wired = Wired(ok, changed, report.drifted, report.homes, report.steps, report.wall, beyond)
+    wired = Wired(ok, report.changed, report.drifted, report.homes, report.steps, report.wall, beyond)
     run.answer(wired, _lines(report))
 
 
@@ -161,7 +160,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"{step.number:2}  {state}  {step.name:{width}}  {message}"
         if step.hint:
             yield f"{'':{width + 13}}{output.shown(step.hint)}"
-    if report.wall and not report.drifted:
+    if report.wall and report.changed:
         yield ""
         yield report.wall
         yield "Start a new session of Hermes to use it."

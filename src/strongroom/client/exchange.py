@@ -176,7 +176,7 @@ def _advice(error: httpx.TransportError) -> str:
     found = next((hint for part, hint in _ADVICE if part in str(error)), "is it running, and is the address right?")
     if isinstance(error, httpx.ReadError | httpx.RemoteProtocolError):
         found = "if it uses TLS, say https:// instead of http://"
-    return f"{found}; {_MORE}"
+    return f"{found} {_MORE}" if found.endswith("?") else f"{found}; {_MORE}"
 
 
 def _is_json(body: bytes) -> bool:

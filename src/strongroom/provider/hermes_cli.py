@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from strongroom import model
@@ -21,9 +22,13 @@ from strongroom.provider import echoes, showing, status
 from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import ask
 from strongroom.provider.speaking import ASSISTANT, Conversation, Nobody, who
+from strongroom.provider.status import Problem
 from strongroom.routing import Route
+from strongroom.wiring import homes
+from strongroom.wiring.ownplaces import is_anothers
 from strongroom.wiring.placing import placed
 
+_POLICY = "reading the policy"
 _WALLS = {
     True: "none against tools of your own user: the keys lie in your files (wire with --url for a wall)",
     False: "the server: this home holds a cap and no keys",
@@ -53,6 +58,8 @@ def strongroom_command(args: argparse.Namespace) -> int:
         sys.stderr.write(f"Error: {error.message}\n" + (f"Hint: {error.hint}\n" if error.hint else ""))
         raise SystemExit(1) from None
     sys.stdout.write(json.dumps(found, indent=2, default=str) + "\n" if args.json else _told(found))
+    if found.get("answers", "yes") != "yes":
+        raise SystemExit(1)
     return 0
 
 
@@ -90,18 +97,42 @@ def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: AR
         "namespaces": ", ".join(policy.namespaces),
         "tools": str(policy.tools),
         "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
-        "spool": f"{waiting.turns} turns, {waiting.bytes} of {parts.spool.most} bytes",
+        "spool": f"{_turns(waiting.turns)}, {waiting.bytes} of {parts.spool.most} bytes",
         "answers": _answers(home),
     }
     if counts := status.read_counts(parts.directory):
         found["so far"] = ", ".join(f"{name}: {number}" for name, number in counts.items())
     if aside := parts.spool.aside():
-        found["set aside"] = f"{aside} turns that the vault would not take, in {parts.spool.directory}"
+        found["set aside"] = f"{_turns(aside)} that the vault would not take, in {parts.spool.directory}"
+    return {**found, **_policy(home), **_problems(status.read(parts.directory))}
+
+
+def _turns(number: int) -> str:
+    return "1 turn" if number == 1 else f"{number} turns"
+
+
+def _policy(home: Home) -> dict[str, str]:
+    """What is wrong with the policy as it is now."""
     if home.broken:
-        found["policy"] = f"the file has a fault, the one before it is in use: {home.broken}"
-    for work, problem in status.read(parts.directory).items():
-        since = datetime.fromtimestamp(problem.since / 1000).astimezone()
-        found[f"problem: {work}"] = f"{problem.message} [{problem.reason}], since {since:%Y-%m-%d %H:%M}"
+        return {"policy": f"the file has a fault, the one before it is in use: {home.broken}"}
+    mine = homes.of(home.path, Path.home())
+    if not is_anothers(home.policy, mine):
+        return {}
+    wire = f"`strongroom wire hermes --profile {mine.profile}` gives this one its own"
+    return {"policy": f"it is of another home, copied or edited: {wire}"}
+
+
+def _problems(noted: Mapping[str, Problem]) -> dict[str, str]:
+    """What failed and has not worked since, each sentence once. Of the policy more is known than was noted."""
+    works: dict[tuple[str, str], list[str]] = {}
+    for work, problem in noted.items():
+        if work != _POLICY:
+            works.setdefault((problem.message, problem.reason), []).append(work)
+    found: dict[str, str] = {}
+    for (message, reason), names in works.items():
+        since = datetime.fromtimestamp(min(noted[name].since for name in names) / 1000).astimezone()
+        also = f"; the same for {', '.join(names[1:])}" if names[1:] else ""
+        found[f"problem: {names[0]}"] = f"{message} [{reason}], since {since:%Y-%m-%d %H:%M}{also}"
     return found
 
 

@@ -35,7 +35,6 @@ from strongroom.wiring import policy as policies
 from strongroom.wiring.policy import Policy
 
 _ID_KEY = "ids.key"
-_GOOD = ".strongroom.last-good.toml"
 _workers: dict[int, Workers] = {}
 _homes: dict[tuple[int, str], Home] = {}
 _guard = threading.Lock()
@@ -76,7 +75,7 @@ class Home:
 
     def _last_good(self) -> Policy | None:
         try:
-            return policies.read((self.path / _GOOD).read_text())
+            return policies.read((self.path / policies.GOOD).read_text())
         except (OSError, UnicodeDecodeError, InvalidRequest):
             return None
 
@@ -90,7 +89,7 @@ class Home:
             return
         self.parts.status.worked("reading the policy")
         with suppress(OSError):
-            now, kept = policies.path_of(self.path).read_bytes(), self.path / _GOOD
+            now, kept = policies.path_of(self.path).read_bytes(), self.path / policies.GOOD
             if not kept.is_file() or kept.read_bytes() != now:
                 write_file(kept, now, new=False)
 

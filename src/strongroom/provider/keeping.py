@@ -59,6 +59,7 @@ def _draft(session: Session, speaker: Speaker, begun: Begun, first: Heard) -> No
         if worded.lines:
             sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, worded.lines))
             begun.draft = session.home.parts.spool.draft(speaker.actor, sealed, begun.time, begun.draft)
+        session.worked("keeping a draft")
     except StrongroomError as error:
         session.failed("keeping a draft", error)
 

@@ -58,15 +58,14 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
         session.failed("keeping", error)
         return None if _is_voided(session.home, error, shown) else _spool(session, speaker, lines)
     session.worked("keeping")
+    _nothing_waits(session)
     session.home.parts.status.count("kept", len(lines))
     return ()
 
 
 def _spool(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...]:
     try:
-        if not session.policy.inbox:
-            raise InvalidRequest("there is no key to seal a turn with", hint="run `strongroom wire hermes` again")
-        sealed = list(_sealed(session.policy.inbox, speaker.actor, tuple(lines)))
+        sealed = _sealed_for(session, speaker, tuple(lines))
         paths = tuple(session.home.parts.spool.add(speaker.actor, one, millis()) for one in sealed)
     except StrongroomError as error:
         session.failed("the spool", error)
@@ -74,6 +73,21 @@ def _spool(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tupl
     session.worked("the spool")
     session.home.parts.status.count("spooled")
     return paths
+
+
+def _nothing_waits(session: Session) -> None:
+    """Let a trouble of the spool be over once nothing is left for it to do."""
+    parts = session.home.parts
+    if "the spool" in parts.status.problems and not parts.spool.waiting().turns:
+        session.worked("the spool")
+
+
+def _sealed_for(session: Session, speaker: Speaker, lines: tuple[NewLine, ...]) -> list[bytes]:
+    try:
+        return list(_sealed(session.policy.inbox, speaker.actor, lines))
+    except InvalidRequest as error:
+        hint = "run `strongroom wire hermes`, which asks the vault for its inbox key"
+        raise InvalidRequest(f"it cannot be sealed: {error.message}", hint=hint) from None
 
 
 def _sealed(recipient: str, actor: Actor, lines: tuple[NewLine, ...]) -> Iterator[bytes]:

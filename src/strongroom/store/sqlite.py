@@ -55,6 +55,7 @@ from strongroom.store.group import GroupCommit, Request
 from strongroom.store.rows import apply, end_of
 
 _FILE = DATABASE
+_MISSING = "put it back (is its disk mounted?) or name the right place; strongroom.create(path) makes a new one"
 _BUSY_SECONDS = 10.0
 _SCRUB_SECONDS = 0.25  # a reader elsewhere must not hold up every writer; scrubbing can be done later
 
@@ -427,7 +428,7 @@ def _check_there(directory: Path) -> None:
     """Raise unless there is a database that SQLite can look at."""
     size = _size(directory)
     if size is None:
-        raise VaultMissing(f"there is no vault in {directory}", hint="strongroom.create(path) makes one")
+        raise VaultMissing(f"there is no vault in {directory}", hint=_MISSING)
     # SQLite would turn an empty file into a database. Its first bytes are SQLite's to check: to open and close
     # the file here would drop the locks that this process's other connections hold on it.
     if not size:

@@ -20,7 +20,6 @@ from strongroom.wiring.work import Work
 _DAY = 86_400
 _UNKNOWN = "the vault does not know the old one, or it was revoked"
 _REFUSED = "the vault refuses the old one"
-_TOO_MUCH = "the old one covers more than it should"
 
 
 def keep_cap(work: Work) -> Outcome:
@@ -68,7 +67,7 @@ def _minted(work: Work) -> Outcome:
         _store(work, token)
         work.inbox = _inbox(work, vault, token)
         _revoke_former(work, held)
-        if held is not None and why in (_TOO_MUCH, _REFUSED):
+        if held is not None:
             runtimecap.revoke(vault, held)
 
     return work.do(f"a cap for {work.scope} in {work.places.cap}, because {why}", mint)
@@ -92,7 +91,7 @@ def _why_unfit(work: Work, held: Token) -> str:
         return found.replace("it has ended", "the old one ends")
     said = runtimecap.said_by(held)
     if said.namespaces != set(work.namespaces):
-        return _TOO_MUCH
+        return "the old one covers more than it should"
     return "" if set(capfile.OPS) <= {str(op) for op in said.ops} else "the old one allows less than it should"
 
 
@@ -110,7 +109,7 @@ def _inbox(work: Work, vault: Vault, token: Token) -> str:
 
 
 def _days(work: Work, held: Token) -> int:
-    return int((runtimecap.said_by(held).exp - work.machine.now()) // _DAY)
+    return round((runtimecap.said_by(held).exp - work.machine.now()) / _DAY)
 
 
 def _with_state(work: Work, otherwise: Outcome) -> Outcome:

@@ -35,7 +35,7 @@ def find(home: str | None, profile: str | None, environ: Mapping[str, str], user
     start = Path(home).expanduser() if home else _from_environment(environ, users_home)
     one = of(start, users_home)
     if profile is None:
-        return (_there(one if home or _named(environ) else _active(one)),)
+        return (_there(one if home or _named(environ) else _active(one), named=not home and bool(_named(environ))),)
     name = profile.strip().lower()
     if name == ALL:
         return tuple(map(_there, [_profile(one.root, DEFAULT), *_profiles(one.root)]))
@@ -89,14 +89,15 @@ def _profiles(root: Path) -> list[Home]:
     return [_profile(root, name) for name in names]
 
 
-def _there(home: Home) -> Home:
-    """The home, if it is one and belongs to the user who asks."""
+def _there(home: Home, *, named: bool = False) -> Home:
+    """The home, if it is one and belongs to the user who asks. `named`: by HERMES_HOME."""
     try:
         status = home.path.stat()
         os.listdir(home.path)
     except FileNotFoundError:
         hint = "`hermes setup` makes one, `hermes profile create NAME` one more; or name it with --home"
-        raise InvalidRequest(f"there is no Hermes home at {home.path}", hint=hint) from None
+        by = ", which HERMES_HOME names" if named else ""
+        raise InvalidRequest(f"there is no Hermes home at {home.path}{by}", hint=hint) from None
     except OSError as error:
         raise InvalidRequest(f"{home.path} is no Hermes home: {error.strerror}", hint="name it with --home") from None
     if status.st_uid != os.geteuid():

@@ -58,6 +58,11 @@ def named_by(policy: Policy, home: Home) -> Places | None:
     return found if _said(found) and _holder(found) in (None, _real(home)) else None
 
 
+def is_anothers(policy: Policy, home: Home) -> bool:
+    """Whether a policy was written for another home, which may be there still: of a copied profile, for instance."""
+    return policy.profile != home.profile or _holder(_below(policy.cap.parent)) not in (None, _real(home))
+
+
 def _spelled(policy: Policy, profile: str) -> Places | None:
     """The places that a policy names, if they are of the kind that `places_of` gives to this profile."""
     if policy.profile != profile or not (policy.cap.is_absolute() and policy.state.is_absolute()):

@@ -36,6 +36,8 @@ class Hermes:
     strongroom: str
     lacks: frozenset[str]
     broken: str
+    platforms: frozenset[str] = frozenset()
+    """The chat platforms that it knows; empty if it does not say."""
 
     @property
     def is_tested(self) -> bool:
@@ -55,7 +57,8 @@ def find(python: str | None = None, path: str | None = None) -> Hermes:
     if not said["hermes"]:
         raise InvalidRequest(f"{found} cannot import Hermes", hint="name the Python that runs it with --python")
     lacks = frozenset(map(str, said["lacks"]))
-    return Hermes(found, str(said["hermes"]), str(said["strongroom"]), lacks, str(said["broken"]))
+    platforms = frozenset(map(str, said["platforms"]))
+    return Hermes(found, str(said["hermes"]), str(said["strongroom"]), lacks, str(said["broken"]), platforms)
 
 
 def _own() -> Path | None:
@@ -144,13 +147,18 @@ def of(name):
     except PackageNotFoundError:
         return ""
 lacks = [one for one in ("detect_secrets", "httpx", "strongroom") if find_spec(one) is None]
-broken = ""
+broken, platforms = "", []
 hermes = (of("hermes-agent") or "unknown") if find_spec("hermes_cli") is not None else ""
 if hermes:
     try:
         from strongroom.provider import register
     except Exception as error:
         broken = (type(error).__name__ + " " + str(getattr(error, "name", None) or "")).strip()
-say(hermes=hermes, strongroom=of("strongroom"), lacks=lacks, broken=broken)
+    try:
+        from gateway.config import Platform
+        platforms = sorted({one.value for one in Platform} | Platform._scan_bundled_plugin_platforms())
+    except Exception:
+        pass  # another version of Hermes: nothing is known of them
+say(hermes=hermes, strongroom=of("strongroom"), lacks=lacks, broken=broken, platforms=platforms)
 """
 )

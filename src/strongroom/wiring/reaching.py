@@ -14,11 +14,12 @@ from strongroom.keys import default_directory
 from strongroom.model import DEFAULT_NAMESPACES
 from strongroom.vault.opening import identify
 from strongroom.wiring import runtimecap
-from strongroom.wiring.policy import SENSITIVITY
+from strongroom.wiring.policy import FILE, SENSITIVITY
 from strongroom.wiring.steps import Outcome, State
 from strongroom.wiring.work import Work
 
 _TIMEOUT = 10.0
+_BACK_UP = "back up {}, apart from the vault: without its keys nobody opens it"
 
 
 def reach(work: Work) -> Outcome:
@@ -60,7 +61,7 @@ def _made(work: Work, place: str, *, is_usual: bool) -> Outcome:
     if not is_usual:
         raise VaultMissing(f"there is no vault at {place}", hint=f"`strongroom init {place}` makes one")
     work.namespaces = _chosen(work, DEFAULT_NAMESPACES)
-    return work.do(f"a new vault at {place}", lambda: _make(work, place), hint="back up its keys: `strongroom doctor`")
+    return work.do(f"a new vault at {place}", lambda: _make(work, place), hint=_BACK_UP.format(default_directory("")))
 
 
 def _make(work: Work, place: str) -> None:
@@ -104,18 +105,27 @@ def _known_ca_file(work: Work) -> str:
 
 
 def _shown(work: Work) -> Token:
-    """The cap to show: the one that was given, unless the home's own is the same one, renewed."""
+    """The cap to show: the one that was given, unless the home's own is the same one, renewed.
+
+    The home's own alone is shown to the server that it was given for, and to no other.
+    """
     held = runtimecap.held_in(work.places.cap)
     given = work.request.cap_file
-    if given is None:
-        if held is None:
-            raise InvalidRequest(
-                "a server is asked with a cap, and none was named",
-                hint=f"name its file with --cap-file; its owner makes one: strongroom cap mint --scope {work.scope}",
-            )
-        return held
-    new = runtimecap.given_in(Path(given))
-    return held if held is not None and runtimecap.is_later(held, new) else new
+    if given is not None:
+        new = runtimecap.given_in(Path(given))
+        return held if held is not None and runtimecap.is_later(held, new) else new
+    if held is None or work.policy is None or work.policy.url != work.url:
+        raise _no_cap(work)
+    return held
+
+
+def _no_cap(work: Work) -> InvalidRequest:
+    names = work.request.namespaces or (work.policy.namespaces if work.policy is not None else ())
+    hint = f"name its file with --cap-file; {runtimecap.how_to_mint(work.scope, names)}"
+    if work.request.url:
+        return InvalidRequest("a server is asked with a cap, and none was named", hint=hint)
+    said = f"{FILE} names the server at {work.url}, and there is no cap for it"
+    return InvalidRequest(said, hint=f"{hint}; or leave that server with --vault PATH")
 
 
 def _by_sensitivity(names: Iterable[str]) -> tuple[str, ...]:

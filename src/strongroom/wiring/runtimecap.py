@@ -93,12 +93,14 @@ def fault(token: Token, scope: str, namespaces: Collection[str], now: float) -> 
 def check(token: Token, scope: str, namespaces: Collection[str], now: float) -> None:
     """Refuse a cap that will not do for a home."""
     if found := fault(token, scope, namespaces, now):
-        names = ",".join(namespaces) or "NAMES"
-        raise InvalidRequest(
-            f"the cap will not do: {found}",
-            hint=f"its owner makes one: strongroom cap mint --scope {scope} --ops {','.join(capfile.OPS)} "
-            f"--namespaces {names} --ttl 30d --out FILE",
-        )
+        raise InvalidRequest(f"the cap will not do: {found}", hint=how_to_mint(scope, namespaces))
+
+
+def how_to_mint(scope: str, namespaces: Collection[str]) -> str:
+    """What the owner of a server does to give a home its cap."""
+    names = ",".join(namespaces) or "NAMES"
+    asked = f"--scope {scope} --ops {','.join(capfile.OPS)} --namespaces {names} --ttl 30d --out FILE"
+    return f"its owner makes one: strongroom cap mint {asked}"
 
 
 def inbox_of(memory: Memory, token: Token, scope: str) -> str:

@@ -31,7 +31,7 @@ def post_setup(home: Path, config: Mapping[str, Any] | None = None) -> None:  # 
         _tell(f"  {step.number:2}  {step.state:5}  {step.name}: {step.message}")
         if step.hint:
             _tell(f"{'':13}{step.hint}")
-    if report.failure is None:
+    if report.failure is None and report.changed:
         _tell(f"\n  {report.wall}\n\n  Start a new session to use it.")
         for one in report.beyond:
             _tell(f"  Beyond the gate: {one.what}. Closed by: {one.closed_by}")
@@ -73,7 +73,7 @@ def save_config(values: Mapping[str, Any], home: Path) -> None:
     new = text
     for key, value in values.items():
         new = _saved(new, key, str(value).strip())
-    policies.read(new)
+    policies.read(new, str(path))
     if new != text:
         replace_text(path, new)
 

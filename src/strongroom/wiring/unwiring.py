@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from strongroom.cap import Token
 from strongroom.errors import KeyUnavailable, VaultMissing
 from strongroom.wiring import homes, runtimecap, shim, yamlfile
 from strongroom.wiring.filing import read_text, remove, replace_text
@@ -107,16 +108,19 @@ def revoke_cap(work: Work) -> Outcome:
     policy = work.policy
     if policy is None or not policy.vault or held is None:
         remove(path)
-        until = "its owner can revoke it: `strongroom cap revoke`" if held is not None else ""
-        return done(f"{path} is removed", until)
+        return done(f"{path} is removed", f"its owner can revoke it: {_revoke(held)}" if held is not None else "")
     try:
         revoked = runtimecap.revoke(work.opened(policy.vault), held)
     except VaultMissing:
         remove(path)
         said = f"{path} is removed, but there is no vault at {policy.vault} to revoke the cap in"
-        return Outcome(State.WARN, said, "if it was moved: `strongroom cap revoke` there", changed=True)
+        return Outcome(State.WARN, said, f"if it was moved: {_revoke(held)} there", changed=True)
     remove(path)
     return done(f"the cap is {'revoked' if revoked else 'void already'}, and {path} removed")
+
+
+def _revoke(held: Token) -> str:
+    return f"`strongroom cap revoke {runtimecap.said_by(held).links[0]}`"
 
 
 def remove_policy(work: Work, purge: bool) -> Outcome:
@@ -136,7 +140,8 @@ def remove_state(work: Work, purge: bool) -> Outcome:
     waiting = _waiting(state / "spool")
     if not purge:
         if waiting:
-            said = f"{_counted(waiting)} in {state}, sealed, to be delivered when this home is wired again"
+            waits = f"{_turns(waiting)} {'waits' if waiting == 1 else 'wait'}"
+            said = f"{waits} in {state}, sealed, to be delivered when this home is wired again"
             return Outcome(State.WARN, said, "--purge destroys them")
         return Outcome(State.SKIP, "nothing waits to be delivered")
     if not state.exists():
@@ -151,11 +156,11 @@ def remove_state(work: Work, purge: bool) -> Outcome:
     remove(work.places.whose)
     with suppress(OSError):  # something of others lies beside it
         state.parent.rmdir()
-    return done(f"{state} is removed" + (f", with what waited there: {_counted(waiting)}" if waiting else ""))
+    return done(f"{state} is removed" + (f", with {_turns(waiting)} that waited there" if waiting else ""))
 
 
-def _counted(waiting: int) -> str:
-    return "1 turn waits" if waiting == 1 else f"{waiting} turns wait"
+def _turns(number: int) -> str:
+    return "1 turn" if number == 1 else f"{number} turns"
 
 
 def _waiting(spool: Path) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 
+from strongroom.client.connecting import how_to_install
 from strongroom.errors import InvalidRequest, ProviderUnavailable
 from strongroom.wiring import granting, homes, probing, reaching, shim, verifying, walls, writing, yamlfile
 from strongroom.wiring.homes import Home
@@ -35,6 +36,10 @@ class Report:
     @property
     def failure(self) -> Step | None:
         return next((step for step in self.steps if step.state is State.FAIL), None)
+
+    @property
+    def changed(self) -> bool:
+        return any(step.changed for step in self.steps)
 
     @property
     def drifted(self) -> bool:
@@ -112,7 +117,7 @@ def _check_packages(work: Work) -> Outcome:
     """Hermes' Python must be able to import the provider, and what it needs for this home."""
     hermes = _known(work.hermes)
     lacks = sorted(_needed(work) & hermes.lacks)
-    pip = f'{hermes.python} -m pip install "strongroom[hermes]"'
+    pip = f"{hermes.python} -m {how_to_install('hermes')}"
     if lacks:
         instead = "; or --no-masking, and secrets are kept as they are said" if lacks == ["detect_secrets"] else ""
         raise ProviderUnavailable(f"Hermes' Python cannot import {', '.join(lacks)}", hint=pip + instead)
@@ -120,7 +125,8 @@ def _check_packages(work: Work) -> Outcome:
         raise ProviderUnavailable(f"Hermes' Python cannot import strongroom.provider: {hermes.broken}", hint=pip)
     mine = version("strongroom")
     if hermes.strongroom != mine:
-        return Outcome(State.WARN, f"there it is strongroom {hermes.strongroom}, and here {mine}", f"{pip} --upgrade")
+        said = f"there it is strongroom {hermes.strongroom}, and here {mine}"
+        return Outcome(State.WARN, said, f"{pip}, with --upgrade")
     return Outcome(State.OK, f"strongroom {mine} can be imported there")
 
 

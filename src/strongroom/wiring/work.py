@@ -110,7 +110,7 @@ class Work:
         self.config_text = read_text(self.config_path) or ""
         self.config = yamlfile.read(self.config_text)
         self.policy_text = read_text(self.policy_path)
-        self.policy = None if self.policy_text is None else policies.read(self.policy_text)
+        self.policy = None if self.policy_text is None else policies.read(self.policy_text, str(self.policy_path))
         if self.policy is not None and self.policy.is_wired:
             self._follow(self.policy)
         for place in (self.places.cap, self.places.state):
@@ -130,9 +130,13 @@ class Work:
         return Outcome(
             State.WARN,
             f"{policies.FILE} names a cap or a state that is not this home's: both are left alone",
-            f"look who wrote that, and at {str(self.policy.cap)!r} and {str(self.policy.state)!r}: "
-            "what waits there is not delivered",
+            self._astray(self.policy),
         )
+
+    def _astray(self, policy: Policy) -> str:
+        named = f"{str(policy.cap)!r} and {str(policy.state)!r}"
+        own = f"`strongroom wire hermes --profile {self.home.profile}` gives this one its own"
+        return f"copied from another profile? {own}; what waits in {named} is not delivered from here"
 
     def refuse_within(self, place: Path, what: str) -> None:
         """Refuse a place within the home or its root: Hermes' backups hold all of that."""
@@ -157,6 +161,6 @@ class Work:
     def do(self, message: str, write: Callable[[], object], *, hint: str = "") -> Outcome:
         """Do what a step has to do or, with a look only, say that it would be done."""
         if self.look_only:
-            return Outcome(State.DRIFT, f"not yet: {message}", hint)
+            return Outcome(State.DRIFT, f"to do: {message}", hint)
         write()
         return done(message, hint)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 
 from strongroom.errors import InvalidRequest, KeyUnavailable
 from strongroom.files import make_directory, write_file
@@ -29,16 +30,31 @@ def keep_policy(work: Work) -> Outcome:
     wanted = wanted_policy(work)
     if wanted == work.policy_text:
         return Outcome(State.SKIP, f"{work.policy_path} is up to date")
-    policies.read(wanted)
+    policies.read(wanted, str(work.policy_path))
     did = "written" if work.policy_text is None else "brought up to date"
-    return work.do(f"{work.policy_path} is {did}", lambda: replace_text(work.policy_path, wanted), hint=_sealed(work))
+    done = work.do(f"{work.policy_path} is {did}", lambda: replace_text(work.policy_path, wanted), hint=_sealed(work))
+    return _doubted(work, done)
+
+
+def _doubted(work: Work, done: Outcome) -> Outcome:
+    """The same with a warning, where an account is on a platform that this Hermes does not know."""
+    known = work.hermes.platforms if work.hermes is not None else frozenset[str]()
+    strange = [one for one in work.request.me if known and one.partition(":")[0] not in known]
+    if not strange:
+        return done
+    platform = strange[0].partition(":")[0]
+    doubt = f"Hermes has no platform {platform}: if that is misspelled, take {strange[0]} out of people.me there"
+    hint = f"{done.hint}; {doubt}" if done.hint else doubt
+    return replace(done, state=State.WARN if done.changed else done.state, hint=hint)
 
 
 def _sealed(work: Work) -> str:
     if work.policy is None or not work.policy.inbox or work.inbox in ("", work.policy.inbox):
         return ""
     if work.policy.url != work.url or work.policy.vault != work.vault:
-        return "this is another vault than before: what was remembered so far stays in that one (`strongroom export`)"
+        cap = f"a cap minted --for {work.scope}{policies.OWNER} --ops list,get,snapshot"
+        stays = "what was remembered so far stays in that one"
+        return f"this is another vault than before: {stays} (`strongroom export` there, with {cap})"
     return "it named another inbox key than the vault's: what was sealed to that one cannot be delivered"
 
 

@@ -8,6 +8,7 @@ and line ends stay. The new text is read again and must mean the old one but for
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -43,7 +44,8 @@ def _reader(kind: str) -> Any:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] != "ruamel":
             raise
-        raise InvalidRequest("setting Hermes up needs ruamel.yaml", hint=how_to_install("hermes")) from None
+        install = f"{sys.executable} -m {how_to_install('hermes')}"
+        raise InvalidRequest("setting Hermes up needs ruamel.yaml", hint=install) from None
     return YAML(typ=kind, pure=True)
 
 

@@ -88,6 +88,13 @@ WRONG: dict[str, list[type]] = {
     "signature-quiet": [bad.ReadsEachTime],
 }
 """For each check, the providers that must fail it."""
+WHOLE = {"two-users", "forgotten"}
+"""Checks whose providers are all tried in every run: memory that reaches others, or stays. Of the rest, the first."""
+PAIRS = [
+    pytest.param(check, one, marks=() if one is many[0] or check in WHOLE else pytest.mark.long)
+    for check, many in WRONG.items()
+    for one in many
+]
 
 SILENT = {
     "failed-start": "initialize did not fail where its home cannot be used",
@@ -110,6 +117,13 @@ ABOUT_CALLS |= {"plain-functions", "no-shutdown", "in-time", "long-text"}
 """Checks that a provider which does nothing passes: they are about calls, not about memory."""
 
 
+RECALLING = [
+    pytest.param(check, marks=pytest.mark.long if check in ABOUT_CALLS or check.startswith(("tool", "sign")) else ())
+    for check in CHECKS
+]
+"""Checks in which a provider that shows nothing twice could stumble; the others only where there is time."""
+
+
 def run(check: str, provider: type, patience: float = 0.6) -> Result:
     said = f"{provider.__module__}:{provider.__qualname__}"
     return performed(Subject(said, patience=patience), CHECKS[check])
@@ -122,7 +136,7 @@ def test_every_check_has_a_provider_that_fails_it() -> None:
 
 
 @pytest.mark.requirement("conformance-every-check-can-fail")
-@pytest.mark.parametrize(("check", "provider"), [(check, one) for check, many in WRONG.items() for one in many])
+@pytest.mark.parametrize(("check", "provider"), PAIRS)
 def test_a_provider_that_is_wrong_in_one_thing_fails_that_check(check: str, provider: type) -> None:
     result = run(check, provider)
     assert result.outcome is Outcome.FAIL, result.reason
@@ -138,7 +152,7 @@ def test_a_good_provider_passes_every_check(check: str) -> None:
 
 
 @pytest.mark.requirement("conformance-other-ways")
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", RECALLING)
 def test_a_provider_that_repeats_nothing_in_a_conversation_passes_every_check(check: str) -> None:
     result = run(check, ShowsOnce, patience=10)
     assert (result.outcome, bool(result.reason)) == (Outcome.PASS, True), result.reason

@@ -87,7 +87,7 @@ def test_a_variable_without_a_name_or_value_is_refused(typed: str) -> None:
 
 
 def test_a_provider_that_never_returns_is_ended_when_its_time_is_over() -> None:
-    result = performed(Subject(f"{BAD}:NeverReturns"), replace(CHECKS["order"], seconds=6))
+    result = performed(Subject(f"{BAD}:NeverReturns"), replace(CHECKS["order"], seconds=2))
     assert result.outcome is Outcome.FAIL
     assert result.reason.startswith("the check's process was ended because its time was over")
 
@@ -198,7 +198,7 @@ def test_how_a_provider_is_told_something_is_found_out_once(provider: str, ways:
 def test_what_a_provider_started_is_ended_with_its_check(tmp_path: Path, provider: str) -> None:
     keep = tmp_path / "kept"
     keep.mkdir()
-    performed(Subject(f"{BAD}:{provider}"), replace(CHECKS["order"], seconds=10), keep)
+    performed(Subject(f"{BAD}:{provider}"), replace(CHECKS["order"], seconds=5), keep)
     helper = int((keep / "order" / "person" / ".hermes" / "helper.pid").read_text())
     try:
         watched = os.pidfd_open(helper)
@@ -261,7 +261,7 @@ def test_a_plugin_is_checked_by_its_directory_by_its_file_and_by_its_name_in_a_h
 
 def test_a_plugin_is_never_run_in_its_own_place(plugin: Path) -> None:
     (plugin / "words.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\nWORDS = 'x'\n")
-    assert check(plugin, only=["order"]).failed == ()
+    assert check(replace(subject_of(plugin), patience=0.2), only=["order"]).failed == ()
     assert sorted(path.name for path in plugin.iterdir()) == ["__init__.py", "words.py"]
 
 

@@ -52,6 +52,7 @@ platform_toolsets: {{{{telegram: [terminal], cli: [memory]}}}}
 approvals: {{{{destructive_slash_confirm: false}}}}  # nobody is there to confirm /new
 security: {{{{allow_lazy_installs: false, tirith_enabled: false}}}}
 skills: {{{{creation_nudge_interval: 0}}}}
+kanban: {{{{dispatch_in_gateway: false}}}}  # it waits for any child, and takes a command's exit code
 """
 
 Message = dict[str, Any]

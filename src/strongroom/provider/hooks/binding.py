@@ -78,11 +78,29 @@ class Bound:
         session.state(speaker).see(_shown(said.extra.get("conversation_history")))
         return recalling.found(session, said.said("user_message"), session.policy.recall.lines)[0]
 
+    @property
+    def is_faulty(self) -> bool:
+        """Whether the policy file has a fault: the last good policy is in use then, if there is one."""
+        self._usable()
+        return bool(self._home.broken)
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be checked here, in words for a model and its user; empty if it can."""
+        if policy := self._usable():
+            return "" if policy.is_wired else "this home is not wired: `strongroom wire hermes` does it"
+        return "its policy file has a fault: `strongroom wire hermes --check-only` says which"
+
+    def _usable(self) -> Policy | None:
+        try:
+            return self._home.policy
+        except InvalidRequest:
+            return None
+
     def _wired(self) -> Policy:
-        policy = self._home.policy
-        if self._home.broken or not policy.is_wired:
-            raise InvalidRequest("this home is not wired, or its policy is broken", hint="run `strongroom wire hermes`")
-        return policy
+        if self.trouble:
+            raise InvalidRequest(self.trouble, hint="run `strongroom wire hermes --check-only`")
+        return self._home.policy
 
     def _told(self, said: Payload) -> Conversation | None:
         platform, sender = said.said("platform"), said.said("sender_id")
@@ -113,6 +131,7 @@ def guarded_of(policy: Policy, home: Path) -> list[Guarded]:
         "the agent's cap": str(policy.cap),
         "turns that wait to be delivered": str(policy.state),
         "the policy of its memory": str(policies.path_of(home)),
+        "the last good policy of its memory": str(home / policies.GOOD),
         "Strongroom's configuration": str(settings.config_path()),
         "Strongroom's data": platformdirs.user_data_dir("strongroom"),
     }

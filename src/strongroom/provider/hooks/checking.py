@@ -15,6 +15,8 @@ from strongroom.provider.hooks.payload import Payload
 
 Verdict = dict[str, str]
 ALLOW: Verdict = {}
+BLOCKED = "blocked:"
+"""Stands on record before the name of a tool that was not called."""
 
 Reached = Callable[[Payload], str | None]
 """What a call's arguments reach for; None if nothing."""
@@ -54,10 +56,11 @@ def check(said: Payload, reached: Reached, standing: Standing) -> Verdict:
 
 
 def audit(said: Payload, observe: Observe) -> Verdict:
-    """Put a tool call on record: its name, and a digest of its arguments."""
+    """Put a tool call on record: its name, and a digest of its arguments. One that was blocked is recorded as that."""
     if not said.tool:
         raise InvalidRequest("the runtime named no tool")
-    observe(said.tool, digest(said.arguments or {}))
+    was = BLOCKED if said.said("status") == "blocked" else ""
+    observe(f"{was}{said.tool}", digest(said.arguments or {}))
     return dict(ALLOW)
 
 

@@ -21,6 +21,7 @@ from strongroom.errors import BodyTooLarge, InvalidRequest
 LIMIT = 16 << 20
 """Bytes of a document: a whole conversation may be in it."""
 _CHUNK = 1 << 16
+_HELP = "see `strongroom hook --help`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def parse(data: bytes) -> Payload:
     try:
         found = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise InvalidRequest("what the runtime said is not the JSON of a hook") from None
+        raise InvalidRequest("what the runtime said is not the JSON of a hook", hint=_HELP) from None
     return Payload(
         event=found.hook_event_name or "",
         tool=found.tool_name or "",
@@ -70,7 +71,7 @@ def parse(data: bytes) -> Payload:
 def read(descriptor: int, until: float) -> bytes:
     """All that stands in a pipe or a file by the moment `until`, of the monotonic clock."""
     if os.isatty(descriptor):
-        raise InvalidRequest("a hook is called by a runtime, with JSON on stdin", hint="see `strongroom hook --help`")
+        raise InvalidRequest("a hook is called by a runtime, with JSON on stdin", hint=_HELP)
     data = bytearray()
     while (left := until - time.monotonic()) > 0 and select.select([descriptor], [], [], left)[0]:
         chunk = os.read(descriptor, _CHUNK)

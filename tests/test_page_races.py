@@ -19,6 +19,7 @@ from strongroom.errors import StrongroomError
 from strongroom.memory import pages
 from strongroom.memory.pages import Pages
 from strongroom.model import Actor, LineId, Namespace
+from strongroom.shelves import Batch
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 from tests.memory.test_pages import (
     ALICE,
@@ -173,6 +174,37 @@ def test_a_claim_that_was_emptied_cannot_be_filled_even_if_its_number_is_used_ag
     assert len(before) == 1
     assert list(loading) == []
     assert derived(vault) == before
+    assert_sound(vault)
+
+
+@pytest.mark.requirement("pages-forget")
+def test_a_line_forgotten_after_the_last_page_was_removed_is_in_no_page_with_a_higher_number(
+    vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who forgets sees no page, and waits for the first number; who claims has seen one, and takes the second."""
+    made = put(vault, cap, 6)
+    with reopen() as other:
+        listed(other, cap)
+    made += put(vault, cap, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(pages, "LOOSE_LIMIT", NEVER)
+        vault.memory(cap).list()
+    writing = source(reopen())
+    places, commit, loading = writing._places_known(), vault._state.store.commit, writing.batches()
+    vault.memory(cap).forget(ids=[made[0]])
+    assert derived(vault) == []
+    monkeypatch.setattr(writing, "_places_known", lambda: places)
+    claimed: list[Batch] = []
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        claimed.append(next(loading))
+        return commit(*given, **named)
+
+    monkeypatch.setattr(vault._state.store, "commit", meanwhile)
+    vault.memory(cap).forget(ids=[made[8]])
+    list(loading)
+    assert made[8] in {line.id for line in claimed[0].lines}
+    assert made[8] not in held_in_pages(vault)
     assert_sound(vault)
 
 

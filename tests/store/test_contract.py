@@ -94,7 +94,7 @@ class ListsWithoutLimit(FakeStore):
 
 
 class WritesAnythingOutsideTheLog(FakeStore):
-    def put_if_absent(self, name: str, body: bytes, given: Expect | None = None) -> Version:
+    def put_if_absent(self, name: str, body: bytes, *given: Expect) -> Version:
         with self._call("put_if_absent") as disk:
             self._writable()
             disk.version += 1
@@ -103,7 +103,7 @@ class WritesAnythingOutsideTheLog(FakeStore):
 
 
 class DerivedDataWithoutConditions(FakeStore):
-    def put_if_absent(self, name: str, body: bytes, given: Expect | None = None) -> Version:
+    def put_if_absent(self, name: str, body: bytes, *given: Expect) -> Version:
         return super().put_if_absent(name, body)
 
 

@@ -281,13 +281,16 @@ class Pages:
     def _claim(self) -> Object | None:
         """A place of our own to write a page to, or None if another process was faster."""
         held = self._keys() if self._are_kept else None
-        name = self._next_place(self._places_known())
+        places = self._places_known()
+        name = self._next_place(places)
         if held is None or name is None:
             return None
-        # While the keys are these: what is erased meanwhile must not get an object again.
-        keys = Expect(self._state.slots.keys(self._actor), held.version)
+        # While the keys are these: what is erased meanwhile must not get an object again. And while the last place is
+        # there: were it removed meanwhile, who forgets would wait for its number to be taken, and not for this one.
+        given = [Expect(self._state.slots.keys(self._actor), held.version)]
+        given += [Expect(place.name, place.version) for place in places[-1:]]
         with suppress(Lost, Unavailable):
-            return Object(name, self._state.store.put_if_absent(name, _EMPTY, keys), _EMPTY)
+            return Object(name, self._state.store.put_if_absent(name, _EMPTY, *given), _EMPTY)
         return None
 
     def _next_place(self, places: Iterable[Object]) -> str | None:

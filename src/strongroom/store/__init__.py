@@ -246,8 +246,8 @@ class Store(Protocol):
     def names(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
         """As `list`, without reading bodies: `body` is b"" for an object and None for a tombstone."""
 
-    def put_if_absent(self, name: str, body: bytes, given: Expect | None = None) -> Version:
-        """Create an object outside the log (derived data only), or raise Lost; also unless `given` holds."""
+    def put_if_absent(self, name: str, body: bytes, *given: Expect) -> Version:
+        """Create an object outside the log (derived data only), or raise Lost; also unless all `given` holds."""
 
     def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
         """Replace an object outside the log (derived data only), or raise Lost."""

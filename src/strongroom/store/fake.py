@@ -226,8 +226,8 @@ class FakeStore:
     def names(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
         return [_without_body(found) for found in self.list(prefix, after, limit)]
 
-    def put_if_absent(self, name: str, body: bytes, given: Expect | None = None) -> Version:
-        return self._derived("put_if_absent", PutNew(name, body), given)
+    def put_if_absent(self, name: str, body: bytes, *given: Expect) -> Version:
+        return self._derived("put_if_absent", PutNew(name, body), *given)
 
     def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
         return self._derived("compare_and_swap", Swap(name, body, version))
@@ -317,13 +317,12 @@ class FakeStore:
             raise AuditUnavailable("the vault's keys are not open, so nothing can be logged")
         return self._mac
 
-    def _derived(self, method: str, effect: PutNew | Swap | Delete, given: Expect | None = None) -> Version:
+    def _derived(self, method: str, effect: PutNew | Swap | Delete, *given: Expect) -> Version:
         _check_effect(effect)
         check_derived(effect.name)
-        conditions: list[Effect] = [effect] if given is None else [given, effect]
         with self._call(method) as disk:
             self._writable().check(disk.head)
-            _check_conditions(disk, conditions)
+            _check_conditions(disk, [*given, effect])
             _apply(disk, [effect])
             return disk.version
 

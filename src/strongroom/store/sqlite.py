@@ -191,8 +191,8 @@ class SqliteStore:
         )
         return [_object(row) for row in rows]
 
-    def put_if_absent(self, name: str, body: bytes, given: Expect | None = None) -> Version:
-        return self._derived(PutNew(name, body), given)
+    def put_if_absent(self, name: str, body: bytes, *given: Expect) -> Version:
+        return self._derived(PutNew(name, body), *given)
 
     def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
         return self._derived(Swap(name, body, version))
@@ -287,9 +287,9 @@ class SqliteStore:
 
     # Writing.
 
-    def _derived(self, effect: PutNew | Swap | Delete, given: Expect | None = None) -> Version:
+    def _derived(self, effect: PutNew | Swap | Delete, *given: Expect) -> Version:
         check_derived(effect.name)
-        return self._group.submit(Request([], [effect] if given is None else [given, effect], -1)).version
+        return self._group.submit(Request([], [*given, effect], -1)).version
 
     def _write(self, group: Sequence[Request]) -> None:
         try:

@@ -177,6 +177,9 @@ class Objects(Suite):
                 store.put_if_absent(DERIVED + "x", b"1", given)
         store.put_if_absent(DERIVED + "x", b"1", Expect(f"{ALICE}/keys", version))
         store.put_if_absent(DERIVED + "y", b"1", Expect(line(1), 0))
+        kept = Expect(f"{ALICE}/keys", version)
+        with unchanged(store), lost(line(1)):
+            store.put_if_absent(DERIVED + "z", b"1", kept, Expect(line(1), 1))
         assert body_of(store, DERIVED + "x") == body_of(store, DERIVED + "y") == b"1"
 
     def test_nothing_but_derived_data_is_written_outside_the_log(self) -> None:

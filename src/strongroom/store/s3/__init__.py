@@ -103,8 +103,8 @@ class S3Store:
         self._check_open()
         return self.reader.named(prefix, after, limit)
 
-    def put_if_absent(self, name: str, body: bytes, given: Expect | None = None) -> Version:
-        return self._derived(PutNew(name, body), given)
+    def put_if_absent(self, name: str, body: bytes, *given: Expect) -> Version:
+        return self._derived(PutNew(name, body), *given)
 
     def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
         return self._derived(Swap(name, body, version))
@@ -112,10 +112,10 @@ class S3Store:
     def delete(self, name: str, version: Version) -> Version:
         return self._derived(Delete(name, version))
 
-    def _derived(self, effect: PutNew | Swap | Delete, given: Expect | None = None) -> Version:
+    def _derived(self, effect: PutNew | Swap | Delete, *given: Expect) -> Version:
         check_derived(effect.name)
         self._writable()
-        self.writer.check([effect] if given is None else [given, effect])
+        self.writer.check([*given, effect])
         return self.writer.derived(effect)
 
     # Following.

@@ -179,7 +179,7 @@ def _facts(index: LexicalIndex) -> object:
         index.word_count,
         {word: sorted((index.line(at >> 8).id, at & 255) for at in index.occurrences(word)) for word in index.postings},
         sorted(one.id for one in index.newest(10**6)),
-        sorted((index.line(number).id, days) for number, days in index.calendar.spoken(every)),
+        sorted((index.line(number).id, *days) for *days, number in index.calendar.spoken(every)),
         _neighbours(index),
     )
 
@@ -313,7 +313,7 @@ def test_the_calendar_finds_a_long_stay_that_began_long_before() -> None:
     )
     day = (NOON.date() - timedelta(days=1)).toordinal()
     found = [
-        (index.line(number).id[-1], days.first <= day <= days.last)
-        for number, days in index.calendar.spoken(Days(day, day))
+        (index.line(number).id[-1], first <= day <= last)
+        for first, last, number in index.calendar.spoken(Days(day, day))
     ]
     assert sorted(found) == [("1", True), ("2", True)]

@@ -284,13 +284,14 @@ class Calendar:
     def _between(self, start: Millis, end: Millis) -> tuple[int, int]:
         return bisect_left(self._written, start << _NUMBER_BITS), bisect_left(self._written, end << _NUMBER_BITS)
 
-    def spoken(self, days: Days) -> Iterator[tuple[int, Days]]:
-        """The lines that speak of any of these days, with the days they speak of."""
+    def spoken(self, days: Days) -> list[tuple[int, int, int]]:
+        """The first and last of the days that a line speaks of, and its number, where any of these is among them.
+
+        In order, so that lines that speak of the same days follow each other.
+        """
         at = bisect_left(self._spoken, (days.first - self._longest,))
         end = bisect_left(self._spoken, (days.last + 1,))
-        for first, last, number in self._spoken[at:end]:
-            if last >= days.first:
-                yield number, Days(first, last)
+        return [one for one in self._spoken[at:end] if one[1] >= days.first]
 
     def newest(self, k: int) -> Iterable[int]:
         """The newest `k`, and with them all that are as old as the last of these."""

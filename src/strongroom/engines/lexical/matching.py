@@ -80,13 +80,13 @@ class Matches:
         strengths = term.strengths(self.index, self._lines.found)
         self.days, self.days_rarity = strengths, term.rarity
         self.covered += term.rarity
-        strongest: dict[int, float] = {}
+        sessions, strongest = self.index.sessions, dict[int, float]()
         for number, strength in strengths.items():
-            self._lines.add(number, term.rarity * strength)
-            session = self.index.sessions[number]
-            strongest[session] = max(strongest.get(session, 0.0), strength)
-        for session, strength in strongest.items():
-            self._sessions.add(session, term.session_rarity * strength)
+            session = sessions[number]
+            if strongest.get(session, 0.0) < strength:
+                strongest[session] = strength
+        self._lines.add_beside(term.rarity, strengths)
+        self._sessions.add_beside(term.session_rarity, strongest)
 
     def _first(self) -> list[float]:
         worth, sessions, by_match = self._worth, self.index.sessions, self._by_match
@@ -160,11 +160,11 @@ class _Sums:
                 found.append(one)
                 tops[one] = value
 
-    def add(self, one: int, share: float) -> None:
-        """Add something beside the words, once for a text."""
-        if not self.tops[one]:
-            self.found.append(one)
-        self.beside[one] = share
+    def add_beside(self, rarity: float, strengths: Mapping[int, float]) -> None:
+        """Add something beside the words, of which each has so much. It is the last that is added."""
+        tops = self.tops
+        self.found += [one for one in strengths if not tops[one]]
+        self.beside = {one: rarity * strength for one, strength in strengths.items()}
 
     def shares(self) -> list[float]:
         """What each of those that were found has."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
@@ -39,6 +41,7 @@ MOST_WORDS = 100
 """Of a longer query only the rarest words count: a question does not have so many, and each costs a look."""
 
 _WEEK, _MONTHS = 7, 62
+_DAYS = itemgetter(0, 1)
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -93,11 +96,18 @@ class WhenTerm(msgspec.Struct, frozen=True):
             then = set(index.calendar.written(window.start, window.end, THEN))
             if len(then) >= THEN:  # else these are all that were written then
                 then.update([one for one in matched if window.start <= index.line(one).time < window.end])
-            for number in then:
-                found[number] = max(found.get(number, 0.0), window.weight * WRITTEN_THEN)
-            for number, days in index.calendar.spoken(window.near):
-                found[number] = max(found.get(number, 0.0), window.weight * _overlap(window.days, days))
+            _strengthen(found, then, window.weight * WRITTEN_THEN)
+            for days, lines in groupby(index.calendar.spoken(window.near), _DAYS):
+                overlap = _overlap(window.days, Days(*days))
+                _strengthen(found, [number for _, _, number in lines], window.weight * overlap)
         return found
+
+
+def _strengthen(found: dict[int, float], lines: Iterable[int], strength: float) -> None:
+    """Give lines a strength, unless they have more."""
+    for number in lines:
+        if found.get(number, 0.0) < strength:
+            found[number] = strength
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -178,7 +188,7 @@ def _when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) 
         return None
     windows = tuple(Window.of(days, question.offset) for days in question.windows)
     lines = sum(
-        index.calendar.count(window.start, window.end) + len(list(index.calendar.spoken(window.near)))
+        index.calendar.count(window.start, window.end) + len(index.calendar.spoken(window.near))
         for window in windows
         for index in indexes
     )

@@ -197,7 +197,7 @@ class State:
                 if scope is None or seen is None:
                     return
                 if not self.store.is_whole:
-                    self._take_in(scope, {effect.name for effect in changed}, written, version)
+                    self._take_in(scope, {effect.name for effect in changed}, written)
                 elif seen == version - len(changed):
                     for effect in changed:
                         body = None if isinstance(effect, Delete) else b""
@@ -206,17 +206,19 @@ class State:
         finally:
             self._guard.release()
 
-    def _take_in(self, scope: str, changed: Collection[str], written: Mapping[str, Line], version: Version) -> None:
-        """Take in what was written one by one: up to the first change of somebody else, and all of the lines."""
-        left = dict(written) if self._seen[scope] < version else {}
-        for change in self.store.changes(self._seen[scope], len(changed), scope):
-            if change.name not in changed:
-                break
-            line = left.pop(change.name, None)
-            self._apply(change, line if change.body is not None else None)
-            self._seen[scope] = change.version
-        for name, line in left.items():  # only spared being read again
-            self._apply(Object(name, 0, b""), line)
+    def _take_in(self, scope: str, changed: Collection[str], written: Mapping[str, Line]) -> None:
+        """Take in what was written one by one: all up to the first change of somebody else, then lines alone.
+
+        Those are only spared being read again. One whose change was taken in before may be forgotten by now.
+        """
+        is_next = True
+        for change in self.store.changes(self._seen[scope], _PAGE, scope):
+            is_next = is_next and change.name in changed
+            line = written.get(change.name) if change.body is not None else None
+            if is_next or line is not None:
+                self._apply(change, line)
+            if is_next:
+                self._seen[scope] = change.version
 
     def _apply(self, change: Object, line: Line | None = None) -> None:
         """Take in one change; `line` spares reading a line that this process has just written."""

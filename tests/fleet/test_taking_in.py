@@ -9,6 +9,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Vault
+from strongroom.store.s3.bucket import Found
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 pytestmark = pytest.mark.requirement("fleet-forget-everywhere")
@@ -20,6 +21,11 @@ class Acting(MemoryBucket):
     def __init__(self) -> None:
         super().__init__()
         self.before: tuple[str, Callable[[], object]] | None = None
+        self.read: list[str] = []
+
+    def get(self, name: str) -> Found | None:
+        self.read.append(name)
+        return super().get(name)
 
     def create(self, name: str, body: bytes) -> str:
         if self.before is not None and name.endswith(self.before[0]):
@@ -47,7 +53,7 @@ def _lines(memory: Memory) -> set[str]:
     return {line.id for line in memory.list().lines}
 
 
-@pytest.mark.parametrize("last", range(3))
+@pytest.mark.parametrize("last", [1, 2])
 def test_a_line_forgotten_while_others_of_its_put_were_written_does_not_come_back(
     vault: Vault, bucket: Acting, last: int
 ) -> None:
@@ -57,23 +63,26 @@ def test_a_line_forgotten_while_others_of_its_put_were_written_does_not_come_bac
     forgotten: set[str] = set()
 
     def forget() -> None:
-        forgotten.update(_lines(memory) - {first})
+        while not forgotten:  # the first of them is written before, or on another thread
+            forgotten.update(_lines(memory) - {first})
         for one in forgotten:
             memory.forget(ids=[one])
 
     bucket.before = (ids[last], forget)
     memory.put_many([NewLine(text=f"trip {one}", namespace="travel", id=one) for one in ids])
+    assert forgotten
     assert _lines(memory) == {first, *ids} - forgotten
     assert vault.audit.verify().ok
 
 
-def test_lines_behind_somebody_elses_change_are_not_read_again(vault: Vault, bucket: Acting, tmp_path: Path) -> None:
+def test_lines_that_were_written_around_somebody_elses_are_not_read_again(vault: Vault, bucket: Acting) -> None:
     memory = _memory(vault)
     first = memory.put("the first trip", namespace="travel").id
     assert _lines(memory) == {first}
-    other = strongroom.open("s3://bucket/room", keys=FileKeys(tmp_path / "keys"))
-    theirs = _memory(other).put("another's trip", namespace="travel").id
-    before = bucket.requests["get"]
-    own = {receipt.id for receipt in memory.put_many([NewLine(text=f"trip {n}", namespace="travel") for n in range(9)])}
-    assert _lines(memory) == {first, theirs, *own}
-    assert bucket.requests["get"] - before < 9 + len(own)
+    ids = [f"01J{number}0000000000000000000000" for number in range(3)]
+    others: list[str] = []
+    bucket.before = (ids[2], lambda: others.append(memory.put("another's trip", namespace="travel").id))
+    memory.put_many([NewLine(text=f"trip {one}", namespace="travel", id=one) for one in ids])
+    assert _lines(memory) == {first, *ids, *others}
+    assert len(others) == 1
+    assert not {name for name in bucket.read if name.endswith(tuple(ids))}

@@ -23,6 +23,7 @@ from strongroom.errors import InvalidRequest, LineNotFound, Tampered
 from strongroom.vault.auditing import BETWEEN
 from strongroom.vault.opening import identify
 from strongroom.vault.owner import Vault
+from strongroom.wiring.steps import counted
 
 audit = Group("audit", help="Who did what, whether the record holds, and proofs of it.")
 
@@ -151,7 +152,7 @@ def _verdict(report: Report) -> Iterator[str]:
         yield f"ok: {report.size} entries and {report.objects} objects agree, and continue what was last seen"
         yield f"root {report.root}"
         return
-    problems = output.counted(len(report.findings), "problem")
+    problems = counted(len(report.findings), "problem")
     yield f"NOT OK: {problems} in {report.size} entries and {report.objects} objects"
     for one in report.findings:
         where = f"entry {one.entry}" if one.entry is not None else one.object or ""

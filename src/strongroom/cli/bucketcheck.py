@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from strongroom.cli import bucketquery, extras, output
+from strongroom.cli import bucketquery, extras
 from strongroom.cli.checks import Found, key_files, python
 from strongroom.cli.context import Run
 from strongroom.errors import StrongroomError, Tampered, VaultMissing
 from strongroom.keys import default_directory
 from strongroom.store import CLOCK_LEEWAY
+from strongroom.wiring.steps import counted
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -213,7 +214,7 @@ def _logs(patient: BucketPatient) -> str:
     written = set(log.written_logs(bucket))
     if None in members.values() or set(members) - written:
         raise Found("fail", "a log is missing, or the roster is damaged", "`strongroom audit verify`", Tampered.reason)
-    return f"{output.counted(len(written), 'log')}, {len(members)} in the roster"
+    return f"{counted(len(written), 'log')}, {len(members)} in the roster"
 
 
 BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (

@@ -11,6 +11,7 @@ import msgspec
 from strongroom.cap import Cap, parse
 from strongroom.cli import output, ownercap
 from strongroom.model import CapRecord, DataClass
+from strongroom.wiring.steps import counted
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -116,7 +117,7 @@ def shown_lines(shown: Shown) -> Iterator[str]:
         ("class", "" if shown.data_class == "memory" else shown.data_class),
         ("label", shown.label),
         ("vault", shown.vault),
-        ("narrowing", f"{output.counted(shown.links_left, 'more link')}" if shown.delegable else "not possible"),
+        ("narrowing", f"{counted(shown.links_left, 'more link')}" if shown.delegable else "not possible"),
         *(("link", link) for link in shown.links),
     ]
     yield from output.table(row for row in rows if row[1])

@@ -9,12 +9,13 @@ import click
 import msgspec
 
 from strongroom import settings
-from strongroom.cli import output, ownercap
+from strongroom.cli import ownercap
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, memory_options, pass_run
 from strongroom.cli.lines import Filters, page
 from strongroom.cli.types import MOMENT, NAMESPACE
 from strongroom.model import LIST_LIMIT, Forgotten
+from strongroom.wiring.steps import counted
 
 
 @command(
@@ -51,7 +52,7 @@ def forget(
         raise click.UsageError("say what to forget; to destroy everything, use erase")
     if not ids and not yes:
         count = _count(run, Filters(namespaces, session, since=since, until=until), link)
-        run.confirm(f"This forgets {output.counted(count, 'line')}.", yes=False)
+        run.confirm(f"This forgets {counted(count, 'line')}.", yes=False)
     done = run.ask(
         lambda memory: memory.forget(
             ids=ids or None,
@@ -62,7 +63,7 @@ def forget(
             until=until,
         )
     )
-    run.answer(done, f"{output.counted(len(done.ids), 'line')} forgotten")
+    run.answer(done, f"{counted(len(done.ids), 'line')} forgotten")
     _note_forgotten(run, done)
 
 
@@ -140,7 +141,7 @@ def _check_rotatable(run: Run) -> None:
 
 def _promises(done: Destroyed, *, own: bool) -> Iterator[str]:
     what = "everything" if done.everything else ", ".join(done.namespaces)
-    yield f"erased {what} of {done.actor}: {output.counted(done.objects, 'object')}"
+    yield f"erased {what} of {done.actor}: {counted(done.objects, 'object')}"
     yield "Its keys are destroyed: nothing in this vault opens those lines again."
     if done.everything:
         again = "; you get a new one of your own with your next command." if own else ", this one as well."

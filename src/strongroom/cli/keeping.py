@@ -14,7 +14,7 @@ import strongroom
 from strongroom import settings
 from strongroom.archive import write_whole
 from strongroom.archive.files import read_bounded
-from strongroom.cli import leaving, output, ownercap
+from strongroom.cli import leaving, ownercap
 from strongroom.cli.app import Group, command
 from strongroom.cli.context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest, LineNotFound, VaultExists, VaultMissing
@@ -22,6 +22,7 @@ from strongroom.keys import FileKeys, KeySource, default_directory
 from strongroom.store import is_bucket
 from strongroom.vault.keeping import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
 from strongroom.vault.opening import identify
+from strongroom.wiring.steps import counted
 
 _KEYS_LIMIT = 1 << 20
 
@@ -75,7 +76,7 @@ def backup(run: Run, directory: Path, keys: Path | None, export_passphrase_file:
 
 def _kept(done: Kept) -> Iterator[str]:
     yield f"vault {done.vault} copied to {done.backup}, and the copy verified:"
-    yield f"a log of {done.entries} entries, {output.counted(done.objects, 'object')}"
+    yield f"a log of {done.entries} entries, {counted(done.objects, 'object')}"
     if done.keys is None:
         yield "The keys are not in it. Back them up apart from it: without root.keyring nobody opens it."
     else:

@@ -17,6 +17,7 @@ from strongroom.cli.types import DAY, MOMENT, NAMESPACE
 from strongroom.errors import CapNamespaceDenied, InvalidRequest, LineTooLarge
 from strongroom.model import BATCH_BYTES, BATCH_LIMIT, LIST_LIMIT, Hit, Kind, LineInfo, NewLine, Receipt
 from strongroom.routing import Route, route
+from strongroom.wiring.steps import counted
 
 _MARGIN = "   "
 
@@ -164,11 +165,11 @@ def _kept_line(kept: Kept) -> str:
 def _kept_in_short(kept: Sequence[Kept]) -> Iterator[str]:
     for namespace in sorted({one.namespace for one in kept}):
         count = sum(one.namespace == namespace and not (one.duplicate or one.forgotten) for one in kept)
-        yield f"{output.counted(count, 'line')} kept in {output.bold(output.one_line(namespace))}"
+        yield f"{counted(count, 'line')} kept in {output.bold(output.one_line(namespace))}"
     if count := sum(one.duplicate for one in kept):
-        yield f"{output.counted(count, 'line')} there before"
+        yield f"{counted(count, 'line')} there before"
     if count := sum(one.forgotten for one in kept):
-        yield f"{output.counted(count, 'line')} not kept: forgotten before"
+        yield f"{counted(count, 'line')} not kept: forgotten before"
 
 
 @command(

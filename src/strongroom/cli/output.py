@@ -128,11 +128,6 @@ def in_words(seconds: float) -> str:
     return f"in {words}" if seconds > 0 else f"{words} ago"
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 line`, `2 lines`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def table(rows: Iterable[Sequence[str]]) -> list[str]:
     """Rows with aligned columns; the last column is as long as it is."""
     cells = [[shown(cell) for cell in row] for row in rows]

@@ -22,6 +22,7 @@ from strongroom.host.conformance.running import chosen
 from strongroom.host.conformance.subject import placed, with_environment
 from strongroom.host.plugins import discovery, envfile, setting_up
 from strongroom.host.plugins.names import get_hermes_home
+from strongroom.wiring.steps import counted
 
 _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
 _HOME = click.option("--home", metavar="DIR", help="The runtime's home; else HERMES_HOME, else .hermes in yours.")
@@ -233,7 +234,7 @@ def _told(name: str, done: setting_up.Outcome) -> Iterator[str]:
     if done.by_provider:
         yield f"{output.shown(name)} set itself up"
         return
-    kept = f"{output.counted(len(done.values), 'value')} kept by it" if not done.lost else "it keeps nothing by itself"
+    kept = f"{counted(len(done.values), 'value')} kept by it" if not done.lost else "it keeps nothing by itself"
     yield f"{output.shown(name)} is set up: {kept}"
     if done.variables:
         yield f".env holds {', '.join(map(output.shown, done.variables))}"

@@ -29,7 +29,7 @@ from strongroom.wiring import homes, scrubbing
 from strongroom.wiring.homes import Home
 from strongroom.wiring.scrubbing import Facts, Finished, Leftover, Scrubbed
 from strongroom.wiring.scrubbing.database import FILE
-from strongroom.wiring.steps import Outcome, State, Step, Steps
+from strongroom.wiring.steps import Outcome, State, Step, Steps, counted
 
 _COLOURS = {"ok": "green", "warn": "yellow", "drift": "yellow", "fail": "red", "skip": None}
 
@@ -75,14 +75,14 @@ class _Work:
             return Outcome(State.SKIP, f"there is no {self.path}")
         self.held = scrubbing.held(self.path)
         lines = len(_all(self.held.values()))
-        return Outcome(State.OK, f"{_counted(lines, 'line')} in {_counted(len(self.held), 'place')} of {self.path}")
+        return Outcome(State.OK, f"{counted(lines, 'line')} in {counted(len(self.held), 'place')} of {self.path}")
 
     def ask(self) -> Outcome:
         if not self.held:
             return Outcome(State.SKIP, "nothing was recalled there")
         self.gone = {facts: self._gone(facts, ids) for facts, ids in self.held.items()}
         how = "by --all" if self.everything else "by --id" if self.chosen is not None else "as the vault says"
-        return Outcome(State.OK, f"{_counted(len(_all(self.gone.values())), 'line')} to take out, {how}")
+        return Outcome(State.OK, f"{counted(len(_all(self.gone.values())), 'line')} to take out, {how}")
 
     def _gone(self, facts: Facts, ids: set[LineId]) -> set[LineId]:
         if self.everything:
@@ -97,7 +97,7 @@ class _Work:
         # What was recalled since the vault was asked is not known to be gone.
         self.done = scrubbing.scrub(self.path, lambda facts, one: one in self.gone.get(facts, ()))
         lines, messages = len(self.done.gone), self.done.messages
-        return Outcome(State.OK, f"{_counted(lines, 'line')} out of {_counted(messages, 'message')}")
+        return Outcome(State.OK, f"{counted(lines, 'line')} out of {counted(messages, 'message')}")
 
     def empty(self) -> Outcome:
         if self.dry or not self.path.exists():
@@ -122,8 +122,8 @@ class _Work:
         if not left:
             return Outcome(State.OK, "no recalled text of these lines is left in its bytes")
         if self.finished.is_rewritten:
-            return Outcome(State.WARN, f"{_counted(len(left), 'line')} left where somebody quoted it in a conversation")
-        return Outcome(State.WARN, f"{_counted(len(left), 'line')} left in its bytes", "stop Hermes and run this again")
+            return Outcome(State.WARN, f"{counted(len(left), 'line')} left where somebody quoted it in a conversation")
+        return Outcome(State.WARN, f"{counted(len(left), 'line')} left in its bytes", "stop Hermes and run this again")
 
 
 @scrub.command(
@@ -189,10 +189,6 @@ def _there(memory: Memory, ids: set[LineId]) -> set[LineId]:
 
 def _all(sets: Iterable[set[LineId]]) -> set[LineId]:
     return set().union(*sets)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _lines(steps: list[Step], left: list[Left]) -> Iterator[str]:

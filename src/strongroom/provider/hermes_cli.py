@@ -27,6 +27,7 @@ from strongroom.routing import Route
 from strongroom.wiring import homes
 from strongroom.wiring.ownplaces import is_anothers
 from strongroom.wiring.placing import placed
+from strongroom.wiring.steps import counted
 
 _POLICY = "reading the policy"
 _WALLS = {
@@ -97,18 +98,14 @@ def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: AR
         "namespaces": ", ".join(policy.namespaces),
         "tools": str(policy.tools),
         "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
-        "spool": f"{_turns(waiting.turns)}, {waiting.bytes} of {parts.spool.most} bytes",
+        "spool": f"{counted(waiting.turns, 'turn')}, {waiting.bytes} of {parts.spool.most} bytes",
         "answers": _answers(home),
     }
     if counts := status.read_counts(parts.directory):
         found["so far"] = ", ".join(f"{name}: {number}" for name, number in counts.items())
     if aside := parts.spool.aside():
-        found["set aside"] = f"{_turns(aside)} that the vault would not take, in {parts.spool.directory}"
+        found["set aside"] = f"{counted(aside, 'turn')} that the vault would not take, in {parts.spool.directory}"
     return {**found, **_policy(home), **_problems(status.read(parts.directory))}
-
-
-def _turns(number: int) -> str:
-    return "1 turn" if number == 1 else f"{number} turns"
 
 
 def _policy(home: Home) -> dict[str, str]:

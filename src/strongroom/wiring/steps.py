@@ -33,6 +33,11 @@ class Outcome:
     """Whether anything was written or removed."""
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def done(message: str, hint: str = "") -> Outcome:
     """Something was changed."""
     return Outcome(State.OK, message, hint, changed=True)

@@ -20,7 +20,7 @@ from strongroom.wiring import homes, runtimecap, shim, yamlfile
 from strongroom.wiring.filing import read_text, remove, replace_text
 from strongroom.wiring.homes import Home
 from strongroom.wiring.ownplaces import is_ours
-from strongroom.wiring.steps import Outcome, State, Steps, done
+from strongroom.wiring.steps import Outcome, State, Steps, counted, done
 from strongroom.wiring.wiring import Report
 from strongroom.wiring.work import Machine, Request, Vaults, Work
 from strongroom.wiring.writing import BACKUP
@@ -140,7 +140,7 @@ def remove_state(work: Work, purge: bool) -> Outcome:
     waiting = _waiting(state / "spool")
     if not purge:
         if waiting:
-            waits = f"{_turns(waiting)} {'waits' if waiting == 1 else 'wait'}"
+            waits = f"{counted(waiting, 'turn')} {'waits' if waiting == 1 else 'wait'}"
             said = f"{waits} in {state}, sealed, to be delivered when this home is wired again"
             return Outcome(State.WARN, said, "--purge destroys them")
         return Outcome(State.SKIP, "nothing waits to be delivered")
@@ -156,11 +156,7 @@ def remove_state(work: Work, purge: bool) -> Outcome:
     remove(work.places.whose)
     with suppress(OSError):  # something of others lies beside it
         state.parent.rmdir()
-    return done(f"{state} is removed" + (f", with {_turns(waiting)} that waited there" if waiting else ""))
-
-
-def _turns(number: int) -> str:
-    return "1 turn" if number == 1 else f"{number} turns"
+    return done(f"{state} is removed" + (f", with {counted(waiting, 'turn')} that waited there" if waiting else ""))
 
 
 def _waiting(spool: Path) -> int:

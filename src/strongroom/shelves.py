@@ -3,6 +3,8 @@
 Bounded in bytes (the least recently used go first), loaded once however many threads wait, and kept true by
 `changed`, which the follower of the store calls for every object that any process wrote or deleted. Applying a
 change only ever moves a shelf to the object's present state, so changes may come twice, or before loading is done.
+
+What was put one by one is read into the index with the next question, or by `settle`: whoever puts need not wait for it.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ class Source(Protocol):
 
 _SHARED = 10_000
 _EMPTY = getsizeof("")
+_UNREAD = 16 * 1024
+"""Characters that wait to be read into the index at most."""
 _OVERHEAD = 900
 """Bytes a line costs besides its text: the struct, its id, and its place in the indexes (measured, bench/ram.py)."""
 
@@ -52,8 +56,13 @@ class Shelf:
         self.lock = threading.Lock()
         self.lines: dict[LineId, Line] = {}
         self._bytes = 0
+        self.counted = 0
+        """What of it counts towards the budget of all shelves."""
         self.stopped = False
         self.index = index
+        self._unread: dict[LineId, Line] = {}
+        """Lines that the index does not hold yet."""
+        self.unread_size = 0
         self._measured = index if isinstance(index, Measured) else None
         self._loaded = False
         self._gone: set[LineId] = set()
@@ -84,6 +93,7 @@ class Shelf:
         elif line is not None:
             with self.lock:
                 self._add(line)
+                self._read_if_much()
         elif name not in self.lines:
             self._refresh(name)
 
@@ -94,6 +104,7 @@ class Shelf:
         else:
             with self.lock:
                 self._add(line)
+                self._read_if_much()
 
     def _without_gone(self, batch: Batch) -> Batch:
         if self._gone.isdisjoint(line.id for line in batch.lines):
@@ -106,6 +117,7 @@ class Shelf:
         if known or not batch.readings or not isinstance(index, KeptIndex):
             for line in batch.lines:
                 self._add(line)
+            self.read_all()
             return
         try:
             index.add_read(batch.lines, batch.readings)
@@ -120,6 +132,18 @@ class Shelf:
             line = self._sharing(line)
             self.lines[line.id] = line
             self._bytes += _size(line)
+            self._unread[line.id] = line
+            self.unread_size += len(line.text)
+
+    def _read_if_much(self) -> None:
+        if self.unread_size > _UNREAD:
+            self.read_all()
+
+    def read_all(self) -> None:
+        """Read into the index what is not there yet. The lock is held."""
+        for name in list(self._unread):
+            line = self._unread.pop(name)  # before it is read: what fails once would always fail
+            self.unread_size -= len(line.text)
             self.index.add(line)
 
     def _sharing(self, line: Line) -> Line:
@@ -151,7 +175,10 @@ class Shelf:
             line = self.lines.pop(name, None)
             if line is not None:
                 self._bytes -= _size(line)
-                self.index.remove(line)
+                if self._unread.pop(name, None) is None:
+                    self.index.remove(line)
+                else:
+                    self.unread_size -= len(line.text)
 
 
 def _size(line: Line) -> int:
@@ -173,6 +200,7 @@ class Shelves:
         self._unheard: dict[str, BaseException] = {}
         self._threads: list[tuple[threading.Thread, Shelf]] = []
         self._bytes = 0
+        self._unsettled: dict[str, Shelf] = {}
         self._guard = threading.Lock()
         self.hits = 0
         self.misses = 0
@@ -270,7 +298,7 @@ class Shelves:
         else:
             with self._guard:
                 if self._shelves.get(prefix) is shelf:  # it may have been dropped meanwhile
-                    self._grown(prefix, shelf.bytes)
+                    self._grown(prefix, shelf)
         finally:
             with self._guard:
                 if self._loading.get(prefix) is turn:
@@ -290,6 +318,9 @@ class Shelves:
         The lines named by `without` are ranked like all others, so that no score depends on them, and then left out.
         """
         with reading(shelves):
+            for shelf in shelves:
+                if shelf.unread_size:
+                    shelf.read_all()
             ranked = self._ranked(shelves, query, k, now, without)
             given = [shelf.lines for shelf in shelves]
             for hit in ranked:
@@ -317,11 +348,20 @@ class Shelves:
             shelf = self._shelves.get(prefix)
         if shelf is None:
             return
-        before = shelf.bytes
         shelf.changed(name, line, deleted=deleted)
         with self._guard:
             if self._shelves.get(prefix) is shelf and prefix not in self._loading:
-                self._grown(prefix, shelf.bytes - before)
+                self._grown(prefix, shelf)
+                if shelf.unread_size:
+                    self._unsettled[prefix] = shelf
+
+    def settle(self) -> None:
+        """Read what was put since the last question, which the next one would have to do."""
+        with self._guard:
+            unsettled, self._unsettled = self._unsettled, {}
+        for shelf in unsettled.values():
+            with shelf.lock:
+                shelf.read_all()
 
     def drop(self, prefix: str) -> None:
         """Let go of every shelf below `prefix`: erased, or sealed with other keys than before."""
@@ -352,9 +392,11 @@ class Shelves:
     def _below(self, prefix: str) -> list[str]:
         return [name for name in self._shelves if name.startswith(prefix)]
 
-    def _grown(self, prefix: str, size: int) -> None:
-        """Count what a shelf has grown by, and let go of the least recently used until all fit again."""
-        self._bytes += size
+    def _grown(self, prefix: str, shelf: Shelf) -> None:
+        """Count what a shelf takes now, and let go of the least recently used until all fit again."""
+        size = shelf.bytes
+        self._bytes += size - shelf.counted
+        shelf.counted = size
         for name in list(self._shelves) if self._bytes > self._budget else ():
             if self._bytes <= self._budget:
                 return
@@ -363,8 +405,9 @@ class Shelves:
 
     def _remove(self, name: str) -> None:
         shelf = self._shelves.pop(name)
-        if name not in self._loading:  # what is loading has not been counted yet
-            self._bytes -= shelf.bytes
+        self._unsettled.pop(name, None)
+        self._bytes -= shelf.counted  # nothing, while it is loading
+        shelf.counted = 0
 
 
 def reading(shelves: Sequence[Shelf]) -> AbstractContextManager[object]:

@@ -37,6 +37,9 @@ T = TypeVar("T")
 _MANY = 2_000
 """Lines whose ranking keeps a thread busy for a while."""
 
+_LARGE = 2 * 1024
+"""Characters of new lines whose reading does."""
+
 _PLACES_HELD = 1024
 _NAMED = 64
 """Namespaces named in the entry of a refusal: a request may ask for any number."""
@@ -205,7 +208,10 @@ class Clerk:
 
     def is_long(self, shelves: Sequence[Shelf]) -> bool:
         """Whether ranking these shelves keeps a thread busy for a while."""
-        return not self.state.store.is_distant and sum([len(shelf.lines) for shelf in shelves]) > _MANY
+        if self.state.store.is_distant:
+            return False
+        unread = sum([shelf.unread_size for shelf in shelves])
+        return unread > _LARGE or sum([len(shelf.lines) for shelf in shelves]) > _MANY
 
     def loading(self, grant: Grant, caller: Caller, patience: float | None = None) -> Doing[None]:
         """Read from disk what a grant covers. Then ask the gate again: the cap may have been revoked meanwhile."""

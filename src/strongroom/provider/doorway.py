@@ -100,6 +100,12 @@ class Doorway:
         self._rest_until = 0.0
         return answer
 
+    def settle(self) -> None:
+        """Get ready for the next question after something was put. A server does so when it is asked."""
+        vault = self._vault
+        if vault is not None:
+            vault.settle()
+
     def _connected(self, token: Token, *, hasty: bool) -> Memory:
         with self._lock:
             if self._patient is None or self._hasty is None:

@@ -93,6 +93,13 @@ class Vault:
         """Look once whether anything is new, for several operations begun now by this thread alone; see `State`."""
         return self._state.together()
 
+    def settle(self) -> None:
+        """Read into the index what was put since the last question, which the next one would have to wait for.
+
+        Nobody is answered by that, so there is nothing to decide and nothing to record.
+        """
+        self._state.shelves.settle()
+
     def check_ready(self) -> None:
         """Raise unless store, keys and log answer: what a request would need, without making one."""
         state = self._state

@@ -161,6 +161,7 @@ def say(
     agent.on_turn_start(1, user)
     shown = agent.prefetch(user)
     agent.sync_turn(user, reply, session_id=session, messages=messages)
+    agent.queue_prefetch(user, session_id=session)
     return shown
 
 

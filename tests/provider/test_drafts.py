@@ -66,6 +66,7 @@ def test_a_turn_that_was_interrupted_and_sent_again_is_kept_once(wired: Wired) -
     agent.on_turn_start(1, "hello")
     agent.on_turn_start(2, "hello")
     agent.sync_turn("hello", "hi", session_id="s1")
+    agent.queue_prefetch("hello", session_id="s1")
     assert wired.files(".draft") == []
     assert after_a_restart(wired) == ["hello"]
 
@@ -167,3 +168,68 @@ def test_that_a_draft_could_not_be_kept_is_said_until_one_is(wired: Wired, monke
         assert wired.problems() == {"keeping a draft": "store_unavailable"}
     say(agent, "the second turn")
     assert wired.problems() == {}
+
+
+# A draft outlives its turn until the runtime says that it has time.
+
+
+def test_a_turn_that_is_kept_and_not_tidied_up_is_there_once_after_a_kill(wired: Wired) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(1, "told")
+    agent.sync_turn("told", "hi", session_id="s1")
+    assert len(wired.files(".draft")) == 1
+    assert after_a_restart(wired) == ["told"]
+    assert wired.files(".draft") == wired.files(".turn") == []
+
+
+def test_the_next_turn_and_the_end_of_a_session_let_go_of_a_draft_as_well(wired: Wired) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(1, "one")
+    agent.sync_turn("one", "hi", session_id="s1")
+    (first,) = wired.files(".draft")
+    agent.on_turn_start(2, "two")
+    assert first not in wired.files(".draft")
+    agent.sync_turn("two", "hi", session_id="s1")
+    agent.shutdown()
+    assert wired.files(".draft") == []
+
+
+@pytest.mark.requirement("hermes-off-the-record")
+def test_a_turn_that_turns_out_to_be_off_the_record_leaves_no_draft_not_even_for_a_moment(wired: Wired) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(1, "my number is 4711")
+    assert len(wired.files(".draft")) == 1
+    agent.sync_turn("off the record, my number is 4711", "I see", session_id="s1")
+    assert wired.files(".draft") == []
+
+
+def test_a_turn_that_was_undone_while_it_was_kept_leaves_no_draft(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = wired.agent()
+    agent.on_turn_start(1, "told")
+
+    def undone(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
+        done = storing.store(session, speaker, lines)
+        agent.on_session_switch("s1", rewound=True)
+        return done
+
+    monkeypatch.setattr(keeping, "store", undone)
+    agent.sync_turn("told", "hi", session_id="s1")
+    assert wired.files(".draft") == []
+    assert after_a_restart(wired) == []
+
+
+def test_what_another_process_left_waiting_is_delivered_once_the_turn_is_over(remote: Served) -> None:
+    agent, other = remote.agent(), remote.agent("s2")
+    say(agent, "one")
+    remote.stop()
+    say(other, "two")
+    waiting = remote.files(".turn")
+    assert len(waiting) == 1
+    hidden = [path.rename(path.with_name(f"{path.name}.away")) for path in waiting]
+    remote.start()
+    say(agent, "three")
+    for path in hidden:  # as if another process had just put it there
+        path.rename(path.with_name(path.name.removesuffix(".away")))
+    say(agent, "four")
+    assert sorted(said(remote)) == ["four", "one", "three", "two"]
+    assert remote.files(".turn") == []

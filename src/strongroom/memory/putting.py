@@ -49,9 +49,10 @@ def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
     if len(lines) > _MANY or sum(map(_raw_size, lines)) > _LARGE:
         yield LONG
     since = clerk.known(caller, lines=False)
-    for _ in range(_TRIES):
+    for tried in range(_TRIES):
         grant = yield from clerk.admit(caller, ask, since or None)
-        outcome = yield from clerk.recorded(grant, caller, _attempt(clerk, grant, lines, caller, since))
+        attempt = _attempt(clerk, grant, lines, caller, since, looks=tried > 0)
+        outcome = yield from clerk.recorded(grant, caller, attempt)
         if isinstance(outcome, wire.Receipts):
             return outcome
         lines, since = outcome, ANY
@@ -59,12 +60,21 @@ def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
 
 
 def _attempt(
-    clerk: Clerk, grant: Grant, lines: Sequence[NewLine], caller: Caller, since: Mapping[str, Version]
+    clerk: Clerk,
+    grant: Grant,
+    lines: Sequence[NewLine],
+    caller: Caller,
+    since: Mapping[str, Version],
+    *,
+    looks: bool,
 ) -> Doing[wire.Receipts | list[NewLine]]:
-    """Write lines; if somebody was first, return them for a second try, which looks again at keys, ids and the gate."""
+    """Write lines; if somebody was first, return them for a second try, which looks again at keys, ids and the gate.
+
+    The first try does not look whether ids are free: mostly they are, and else the commit says so.
+    """
     drafts = _drafts(clerk, grant, lines, caller.source)
     try:
-        return wire.Receipts(tuple((yield from _write(clerk, grant, drafts, caller, since))))
+        return wire.Receipts(tuple((yield from _write(clerk, grant, drafts, caller, since, looks=looks))))
     except Lost:
         return [_with_id(line, draft) for line, draft in zip(lines, drafts, strict=True)]
 
@@ -126,7 +136,13 @@ def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> 
 
 
 def _write(
-    clerk: Clerk, grant: Grant, drafts: Sequence[_Draft], caller: Caller, since: Mapping[str, Version]
+    clerk: Clerk,
+    grant: Grant,
+    drafts: Sequence[_Draft],
+    caller: Caller,
+    since: Mapping[str, Version],
+    *,
+    looks: bool,
 ) -> Doing[list[Receipt]]:
     """Write what is not there yet. Who has not looked finds out at the commit, and tries again."""
     state = clerk.state
@@ -135,7 +151,7 @@ def _write(
     made_up = {draft.line.id for draft in drafts if not draft.own_id}
     for draft in drafts:
         name = line_name(state, grant, draft.line.namespace, draft.line.id)
-        receipt = _acknowledged(state, grant, draft, name) if draft.own_id and not since else None
+        receipt = _acknowledged(state, grant, draft, name) if looks and draft.own_id else None
         if receipt is None and name in new:
             receipt = Receipt(draft.line.id, draft.line.namespace, duplicate=True)
         if receipt is None:

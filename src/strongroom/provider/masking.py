@@ -131,7 +131,7 @@ def _signed_tokens(text: str) -> Iterator[Span]:
         while (start := text.find("eyJ", start, end)) >= 0:
             dot = text.find(".", start, min(start + _HEADER_LIMIT, end))
             if dot >= 0 and end - dot > 8 and _is_header(text[start:dot]):
-                yield start, start + len(text[start:end].rstrip(".-~"))
+                yield start, start + len(text[start:end].rstrip(".~"))
                 break
             start += 3
 

@@ -136,7 +136,9 @@ class StrongroomProvider(MemoryProvider):
         """After a turn that is kept, before the next one begins: make the next question quicker."""
         session = self._session
         if session:
-            with suppress(StrongroomError):  # the home may not be wired any more
+            with Steady(), suppress(StrongroomError):  # the home may not be wired any more
+                session.tidy()
+                storing.deliver_waiting(session)
                 session.home.way.settle()
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
@@ -192,6 +194,7 @@ class StrongroomProvider(MemoryProvider):
         session, self._session = self._session, None
         if session:
             with suppress(StrongroomError):  # the home may not be wired any more
+                session.tidy()
                 session.home.parts.status.save_counts()
 
     # Outside of sessions.

@@ -89,6 +89,8 @@ class Spool:
         self._alive = -1
         self._process = os.getpid()
         self._guard = threading.Lock()
+        self.may_wait = True
+        """Whether anything waits, as far as this process knows: others may have put something here since it looked."""
 
     # Keeping.
 
@@ -125,6 +127,7 @@ class Spool:
     def promote(self, draft: Path) -> Path:
         """Make a turn of a draft, and where it is then."""
         try:
+            self.may_wait = True
             return draft.rename(draft.with_suffix(_TURN))
         except OSError:
             return draft
@@ -154,7 +157,9 @@ class Spool:
                 yield entry
 
     def waiting(self) -> Waiting:
+        self.may_wait = False  # before the look: what comes meanwhile says so again
         sizes = [_size(self.directory / name) for name in self._names() if name.endswith((_TURN, _FORGET))]
+        self.may_wait = self.may_wait or bool(sizes)
         return Waiting(len(sizes), sum(sizes))
 
     def aside(self) -> int:
@@ -217,6 +222,7 @@ class Spool:
         try:
             make_directory(self.directory)
             write_file(path, data, new=True)
+            self.may_wait = True
         except OSError as error:
             raise StoreUnavailable(
                 f"the spool cannot be written: {error.strerror}", hint="this turn is not kept; make room on the disk"

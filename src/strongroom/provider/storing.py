@@ -47,7 +47,8 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
         return ()
     shown = _runtime(session.home)
     try:
-        _deliver_waiting(session)
+        if session.home.parts.spool.may_wait:
+            deliver_waiting(session)
         session.ask(speaker, lambda memory: memory.put_many(lines))
     except Conflict:
         return ()  # it was told before, in other words
@@ -102,8 +103,8 @@ def _sealed(recipient: str, actor: Actor, lines: tuple[NewLine, ...]) -> Iterato
         yield from _sealed(recipient, actor, lines[half:])
 
 
-def _deliver_waiting(session: Session) -> None:
-    """Deliver a little of what waits before a turn; the rest need not hold it up."""
+def deliver_waiting(session: Session) -> None:
+    """Deliver a little of what waits, of whichever process, before a turn or after it; the rest need not hold it up."""
     if waiting := session.home.parts.spool.waiting().turns:
         deliver(session, most=AT_ONCE)
     if waiting > AT_ONCE:

@@ -29,7 +29,7 @@ from typing import Any, TextIO
 
 from bench import lines
 
-BEGIN, PREFETCH, KEEP = "on_turn_start", "prefetch", "sync_turn"
+BEGIN, PREFETCH, KEEP, AFTER = "on_turn_start", "prefetch", "sync_turn", "queue_prefetch"
 STRONGROOM, HOLOGRAPHIC = "strongroom", "holographic"
 _PATIENCE = 60.0
 _SPOKEN = 97
@@ -38,7 +38,8 @@ _QUESTIONS = 5000
 _FIRST = "What did Alice say about the first printer in the kitchen?"
 _FULL = "HRR storage near capacity"
 """What `holographic` warns of at every fact from some hundreds on; it still works."""
-_TIMED = ("on_turn_start", "prefetch", "sync_turn", "handle_tool_call")
+_TIMED = ("on_turn_start", "prefetch", "sync_turn", "handle_tool_call", "queue_prefetch")
+_HOOKS = (BEGIN, PREFETCH, KEEP, AFTER)
 Spent = tuple[float, float]
 """Seconds, as a clock on the wall has them, and of CPU time."""
 Taken = dict[str, list[Spent]]
@@ -79,6 +80,7 @@ class Side:
         self.messages.append({"role": "user", "content": message})
         self.messages.append({"role": "assistant", "content": reply})
         taken[KEEP].append(self.inside(lambda: self.keep(message, reply)))
+        taken[AFTER].append(self.inside(lambda: self.after(message)))
 
     def inside(self, work: Callable[[], object]) -> Spent:
         """What the provider's own methods took while the manager did something: one call of them, or several."""
@@ -97,6 +99,12 @@ class Side:
         self.manager.sync_all(message, reply, session_id=self.session, messages=self.messages)
         if not self.manager.flush_pending(_PATIENCE):
             raise RuntimeError("a turn was not kept in time")
+
+    def after(self, message: str) -> None:
+        """What Hermes says once a turn was handed over, on the same thread: there is time before the next."""
+        self.manager.queue_prefetch_all(message, session_id=self.session)
+        if not self.manager.flush_pending(_PATIENCE):
+            raise RuntimeError("what was to be done after a turn was not, in time")
 
     def take_back(self) -> None:
         """Undo the session's turns, and begin another session. Nothing of it is counted."""
@@ -186,7 +194,7 @@ def measure(names: Sequence[str], told: TextIO, answers: TextIO) -> None:
     for side in sides.values():
         side.start()
     for line in told:
-        taken: dict[str, Taken] = {name: {BEGIN: [], PREFETCH: [], KEEP: []} for name in sides}
+        taken: dict[str, Taken] = {name: {one: [] for one in _HOOKS} for name in sides}
         for _ in range(int(line)):
             for name, side in sides.items():
                 side.turn(taken[name])

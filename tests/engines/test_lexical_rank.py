@@ -258,6 +258,7 @@ def test_lines_that_hold_only_common_words_are_left_out_once_enough_hold_rarer_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines = [line(number, "boat lamp") for number in range(5)] + [line(number, "lamp") for number in range(10, 20)]
+    lines += [line(number, "coat") for number in range(20, 40)]
     monkeypatch.setattr(terms, "ENOUGH", 6)
     assert len(answer("boat lamp", filled(lines), k=100)) == 15
     monkeypatch.setattr(terms, "ENOUGH", 5)
@@ -268,9 +269,22 @@ def test_lines_that_hold_only_common_words_are_left_out_once_enough_hold_rarer_o
 def test_a_common_word_still_adds_to_the_lines_that_hold_a_rarer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terms, "ENOUGH", 2)
     lines = [line(1, "boat lamp"), line(2, "boat rope"), *(line(number, "lamp mast") for number in range(5, 15))]
+    lines += [line(number, "coat") for number in range(20, 40)]
     found = answer("boat lamp", filled(lines))
     assert [one.id[-1] for one in found] == ["1", "2"]
     assert found[0].score > found[1].score + 0.1
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_a_word_that_most_lines_hold_counts_only_if_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "SURELY", 2)
+    lines = [line(number, f"fact {'boat' if number == 7 else 'lamp'} rope {number}") for number in range(20)]
+    index = filled(lines)
+    assert [one.id for one in answer("fact boat", index, k=100)] == [lines[7].id]
+    assert len(answer("fact", index, k=100)) == 20
+    assert len(answer("boat rope", filled(lines[:3]), k=100)) == 3, "else it is as rare as others are"
+    found = answer("fact boat", index, k=4, without=frozenset([lines[7].id]))
+    assert len(found) == 4, "what was left out is found where nothing else is wanted"
 
 
 @pytest.mark.requirement("recall-pruning")
@@ -319,7 +333,7 @@ def test_however_many_of_the_best_lines_are_not_wanted_the_best_of_the_others_ar
 def test_where_nobody_else_holds_the_rare_word_lines_with_the_common_ones_are_found() -> None:
     talk = [line(number, "the Falcon budget") for number in range(terms.SURELY)]
     older = [line(1000 + number, "a budget for the garden", time=NOON - timedelta(days=400)) for number in range(3)]
-    crowd = [line(2000 + number, "budget and paint" if number % 2 else "rain") for number in range(900)]
+    crowd = [line(2000 + number, "rain" if number % 3 else "budget and paint") for number in range(900)]
     index = filled([*talk, *older, *crowd])
     without = frozenset(one.id for one in talk)
     assert len(answer("Falcon budget garden", index, k=5, without=without)) == 5

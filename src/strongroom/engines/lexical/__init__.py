@@ -46,8 +46,8 @@ class Lexical:
             found = _newest(indexes, k, without)
         else:
             found = best(question, terms, indexes, k, [index.numbers(without) for index in indexes])
-            if len(found) < k and without and terms.is_pruned:
-                found += _pruned(question, indexes, k - len(found), without.union([one.line.id for one in found]))
+            if without and (terms.is_pruned if found else terms.is_pruned or terms.is_cut) and len(found) < k:
+                found += _left_out(question, indexes, k - len(found), without, found)
         if len(found) > _FEW * k:
             # Scores alone settle most of it: few lines are left for the slower order.
             least = sorted([one.score for one in found])[-k]
@@ -55,9 +55,16 @@ class Lexical:
         return sorted(found, key=_best, reverse=True)[:k]
 
 
-def _pruned(question: Question, indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[Ranked]:
+def _left_out(
+    question: Question,
+    indexes: Sequence[LexicalIndex],
+    k: int,
+    without: frozenset[LineId],
+    found: Sequence[Ranked],
+) -> list[Ranked]:
     """The best of the lines that were left out because enough others hold a rarer word; but those are not wanted."""
-    terms = Terms.of(question, indexes, pruned=False)
+    terms = Terms.of(question, indexes, pruned=False, cut=bool(found))
+    without = without.union([one.line.id for one in found])
     return [] if terms is None else best(question, terms, indexes, k, [index.numbers(without) for index in indexes])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import repeat
 
 from strongroom.engines.lexical.keeping import TF_BITS, unpack
@@ -145,10 +145,9 @@ class LexicalIndex:
         """What to raise where a posting, session or day leads to a line that was removed: none may."""
         return LookupError("the index names a line that is gone")
 
-    def numbers(self, names: Collection[LineId]) -> set[int]:
+    def numbers(self, names: Set[LineId]) -> set[int]:
         """The numbers of those of these lines that are here."""
-        known = self._numbers
-        return {known[name] for name in names if name in known}
+        return {self._numbers[name] for name in self._numbers.keys() & names}
 
     def is_speaker(self, names: frozenset[str]) -> bool:
         """Whether one of these is part of the name of somebody who said a line."""

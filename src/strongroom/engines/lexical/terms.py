@@ -37,8 +37,8 @@ WRITTEN_THEN = 0.9
 NEARLY = 0.3
 """What it counts that a line speaks of a day just outside; less, the further."""
 
-MOST_WORDS = 100
-"""Of a longer query only the rarest words count: a question does not have so many, and each costs a look."""
+MOST_WORDS = 10
+"""Of a longer query only the rarest words count: more of them find nothing better, and each costs a look."""
 
 _WEEK, _MONTHS = 7, 62
 _DAYS = itemgetter(0, 1)
@@ -141,25 +141,35 @@ class Terms(msgspec.Struct, frozen=True):
     mass: float
     """What all of it is worth together."""
     session_mass: float
-
-    @property
-    def is_pruned(self) -> bool:
-        """Whether lines that hold only common words are left out."""
-        return any(term.common for term in self.words)
+    is_pruned: bool
+    """Whether lines that hold only common words are left out."""
+    is_cut: bool
+    """Whether words that most lines hold are left out."""
 
     @classmethod
-    def of(cls, question: Question, indexes: Sequence[LexicalIndex], *, pruned: bool = True) -> Terms | None:
+    def of(
+        cls, question: Question, indexes: Sequence[LexicalIndex], *, pruned: bool = True, cut: bool = True
+    ) -> Terms | None:
+        """The terms of a question; `pruned` and `cut` where enough lines hold rarer words, and that helps."""
         size = Size.of(indexes)
-        words = word_terms(question, indexes, size, _enough(size.lines) if pruned else size.lines * MOST_WORDS)
+        enough = _enough(size.lines)
+        most = max(enough, size.lines // 2) if cut else size.lines
+        words, is_cut = word_terms(question, indexes, size, enough if pruned else size.lines * MOST_WORDS, most)
         when = _when_term(question, indexes, size)
         both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
         if not both:
             return None
-        return cls(words, when, size, sum([term.rarity for term in both]), sum([term.session_rarity for term in both]))
+        mass, session_mass = sum([term.rarity for term in both]), sum([term.session_rarity for term in both])
+        return cls(words, when, size, mass, session_mass, any([word.common for word in words]), is_cut)
 
 
-def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size, enough: int) -> list[Term]:
-    """The question's words that any line holds, rarest first. Those behind `enough` lines are common."""
+def word_terms(
+    question: Question, indexes: Sequence[LexicalIndex], size: Size, enough: int, most: int
+) -> tuple[list[Term], bool]:
+    """The question's words that any line holds, rarest first, and whether there are more that most lines hold.
+
+    Words behind `enough` lines are common. One that more than `most` hold tells nothing, unless there is no other.
+    """
     counted: list[tuple[int, str, list[Sequence[int]]]] = []
     for word in question.words:
         places = [index.occurrences(word) for index in indexes]
@@ -168,6 +178,8 @@ def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size, 
     found: list[Term] = []
     seen = 0
     for lines, _, places in sorted(counted)[:MOST_WORDS]:
+        if found and lines > most:
+            return found, True
         common = seen >= enough
         # Nearly every session holds a common word: counting them would cost more than it tells.
         both = zip(places, indexes, strict=True)
@@ -175,7 +187,7 @@ def word_terms(question: Question, indexes: Sequence[LexicalIndex], size: Size, 
         sessions = min(lines, size.sessions) if common else sum([len(one.sessions) for one in holders])
         found.append(Term(rarity(size.lines, lines), rarity(size.sessions, sessions), holders, common))
         seen += lines
-    return found
+    return found, False
 
 
 def _enough(lines: int) -> int:

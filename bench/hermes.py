@@ -2,8 +2,8 @@
 
 Every process is one of Hermes' own Python, in which Hermes' memory manager calls the providers (bench/hermes_child.py).
 Processes that are compared take turns, a session each. What counts is the time inside a provider's own methods, alike
-for all of them. A turn is durable when `sync_turn` returns; Hermes does not wait for that, and does wait for
-`on_turn_start` and `prefetch`.
+for all of them. A turn is durable when `sync_turn` returns; Hermes does not wait for that, nor for `queue_prefetch`
+after it, and does wait for `on_turn_start` and `prefetch`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
 from bench import hermes_home, server
-from bench.hermes_child import BEGIN, HOLOGRAPHIC, KEEP, PREFETCH, STRONGROOM
+from bench.hermes_child import AFTER, BEGIN, HOLOGRAPHIC, KEEP, PREFETCH, STRONGROOM
 from bench.hermes_home import Child, Home
 from bench.measure import Goal, Row, Run
 
@@ -25,6 +25,7 @@ _SESSION = 20
 """Turns in one session."""
 _GOALS = {PREFETCH: Goal("ours", 100, 20), KEEP: Goal("ours", 30, 10)}
 """Milliseconds within which 99 of 100 calls should be done."""
+TURN = "the four hooks of a turn"
 _NOT_EMPTY = Goal("share", 0.2, 1.0)
 """Of the lines that may be recalled: one of five at least, better all."""
 _FASTER = Goal("ratio", 1.0, 0.5)
@@ -45,7 +46,9 @@ class Side:
     recalled: list[int] = field(default_factory=list)
 
     def add(self, found: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], recalled: Sequence[int]) -> None:
-        for call, taken in found["taken"].items():
+        hooks = found["taken"]
+        turns = [[sum(cost) for cost in zip(*calls, strict=True)] for calls in zip(*hooks.values(), strict=True)]
+        for call, taken in {**hooks, TURN: turns}.items():
             self.wall.setdefault(call, []).extend(wall * 1e3 for wall, _ in taken)
             self.cpu.setdefault(call, []).extend(cpu * 1e3 for _, cpu in taken)
         self.recalled += recalled
@@ -86,13 +89,18 @@ def compared(name: str, what: str, ours: Side, bare: Side, beside: str, calls: S
 
 
 def beside(run: Run) -> Iterator[Row]:
-    """Both providers in one process, with the same lines and the same turns: `holographic` without numpy and with."""
+    """Both providers in one process, with the same lines and the same turns: `holographic` without numpy and with.
+
+    The lines are ordinary talk, or facts that are all worded alike.
+    """
     count = 2_000
+    facts = hermes_home.make(run.scratch / "facts", count, of_facts=True)
     plain = hermes_home.make(run.scratch / "plain", count)
-    hermes_home.run(plain, "fill", str(count))
     library = hermes_home.numpy()
     name = "holographic" if library else "holographic (pip could not get numpy)"
-    yield from _both(plain, f"{name} without numpy", count, run.pick(30, 5), _SESSION)
+    for home in (facts, plain):
+        hermes_home.run(home, "fill", str(count))
+        yield from _both(home, f"{name} without numpy", count, run.pick(30, 5), _SESSION)
     if library:
         home = replace(plain.copy(run.scratch / "numpy"), library=library)
         hermes_home.run(home, "vectors")
@@ -104,9 +112,10 @@ def _both(home: Home, beside: str, count: int, sessions: int, turns: int) -> Ite
     with hermes_home.child(home, STRONGROOM, HOLOGRAPHIC) as one:
         sides = take_turns({"both": one}, sessions, turns)
     ours, theirs = sides[f"both/{STRONGROOM}"], sides[f"both/{HOLOGRAPHIC}"]
-    what = f"{count:,} lines"
+    what = f"{count:,} {'facts' if home.of_facts else 'lines'}"
     yield from _faster(compared("hermes.beside", what, ours, theirs, f"{beside}, the same lines", [PREFETCH]))
     yield from _faster(compared("hermes.beside", what, ours, theirs, f"{beside}, both texts by its tool", [KEEP]))
+    yield from compared("hermes.beside", what, ours, theirs, f"{beside}, which has two of them", [TURN])
 
 
 def _faster(rows: Iterable[Row]) -> Iterator[Row]:
@@ -124,7 +133,7 @@ def size(run: Run) -> Iterator[Row]:
     few = sides[f"{sizes[0]}/{STRONGROOM}"]
     for count in sizes:
         ours, what = sides[f"{count}/{STRONGROOM}"], f"{count:,} lines"
-        yield from compared("hermes.size", what, ours, few, f"with {sizes[0]} lines", [BEGIN, PREFETCH, KEEP])
+        yield from compared("hermes.size", what, ours, few, f"with {sizes[0]} lines", [BEGIN, PREFETCH, KEEP, AFTER])
 
 
 def http(run: Run) -> Iterator[Row]:
@@ -138,7 +147,9 @@ def http(run: Run) -> Iterator[Row]:
         children = {name: stack.enter_context(hermes_home.child(home, STRONGROOM)) for name, home in homes.items()}
         sides = take_turns(children, run.pick(30, 5))
     ours, bare = (sides[f"{name}/{STRONGROOM}"] for name in ("served", "embedded"))
-    yield from compared("hermes.http", f"{count:,} lines", ours, bare, "the vault embedded", [BEGIN, PREFETCH, KEEP])
+    yield from compared(
+        "hermes.http", f"{count:,} lines", ours, bare, "the vault embedded", [BEGIN, PREFETCH, KEEP, AFTER]
+    )
 
 
 def first(run: Run) -> Iterator[Row]:

@@ -7,11 +7,11 @@ is quick, and says nothing.
 
 What is timed is the same for every provider: the time inside its own methods, as Hermes' manager calls them. Hermes
 runs some of them on a thread of its own, and what it takes to hand them over is no provider's doing. A turn is durable
-when `sync_turn` returns, and a fact when `handle_tool_call` does.
+when `sync_turn` returns.
 
-Hermes' bundled `holographic` ignores turns: it keeps what its tool `fact_store` is handed. So the same two texts go
-there, by that tool. Where numpy can be imported it keeps a vector of each fact, and of all together; else it does
-without.
+Hermes' bundled `holographic` ignores turns: it keeps what its tool `fact_store` is handed. So its `sync_turn` is one
+that hands both texts of a turn to that tool. Where numpy can be imported it keeps a vector of each fact, and of all
+together; else it does without.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from importlib import import_module
-from itertools import count, islice
+from itertools import count
 from time import perf_counter, process_time
 from typing import Any, TextIO
 
@@ -32,24 +32,27 @@ from bench import lines
 BEGIN, PREFETCH, KEEP, AFTER = "on_turn_start", "prefetch", "sync_turn", "queue_prefetch"
 STRONGROOM, HOLOGRAPHIC = "strongroom", "holographic"
 _PATIENCE = 60.0
+OF_FACTS = "BENCH_FACTS"
+"""Set in the environment where the lines are facts worded alike, and not talk."""
 _SPOKEN = 97
 """The seed of what is said: other lines than those that are stored."""
 _QUESTIONS = 5000
+_FACTS = 2000
+"""How many facts there are to ask about."""
 _FIRST = "What did Alice say about the first printer in the kitchen?"
 _FULL = "HRR storage near capacity"
 """What `holographic` warns of at every fact from some hundreds on; it still works."""
-_TIMED = ("on_turn_start", "prefetch", "sync_turn", "handle_tool_call", "queue_prefetch")
-_HOOKS = (BEGIN, PREFETCH, KEEP, AFTER)
+_TIMED = (BEGIN, PREFETCH, KEEP, AFTER)
 Spent = tuple[float, float]
 """Seconds, as a clock on the wall has them, and of CPU time."""
 Taken = dict[str, list[Spent]]
 """What every call took, by what was called."""
 
 
-def talk() -> Iterator[tuple[str, str]]:
+def talk(of_facts: bool = False) -> Iterator[tuple[str, str]]:
     """What is said in turns and what is replied, no text twice: a statement and a question by turns."""
-    said = lines.texts(_SPOKEN)
-    for question in dict.fromkeys(lines.questions(_QUESTIONS)):
+    said = lines.facts(_SPOKEN) if of_facts else lines.texts(_SPOKEN)
+    for question in lines.about_facts(_FACTS) if of_facts else dict.fromkeys(lines.questions(_QUESTIONS)):
         yield next(said), next(said)
         yield question, next(said)
 
@@ -63,7 +66,7 @@ class Side:
             setattr(provider, name, _clocked(getattr(provider, name), self.spent))
         self.manager = import_module("agent.memory_manager").MemoryManager()
         self.manager.add_provider(provider)
-        self.said = talk()
+        self.said = talk(OF_FACTS in os.environ)
         self.numbers = count(1)
         self.session = "session-0"
         self.messages: list[dict[str, Any]] = []
@@ -122,11 +125,15 @@ class Holographic(Side):
     """The provider that Hermes bundles. What it is told by its tool is durable when the tool returns."""
 
     def __init__(self) -> None:
-        super().__init__(import_module("plugins.memory").load_memory_provider(HOLOGRAPHIC))
+        provider = import_module("plugins.memory").load_memory_provider(HOLOGRAPHIC)
+        self._call = provider.handle_tool_call
         self.facts: list[int] = []
+        provider.sync_turn = self.sync_turn
+        super().__init__(provider)
 
-    def keep(self, message: str, reply: str) -> None:
-        for text in (message, reply):
+    def sync_turn(self, user: str, reply: str, **_: object) -> None:
+        """Keep both texts of a turn, on the thread on which Hermes has turns kept."""
+        for text in (user, reply):
             self.facts.append(self.add(text))
 
     def add(self, text: str) -> int:
@@ -139,7 +146,7 @@ class Holographic(Side):
         self._new_session()
 
     def _tool(self, **args: object) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self.manager.handle_tool_call("fact_store", args))
+        answer: dict[str, Any] = json.loads(self._call("fact_store", args))
         return answer
 
 
@@ -194,7 +201,7 @@ def measure(names: Sequence[str], told: TextIO, answers: TextIO) -> None:
     for side in sides.values():
         side.start()
     for line in told:
-        taken: dict[str, Taken] = {name: {one: [] for one in _HOOKS} for name in sides}
+        taken: dict[str, Taken] = {name: {one: [] for one in _TIMED} for name in sides}
         for _ in range(int(line)):
             for name, side in sides.items():
                 side.turn(taken[name])
@@ -224,7 +231,7 @@ def fill(number: int) -> None:
     """Hand the lines of a vault to `holographic` as facts."""
     side = Holographic()
     side.start()
-    for line in islice(lines.lines(1, number), number):
+    for line in lines.lines(1, number, lines.facts(1) if OF_FACTS in os.environ else None):
         side.add(line.text)
     side.manager.shutdown_all()
 

@@ -17,7 +17,8 @@ import msgspec
 
 import strongroom
 from bench import vaults
-from bench.lines import lines
+from bench.hermes_child import OF_FACTS
+from bench.lines import facts, lines
 from strongroom import NewLine, routing
 from strongroom.wiring import capfile, runtimecap
 
@@ -41,6 +42,8 @@ class Home:
     url: str = ""
     library: Path | None = None
     """A directory of packages that its processes can import besides those of Hermes."""
+    of_facts: bool = False
+    """Whether its lines are facts worded alike, and not talk."""
 
     @property
     def path(self) -> Path:
@@ -52,6 +55,8 @@ class Home:
         known.pop("PYTHONDONTWRITEBYTECODE", None)
         if self.library is not None:
             known["PYTHONPATH"] = str(self.library)
+        if self.of_facts:
+            known[OF_FACTS] = "yes"
         return known | {
             "HOME": str(self.place),
             "XDG_CONFIG_HOME": str(self.place / "config"),
@@ -80,7 +85,7 @@ class Home:
         return self
 
 
-def make(place: Path, count: int, *, ask: bool = True) -> Home:
+def make(place: Path, count: int, *, ask: bool = True, of_facts: bool = False) -> Home:
     """A home whose owner has `count` lines. `ask` leaves the pages that a first question leaves."""
     place.mkdir()
     with vaults.make(place) as vault:
@@ -88,8 +93,9 @@ def make(place: Path, count: int, *, ask: bool = True) -> Home:
         runtime = capfile.mint(vault, SCOPE, vault.namespaces)
         capfile.write(place / "runtime.cap", runtime)
         owner = strongroom.attenuate(runtime, actor=OWNER, ttl=_DAY)
-        vaults.fill(vault.memory(owner), placed(lines(1, count)))
-        home = Home(place, runtimecap.inbox_of(vault.memory(runtime), runtime, SCOPE)).wired()
+        vaults.fill(vault.memory(owner), placed(lines(1, count, facts(1) if of_facts else None)))
+        inbox = runtimecap.inbox_of(vault.memory(runtime), runtime, SCOPE)
+        home = Home(place, inbox, of_facts=of_facts).wired()
     if ask:
         with vaults.reopen(place) as vault:
             vault.memory(owner).get("Where did I leave the printer?")

@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import count, islice
 
 from bench import filler
 from strongroom import NewLine
@@ -72,6 +72,8 @@ _QUESTIONS: Sequence[str] = (
     "Why was {name} {feeling} last month?",
 )
 _DATED = 0.25
+_FACTS = 100_000
+"""So many numbers of facts belong to one seed."""
 _START = datetime(2025, 3, 1, 8, tzinfo=UTC)
 
 
@@ -86,6 +88,14 @@ def texts(seed: int) -> Iterator[str]:
             yield text
 
 
+def facts(seed: int) -> Iterator[str]:
+    """Facts of twelve words, each with a number of its own, without end: all worded alike, as notes of one sort are."""
+    pick = random.Random(seed)
+    for number in count(seed * _FACTS + 1):
+        name, thing, place = pick.choice(_NAMES), pick.choice(_THINGS), pick.choice(_PLACES)
+        yield f"Fact number {number} is that {name} keeps the {thing} in {place} now."
+
+
 def of_size(seed: int, size: int) -> Iterator[str]:
     """Texts of exactly `size` bytes."""
     source = texts(seed)
@@ -96,12 +106,12 @@ def of_size(seed: int, size: int) -> Iterator[str]:
         yield text[:size]
 
 
-def lines(seed: int, count: int, source: Iterator[str] | None = None) -> Iterator[NewLine]:
+def lines(seed: int, most: int, source: Iterator[str] | None = None) -> Iterator[NewLine]:
     """New lines in sessions of ten, seconds apart within a session, about an hour from one to the next."""
     pick = random.Random(seed)
     time = _START
     pair: Sequence[str] = ()
-    for number, text in enumerate(islice(source or texts(seed), count)):
+    for number, text in enumerate(islice(source or texts(seed), most)):
         time += timedelta(seconds=pick.randint(20, 90))
         if number % filler.SESSION == 0:
             time += timedelta(minutes=pick.randint(20, 120))
@@ -120,10 +130,17 @@ def after(known: Iterable[NewLine]) -> datetime:
     return max(line.time for line in known if line.time is not None) + timedelta(hours=1)
 
 
-def questions(count: int) -> list[str]:
+def questions(most: int) -> list[str]:
     """Questions of several forms about such lines; some of their words are in many lines and some in few."""
-    pick, talk = random.Random(count), filler.Talk(count)
-    return [_filled(pick, _asking(talk, _QUESTIONS[number % len(_QUESTIONS)])) for number in range(count)]
+    pick, talk = random.Random(most), filler.Talk(most)
+    return [_filled(pick, _asking(talk, _QUESTIONS[number % len(_QUESTIONS)])) for number in range(most)]
+
+
+def about_facts(number: int) -> list[str]:
+    """Questions that name the number of one of the first `number` facts that `facts(1)` gives."""
+    first = _FACTS + 1
+    asked = random.Random(number).sample(range(first, first + number), number)
+    return [f"What was fact number {one} about?" for one in asked]
 
 
 def _asking(talk: filler.Talk, shape: str) -> str:

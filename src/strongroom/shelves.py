@@ -4,7 +4,7 @@ Bounded in bytes (the least recently used go first), loaded once however many th
 `changed`, which the follower of the store calls for every object that any process wrote or deleted. Applying a
 change only ever moves a shelf to the object's present state, so changes may come twice, or before loading is done.
 
-What was put one by one is read into the index with the next question, or by `settle`: whoever puts need not wait for it.
+What was put one by one is read into the index with the next question, or by `settle`: who puts need not wait for it.
 """
 
 from __future__ import annotations

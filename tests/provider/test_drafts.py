@@ -203,7 +203,7 @@ def test_a_turn_that_turns_out_to_be_off_the_record_leaves_no_draft_not_even_for
     assert wired.files(".draft") == []
 
 
-def test_a_turn_that_was_undone_while_it_was_kept_leaves_no_draft(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_undone_while_it_was_kept_leaves_no_draft(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "told")
 

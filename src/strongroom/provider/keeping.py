@@ -27,6 +27,8 @@ from strongroom.provider.turns import Begun, Heard, Said
 from strongroom.provider.wording import carried, counted, heard, known_by, label, lines_of, missing
 
 DELEGATION_LIMIT = 4000
+_ROLES = ("user", "assistant", "tool")
+"""Of the messages that say something; what a runtime sent in the place of a content is never read."""
 
 
 # A turn.
@@ -121,7 +123,10 @@ class _Told:
         A runtime hands over its live list, so the next turn may stand in it too. An earlier turn may have had the same
         words: it is not looked for among those that are known, nor beyond a message that cannot be compared.
         """
-        found = [(role, _text_of(one)) for one in self.messages or () if (role := _role(one))]
+        # Most are dicts, which is quicker to find out; there may be thousands.
+        told = [one for one in self.messages or () if isinstance(one, (dict, Mapping))]
+        both = [(one.get("role"), one.get("content")) for one in told]
+        found = [(role, text if isinstance(text, str) else "") for role, text in both if role in _ROLES]
         said = [place for place, (role, _) in enumerate(found) if role == "user"]
         for place in reversed(said):
             if found[place][1] == self.user:
@@ -200,17 +205,6 @@ def _reply(session: Session, speaker: Speaker, state: State, reply: str) -> Said
     if not text or not session.policy.keep.replies:
         return None
     return Said(text, ASSISTANT, carried(session, speaker, state, text))
-
-
-def _role(message: object) -> str:
-    role = message.get("role") if isinstance(message, (dict, Mapping)) else None  # most are dicts: quicker
-    return role if role in ("user", "assistant", "tool") else ""
-
-
-def _text_of(message: Mapping[str, Any]) -> str:
-    """What a message says; never what a runtime sent in its place."""
-    content = message.get("content")
-    return content if isinstance(content, str) else ""
 
 
 # Other things that are kept.

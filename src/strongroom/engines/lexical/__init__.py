@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 
 from strongroom.engines import Ranked
 from strongroom.engines.lexical.index import LexicalIndex
@@ -21,7 +22,7 @@ from strongroom.engines.lexical.weighing import best
 from strongroom.engines.lexical.words import Known
 from strongroom.model import Line, LineId, Millis
 
-_FEW = 4
+_score = attrgetter("score")
 
 
 class Lexical:
@@ -48,11 +49,17 @@ class Lexical:
             found = best(question, terms, indexes, k, [index.numbers(without) for index in indexes])
             if without and (terms.is_pruned if found else terms.is_pruned or terms.is_cut) and len(found) < k:
                 found += _left_out(question, indexes, k - len(found), without, found)
-        if len(found) > _FEW * k:
-            # Scores alone settle most of it: few lines are left for the slower order.
-            least = sorted([one.score for one in found])[-k]
-            found = [one for one in found if one.score >= least]
-        return sorted(found, key=_best, reverse=True)[:k]
+        return _in_order(found, k)
+
+
+def _in_order(found: list[Ranked], k: int) -> Sequence[Ranked]:
+    """The best `k`. Mostly scores settle it; the slower order is for lines that are as good as the last of them."""
+    found.sort(key=_score, reverse=True)
+    scores = [one.score for one in found[: k + 1]]
+    if len(set(scores)) == len(scores):
+        return found[:k]
+    least = scores[min(k, len(scores)) - 1]
+    return sorted([one for one in found if one.score >= least], key=_best, reverse=True)[:k]
 
 
 def _left_out(

@@ -160,7 +160,7 @@ class Terms(msgspec.Struct, frozen=True):
         if not both:
             return None
         mass, session_mass = sum([term.rarity for term in both]), sum([term.session_rarity for term in both])
-        return cls(words, when, size, mass, session_mass, any([word.common for word in words]), is_cut)
+        return cls(words, when, size, mass, session_mass, any(word.common for word in words), is_cut)
 
 
 def word_terms(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from sys import getsizeof
@@ -42,7 +42,9 @@ class Source(Protocol):
 _SHARED = 10_000
 _EMPTY = getsizeof("")
 _UNREAD = 16 * 1024
-"""Characters that wait to be read into the index at most."""
+"""About so many characters wait to be read into the index at most."""
+_READING = 40
+"""What reading a line costs beside its text, in characters."""
 _OVERHEAD = 900
 """Bytes a line costs besides its text: the struct, its id, and its place in the indexes (measured, bench/ram.py)."""
 
@@ -50,7 +52,8 @@ _OVERHEAD = 900
 class Shelf:
     """The lines of one namespace of one actor. `lock` is held while they are read or changed."""
 
-    def __init__(self, birth: bytes, source: Source, index: Index) -> None:
+    def __init__(self, prefix: str, birth: bytes, source: Source, index: Index) -> None:
+        self.prefix = prefix
         self.birth = birth
         self.source = source
         self.lock = threading.Lock()
@@ -63,6 +66,9 @@ class Shelf:
         self._unread: dict[LineId, Line] = {}
         """Lines that the index does not hold yet."""
         self.unread_size = 0
+        """About what reading them costs, in characters."""
+        self._unheard: Exception | None = None
+        """What the engine failed with while nobody asked."""
         self._measured = index if isinstance(index, Measured) else None
         self._loaded = False
         self._gone: set[LineId] = set()
@@ -117,7 +123,7 @@ class Shelf:
         if known or not batch.readings or not isinstance(index, KeptIndex):
             for line in batch.lines:
                 self._add(line)
-            self.read_all()
+            self.make_ready()
             return
         try:
             index.add_read(batch.lines, batch.readings)
@@ -133,18 +139,33 @@ class Shelf:
             self.lines[line.id] = line
             self._bytes += _size(line)
             self._unread[line.id] = line
-            self.unread_size += len(line.text)
+            self.unread_size += len(line.text) + _READING
 
     def _read_if_much(self) -> None:
         if self.unread_size > _UNREAD:
             self.read_all()
 
     def read_all(self) -> None:
-        """Read into the index what is not there yet. The lock is held."""
+        """Read into the index what is not there yet. The lock is held.
+
+        What the engine fails with is kept for who asks next: here it would fail a put that is durable. A line that it
+        cannot read is not tried again, and is in no ranked answer until the shelf is loaded anew.
+        """
         for name in list(self._unread):
-            line = self._unread.pop(name)  # before it is read: what fails once would always fail
-            self.unread_size -= len(line.text)
-            self.index.add(line)
+            line = self._unread.pop(name)
+            self.unread_size -= len(line.text) + _READING
+            try:
+                self.index.add(line)
+            except Exception as error:  # noqa: BLE001 - it is raised where somebody asks
+                self._unheard = self._unheard or error
+
+    def make_ready(self) -> None:
+        """Make the index hold all lines, or raise what the engine failed with, once. The lock is held."""
+        if self._unread:
+            self.read_all()
+        if self._unheard is not None:
+            error, self._unheard = self._unheard, None
+            raise error
 
     def _sharing(self, line: Line) -> Line:
         """The same line, made of values that other lines hold already: most of them have much in common."""
@@ -178,7 +199,7 @@ class Shelf:
                 if self._unread.pop(name, None) is None:
                     self.index.remove(line)
                 else:
-                    self.unread_size -= len(line.text)
+                    self.unread_size -= len(line.text) + _READING
 
 
 def _size(line: Line) -> int:
@@ -224,7 +245,7 @@ class Shelves:
                 if mine := shelf is None or shelf.birth != birth:
                     self.misses += 1
                     # Known to `changed` before the first line is read, so that no change can slip between.
-                    shelf = self._begin(prefix, Shelf(birth, source(), self._engine.index()))
+                    shelf = self._begin(prefix, Shelf(prefix, birth, source(), self._engine.index()))
                 self._shelves.move_to_end(prefix)
                 turn = self._loading.get(prefix)
                 self.hits += turn is None
@@ -317,10 +338,11 @@ class Shelves:
 
         The lines named by `without` are ranked like all others, so that no score depends on them, and then left out.
         """
+        if any(shelf.unread_size for shelf in shelves):
+            self._read(shelves)
         with reading(shelves):
             for shelf in shelves:
-                if shelf.unread_size:
-                    shelf.read_all()
+                shelf.make_ready()
             ranked = self._ranked(shelves, query, k, now, without)
             given = [shelf.lines for shelf in shelves]
             for hit in ranked:
@@ -349,19 +371,29 @@ class Shelves:
         if shelf is None:
             return
         shelf.changed(name, line, deleted=deleted)
-        with self._guard:
-            if self._shelves.get(prefix) is shelf and prefix not in self._loading:
-                self._grown(prefix, shelf)
-                if shelf.unread_size:
-                    self._unsettled[prefix] = shelf
+        self._counted(shelf)
 
     def settle(self) -> None:
         """Read what was put since the last question, which the next one would have to do."""
         with self._guard:
             unsettled, self._unsettled = self._unsettled, {}
-        for shelf in unsettled.values():
+        self._read(unsettled.values())
+
+    def _read(self, shelves: Iterable[Shelf]) -> None:
+        """Have shelves read what is unread, and count what they take then."""
+        for shelf in shelves:
             with shelf.lock:
                 shelf.read_all()
+            self._counted(shelf)
+
+    def _counted(self, shelf: Shelf) -> None:
+        """Count what a shelf takes, if it is one of those that count."""
+        prefix = shelf.prefix
+        with self._guard:
+            if self._shelves.get(prefix) is shelf and prefix not in self._loading:
+                self._grown(prefix, shelf)
+                if shelf.unread_size:
+                    self._unsettled[prefix] = shelf
 
     def drop(self, prefix: str) -> None:
         """Let go of every shelf below `prefix`: erased, or sealed with other keys than before."""

@@ -288,6 +288,39 @@ def test_a_word_that_most_lines_hold_counts_only_if_there_is_no_other(monkeypatc
 
 
 @pytest.mark.requirement("recall-pruning")
+def test_where_most_lines_hold_every_word_all_of_them_count() -> None:
+    texts = ["alpha"] * 100 + ["beta"] * 100 + ["alpha beta"] * 200
+    lines = [line(number, f"{text} x{number}") for number, text in enumerate(texts)]
+    found = {one.id for one in answer("alpha beta", filled(lines), k=150)}
+    assert found <= {one.id for one in lines[200:]}, "lines that hold both come first"
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_a_long_question_in_a_script_without_spaces_finds_the_lines_that_hold_its_topic() -> None:
+    """Its 27 characters are 47 words. Some that say nothing are rarer than the topic."""
+    chatter = [
+        "请问这个怎么做",
+        "我下个星期开会",
+        "个月以前的账单",
+        "应该住院观察",
+        "比较方便的路线",
+        "时候不早了",
+        "在哪一层楼",
+        "一家人吃饭",
+        "下个项目开始",
+        "的时候下雨",
+        "方便呢谢谢",
+        "问我为什么",
+        "住在乡下",
+        "月去世的作家",
+    ]
+    lines = [line(number, text) for number, text in enumerate(chatter)]
+    trips = [line(900 + number, f"成都第{number}次出差记录") for number in range(6)]
+    found = answer("请问我下个月去成都旅行的时候应该住在哪一家酒店比较方便呢", filled([*lines, *trips]), k=20)
+    assert {one.id for one in trips} <= {one.id for one in found}
+
+
+@pytest.mark.requirement("recall-pruning")
 def test_lines_as_good_as_the_last_of_the_shortlist_are_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were equals cut off, which of them stay would depend on the order in which they came."""
     monkeypatch.setattr(matching, "SHORTLIST", 3)

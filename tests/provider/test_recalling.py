@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from strongroom.engines.lexical import terms
 from strongroom.provider.showing import HEADING
 from tests.provider.conftest import ALLERGY, DM, GROUP, GROUP_ACTOR, OWNER, SCOPE, TRIP, Served, Wired, history, say
 
@@ -199,3 +200,16 @@ def test_a_profile_that_cannot_be_read_is_said(remote: Served) -> None:
     remote.stop()
     assert agent.system_prompt_block() == ""
     assert remote.problems()["the profile"] == "server_unavailable"
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_question_that_was_asked_before_recalls_what_it_did_where_most_lines_hold_its_one_known_word(
+    wired: Wired, is_new: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked again, its rare words stand in one line: the question itself, which is left out as an echo."""
+    monkeypatch.setattr(terms, "SURELY", 5)
+    for number in range(12):
+        wired.put(f"Anna likes number {number}" if number % 3 else f"It rained on day {number}")
+    if not is_new:
+        wired.put("Anna zucchini allergies?", author="owner", kind="turn")
+    assert say(wired.agent("s2"), "Anna zucchini allergies?").count("Anna likes") > 2

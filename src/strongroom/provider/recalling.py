@@ -84,7 +84,8 @@ def _hits(session: Session, speaker: Speaker, query: str, k: int, again: bool) -
         if not session.policy.recall.unrelated:
             hits = [hit for hit in hits if hit.score > 0]
         taken = echoes.without_echoes([*taken, *hits], text, ASSISTANT)[:k]
-        if len(hits) < k or len(taken) >= min(k, _ENOUGH):
+        # Fewer than were asked for are all there are, unless they only repeat: others may have been left out for them.
+        if not hits or len(taken) >= min(k, _ENOUGH) or (taken and len(hits) < k):
             break
         left_out += [hit.id for hit in hits]
     return taken

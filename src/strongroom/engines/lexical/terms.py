@@ -37,8 +37,8 @@ WRITTEN_THEN = 0.9
 NEARLY = 0.3
 """What it counts that a line speaks of a day just outside; less, the further."""
 
-MOST_WORDS = 10
-"""Of a longer query only the rarest words count: more of them find nothing better, and each costs a look."""
+MOST_WORDS = 100
+"""Of a longer query only the rarest words count: a question does not have so many, and each costs a look."""
 
 _WEEK, _MONTHS = 7, 62
 _DAYS = itemgetter(0, 1)
@@ -168,17 +168,20 @@ def word_terms(
 ) -> tuple[list[Term], bool]:
     """The question's words that any line holds, rarest first, and whether there are more that most lines hold.
 
-    Words behind `enough` lines are common. One that more than `most` hold tells nothing, unless there is no other.
+    Words behind `enough` lines are common. One that more than `most` hold tells nothing, unless all of them are such.
     """
     counted: list[tuple[int, str, list[Sequence[int]]]] = []
     for word in question.words:
         places = [index.occurrences(word) for index in indexes]
         if lines := sum(map(len, places)):
             counted.append((lines, word, places))
+    counted.sort()
+    if counted and counted[0][0] > most:
+        most = size.lines
     found: list[Term] = []
     seen = 0
-    for lines, _, places in sorted(counted)[:MOST_WORDS]:
-        if found and lines > most:
+    for lines, _, places in counted[:MOST_WORDS]:
+        if lines > most:
             return found, True
         common = seen >= enough
         # Nearly every session holds a common word: counting them would cost more than it tells.

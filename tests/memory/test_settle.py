@@ -1,0 +1,198 @@
+"""What was put is read into the index later: with the next question, by `settle`, or when much waits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import strongroom
+from strongroom import FileKeys, Memory, NewLine, Token, Vault
+from strongroom.engines.lexical.index import LexicalIndex
+from strongroom.model import Line
+from strongroom.shelves import Shelf, Shelves
+from tests.conftest import ALL_OPS, NAMESPACES
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that an index has read one by one; one with "unreadable" in it cannot be."""
+    texts: list[str] = []
+    add = LexicalIndex.add
+
+    def noted(self: LexicalIndex, line: Line) -> None:
+        texts.append(line.text)
+        if "unreadable" in line.text:
+            raise ValueError("a defect of an engine")
+        add(self, line)
+
+    monkeypatch.setattr(LexicalIndex, "add", noted)
+    return texts
+
+
+@pytest.fixture
+def memory(vault: Vault, cap: Token, read: list[str]) -> Memory:
+    """A memory whose shelf is loaded."""
+    found = vault.memory(cap)
+    found.put("a first line", namespace="work")
+    found.get("line")
+    read.clear()
+    return found
+
+
+def _words(chance: random.Random, number: int) -> str:
+    return " ".join("".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=4)) for _ in range(number))
+
+
+def test_a_put_reads_nothing_and_the_next_question_finds_its_line(memory: Memory, read: list[str]) -> None:
+    memory.put("the ferry leaves at noon", namespace="work")
+    assert read == []
+    assert [hit.text for hit in memory.get("ferry")] == ["the ferry leaves at noon"]
+    assert read == ["the ferry leaves at noon"]
+    memory.get("ferry")
+    assert len(read) == 1
+
+
+def test_settle_reads_for_the_next_question_and_leaves_nothing_in_the_log(
+    vault: Vault, memory: Memory, read: list[str]
+) -> None:
+    memory.put("the ferry leaves at noon", namespace="work")
+    before = vault.audit.size()
+    vault.settle()
+    assert read == ["the ferry leaves at noon"]
+    assert vault.audit.size() == before
+    assert [hit.text for hit in memory.get("ferry")] == ["the ferry leaves at noon"]
+    assert len(read) == 1
+    vault.settle()
+    assert len(read) == 1
+
+
+@pytest.mark.requirement("forget-stays")
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_line_that_is_forgotten_before_it_was_read_is_never_found(
+    vault: Vault, memory: Memory, read: list[str], settled: bool
+) -> None:
+    receipt = memory.put("the ferry leaves at noon", namespace="work")
+    memory.put("the ferry was late", namespace="work")
+    memory.forget(ids=[receipt.id])
+    if settled:
+        vault.settle()
+    assert [hit.text for hit in memory.get("ferry")] == ["the ferry was late"]
+    assert read == ["the ferry was late"]
+
+
+def test_lines_that_nobody_has_read_yet_are_listed_and_found_by_their_ids(memory: Memory, read: list[str]) -> None:
+    receipt = memory.put("the ferry leaves at noon", namespace="work")
+    assert receipt.id in [line.id for line in memory.list().lines]
+    assert [hit.text for hit in memory.get(ids=[receipt.id])] == ["the ferry leaves at noon"]
+    assert read == []
+
+
+def test_when_much_waits_it_is_read_at_once(memory: Memory, read: list[str]) -> None:
+    memory.put("short", namespace="work")
+    memory.put("ferry " * 3000, namespace="work")
+    assert len(read) == 2
+    memory.put_many([NewLine(text=str(number), namespace="work") for number in range(256)])
+    memory.put_many([NewLine(text=str(number), namespace="work") for number in range(256)])
+    assert len(read) > 256, "many short lines are much, too"
+
+
+# An engine that fails.
+
+
+def test_a_line_that_an_engine_cannot_read_fails_one_question_and_no_put(
+    vault: Vault, memory: Memory, read: list[str]
+) -> None:
+    memory.put("unreadable one", namespace="work")
+    memory.put("another unreadable one", namespace="work")
+    memory.put("the ferry leaves at noon", namespace="work")
+    memory.put("ferry " * 3000, namespace="work")
+    vault.settle()
+    with pytest.raises(ValueError, match="a defect of an engine"):
+        memory.get("ferry")
+    (last,) = [entry for _, entry in vault.audit.entries(vault.audit.size() - 1) if entry]
+    assert (last.decision, last.detail) == ("fail", "ValueError")
+    assert len(memory.get("ferry noon unreadable")) == 2
+    assert len([text for text in read if "unreadable" in text]) == 2
+    assert len(memory.list().lines) == 5
+
+
+def test_settle_goes_through_all_shelves_whatever_fails(vault: Vault, memory: Memory, read: list[str]) -> None:
+    other = vault.memory(vault.mint(actor="local/bob", ops=ALL_OPS, namespaces=NAMESPACES))
+    other.put("first", namespace="work")
+    other.get("first")
+    memory.put("unreadable", namespace="work")
+    other.put("the ferry leaves at noon", namespace="work")
+    vault.settle()
+    assert read[-1] == "the ferry leaves at noon"
+
+
+# The budget.
+
+
+@pytest.mark.requirement("shelf-bounded")
+@pytest.mark.parametrize("ready", [lambda vault, memory: memory.get("x"), lambda vault, memory: vault.settle()])
+def test_what_is_read_later_is_counted_when_it_is(
+    vault: Vault, memory: Memory, ready: Callable[[Vault, Memory], object]
+) -> None:
+    """Texts of few words that are all different take far more than their size."""
+    before = vault.usage().shelf_bytes
+    memory.put(_words(random.Random(1), 3000), namespace="work")
+    ready(vault, memory)
+    assert vault.usage().shelf_bytes > before + 3000 * 100
+
+
+@pytest.mark.requirement("shelf-bounded")
+def test_shelves_that_grow_by_what_is_read_later_make_room(tmp_path: Path) -> None:
+    chance, budget = random.Random(1), 2_000_000
+    with strongroom.create(tmp_path / "v", keys=FileKeys(tmp_path / "k"), shelf_bytes=budget) as vault:
+        for number in range(20):
+            memory = vault.memory(vault.mint(actor=f"local/{number}", ops=ALL_OPS, namespaces=["work"]))
+            memory.put("first")
+            memory.get("x")
+            memory.put(_words(chance, 3000))
+            memory.get("x")
+        usage = vault.usage()
+        assert 1 < usage.shelves < 20
+        assert usage.shelf_bytes < budget
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_all_shelves_take_is_the_sum_of_what_each_of_them_counts_for(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[Shelves] = []
+    init = Shelves.__init__
+
+    def noted(self: Shelves, *args: object) -> None:
+        init(self, *args)  # type: ignore[arg-type]
+        kept.append(self)
+
+    monkeypatch.setattr(Shelves, "__init__", noted)
+    chance = random.Random(seed)
+    budget = chance.choice([5_000, 60_000, 10**8])
+    with strongroom.create(tmp_path / "v", keys=FileKeys(tmp_path / "k"), shelf_bytes=budget) as vault:
+        memories = [
+            vault.memory(vault.mint(actor=f"local/{number}", ops=ALL_OPS, namespaces=NAMESPACES)) for number in range(3)
+        ]
+        ids: list[tuple[Memory, str]] = []
+        for _ in range(80):
+            memory, namespace = chance.choice(memories), chance.choice(NAMESPACES)
+            match chance.choice(["put", "put", "put", "get", "get", "forget", "settle", "erase"]):
+                case "put":
+                    text = _words(chance, chance.choice([1, 5, 60]))
+                    ids.append((memory, memory.put(text, namespace=namespace).id))
+                case "get":
+                    memory.get(_words(chance, 2))
+                case "forget" if ids:
+                    owner, name = ids.pop(chance.randrange(len(ids)))
+                    if name in {line.id for line in owner.list(limit=1000).lines}:
+                        owner.forget(ids=[name])
+                case "settle":
+                    vault.settle()
+                case "erase":
+                    memory.erase([namespace])
+            held: list[Shelf] = kept[0].loaded()
+            assert kept[0].usage()[1] == sum(shelf.counted for shelf in held) >= 0

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.errors import StoreUnavailable
-from strongroom.model import Actor, Millis, NewLine
+from strongroom.model import Actor, Line, Millis, NewLine
 from strongroom.provider import StrongroomProvider, keeping, storing
+from strongroom.provider.home import Home
 from strongroom.provider.serving import Session
 from strongroom.provider.speaking import Speaker
 from strongroom.provider.spool import Spool
@@ -66,7 +68,6 @@ def test_a_turn_that_was_interrupted_and_sent_again_is_kept_once(wired: Wired) -
     agent.on_turn_start(1, "hello")
     agent.on_turn_start(2, "hello")
     agent.sync_turn("hello", "hi", session_id="s1")
-    agent.queue_prefetch("hello", session_id="s1")
     assert wired.files(".draft") == []
     assert after_a_restart(wired) == ["hello"]
 
@@ -170,66 +171,102 @@ def test_that_a_draft_could_not_be_kept_is_said_until_one_is(wired: Wired, monke
     assert wired.problems() == {}
 
 
-# A draft outlives its turn until the runtime says that it has time.
+# What a runtime says when a turn is over.
 
 
-def test_a_turn_that_is_kept_and_not_tidied_up_is_there_once_after_a_kill(wired: Wired) -> None:
+def test_a_turn_that_is_kept_has_no_draft_any_more_and_is_there_once_after_a_kill(wired: Wired) -> None:
     agent = wired.agent()
     agent.on_turn_start(1, "told")
     agent.sync_turn("told", "hi", session_id="s1")
-    assert len(wired.files(".draft")) == 1
+    assert wired.files(".draft") == []
     assert after_a_restart(wired) == ["told"]
-    assert wired.files(".draft") == wired.files(".turn") == []
 
 
-def test_the_next_turn_and_the_end_of_a_session_let_go_of_a_draft_as_well(wired: Wired) -> None:
-    agent = wired.agent()
-    agent.on_turn_start(1, "one")
-    agent.sync_turn("one", "hi", session_id="s1")
-    (first,) = wired.files(".draft")
-    agent.on_turn_start(2, "two")
-    assert first not in wired.files(".draft")
-    agent.sync_turn("two", "hi", session_id="s1")
-    agent.shutdown()
-    assert wired.files(".draft") == []
-
-
-@pytest.mark.requirement("hermes-off-the-record")
-def test_a_turn_that_turns_out_to_be_off_the_record_leaves_no_draft_not_even_for_a_moment(wired: Wired) -> None:
-    agent = wired.agent()
-    agent.on_turn_start(1, "my number is 4711")
-    assert len(wired.files(".draft")) == 1
-    agent.sync_turn("off the record, my number is 4711", "I see", session_id="s1")
-    assert wired.files(".draft") == []
-
-
-def test_a_turn_undone_while_it_was_kept_leaves_no_draft(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = wired.agent()
-    agent.on_turn_start(1, "told")
-
-    def undone(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
-        done = storing.store(session, speaker, lines)
-        agent.on_session_switch("s1", rewound=True)
-        return done
-
-    monkeypatch.setattr(keeping, "store", undone)
-    agent.sync_turn("told", "hi", session_id="s1")
-    assert wired.files(".draft") == []
-    assert after_a_restart(wired) == []
-
-
-def test_what_another_process_left_waiting_is_delivered_once_the_turn_is_over(remote: Served) -> None:
+def test_what_another_process_left_waiting_is_delivered_once_the_turn_is_over(
+    remote: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Home, "later", lambda _self, work: work())
     agent, other = remote.agent(), remote.agent("s2")
     say(agent, "one")
     remote.stop()
     say(other, "two")
-    waiting = remote.files(".turn")
-    assert len(waiting) == 1
-    hidden = [path.rename(path.with_name(f"{path.name}.away")) for path in waiting]
+    (waiting,) = remote.files(".turn")
+    hidden = waiting.rename(waiting.with_name(f"{waiting.name}.away"))
     remote.start()
     say(agent, "three")
-    for path in hidden:  # as if another process had just put it there
-        path.rename(path.with_name(path.name.removesuffix(".away")))
-    say(agent, "four")
-    assert sorted(said(remote)) == ["four", "one", "three", "two"]
+    hidden.rename(waiting)  # as if another process had just put it there
+    agent.on_turn_start(9, "four")
+    agent.sync_turn("four", "hi", session_id="s1")
+    assert remote.files(".turn") == [waiting]
+    agent.queue_prefetch("four", session_id="s1")
     assert remote.files(".turn") == []
+    assert sorted(said(remote)) == ["four", "one", "three", "two"]
+
+
+def test_what_this_process_left_waiting_goes_before_the_next_turn(remote: Served) -> None:
+    agent = remote.agent()
+    remote.stop()
+    say(agent, "one")
+    remote.start()
+    agent.on_turn_start(2, "two")
+    agent.sync_turn("two", "hi", session_id="s1")
+    assert said(remote) == ["one", "two"]
+
+
+def test_the_spool_knows_what_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path, 1 << 20)
+    assert spool.may_wait, "an earlier process may have left something"
+    assert (spool.waiting().turns, spool.may_wait) == (0, False)
+    draft = spool.draft(Actor(OWNER), b"sealed", NOW)
+    assert not spool.may_wait
+    turn = spool.promote(draft)
+    assert spool.may_wait
+    assert (spool.waiting().turns, spool.may_wait) == (1, True)
+    spool.drop(turn)
+    spool.waiting()
+    for add in (
+        lambda: spool.add(Actor(OWNER), b"sealed", NOW),
+        lambda: spool.add_forgetting(Actor(OWNER), ["x"], NOW),
+    ):
+        spool.may_wait = False
+        add()
+        assert spool.may_wait
+
+    def busy(_: object) -> list[str]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "listdir", busy)
+    assert (spool.waiting().turns, spool.may_wait) == (0, True), "who cannot look does not know"
+
+
+def test_once_a_turn_is_over_its_lines_are_read_for_the_next_question(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    add = LexicalIndex.add
+
+    def noted(self: LexicalIndex, line: Line) -> None:
+        read.append(line.text)
+        add(self, line)
+
+    agent = wired.agent()
+    say(agent, "my ferry leaves at noon")
+    say(agent, "which ferry?")
+    monkeypatch.setattr(LexicalIndex, "add", noted)
+    agent.on_turn_start(2, "my ferry was late")
+    agent.sync_turn("my ferry was late", "Oh.", session_id="s1")
+    assert read == []
+    size = wired.vault.audit.size()
+    agent.queue_prefetch("my ferry was late", session_id="s1")
+    assert sorted(read) == ["Oh.", "my ferry was late"]
+    assert wired.vault.audit.size() == size
+
+
+def test_nothing_is_opened_or_raised_after_a_turn_where_there_is_nothing_to_do(wired: Wired) -> None:
+    StrongroomProvider(wired.path).queue_prefetch("hello")
+    agent = wired.agent()
+    agent.shutdown()
+    agent.queue_prefetch("hello", session_id="s1")
+    agent = wired.agent("s2")
+    (wired.path / "strongroom.toml").unlink()
+    agent.queue_prefetch("hello", session_id="s2")

@@ -200,11 +200,8 @@ def test_a_turn_is_not_held_up_by_all_that_waits(remote: Served, monkeypatch: py
     remote.start()
     monkeypatch.setattr(storing, "AT_ONCE", 2)
     monkeypatch.setattr(Home, "later", lambda _self, work: later.append(work))
-    agent.on_turn_start(6, "hello")
-    agent.sync_turn("hello", "Noted.")
+    say(agent, "hello")
     assert said(remote) == ["turn 0", "turn 1", "hello"]
-    agent.queue_prefetch("hello")
-    assert said(remote) == ["turn 0", "turn 1", "turn 2", "turn 3", "hello"]
     while later:
         later.pop(0)()
     assert said(remote) == [*(f"turn {number}" for number in range(5)), "hello"]

@@ -220,6 +220,12 @@ def test_a_cap_goes_with_all_its_links_and_its_seed(mask: Mask, cap: Token, cloc
         assert mask.masked(f"cut {token[:-50]}") == ("cut [secret removed: signed token]", 1)
 
 
+def test_a_token_that_was_cut_behind_a_hyphen_goes_with_it(mask: Mask, cap: Token) -> None:
+    for cut in (f"{cap[:-50]}-", f"{cap[:-50]}--"):
+        assert mask.masked(f"cut {cut}") == ("cut [secret removed: signed token]", 1)
+    assert mask.masked(f"cut {cap[:-50]}.") == ("cut [secret removed: signed token].", 1)
+
+
 def test_one_secret_that_two_rules_see_is_counted_once(mask: Mask) -> None:
     token = next(iter(TOKENS))
     assert mask.masked(f"password: {token}") == ("password: [secret removed: github token]", 1)

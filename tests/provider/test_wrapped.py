@@ -81,7 +81,6 @@ def test_a_turn_with_a_skill_is_known_again_when_it_is_told_after_one_that_was_i
     agent.on_turn_start(1, "interrupted")
     agent.on_turn_start(2, SKILL)
     agent.sync_turn("look at my trip", "Done.", session_id="s1")
-    agent.queue_prefetch("look at my trip", session_id="s1")
     assert wired.files(".draft") == []
     wired.forget_process()
     wired.agent("s2")

@@ -40,7 +40,6 @@ def begin(session: Session, message: str, number: int = 0) -> None:
     `number` counts the turns of its conversation, so the first one that begins here may tell of a history.
     """
     begun = session.turns.begin(message, millis())
-    session.tidy()
     speaker = session.speaker
     if isinstance(speaker, Nobody) or not _keeps(session, speaker):
         return
@@ -80,7 +79,6 @@ def turn(
     if begun.is_kept:
         return  # told again
     speaker = session.speaker
-    is_in_vault = False
     if isinstance(speaker, Nobody) or begun.is_taken_back:
         begun.is_kept = True
     else:
@@ -88,15 +86,14 @@ def turn(
         _name_alike(session, speaker, begun, session_id)
         try:
             told = _Told(user, reply, session_id, messages, sum([one.length for one in before]))
-            is_in_vault = _keep(session, speaker, begun, told)
+            _keep(session, speaker, begun, told)
         except StrongroomError as error:
             session.failed("keeping", error)
             session.leave_draft(begun)
             raise
         if not session.turns.kept(begun):
             undoing.forget_told(session, speaker, session_id)
-            is_in_vault = False
-    session.drop_drafts(begun, is_in_vault=is_in_vault)
+    session.drop_drafts(begun)
 
 
 def _name_alike(session: Session, speaker: Speaker, begun: Begun, session_id: str) -> None:
@@ -136,8 +133,7 @@ class _Told:
         return found, said[-1] if said else 0
 
 
-def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> bool:
-    """Keep a turn, if it is to be kept; whether its lines are in the vault."""
+def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None:
     state = session.state(speaker, told.session)
     messages, start = told.history()
     _noted(session, lambda: state.begun(with_history=start > 0))
@@ -148,19 +144,18 @@ def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> bool
     first = heard(session, speaker, told.user, told.session, begun.heard)
     _noted(session, lambda: state.carry({first.said.namespace, *session.stood(begun)}))
     lines: list[NewLine] = []
-    spooled: tuple[Path, ...] | None = None
+    spooled: tuple[Path, ...] = ()
     if _is_off(session, state, first.asked, begun) or not _keeps(session, speaker):
         session.home.parts.status.count("off the record")
     else:
         lines = _lines(session, speaker, begun, first, _reply(session, speaker, state, told.reply))
         if begun.turn_id and not begun.is_known:
             lines = missing(session, speaker, lines, {"session": label(told.session)})
-        spooled = store(session, speaker, lines)
+        spooled = store(session, speaker, lines) or ()
     ids = tuple(LineId(line.id) for line in lines if line.id)
-    state.keep(Kept(known_by(speaker, first), ids, len(messages), spooled or ()))
+    state.keep(Kept(known_by(speaker, first), ids, len(messages), spooled))
     state.see(ids)
     undoing.forget(session, speaker, state)
-    return spooled == () and bool(lines)
 
 
 def _lines(session: Session, speaker: Speaker, begun: Begun, first: Heard, reply: Said | None) -> list[NewLine]:

@@ -137,9 +137,8 @@ class StrongroomProvider(MemoryProvider):
         session = self._session
         if session:
             with Steady(), suppress(StrongroomError):  # the home may not be wired any more
-                session.tidy()
-                storing.deliver_waiting(session)
                 session.home.way.settle()
+                storing.look_for_waiting(session)
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
         if not self._session:
@@ -194,7 +193,6 @@ class StrongroomProvider(MemoryProvider):
         session, self._session = self._session, None
         if session:
             with suppress(StrongroomError):  # the home may not be wired any more
-                session.tidy()
                 session.home.parts.status.save_counts()
 
     # Outside of sessions.

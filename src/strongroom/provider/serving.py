@@ -65,8 +65,6 @@ class Session:
         """The namespaces of which the system prompt speaks."""
         self._early: set[Namespace] = set()
         """The namespaces that were shown while no turn was under way."""
-        self._stale: list[Path] = []
-        """Drafts of turns that are in the vault by now."""
 
     @property
     def policy(self) -> Policy:
@@ -127,22 +125,10 @@ class Session:
             self.caught_up.set()  # once is enough: delivery may take long
         return max(0.0, seconds - (time.monotonic() - began))
 
-    def drop_drafts(self, until: Begun, *, alone: bool = False, is_in_vault: bool = False) -> None:
-        """Let go of the drafts of a turn and of those before it, or of its own alone.
-
-        Its own may stay until `tidy` if its lines are in the vault: delivered again, they would be written once.
-        """
-        own = until.draft
+    def drop_drafts(self, until: Begun, *, alone: bool = False) -> None:
+        """Let go of the drafts of a turn and of those before it, or of its own alone."""
         for draft in self.turns.given_up(until, alone=alone):
-            if is_in_vault and draft is own:
-                self._stale.append(draft)
-            else:
-                self.home.parts.spool.drop(draft)
-
-    def tidy(self) -> None:
-        """Let go of drafts that are of no use any more."""
-        while self._stale:
-            self.home.parts.spool.drop(self._stale.pop())
+            self.home.parts.spool.drop(draft)
 
     def leave_draft(self, begun: Begun) -> None:
         """Have a draft delivered later: its turn could not be kept."""

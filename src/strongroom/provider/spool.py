@@ -127,8 +127,9 @@ class Spool:
     def promote(self, draft: Path) -> Path:
         """Make a turn of a draft, and where it is then."""
         try:
+            turn = draft.rename(draft.with_suffix(_TURN))
             self.may_wait = True
-            return draft.rename(draft.with_suffix(_TURN))
+            return turn
         except OSError:
             return draft
 
@@ -159,7 +160,8 @@ class Spool:
     def waiting(self) -> Waiting:
         self.may_wait = False  # before the look: what comes meanwhile says so again
         sizes = [_size(self.directory / name) for name in self._names() if name.endswith((_TURN, _FORGET))]
-        self.may_wait = self.may_wait or bool(sizes)
+        if sizes:
+            self.may_wait = True
         return Waiting(len(sizes), sum(sizes))
 
     def aside(self) -> int:
@@ -211,7 +213,10 @@ class Spool:
     def _names(self) -> list[str]:
         try:
             return os.listdir(self.directory)
+        except FileNotFoundError:
+            return []
         except OSError:
+            self.may_wait = True  # who knows
             return []
 
     def _name(self, now: Millis, suffix: str) -> Path:

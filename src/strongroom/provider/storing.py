@@ -48,7 +48,7 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
     shown = _runtime(session.home)
     try:
         if session.home.parts.spool.may_wait:
-            deliver_waiting(session)
+            _deliver_waiting(session)
         session.ask(speaker, lambda memory: memory.put_many(lines))
     except Conflict:
         return ()  # it was told before, in other words
@@ -103,8 +103,14 @@ def _sealed(recipient: str, actor: Actor, lines: tuple[NewLine, ...]) -> Iterato
         yield from _sealed(recipient, actor, lines[half:])
 
 
-def deliver_waiting(session: Session) -> None:
-    """Deliver a little of what waits, of whichever process, before a turn or after it; the rest need not hold it up."""
+def look_for_waiting(session: Session) -> None:
+    """Have what waits delivered, of whichever process, by a thread that holds up no turn."""
+    if session.home.parts.spool.waiting().turns:
+        session.home.later(lambda: deliver(session))
+
+
+def _deliver_waiting(session: Session) -> None:
+    """Deliver a little of what waits before a turn; the rest need not hold it up."""
     if waiting := session.home.parts.spool.waiting().turns:
         deliver(session, most=AT_ONCE)
     if waiting > AT_ONCE:

@@ -67,8 +67,10 @@ class Shelf:
         """Lines that the index does not hold yet."""
         self.unread_size = 0
         """About what reading them costs, in characters."""
+        self._unreadable: set[LineId] = set()
+        """Lines that the engine could not read, and so does not hold."""
         self._unheard: Exception | None = None
-        """What the engine failed with while nobody asked."""
+        """What it failed with while nobody asked."""
         self._measured = index if isinstance(index, Measured) else None
         self._loaded = False
         self._gone: set[LineId] = set()
@@ -157,6 +159,7 @@ class Shelf:
             try:
                 self.index.add(line)
             except Exception as error:  # noqa: BLE001 - it is raised where somebody asks
+                self._unreadable.add(name)
                 self._unheard = self._unheard or error
 
     def make_ready(self) -> None:
@@ -196,10 +199,12 @@ class Shelf:
             line = self.lines.pop(name, None)
             if line is not None:
                 self._bytes -= _size(line)
-                if self._unread.pop(name, None) is None:
-                    self.index.remove(line)
-                else:
+                if self._unread.pop(name, None) is not None:
                     self.unread_size -= len(line.text) + _READING
+                elif name in self._unreadable:
+                    self._unreadable.remove(name)
+                else:
+                    self.index.remove(line)
 
 
 def _size(line: Line) -> int:

@@ -119,6 +119,21 @@ def test_a_line_that_an_engine_cannot_read_fails_one_question_and_no_put(
     assert len(memory.list().lines) == 5
 
 
+def test_a_line_that_was_never_read_is_not_taken_out_of_the_index(
+    vault: Vault, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine is asked to remove what it was given, and nothing else."""
+    removed: list[str] = []
+    monkeypatch.setattr(LexicalIndex, "remove", lambda _self, line: removed.append(line.text))
+    unread = memory.put("the ferry leaves at noon", namespace="work")
+    memory.forget(ids=[unread.id])
+    unreadable = memory.put("unreadable", namespace="work")
+    vault.settle()
+    memory.forget(ids=[unreadable.id])
+    memory.forget(ids=[line.id for line in memory.list().lines])
+    assert removed == ["a first line"]
+
+
 def test_settle_goes_through_all_shelves_whatever_fails(vault: Vault, memory: Memory, read: list[str]) -> None:
     other = vault.memory(vault.mint(actor="local/bob", ops=ALL_OPS, namespaces=NAMESPACES))
     other.put("first", namespace="work")

@@ -47,7 +47,8 @@ class Lexical:
             found = _newest(indexes, k, without)
         else:
             found = best(question, terms, indexes, k, [index.numbers(without) for index in indexes])
-            if without and (terms.is_pruned if found else terms.is_pruned or terms.is_cut) and len(found) < k:
+            may_be_more = terms.is_pruned or (terms.is_cut and not found)
+            if without and may_be_more and len(found) < k:
                 found += _left_out(question, indexes, k - len(found), without, found)
         return _in_order(found, k)
 

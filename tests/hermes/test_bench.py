@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from bench import hermes, hermes_home, vaults
+from bench import hermes, hermes_home, lines, vaults
 from bench.__main__ import BENCHMARKS
 from bench.hermes import Side
-from bench.hermes_child import BEGIN, HOLOGRAPHIC, KEEP, PREFETCH, STRONGROOM, talk
+from bench.hermes_child import AFTER, BEGIN, HOLOGRAPHIC, KEEP, PREFETCH, STRONGROOM, talk
 
 import strongroom
 from strongroom.wiring import capfile
@@ -59,9 +59,18 @@ def test_the_rows_in_hermes_are_registered() -> None:
     assert {"hermes.beside", "hermes.size", "hermes.http", "hermes.first"} <= BENCHMARKS.keys()
 
 
-def test_nothing_is_said_twice_in_the_turns_that_are_measured() -> None:
-    said = [text for turn in islice(talk(), 2000) for text in turn]
+@pytest.mark.parametrize("of_facts", [False, True])
+def test_nothing_is_said_twice_in_the_turns_that_are_measured(of_facts: bool) -> None:
+    said = [text for turn in islice(talk(of_facts), 2000) for text in turn]
     assert len(set(said)) == len(said) == 4000
+
+
+def test_every_fact_that_is_asked_about_is_there_and_none_of_them_is_said() -> None:
+    known = [line.text for line in lines.lines(1, 2000, lines.facts(1))]
+    asked = [user.removesuffix(" about?").rpartition(" ")[2] for user, _ in islice(talk(True), 4000) if "?" in user]
+    assert len(asked) == 2000
+    assert {text.split()[2] for text in known} == set(asked)
+    assert set(asked).isdisjoint(reply.split()[2] for _, reply in islice(talk(True), 4000))
 
 
 @pytest.mark.requirement("hermes-bench")
@@ -71,7 +80,7 @@ def test_both_providers_do_the_same_turns_and_the_lines_stay_as_they_were(tmp_pa
     with hermes_home.child(home, STRONGROOM, HOLOGRAPHIC) as hermes_process:
         found = hermes_process.turns(TURNS)
     assert {name: {call: len(taken) for call, taken in one["taken"].items()} for name, one in found.items()} == {
-        name: {BEGIN: TURNS, PREFETCH: TURNS, KEEP: TURNS} for name in (STRONGROOM, HOLOGRAPHIC)
+        name: dict.fromkeys((BEGIN, PREFETCH, KEEP, AFTER), TURNS) for name in (STRONGROOM, HOLOGRAPHIC)
     }
     assert all(any(one["recalled"]) for one in found.values())
     assert _lines(home) == LINES

@@ -88,7 +88,7 @@ class Faults:
         self._plan(method, nth, error, after=False)
 
     def after(self, method: str, nth: int = 1, error: type[StrongroomError] | None = None) -> None:
-        """The n-th call from now on does its work, durably, and fails all the same."""
+        """The n-th call from now on does its work, durably, and fails all the same; what came of it is not told."""
         self._plan(method, nth, error, after=True)
 
     def down(self, method: str, error: type[StrongroomError] | None = None) -> None:
@@ -119,10 +119,12 @@ class Faults:
         for fault in due:
             if not fault.after:
                 raise fault.error("the store was told to fail before this call")
-        yield
-        for fault in due:
-            if fault.after:
-                raise fault.error("the store was told to fail after this call")
+        try:
+            yield
+        finally:
+            for fault in due:
+                if fault.after:
+                    raise fault.error("the store was told to fail after this call")
 
 
 def _known(method: str) -> str:

@@ -174,12 +174,15 @@ def test_that_a_draft_could_not_be_kept_is_said_until_one_is(wired: Wired, monke
 # What a runtime says when a turn is over.
 
 
-def test_a_turn_that_is_kept_has_no_draft_any_more_and_is_there_once_after_a_kill(wired: Wired) -> None:
+def test_what_was_erased_after_a_kill_does_not_come_back_with_a_draft(wired: Wired) -> None:
+    """Of an erased line there is no tombstone: delivered again, it would be a new one."""
     agent = wired.agent()
     agent.on_turn_start(1, "told")
     agent.sync_turn("told", "hi", session_id="s1")
-    assert wired.files(".draft") == []
-    assert after_a_restart(wired) == ["told"]
+    assert said(wired) == ["told"]
+    owner = wired.vault.mint(actor=OWNER, ops=["erase"], namespaces=wired.vault.namespaces, ttl=600)
+    wired.vault.memory(owner).erase(wired.vault.namespaces)
+    assert after_a_restart(wired) == []
 
 
 def test_what_another_process_left_waiting_is_delivered_once_the_turn_is_over(

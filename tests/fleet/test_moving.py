@@ -550,7 +550,7 @@ def test_what_a_worker_gave_up_is_not_told_as_answered_after_a_move(world: World
     world.move(TARGET, world.home / "back")
     with world.open(world.home / "back") as vault:
         entries = [entry for _, entry in vault.audit.entries() if entry is not None]
-    revoked = max(number for number, entry in enumerate(entries) if entry.op == "revoke")
-    told = [(str(entry.decision), entry.reason) for entry in entries[revoked:] if entry.op == "get"]
-    assert told == [("fail", "given_up"), ("deny", "cap_revoked")]
+    gets = [(str(entry.decision), entry.reason) for entry in entries if entry.op == "get"]
+    # Not by their place behind the revocation: another worker's entries of the same millisecond may come before it.
+    assert [one for one in gets if one[0] != "allow"] == [("fail", "given_up"), ("deny", "cap_revoked")]
     assert not [entry for entry in entries if entry.op == "done"]

@@ -57,6 +57,7 @@ from strongroom.store.rows import apply, end_of
 _FILE = DATABASE
 _MISSING = "put it back (is its disk mounted?) or name the right place; strongroom.create(path) makes a new one"
 _BUSY_SECONDS = 10.0
+_ROOM = 1024 * 1024
 _SCRUB_SECONDS = 0.25  # a reader elsewhere must not hold up every writer; scrubbing can be done later
 
 _SCHEMA = """
@@ -89,6 +90,7 @@ class SqliteStore:
     def __init__(self, directory: Path, file: str = _FILE) -> None:
         self._directory = directory
         self._file = directory / file
+        self._journal = directory / f"{file}-wal"
         self._pid = os.getpid()
         self._idle: deque[apsw.Connection] = deque()
         self._group = GroupCommit(self._write)
@@ -265,10 +267,28 @@ class SqliteStore:
         try:
             self._usable()
             with self._lock.held():
+                room = self._journal_size()
                 busy, _, _ = self._read("PRAGMA wal_checkpoint(TRUNCATE)", (), patience=_SCRUB_SECONDS)[0]
+            if not busy:
+                self._make_room(min(room, _ROOM))
         except Unavailable:
             return False
         return not busy
+
+    def _journal_size(self) -> int:
+        try:
+            return self._journal.stat().st_size
+        except OSError:
+            return 0
+
+    def _make_room(self, size: int) -> None:
+        """Make the journal as long as it was: a commit that has to lengthen it takes half as long again."""
+        with self._transaction():  # nobody else writes to the journal or cuts it meanwhile
+            missing = size - self._journal_size()
+            if missing > 0:
+                with suppress(OSError), self._journal.open("ab") as journal:
+                    journal.write(bytes(missing))
+                    os.fdatasync(journal.fileno())
 
     def group_sizes(self) -> tuple[Mapping[int, int], int]:
         return dict(self._group.sizes), self._group.grouped

@@ -17,6 +17,7 @@ from strongroom.audit.entry import decode_entry
 from strongroom.audit.log import VaultMac
 from strongroom.audit.verify import Expected
 from strongroom.errors import StrongroomError, Tampered
+from strongroom.keyed import Keyed
 from strongroom.keys import ActorKeys, Keyring, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
 from strongroom.keys.sources import root_id
@@ -112,7 +113,7 @@ def _locators(vector: Vector, _: Path) -> Vector:
 
 
 def _tag(vector: Vector, _: Path) -> Vector:
-    return {"tag": tag(bytes.fromhex(vector["key"]), *vector["parts"])}
+    return {"tag": tag(Keyed(bytes.fromhex(vector["key"])), *vector["parts"])}
 
 
 def _vault_secrets(vector: Vector, _: Path) -> Vector:

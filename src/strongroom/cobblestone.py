@@ -8,14 +8,15 @@ Pure: the salt comes in as an argument. It must never repeat for a key; callers 
 from __future__ import annotations
 
 import hmac
+from functools import cached_property
+from hashlib import sha512
 from struct import Struct
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA512
-from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from strongroom.errors import Tampered
+from strongroom.keyed import Keyed
 
 KEY_SIZE = 32
 SALT_SIZE = 24
@@ -25,8 +26,15 @@ _COMMITMENT = 32
 _HEADER = SALT_SIZE + _COMMITMENT
 _TAG = 16
 _INFO = b"c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0"
-_SHA512 = SHA512()
 _length = Struct(">I").pack
+
+
+class Key(bytes):
+    """A key that seals and opens many things: what HMAC makes of the key alone is worked out once, and goes with it."""
+
+    @cached_property
+    def keyed(self) -> Keyed:
+        return Keyed(self, sha512)
 
 
 def context(*parts: str | bytes | int) -> bytes:
@@ -76,8 +84,12 @@ def unseal(key: bytes, sealed: bytes, ctx: bytes) -> bytes:
 def _derive(key: bytes, salt: bytes, ctx: bytes) -> tuple[AESGCM, bytes, bytes]:
     if len(key) != KEY_SIZE or len(salt) != SALT_SIZE:
         raise ValueError("key must be 32 bytes and salt 24")
-    out = HKDFExpand(_SHA512, 76, _INFO + salt + ctx).derive(key)
-    return AESGCM(out[:32]), out[32:44], out[44:]
+    keyed = key.keyed if isinstance(key, Key) else Keyed(key, sha512)
+    # HKDF-Expand (RFC 5869, 2.3): 76 bytes are the first block and a part of the second.
+    info = _INFO + salt + ctx
+    first = keyed.digest(info + b"\1")
+    second = keyed.digest(first + info + b"\2")
+    return AESGCM(first[:32]), first[32:44], first[44:] + second[:12]
 
 
 def _nonce(base: bytes, number: int) -> bytes:

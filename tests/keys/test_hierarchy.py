@@ -13,6 +13,7 @@ import pytest
 
 from strongroom.cobblestone import context
 from strongroom.errors import KeyUnavailable, StrongroomError, Tampered
+from strongroom.keyed import Keyed
 from strongroom.keys import ActorKeys, Keyring, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
 from strongroom.model import Actor, Namespace
@@ -343,13 +344,14 @@ def test_tags_of_one_thing_under_two_keys_have_nothing_in_common() -> None:
 
 
 def test_tags_of_two_things_differ_and_parts_do_not_run_together() -> None:
-    key = bytes(32)
+    key = Keyed(bytes(32))
     tags = [tag(key), tag(key, ""), tag(key, "ab", "c"), tag(key, "a", "bc"), tag(key, "abc")]
     assert len(set(tags)) == len(tags)
     keys = alice(Dice())
-    assert keys.actor_tag() == tag(keys.tag_key, "actor")
-    assert keys.namespace_tag("x") == tag(keys.tag_key, "namespace", "x")
-    assert keys.object_tag("x") == tag(keys.tag_key, "object", "x")
+    key = Keyed(keys.tag_key)
+    assert keys.actor_tag() == tag(key, "actor")
+    assert keys.namespace_tag("x") == tag(key, "namespace", "x")
+    assert keys.object_tag("x") == tag(key, "object", "x")
 
 
 @pytest.mark.requirement("secrets-hidden")

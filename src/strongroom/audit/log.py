@@ -19,6 +19,7 @@ from strongroom.audit.entry import Entry, decode_entry, done_entry
 from strongroom.cobblestone import context
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.files import make_directory, write_file
+from strongroom.keyed import Keyed
 from strongroom.model import Millis
 from strongroom.store import ANY, Commit, Effect, Head, Pending, Runs, Store, Version
 from strongroom.store.fleet import Fleet
@@ -38,7 +39,7 @@ class VaultMac:
         self._vault = vault_id
         self._seed = log_seed
         self._prefix = context("strongroom/head/v1", vault_id)
-        self._keyed = hmac.new(tag_key, digestmod="sha256")
+        self._keyed = Keyed(tag_key)
 
     def __repr__(self) -> str:
         return "<vault mac redacted>"
@@ -50,9 +51,7 @@ class VaultMac:
         return done_entry(done, undone, Millis(time)).encoded()
 
     def sign(self, size: int, peaks: bytes, time: int) -> bytes:
-        mac = self._keyed.copy()
-        mac.update(self._prefix + context(size, peaks, time))
-        return mac.digest()
+        return self._keyed.digest(self._prefix + context(size, peaks, time))
 
     def check(self, head: Head) -> None:
         if not hmac.compare_digest(self.sign(head.size, head.peaks, head.time), head.mac):

@@ -7,7 +7,6 @@ document holds sealed keys only, under locators: it says neither whose it is nor
 from __future__ import annotations
 
 import binascii
-import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,8 +15,9 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from strongroom.cobblestone import KEY_SIZE, SALT_SIZE, context, seal, unseal
+from strongroom.cobblestone import KEY_SIZE, SALT_SIZE, Key, context, seal, unseal
 from strongroom.errors import Tampered
+from strongroom.keyed import Keyed
 from strongroom.keys.sources import Keyring
 from strongroom.model import Actor, Namespace
 
@@ -83,7 +83,7 @@ class Slots:
     """Names of things in the store. Locators are keyed, so the names say nothing to who lacks the name key."""
 
     def __init__(self, name_key: bytes) -> None:
-        self._name_key = name_key
+        self._keyed = Keyed(name_key)
         # One request asks for the same few locators many times over.
         self.actor = lru_cache(_LOCATORS_HELD)(self._actor)
         self.namespace = lru_cache(_LOCATORS_HELD)(self._namespace)
@@ -105,7 +105,7 @@ class Slots:
         return self._locator(context("namespace", actor, namespace))
 
     def _locator(self, what: bytes) -> str:
-        return hmac.digest(self._name_key, what, "sha256")[:_LOCATOR_SIZE].hex()
+        return self._keyed.digest(what)[:_LOCATOR_SIZE].hex()
 
 
 class _Epoch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -134,10 +134,14 @@ class ActorKeys:
     epoch: int
     actor_key: bytes
     tag_key: bytes
-    namespaces: Mapping[str, Mapping[int, bytes]]
+    namespaces: Mapping[str, Mapping[int, Key]]
     root: str = field(default="", compare=False)  # which root key wrapped them where they were read
     _tags: dict[tuple[str, ...], str] = field(default_factory=dict, compare=False)
     _births: dict[str, bytes] = field(default_factory=dict, compare=False)
+    _keyed: Keyed = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_keyed", Keyed(self.tag_key))
 
     def __repr__(self) -> str:
         return "<actor keys redacted>"
@@ -159,7 +163,7 @@ class ActorKeys:
         tag_key = unseal(actor_key, stored.tag_key, slot.tag_key())
         namespaces = {
             locator: {
-                one.epoch: unseal(actor_key, one.sealed, slot.namespace_key(locator, one.epoch)) for one in epochs
+                one.epoch: Key(unseal(actor_key, one.sealed, slot.namespace_key(locator, one.epoch))) for one in epochs
             }
             for locator, epochs in stored.namespaces.items()
         }
@@ -191,7 +195,7 @@ class ActorKeys:
 
     def with_namespace(self, locator: str, random: Random) -> ActorKeys:
         """These keys with a first key for one more namespace."""
-        return self._having({**self.namespaces, locator: {1: random(KEY_SIZE)}})
+        return self._having({**self.namespaces, locator: {1: Key(random(KEY_SIZE))}})
 
     def without_namespace(self, locator: str) -> ActorKeys:
         """These keys without those of one namespace: what they sealed can be opened no more."""
@@ -200,11 +204,11 @@ class ActorKeys:
     def rotated(self, random: Random) -> ActorKeys:
         """A new actor key, and a new epoch for each namespace; old epochs stay readable."""
         namespaces = {
-            locator: {**epochs, max(epochs) + 1: random(KEY_SIZE)} for locator, epochs in self.namespaces.items()
+            locator: {**epochs, max(epochs) + 1: Key(random(KEY_SIZE))} for locator, epochs in self.namespaces.items()
         }
         return ActorKeys(self.vault_id, self.actor, self.epoch + 1, random(KEY_SIZE), self.tag_key, namespaces)
 
-    def newest(self, locator: str) -> tuple[int, bytes]:
+    def newest(self, locator: str) -> tuple[int, Key]:
         """The epoch and key that seal new lines."""
         epoch = max(self.namespaces[locator])
         return epoch, self.namespaces[locator][epoch]
@@ -225,17 +229,17 @@ class ActorKeys:
         return self._kept("namespace", locator)
 
     def object_tag(self, name: str) -> str:
-        return tag(self.tag_key, "object", name)
+        return tag(self._keyed, "object", name)
 
     def _kept(self, *what: str) -> str:
         found = self._tags.get(what)
         if found is None:
             if len(self._tags) >= _TAGS_HELD:  # a holder may ask for any number of names
                 self._tags.clear()
-            found = self._tags[what] = tag(self.tag_key, *what)
+            found = self._tags[what] = tag(self._keyed, *what)
         return found
 
-    def _having(self, namespaces: Mapping[str, Mapping[int, bytes]]) -> ActorKeys:
+    def _having(self, namespaces: Mapping[str, Mapping[int, Key]]) -> ActorKeys:
         return ActorKeys(self.vault_id, self.actor, self.epoch, self.actor_key, self.tag_key, namespaces)
 
 
@@ -261,9 +265,9 @@ def _actor_name(vault_id: str, root: str) -> bytes:
     return context("strongroom/actor-name/v1", vault_id, root)
 
 
-def tag(key: bytes, *what: str) -> str:
+def tag(key: Keyed, *what: str) -> str:
     """A keyed, truncated digest in base64url: it marks without naming."""
-    digest = hmac.digest(key, context(*what), "sha256")[:_TAG_SIZE]
+    digest = key.digest(context(*what))[:_TAG_SIZE]
     return binascii.b2a_base64(digest, newline=False).translate(_URLSAFE, b"=").decode()
 
 

@@ -18,6 +18,7 @@ from strongroom import model, seal
 from strongroom.audit.log import AuditLog, VaultMac
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, Tampered
 from strongroom.gate import Gate, Standing
+from strongroom.keyed import Keyed
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
 from strongroom.model import Actor, CapRecord, DataClass, Line, LineId, LinkId, Millis, Namespace
@@ -294,7 +295,7 @@ class State:
         found = self._with_ring(lambda ring: VaultSecrets.open(body, self.vault_id, ring))
         if found.generation < self._generation:  # else a rotated-out issuer would be back
             raise Tampered("older secrets of the vault were put back", hint="vault.audit.verify() names what is wrong")
-        self.secrets, self._generation = found, found.generation
+        self.secrets, self._generation, self._tagging = found, found.generation, Keyed(found.tag_key)
         self.secrets_version = stored.version
 
     def _with_ring(self, use: Callable[[Keyring], T]) -> T:
@@ -498,7 +499,7 @@ class State:
         return self.tag_of(name)
 
     def vault_tag(self, name: str) -> str:
-        return tag(self.secrets.tag_key, "object", name)
+        return tag(self._tagging, "object", name)
 
     # Lines.
 

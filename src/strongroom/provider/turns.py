@@ -6,7 +6,6 @@ told twice is kept once, two turns of the same words are two, and an id says not
 
 from __future__ import annotations
 
-import hmac
 import re
 import threading
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from ulid import ULID
 
 from strongroom import model, routing
 from strongroom.errors import LineTooLarge
+from strongroom.keyed import Keyed
 from strongroom.model import Kind, LineId, Millis, Namespace, NewLine
 from strongroom.provider import manners
 from strongroom.provider.manners import Asked
@@ -174,14 +174,13 @@ def _waits(begun: Begun) -> bool:
 
 def line_id(key: bytes, began: Millis, *what: str) -> LineId:
     """The id of a line of a turn. `what` is whose it is, in which session, and what was said."""
-    hashed = _keyed(key).copy()
-    hashed.update("\0".join(what).encode("utf-8", "surrogatepass"))
-    return LineId(str(ULID.from_int(began << 80 | int.from_bytes(hashed.digest()[:_HASH_BYTES], "big"))))
+    hashed = _keyed(key).digest("\0".join(what).encode("utf-8", "surrogatepass"))
+    return LineId(str(ULID.from_int(began << 80 | int.from_bytes(hashed[:_HASH_BYTES], "big"))))
 
 
 @lru_cache(maxsize=8)
-def _keyed(key: bytes) -> hmac.HMAC:
-    return hmac.new(key, digestmod="sha256")
+def _keyed(key: bytes) -> Keyed:
+    return Keyed(key)
 
 
 def hash_of(line: str) -> str:

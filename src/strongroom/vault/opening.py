@@ -19,6 +19,7 @@ from strongroom.audit.statements import VAULT
 from strongroom.audit.verify import Progress, Report
 from strongroom.cap import Token
 from strongroom.errors import InvalidRequest, StrongroomError, Tampered, VaultExists, VaultFormat, VaultMissing
+from strongroom.keyed import Keyed
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
 from strongroom.keys.hierarchy import tag
 from strongroom.memory import Clerk, State
@@ -103,7 +104,8 @@ def _found(
         PutNew(SECRETS, secrets.sealed(vault_id, source.load(), os.urandom)),
         PutNew(NAMESPACES, seal.seal_record(registry, NAMESPACES, vault_id, secrets.record_key, os.urandom(24))),
     ]
-    objects = marks(effects, lambda name: (tag(secrets.tag_key, "object", name), VAULT))
+    tagging = Keyed(secrets.tag_key)
+    objects = marks(effects, lambda name: (tag(tagging, "object", name), VAULT))
     entry = Entry(v=1, time=now, op="create", decision=Decision.ALLOW, data_class="admin", objects=objects)
     return made.create(where, VaultMac(vault_id, secrets.tag_key, secrets.log_seed), [entry.encoded()], effects, now)
 

@@ -21,21 +21,26 @@ def make_directory(directory: Path) -> None:
         one.mkdir(mode=0o700, exist_ok=True)
 
 
-def write_file(path: Path, data: bytes, *, new: bool) -> None:
-    """Write a file of mode 0600 whole and durably, or leave what was there. With `new`, never replace one."""
+def write_file(path: Path, data: bytes, *, new: bool, durable: bool = True) -> None:
+    """Write a file of mode 0600 whole and durably, or leave what was there. With `new`, never replace one.
+
+    What is not `durable` outlives the process, but perhaps not the machine's: the old file may be back then.
+    """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=draft(path.name))
     try:
         with os.fdopen(handle, "wb") as file:  # mkstemp makes it 0600
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         if new:
             os.link(temporary, path)
         else:
             os.replace(temporary, path)
     finally:
         Path(temporary).unlink(missing_ok=True)
-    sync_directory(path.parent)
+    if durable:
+        sync_directory(path.parent)
 
 
 def open_file(path: Path, *, follow: bool = True) -> BinaryIO:

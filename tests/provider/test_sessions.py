@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,30 @@ def test_what_was_shown_and_off_the_record_outlast_the_process(tmp_path: Path) -
     again = state(tmp_path)
     assert again.carried == {TRAVEL}
     assert again.is_off
+
+
+@pytest.mark.requirement("hermes-taint-durable")
+def test_what_makes_a_conversation_more_sensitive_outlasts_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That its beginning is known does not: without it, a conversation counts as one that may hold anything."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    held = state(tmp_path)
+
+    def syncs(change: Callable[[], None]) -> int:
+        synced.clear()
+        change()
+        return len(synced)
+
+    assert syncs(lambda: held.carry({TRAVEL})) == 2  # the file, and its name
+    assert syncs(lambda: held.begun(with_history=False)) == 0
+    assert state(tmp_path).is_known
+    assert syncs(lambda: held.carry({TRAVEL, WORK})) == 2
+    assert syncs(lambda: held.turn_off(True)) == 2
+    other = state(tmp_path, "another")
+    assert syncs(lambda: other.begun(with_history=True)) == 2
+    assert state(tmp_path, "another").carried == {PERSONAL}
 
 
 def test_a_new_conversation_carries_nothing(tmp_path: Path) -> None:
@@ -82,7 +107,7 @@ def test_what_another_process_noted_holds_here_too(tmp_path: Path) -> None:
     assert state(tmp_path).carried == {TRAVEL, PERSONAL, WORK}
 
 
-def _fail(path: Path, data: bytes, *, new: bool) -> None:
+def _fail(path: Path, data: bytes, *, new: bool, durable: bool) -> None:
     raise OSError(28, "No space left on device")
 
 

@@ -54,7 +54,7 @@ class Range:
         """Rebuild a range from `size` and what `packed` gave."""
         if len(packed) != size.bit_count() * HASH_SIZE:
             raise Tampered("a tree head does not fit its size")
-        return cls(size, (packed[at : at + HASH_SIZE] for at in range(0, len(packed), HASH_SIZE)))
+        return cls(size, [packed[at : at + HASH_SIZE] for at in range(0, len(packed), HASH_SIZE)])
 
     def append(self, leaf: bytes) -> None:
         size = self.size

@@ -82,11 +82,11 @@ def turn(
     if isinstance(speaker, Nobody) or begun.is_taken_back:
         begun.is_kept = True
     else:
-        before = session.state(speaker, session_id).turns[-1:]
+        state = session.state(speaker, session_id)
+        known = sum([one.length for one in state.turns[-1:]])
         _name_alike(session, speaker, begun, session_id)
         try:
-            told = _Told(user, reply, session_id, messages, sum([one.length for one in before]))
-            _keep(session, speaker, begun, told)
+            _keep(session, speaker, begun, state, _Told(user, reply, session_id, messages, known))
         except StrongroomError as error:
             session.failed("keeping", error)
             session.leave_draft(begun)
@@ -133,8 +133,7 @@ class _Told:
         return found, said[-1] if said else 0
 
 
-def _keep(session: Session, speaker: Speaker, begun: Begun, told: _Told) -> None:
-    state = session.state(speaker, told.session)
+def _keep(session: Session, speaker: Speaker, begun: Begun, state: State, told: _Told) -> None:
     messages, start = told.history()
     _noted(session, lambda: state.begun(with_history=start > 0))
     if told.session != session.id:

@@ -7,6 +7,7 @@ since the last look and applies it, so that a put, a forget or a revocation anyw
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ ARCHIVED = "vault/archived"
 ACTORS = "actors/"
 
 _ACTORS_HELD = 10_000
+_FEW, _SHORT = 16, 8 * 1024
+"""Lines, and characters in them, that are taken in later than they were put."""
 _UNSEEN = (Expect, Purge)
 _PAGE = 1000
 _NAMES = 10_000
@@ -91,7 +94,7 @@ class State:
         self.vault_id = vault_id
         self.store = store
         self.source = source
-        self.shelves = shelves
+        self._shelves = shelves
         self.random = random
         self._guard = threading.RLock()
         self._ring: Keyring | None = None
@@ -102,7 +105,15 @@ class State:
         self._generation = 0
         self._caught_up_for = 0
         """The thread for which `together` has caught up; one at a time."""
+        self._put: deque[tuple[Sequence[Effect], Version, Mapping[str, Line]]] = deque()
+        """Lines that this process put and that nobody has looked for yet."""
         self._open()
+
+    @property
+    def shelves(self) -> Shelves:
+        """The shelves, with all that this process has put."""
+        self._take_in_put()
+        return self._shelves
 
     # Opening and following.
 
@@ -125,6 +136,7 @@ class State:
 
         Gives True if nothing is new, so that none of them need look again; else each has to, which may take long.
         """
+        self._take_in_put()
         if self.store.is_distant or self.store.version() > self._seen[self._vault_scope]:
             yield False
             return
@@ -141,6 +153,7 @@ class State:
         """
         if self._caught_up_for and self._caught_up_for == threading.get_ident():
             return
+        self._take_in_put()
         scopes = [self._vault_scope, *self._actor_scope(locator)]
         found = self.store.versions(scopes) if looked is None else [looked.get(scope, -1) for scope in scopes]
         for scope, latest in zip(scopes, found, strict=True):
@@ -169,7 +182,7 @@ class State:
         if scope not in self._seen:
             # Never followed, or not for long: whatever is held of it may be old.
             self._actors.pop(locator, None)
-            self.shelves.drop(f"{ACTORS}{locator}/")
+            self._shelves.drop(f"{ACTORS}{locator}/")
             while len(self._seen) > _ACTORS_HELD:
                 del self._seen[next(name for name in self._seen if name != self._vault_scope)]
             self._seen[scope] = latest
@@ -182,12 +195,30 @@ class State:
                 return
 
     def committed(self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line]) -> None:
-        """Take in a commit of this process at once, if nothing came between; else the next `catch_up` finds it."""
+        """Take in a commit of this process, if nothing came between; else the next `catch_up` finds it.
+
+        A few lines that were put are taken in by who looks next: who put them need not wait. All else goes at once.
+        """
+        if self.store.is_whole and _are_few_lines(effects, written):
+            self._put.append((effects, version, written))
+        else:
+            self._take_in_own(effects, version, written)
+
+    def _take_in_put(self) -> None:
+        """Take in the lines that were put, in their order; not where another thread is at it."""
+        if self._put and self._guard.acquire(blocking=False):
+            try:
+                while self._put:
+                    self._take_in_own(*self._put.popleft())
+            finally:
+                self._guard.release()
+
+    def _take_in_own(self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line]) -> None:
         changed = [effect for effect in effects if not isinstance(effect, _UNSEEN)]
         scopes = {self.store.scope(effect.name) for effect in changed}
         scope = scopes.pop() if len(scopes) == 1 else None
         # Not waited for: this may be a server's event loop, and the next `catch_up` finds it as well.
-        if any(self.shelves.is_busy(prefix) for prefix in {_shelf_of(name) for name in written}):
+        if any(self._shelves.is_busy(prefix) for prefix in {_shelf_of(name) for name in written}):
             return
         if not self._guard.acquire(blocking=False):
             return
@@ -245,10 +276,10 @@ class State:
             line_id = LineId(parts[5])
             prefix = name.removesuffix("lines/" + line_id)
             try:
-                self.shelves.changed(prefix, line_id, line, deleted=deleted)
+                self._shelves.changed(prefix, line_id, line, deleted=deleted)
             except Tampered:
                 # Whoever asks for this shelf will load it and hear of it, on record; nobody else need fail.
-                self.shelves.drop(prefix)
+                self._shelves.drop(prefix)
 
     def _apply_standing(self, name: str) -> None:
         locator = name.removeprefix(STANDING)
@@ -266,7 +297,7 @@ class State:
 
         A namespace that was erased and used again has keys again, but others: hence the comparison.
         """
-        loaded = self.shelves.below(f"{ACTORS}{locator}/")
+        loaded = self._shelves.below(f"{ACTORS}{locator}/")
         if loaded:
             try:
                 held = self.held_keys(locator)
@@ -274,7 +305,7 @@ class State:
                 held = None  # who asks for this actor will hear of it
             for prefix, birth in loaded.items():
                 if held is None or held.keys.birth(prefix.split("/")[3]) != birth:
-                    self.shelves.drop(prefix)
+                    self._shelves.drop(prefix)
 
     # Keys.
 
@@ -550,6 +581,13 @@ class State:
             self._actors.pop(locator, None)
             found = self._read_keys(locator)
         return found is None or found.version != held.version
+
+
+def _are_few_lines(effects: Sequence[Effect], written: Mapping[str, Line]) -> bool:
+    """Whether a commit is a put of no more than a turn's lines, which changes no keys."""
+    if not 0 < len(written) <= _FEW or sum([len(line.text) for line in written.values()]) > _SHORT:
+        return False
+    return all([effect.name in written for effect in effects if not isinstance(effect, _UNSEEN)])
 
 
 def _shelf_of(name: str) -> str:

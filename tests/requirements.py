@@ -59,6 +59,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     # Store.
     "store-contract": ("design", "one conformance suite passes on every backend"),
     "store-pragmas": ("design", "each SQLite pragma is asserted to have taken effect"),
+    "journal-room": (
+        "design",
+        "a scrubbed journal keeps its length and holds nothing, also for who opens it after a crash",
+    ),
     "store-changes": ("design", "a put or a forget in one process is seen by the next get in another"),
     "store-group": ("design", "concurrent commits share transactions and fail each for itself"),
     "store-crash": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Token, Vault
 from strongroom.engines.lexical.index import LexicalIndex
-from strongroom.model import Line
+from strongroom.model import Line, LineId
 from strongroom.shelves import Shelf, Shelves
 from tests.conftest import ALL_OPS, NAMESPACES
 
@@ -97,6 +98,85 @@ def test_when_much_waits_it_is_read_at_once(memory: Memory, read: list[str]) -> 
     memory.put_many([NewLine(text=str(number), namespace="work") for number in range(256)])
     memory.put_many([NewLine(text=str(number), namespace="work") for number in range(256)])
     assert len(read) > 256, "many short lines are much, too"
+
+
+# Taking in: a shelf hears of a turn's lines when somebody looks.
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of which shelves were told."""
+    names: list[str] = []
+    changed = Shelves.changed
+
+    def noted(self: Shelves, prefix: str, name: LineId, line: Line | None, *, deleted: bool) -> None:
+        names.append(name)
+        changed(self, prefix, name, line, deleted=deleted)
+
+    monkeypatch.setattr(Shelves, "changed", noted)
+    return names
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda vault, memory: vault.settle(),
+        lambda vault, memory: vault.usage(),
+        lambda vault, memory: memory.get("ferry"),
+        lambda vault, memory: memory.list(),
+        lambda vault, memory: memory.put("another", namespace="work"),
+        lambda vault, memory: vault.memory(vault.mint(actor="local/bob", ops=ALL_OPS, namespaces=["work"])).get("x"),
+    ],
+)
+def test_a_few_lines_are_taken_in_by_who_looks_next(
+    vault: Vault, memory: Memory, heard: list[str], look: Callable[[Vault, Memory], object]
+) -> None:
+    lines = [NewLine(text=f"the ferry leaves at {hour}", namespace="work") for hour in ("noon", "night")]
+    put = [receipt.id for receipt in memory.put_many(lines)]
+    assert heard == []
+    look(vault, memory)
+    assert heard == put
+
+
+def test_many_lines_long_ones_and_those_of_a_new_namespace_are_taken_in_at_once(
+    memory: Memory, heard: list[str]
+) -> None:
+    memory.put_many([NewLine(text=str(number), namespace="work") for number in range(17)])
+    assert len(heard) == 17
+    memory.put("ferry " * 3000, namespace="work")
+    assert len(heard) == 18
+    memory.put("the first of its namespace", namespace="travel")
+    assert len(heard) == 19
+
+
+@pytest.mark.requirement("forget-stays")
+def test_what_is_forgotten_goes_at_once(memory: Memory, heard: list[str]) -> None:
+    receipt = memory.put("the ferry leaves at noon", namespace="work")
+    memory.forget(ids=[receipt.id])
+    assert heard == [receipt.id, receipt.id]
+
+
+def test_every_thread_finds_what_it_has_just_put(vault: Vault, cap: Token) -> None:
+    missed: list[str] = []
+
+    def work(name: str) -> None:
+        own = vault.memory(cap)
+        for number in range(25):
+            word = f"{name}x{number}"
+            receipt = own.put(f"{word} is here", namespace="work")
+            by_words = [hit.id for hit in own.get(word, k=1)]
+            by_id = [hit.id for hit in own.get(ids=[receipt.id])]
+            if not by_words == by_id == [receipt.id]:
+                missed.append(word)
+            vault.settle()
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("ana", "ben", "cy", "dee")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert missed == []
+    assert len(vault.memory(cap).list(limit=200).lines) == 100
 
 
 # An engine that fails.

@@ -48,6 +48,7 @@ from strongroom.store import (
     Version,
     check_derived,
     check_effects,
+    journal,
 )
 from strongroom.store.copying import DATABASE, copy_database
 from strongroom.store.filelock import FairLock
@@ -58,6 +59,7 @@ _FILE = DATABASE
 _MISSING = "put it back (is its disk mounted?) or name the right place; strongroom.create(path) makes a new one"
 _BUSY_SECONDS = 10.0
 _ROOM = 1024 * 1024
+"""Bytes of room at most that a scrubbed journal keeps: some dozen turns."""
 _SCRUB_SECONDS = 0.25  # a reader elsewhere must not hold up every writer; scrubbing can be done later
 
 _SCHEMA = """
@@ -90,7 +92,6 @@ class SqliteStore:
     def __init__(self, directory: Path, file: str = _FILE) -> None:
         self._directory = directory
         self._file = directory / file
-        self._journal = directory / f"{file}-wal"
         self._pid = os.getpid()
         self._idle: deque[apsw.Connection] = deque()
         self._group = GroupCommit(self._write)
@@ -265,30 +266,32 @@ class SqliteStore:
 
     def scrub(self) -> bool:
         try:
-            self._usable()
             with self._lock.held():
-                room = self._journal_size()
-                busy, _, _ = self._read("PRAGMA wal_checkpoint(TRUNCATE)", (), patience=_SCRUB_SECONDS)[0]
-            if not busy:
-                self._make_room(min(room, _ROOM))
+                connection = self._take()
+                try:
+                    connection.set_busy_timeout(int(_SCRUB_SECONDS * 1000))
+                    return self._scrubbed(connection)
+                except apsw.Error as error:
+                    raise _broken(error) from None
+                finally:
+                    connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
+                    self._give_back(connection)
         except Unavailable:
             return False
-        return not busy
 
-    def _journal_size(self) -> int:
-        try:
-            return self._journal.stat().st_size
-        except OSError:
-            return 0
-
-    def _make_room(self, size: int) -> None:
-        """Make the journal as long as it was: a commit that has to lengthen it takes half as long again."""
-        with self._transaction():  # nobody else writes to the journal or cuts it meanwhile
-            missing = size - self._journal_size()
-            if missing > 0:
-                with suppress(OSError), self._journal.open("ab") as journal:
-                    journal.write(bytes(missing))
-                    os.fdatasync(journal.fileno())
+    def _scrubbed(self, connection: apsw.Connection) -> bool:
+        """Empty the journal, and then give it its room back: a commit that has to lengthen it takes much longer."""
+        room = min(journal.size_of(self._file), _ROOM)
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+        if busy:
+            return False
+        with suppress(apsw.BusyError):
+            connection.execute("BEGIN IMMEDIATE")  # nobody else writes to the journal meanwhile, or cuts it
+            try:
+                journal.lengthen(self._file, room)
+            finally:
+                connection.execute("ROLLBACK")
+        return True
 
     def group_sizes(self) -> tuple[Mapping[int, int], int]:
         return dict(self._group.sizes), self._group.grouped

@@ -1,8 +1,8 @@
 """The room of SQLite's journal: zeros behind all that was written to it.
 
-SQLite writes over an old journal once it was checkpointed. One that was cut to nothing has to grow again with each
-commit, and the file system then writes down its new length besides, which takes as long as the rest of a commit. Zeros
-are no frames: SQLite stops reading at them, also after a crash.
+SQLite writes over an old journal once it was checkpointed. One that was cut to nothing grows again with each commit, and
+the file system then has to write down its new length besides, which takes longer. Zeros are no frames: SQLite stops
+reading at them, also after a crash.
 """
 
 from __future__ import annotations

@@ -71,6 +71,11 @@ def status_of(path: Path) -> tuple[int, ...]:
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_dev, found.st_ino, found.st_mode
 
 
+def sync_data(file: int) -> None:
+    """Have what was written to a file on disk, and its length; not its times, where the system can leave them out."""
+    getattr(os, "fdatasync", os.fsync)(file)  # macOS has none
+
+
 def sync_directory(directory: Path) -> None:
     """Have the names in a directory on disk."""
     handle = os.open(directory, os.O_RDONLY)

@@ -406,6 +406,10 @@ class Shelves:
             for name in self._below(prefix):
                 self._remove(name)
 
+    def found_at(self, prefix: str) -> Shelf | None:
+        """The shelf of `prefix` if it is in RAM, whole or not."""
+        return self._shelves.get(prefix)
+
     def has(self, prefix: str, shelf: Shelf) -> bool:
         """Whether this very shelf is the one that follows changes."""
         with self._guard:

@@ -149,6 +149,35 @@ def test_many_lines_long_ones_and_those_of_a_new_namespace_are_taken_in_at_once(
     assert len(heard) == 19
 
 
+def test_lines_for_a_shelf_that_nobody_has_loaded_are_not_held(tmp_path: Path) -> None:
+    """They would stay in RAM until somebody looks, whatever becomes of their actor meanwhile."""
+    keys = FileKeys(tmp_path / "k")
+    with strongroom.create(tmp_path / "v", keys=keys) as first:
+        cap = first.mint(actor="local/alice", ops=ALL_OPS, namespaces=NAMESPACES)
+        first.memory(cap).put("an older line", namespace="work")
+        with strongroom.open(tmp_path / "v", keys=keys) as vault:
+            vault.memory(cap).put("the ferry leaves at noon", namespace="work")
+            assert not vault._state._put
+            vault.memory(cap).get("ferry")
+            vault.memory(cap).put("the ferry was late", namespace="work")
+            assert len(vault._state._put) == 1
+
+
+@pytest.mark.requirement("forget-stays", "erase-keys")
+def test_a_line_that_waits_does_not_get_onto_a_shelf_that_was_made_anew(vault: Vault, memory: Memory) -> None:
+    memory.put("the ferry leaves at noon", namespace="work")
+    (waiting,) = vault._state._put
+    memory.erase(["work"])
+    memory.put("of a new beginning", namespace="work")
+    memory.get("ferry")
+    # As if the shelf had been made anew before the erasure was followed, while the line still waits.
+    vault._state._put.append(waiting)
+    vault._state._seen[""] = waiting.version - 1
+    vault.settle()
+    assert [hit.text for hit in memory.get("ferry beginning")] == ["of a new beginning"]
+    assert len(memory.list().lines) == 1
+
+
 @pytest.mark.requirement("forget-stays")
 def test_what_is_forgotten_goes_at_once(memory: Memory, heard: list[str]) -> None:
     receipt = memory.put("the ferry leaves at noon", namespace="work")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,11 @@ import pytest
 from strongroom.store import Delete, PutNew, journal, sqlite
 from strongroom.store.conformance.tools import NOW, SuiteMac, everything
 from strongroom.store.sqlite import SqliteStore
+from tests.store.children import in_fork
 
 MAC = SuiteMac()
+DEADLOCK = 60
+"""Only a test that fails waits so long."""
 TOLD = b"what must not stay" * 20
 
 
@@ -147,6 +151,56 @@ def test_who_writes_beside_us_keeps_its_frames(store: SqliteStore, place: Path) 
     other.close()
     assert store.scrub() is True
     _check(place)
+
+
+def test_a_system_without_fdatasync_scrubs_too(
+    store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "fdatasync")
+    _put(store, "things/a")
+    before = _length(place)
+    assert store.scrub() is True
+    assert _length(place) == before
+
+
+def test_an_interrupt_while_it_is_lengthened_keeps_nobody_out(
+    store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    _put(store, "things/a")
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "lengthen", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.scrub()
+    other = SqliteStore.open(str(place))
+    other.authenticate(MAC)
+    _put(other, "things/b")
+    _put(store, "things/c")
+    other.close()
+
+
+def test_a_connection_that_is_given_back_within_a_transaction_keeps_nobody_out(store: SqliteStore, place: Path) -> None:
+    """An interrupt may come between any two steps."""
+    connection = store._take()
+    connection.execute("BEGIN IMMEDIATE")
+    store._give_back(connection)
+    other = SqliteStore.open(str(place))
+    other.authenticate(MAC)
+    _put(other, "things/a")
+    _put(store, "things/b")
+    other.close()
+
+
+def test_a_fork_scrubs_nothing_and_waits_for_nobody(store: SqliteStore, place: Path) -> None:
+    def scrubbed() -> str:
+        signal.alarm(DEADLOCK)
+        return str(store.scrub())
+
+    with store._lock.held():
+        assert in_fork(scrubbed) == "False"
+    _put(store, "things/a")
 
 
 def test_a_link_in_the_journals_place_is_not_followed(tmp_path: Path) -> None:

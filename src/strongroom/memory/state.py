@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
 from strongroom.model import Actor, CapRecord, DataClass, Line, LineId, LinkId, Millis, Namespace
 from strongroom.seal import Place
-from strongroom.shelves import Shelves
+from strongroom.shelves import Shelf, Shelves
 from strongroom.store import (
     ANY,
     CLOCK_LEEWAY,
@@ -85,6 +85,15 @@ class HeldKeys:
     version: Version
 
 
+class _Put(NamedTuple):
+    """A put of this process: what was committed, at which version, its opened lines, and the shelves they belong on."""
+
+    effects: Sequence[Effect]
+    version: Version
+    written: Mapping[str, Line]
+    shelves: Mapping[str, Shelf | None]
+
+
 class State:
     """One open vault in one process. Thread-safe."""
 
@@ -105,7 +114,7 @@ class State:
         self._generation = 0
         self._caught_up_for = 0
         """The thread for which `together` has caught up; one at a time."""
-        self._put: deque[tuple[Sequence[Effect], Version, Mapping[str, Line]]] = deque()
+        self._put: deque[_Put] = deque()
         """Lines that this process put and that nobody has looked for yet."""
         self._open()
 
@@ -197,19 +206,24 @@ class State:
     def committed(self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line]) -> None:
         """Take in a commit of this process, if nothing came between; else the next `catch_up` finds it.
 
-        A few lines that were put are taken in by who looks next: who put them need not wait. All else goes at once.
+        A few lines for shelves in RAM are taken in by who looks next: who put them need not wait. All else is at once.
         """
         if self.store.is_whole and _are_few_lines(effects, written):
-            self._put.append((effects, version, written))
-        else:
-            self._take_in_own(effects, version, written)
+            shelves = {prefix: self._shelves.found_at(prefix) for prefix in {_shelf_of(name) for name in written}}
+            if None not in shelves.values():
+                self._put.append(_Put(effects, version, written, shelves))
+                return
+        self._take_in_own(effects, version, written)
 
     def _take_in_put(self) -> None:
         """Take in the lines that were put, in their order; not where another thread is at it."""
         if self._put and self._guard.acquire(blocking=False):
             try:
                 while self._put:
-                    self._take_in_own(*self._put.popleft())
+                    put = self._put.popleft()
+                    # Another shelf in its place may be one that was erased and made anew: what is right for it is read.
+                    if all(self._shelves.found_at(prefix) is shelf for prefix, shelf in put.shelves.items()):
+                        self._take_in_own(put.effects, put.version, put.written)
             finally:
                 self._guard.release()
 

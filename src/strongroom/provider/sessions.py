@@ -197,8 +197,8 @@ class State:
         data = json.dumps({"carried": sorted(self.carried), "off": self.is_off, "known": self.is_known}).encode()
         try:
             make_directory(self.path.parent)
-            # That its beginning is known may be lost with the machine: unknown is the safer side.
-            write_file(self.path, data, new=False, durable=wanted[:2] != self._on_disk[:2])
+            # That its beginning is known may be lost with the machine: unknown is the safer side, but for what is off.
+            write_file(self.path, data, new=False, durable=self.is_off or wanted[:2] != self._on_disk[:2])
         except OSError as error:
             raise StoreUnavailable(f"cannot write the state of a conversation: {error.strerror}") from None
         self._on_disk, self._status = wanted, status_of(self.path)

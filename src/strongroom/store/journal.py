@@ -1,8 +1,8 @@
 """The room of SQLite's journal: zeros behind all that was written to it.
 
-SQLite writes over an old journal once it was checkpointed. One that was cut to nothing grows again with each commit, and
-the file system then has to write down its new length besides, which takes longer. Zeros are no frames: SQLite stops
-reading at them, also after a crash.
+SQLite writes over an old journal once it was checkpointed. One that was cut to nothing grows again with each commit,
+and the file system then has to write down its new length besides, which takes longer. Zeros are no frames: SQLite
+stops reading at them, also after a crash.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+
+from strongroom.files import sync_data
 
 
 def size_of(database: Path) -> int:
@@ -26,6 +28,8 @@ def lengthen(database: Path, size: int) -> None:
         file = os.open(_journal(database), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             before = os.fstat(file).st_size
+            # Else a file system without a journal of its own might, after a power loss, have old frames and then zeros.
+            os.fsync(file)
             try:
                 _fill(file, before, size)
             except OSError:
@@ -37,7 +41,7 @@ def lengthen(database: Path, size: int) -> None:
 def _fill(file: int, start: int, stop: int) -> None:
     while start < stop:
         start += os.pwrite(file, bytes(stop - start), start)
-    os.fdatasync(file)
+    sync_data(file)
 
 
 def _journal(database: Path) -> str:

@@ -266,6 +266,7 @@ class SqliteStore:
 
     def scrub(self) -> bool:
         try:
+            self._usable()
             with self._lock.held():
                 connection = self._take()
                 try:
@@ -285,11 +286,13 @@ class SqliteStore:
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
         if busy:
             return False
-        with suppress(apsw.BusyError):
+        try:
             connection.execute("BEGIN IMMEDIATE")  # nobody else writes to the journal meanwhile, or cuts it
-            try:
-                journal.lengthen(self._file, room)
-            finally:
+            journal.lengthen(self._file, room)
+        except apsw.BusyError:
+            return True  # it is empty, and somebody fills it
+        finally:
+            if connection.in_transaction:
                 connection.execute("ROLLBACK")
         return True
 
@@ -412,6 +415,9 @@ class SqliteStore:
             return self._connect()
 
     def _give_back(self, connection: apsw.Connection) -> None:
+        if connection.in_transaction:  # an interrupt came at the wrong moment: it would keep everybody else out
+            connection.close()
+            return
         self._idle.append(connection)
         if self._closed:
             self._drain()

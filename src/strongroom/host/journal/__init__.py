@@ -19,7 +19,7 @@ from pathlib import Path
 
 from strongroom import cobblestone
 from strongroom.errors import JournalUnavailable, KeyUnavailable
-from strongroom.files import make_directory, sync_directory, write_file
+from strongroom.files import make_directory, sync_data, sync_directory, write_file
 from strongroom.host.journal.files import DRAFT, SUFFIX, locked_draft, locked_new, write_whole
 from strongroom.host.journal.frames import Record, Taken, Turn, frame, turn_name
 from strongroom.keys.sources import read_secret
@@ -132,7 +132,7 @@ class Journal:
             raise JournalUnavailable(f"cannot write the journal {self._path}: the disk has lost it")
         upto = self._written
         try:
-            os.fdatasync(self._file)
+            sync_data(self._file)
         except OSError as error:
             # The system reports a page that it could not write once, and drops it: no later sync vouches for it.
             self._lost = self._written

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
-from strongroom.engines.lexical.holding import Holders, holders_of
+from strongroom.engines.lexical.holding import Holders
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
-from strongroom.engines.lexical.keeping import TF_BITS
+from strongroom.engines.lexical.keeping import TF_BITS, repeated
 from strongroom.engines.lexical.signals import MATCH, SESSION
 from strongroom.engines.lexical.terms import Term, Terms, WhenTerm
 
@@ -74,7 +74,8 @@ class Matches:
     def _of_known_lines(self, holders: Holders) -> Holders:
         """Who holds a common word, of the lines that hold a rarer one."""
         known = self.held
-        return holders_of([packed for packed in holders.occurrences if known[packed >> TF_BITS]], self.index)
+        occurrences = [packed for packed in holders.occurrences if known[packed >> TF_BITS]]
+        return Holders(occurrences, repeated(occurrences))
 
     def _look_for_days(self, term: WhenTerm) -> None:
         strengths = term.strengths(self.index, self._lines.found)

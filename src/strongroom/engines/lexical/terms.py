@@ -187,8 +187,8 @@ def word_terms(
         # Nearly every session holds a common word: counting them would cost more than it tells.
         both = zip(places, indexes, strict=True)
         holders = [Holders(place) if common else holders_of(place, index) for place, index in both]
-        sessions = min(lines, size.sessions) if common else sum([len(one.sessions) for one in holders])
-        found.append(Term(rarity(size.lines, lines), rarity(size.sessions, sessions), holders, common))
+        of_sessions = 0.0 if common else rarity(size.sessions, sum([len(one.sessions) for one in holders]))
+        found.append(Term(rarity(size.lines, lines), of_sessions, holders, common))
         seen += lines
     return found, False
 

@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 
 _SORE = 0.2
+_HEAVY = 0.5
 
 
 class Died(BaseException):
@@ -49,6 +50,8 @@ class Weather:
     tries: int = 3
     sore: str = ""
     """A part of names: writes of such objects fail often, however often they are tried."""
+    heavy: str = ""
+    """A part of names: writes of such objects are often long under way, and much happens meanwhile."""
 
     @classmethod
     def of(cls, random: Random) -> Weather:
@@ -63,6 +66,7 @@ class Weather:
             by_parts=random.random() < 0.5,
             sore=random.choice(["", "", "", "create news/", "vault/", "caps/", "logs/", "/at", "/lines/", "/packs/"]),
             tries=random.choice([1, 2, 3] if rough < 0.05 else [3, 4]),
+            heavy=random.choice(["", "", "/at", "/at", "vault/"]),
         )
 
     @property
@@ -189,6 +193,8 @@ class SimulatedBucket:
 
     def _try(self, what: str, act: Callable[[], T], *, writes: bool) -> T:
         self._pass_time()
+        if writes and self._server.weather.heavy and self._server.weather.heavy in what:
+            self._dawdle()
         fate = self._fate(writes=writes)
         self._server.note(self.worker, what, fate)
         if fate == "refused":
@@ -221,6 +227,11 @@ class SimulatedBucket:
         slow = self._random.random() < self._server.weather.slow
         self._server.scheduler.pause(self._random.randrange(100, 1200) if slow else self._random.randrange(1, 25))
         self._check_alive()
+
+    def _dawdle(self) -> None:
+        if self._random.random() < _HEAVY:
+            self._server.scheduler.pause(self._random.randrange(300, 5000))
+            self._check_alive()
 
     def _check_alive(self) -> None:
         if self.is_dead:

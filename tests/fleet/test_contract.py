@@ -353,6 +353,7 @@ class Interrupted(MemoryBucket):
         self.after_a_list: Callable[[], None] | None = None
         self.after_a_swap: Callable[[], None] | None = None
         self.before_news: Callable[[], None] | None = None
+        self.before_a_head: Callable[[], None] | None = None
 
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
         self._look()
@@ -372,13 +373,20 @@ class Interrupted(MemoryBucket):
         if meanwhile is not None:
             meanwhile()
 
+    def _write_head(self, name: str) -> None:
+        if name.endswith(f"/{layout.AT}") and self.before_a_head is not None:
+            meanwhile, self.before_a_head = self.before_a_head, None
+            meanwhile()
+
     def create(self, name: str, body: bytes) -> str:
+        self._write_head(name)
         if name.startswith(layout.NEWS) and self.before_news is not None:
             meanwhile, self.before_news = self.before_news, None
             meanwhile()
         return super().create(name, body)
 
     def swap(self, name: str, body: bytes, etag: str) -> str:
+        self._write_head(name)
         written = super().swap(name, body, etag)
         meanwhile, self.after_a_swap = self.after_a_swap, None
         if meanwhile is not None:
@@ -568,6 +576,27 @@ def test_a_commit_that_lost_after_its_check_stays_in_the_log_as_an_intent(store:
     assert [body_of(other, line(number)) for number in (1, 2, 3)] == [b"ours", b"theirs", b"ours"]
     other.close()
     assert [bundle.entries for _, bundle in store.bundles(other.worker) if bundle is not None] == [[b"intent"]]
+
+
+@pytest.mark.requirement("s3-contract")
+@pytest.mark.parametrize("kind", ["new keys", "changed keys"])
+def test_keys_written_while_their_actors_view_is_dropped_for_room_are_known(bucket: Interrupted, kind: str) -> None:
+    create(bucket, "place", MAC, [b"made"], [PutNew(FORMAT, b"1")], NOW).close()
+    store, name = S3Store(bucket, views=1, packs=False), f"{ALICE}/keys"
+    store.authenticate(MAC)
+    if kind == "changed keys":
+        store.commit([b"e"], [PutNew(name, b"first")], NOW)
+
+    def another_thread_looks() -> None:
+        for scope in (store.scope(BOBS), store.scope(name)):
+            store.version(scope)
+
+    bucket.before_a_head = another_thread_looks
+    change = PutNew(name, b"k") if kind == "new keys" else Swap(name, b"k", version_of(store, name))
+    store.commit([b"e"], [change], NOW)
+    assert bucket.before_a_head is None
+    store.commit([b"e"], [Expect(name, version_of(store, name)), PutNew(line(1), b"text")], NOW)
+    assert [body_of(store, one) for one in (name, line(1))] == [b"k", b"text"]
 
 
 class _Purging(MemoryBucket):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Memory, Token, Vault
 from strongroom.errors import CapRevoked, StoreUnavailable
+from strongroom.store.s3.bucket import Listed
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 PLACE = "s3://bucket/room"
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.requirement("fleet-erase-during-get")
 
 
 class Failing(MemoryBucket):
-    """Refuses one write below a prefix, or lets somebody else act right before it."""
+    """Refuses one write or list below a prefix, or lets somebody else act right before it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,6 +29,10 @@ class Failing(MemoryBucket):
         if self.instead is not None and self.below in name:
             instead, self.instead = self.instead, None
             instead()
+
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+        self._step(f"list {prefix}")
+        return super().list(prefix, after, limit)
 
     def create(self, name: str, body: bytes) -> str:
         self._step(name)
@@ -70,6 +75,34 @@ def test_an_erasure_that_failed_is_finished_with_the_same_cap(tmp_path: Path, bu
     vault.close()
 
 
+def test_an_erasure_of_nobody_that_a_first_put_overtakes_takes_its_line_too(tmp_path: Path, bucket: Failing) -> None:
+    """There is no head to replace, so nothing but a look afterwards finds keys made before the caps were void."""
+    with strongroom.create(PLACE, keys=FileKeys(tmp_path / "keys")) as vault:
+        cap = vault.mint(actor="local/bob", ops=["put", "list"], namespaces=vault.namespaces, ttl=3600)
+        with strongroom.open(PLACE, keys=FileKeys(tmp_path / "keys")) as other:
+            bucket.below = "vault/standing/"
+            bucket.instead = lambda: other.memory(cap).put("a very first line", namespace="work")
+            assert vault.erase("local/bob").objects == 2
+            assert bucket.instead is None
+            assert not [name for name in bucket.objects if "/lines/" in name]
+            with pytest.raises(CapRevoked):
+                other.memory(cap).list()
+            assert other.audit.verify().ok
+
+
+def test_a_first_put_that_an_erasure_of_nobody_overtakes_writes_no_line(tmp_path: Path, bucket: Failing) -> None:
+    """The other way round: keys made after that look are there, and whoever made them seals nothing with them."""
+    with strongroom.create(PLACE, keys=FileKeys(tmp_path / "keys")) as vault:
+        cap = vault.mint(actor="local/bob", ops=["put", "list"], namespaces=vault.namespaces, ttl=3600)
+        with strongroom.open(PLACE, keys=FileKeys(tmp_path / "keys")) as other:
+            bucket.below, bucket.instead = "/at", lambda: other.erase("local/bob")
+            with pytest.raises(CapRevoked):
+                vault.memory(cap).put("a very first line", namespace="work")
+            assert bucket.instead is None
+            assert not [name for name in bucket.objects if "/lines/" in name]
+            assert other.audit.verify().ok
+
+
 def test_an_erasure_that_a_put_overtakes_takes_its_line_too(tmp_path: Path, bucket: Failing) -> None:
     vault, cap, memory = _alice(tmp_path)
     with strongroom.open(PLACE, keys=FileKeys(tmp_path / "keys")) as other:
@@ -81,3 +114,35 @@ def test_an_erasure_that_a_put_overtakes_takes_its_line_too(tmp_path: Path, buck
             other.memory(cap).put("too late", namespace="work")
         assert other.audit.verify().ok
     vault.close()
+
+
+@pytest.mark.parametrize("write", ["put", "set_profile"])
+@pytest.mark.parametrize("others", ["have put with a new cap", "have left keys behind"])
+def test_a_void_cap_seals_nothing_with_keys_that_it_finds_after_it_was_admitted(
+    tmp_path: Path, bucket: Failing, write: str, others: str
+) -> None:
+    """Admitted before an erasure, by a worker that looks at the actor only after it: the keys there are new ones."""
+    keys, ops = FileKeys(tmp_path / "keys"), ["put", "profile", "list"]
+    with strongroom.create(PLACE, keys=keys) as vault, strongroom.open(PLACE, keys=keys) as third:
+
+        def mint() -> Token:
+            return vault.mint(actor="local/bob", ops=ops, namespaces=["work"], ttl=3600)
+
+        def erases() -> None:
+            if others == "have put with a new cap":
+                vault.erase("local/bob")
+                vault.memory(mint()).put("a new beginning")
+                return
+            bucket.below, bucket.instead = "/at", lambda: vault.erase("local/bob")
+            with strongroom.open(PLACE, keys=keys) as second, pytest.raises(CapRevoked):
+                second.memory(old).put("keys, and no line")
+
+        old = mint()
+        bucket.below, bucket.instead = "list actors/", erases
+        memory = third.memory(old)
+        with pytest.raises(CapRevoked):
+            memory.put("too late") if write == "put" else memory.set_profile("too late")
+        assert bucket.instead is None
+        assert len(vault.memory(mint()).list().lines) == (others == "have put with a new cap")
+        assert not [name for name in bucket.objects if name.endswith("/profile")]
+        assert vault.audit.verify().ok

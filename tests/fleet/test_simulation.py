@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from strongroom.memory import forgetting
 from strongroom.store.s3 import S3Store, packs
 from strongroom.store.s3.layout import Table
 from strongroom.store.s3.log import WorkerLog
@@ -173,7 +174,7 @@ PLANTED: dict[str, Plant] = {
 }
 RARE: dict[str, Plant] = {
     "nobody looks again after writing keys": lambda patch: patch.setattr(Writer, "_look_again", lambda *_: None),
-    "an erasure does not look again": lambda patch: patch.setattr(Writer, "_look_at_actors", lambda *_: None),
+    "an erasure does not look again": lambda patch: patch.setattr(forgetting, "_is_back", lambda *_: False),
 }
 
 

@@ -74,6 +74,19 @@ class Clerk:
         """Ask the gate about a request to a memory; see `_decided`."""
         return self._decided(caller, ask, lambda gate, now: gate.admit(caller.token, ask, now), looked)
 
+    def admit_to_seal(
+        self, caller: Caller, ask: Ask, since: Mapping[str, Version] = ANY
+    ) -> Doing[tuple[Grant, Mapping[str, Version]]]:
+        """Admit who is about to write with an actor's keys, and say `since` when the vault has to be unchanged then.
+
+        Keys are read after the vault or beside it: an erasure that voids the cap, and new keys, may come between. So
+        it is decided by what is known before they are read, and looked at once more beside the log.
+        """
+        grant = yield from self.admit(caller, ask, since or None)
+        if not since and (since := self.known(caller, lines=False)):
+            grant = yield from self.admit(caller, ask, since)
+        return grant, since
+
     def known(self, caller: Caller, *, lines: bool) -> Mapping[str, Version]:
         """As of what a request may be decided without a look, if it is committed `since` then; empty if it may not.
 

@@ -99,7 +99,11 @@ def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Doing[Erased]:
 
 
 def _is_back(clerk: Clerk, grant: Grant) -> bool:
-    """Whether a cap that was valid until a moment ago has made an erased actor again before it was voided."""
+    """Whether a cap that was valid until a moment ago has made an erased actor again before it was voided.
+
+    Or has made it at all, where there was nothing to erase. Who makes keys writes them, and then looks at the vault
+    before anything is sealed with them: either this look finds the keys, or that one the erasure.
+    """
     state = clerk.state
     locator = state.slots.actor(grant.actor)
     state.catch_up(locator)

@@ -14,7 +14,7 @@ from strongroom.memory.putting import keys_for
 from strongroom.memory.state import State
 from strongroom.model import Namespace, Op, Profile, Snapshot
 from strongroom.seal import Place
-from strongroom.store import Lost, Object, PutNew, Swap
+from strongroom.store import Lost, Object, PutNew, Swap, Version
 
 _PROFILE = "profile"
 _TRIES = 64
@@ -57,14 +57,16 @@ def _profile(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[Profile]:
 def set_profile(clerk: Clerk, caller: Caller, call: wire.WriteProfile) -> Doing[Profile]:
     """Write the profile of one namespace if it is still at `version` ("" = none was written)."""
     for _ in range(_TRIES):
-        grant = yield from clerk.admit(caller, _ask(call.namespace))
-        written = yield from clerk.recorded(grant, caller, _write(clerk, grant, caller, call))
+        grant, since = yield from clerk.admit_to_seal(caller, _ask(call.namespace))
+        written = yield from clerk.recorded(grant, caller, _write(clerk, grant, caller, call, since))
         if written is not None:
             return written
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
 
 
-def _write(clerk: Clerk, grant: Grant, caller: Caller, call: wire.WriteProfile) -> Doing[Profile | None]:
+def _write(
+    clerk: Clerk, grant: Grant, caller: Caller, call: wire.WriteProfile, since: Mapping[str, Version]
+) -> Doing[Profile | None]:
     """Write a profile; None if somebody was first, in whatever the commit depends on."""
     state, name = clerk.state, _one(grant)
     clean = model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile")
@@ -82,7 +84,7 @@ def _write(clerk: Clerk, grant: Grant, caller: Caller, call: wire.WriteProfile) 
     slot = _slot(state, grant, name)
     effects.append(PutNew(slot, body) if stored is None else Swap(slot, body, stored.version))
     try:
-        yield from clerk.commit(grant, effects, keys=keys, count=1, caller=caller)
+        yield from clerk.commit(grant, effects, keys=keys, count=1, caller=caller, since=since)
     except Lost:
         return None
     return Profile(name, clean, _etag(body))

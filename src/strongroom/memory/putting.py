@@ -50,7 +50,7 @@ def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
         yield LONG
     since = clerk.known(caller, lines=False)
     for tried in range(_TRIES):
-        grant = yield from clerk.admit(caller, ask, since or None)
+        grant, since = yield from clerk.admit_to_seal(caller, ask, since)
         attempt = _attempt(clerk, grant, lines, caller, since, looks=tried > 0)
         outcome = yield from clerk.recorded(grant, caller, attempt)
         if isinstance(outcome, wire.Receipts):

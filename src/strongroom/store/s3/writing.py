@@ -3,8 +3,9 @@
 An erasure begins with the actor's own head: it voids caps, and what fails before that can be asked for again. Else
 first the vault's own objects, and the news of them; then keys with the purges that go with them, one write for each
 actor, and records of caps, after which the vault is looked at once more, since nobody may use them if a revocation, an
-erasure or a rotation came between; then the rest, side by side. Who loses a race has written some of it or nothing:
-whoever tries again finds what is there, under the same names.
+erasure or a rotation came between; then the rest, side by side. Who changes the vault and expects something of an actor
+has to look at that actor afterwards: what was made before the change was announced is there by then. Who loses a race
+has written some of it or nothing: whoever tries again finds what is there, under the same names.
 
 Where things go is fixed when the conditions are checked: what was sealed with the keys of then belongs into the
 generation of then, and is gone with it.
@@ -92,8 +93,6 @@ class Writer:
             finally:
                 # Also where one was lost: whoever wrote it first may have been killed before saying so.
                 self._announce()
-            if erased is None:
-                self._look_at_actors([one for one in effects if isinstance(one, Expect)])
         latest = self._write_heads(effects) if erased is None else erased
         self._side_by_side(caps, places)
         if caps or latest:
@@ -135,7 +134,9 @@ class Writer:
         number = view.wrote_head(head, written, etag)
         if head.table != before.table and view.sweep():
             view.refresh()
-        return number
+        held = self._reader.actor(locator)
+        # Dropped meanwhile to make room: others follow another one by now, which may have looked before the write.
+        return number if held is view else held.refresh()
 
     # One object.
 
@@ -194,13 +195,6 @@ class Writer:
             # A record nobody has heard of yet goes; keys may be in use by now, and hold nothing by themselves.
             self._bucket.delete([layout.plain_place(one.name) for one in caps])
             raise
-
-    def _look_at_actors(self, expected: Sequence[Expect]) -> None:
-        """Make sure that nobody has made what was not there, before those who would had to see the vault's change."""
-        pins = [one for one in expected if layout.locator_of(one.name)]
-        for one in pins:
-            self._reader.version(one.name)
-        self.check(pins)
 
     # The vault's own objects.
 

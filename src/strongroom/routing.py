@@ -13,7 +13,7 @@ import tomllib
 import unicodedata
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from os.path import commonprefix
 
@@ -71,6 +71,11 @@ class Rules:
 
     default: Namespace
     rules: tuple[Rule, ...]
+    names: frozenset[Namespace] = field(init=False, compare=False)
+    """Every namespace that they may give."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", frozenset((self.default, *(rule.namespace for rule in self.rules))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from strongroom import settings
 from strongroom.provider import StrongroomProvider, sessions
 from strongroom.wiring import capfile
 from tests.provider.conftest import ALLERGY, DM, GROUP, GROUP_ACTOR, OWNER, SCOPE, TRIP, Wired, history
@@ -305,6 +306,23 @@ def test_a_namespace_that_the_policy_no_longer_orders_counts_as_the_most_sensiti
     turn(agent, TRIP, REPLY)
     assert REPLY not in wired.texts(OWNER, "work", "travel")
     assert TRIP in readable_with_travel(wired)
+
+
+def test_a_reply_that_the_owners_rules_put_out_of_reach_is_not_kept_however_private_the_conversation_is(
+    wired: Wired,
+) -> None:
+    config = settings.config_path()
+    config.parent.mkdir(parents=True)
+    config.write_text(
+        '[routing]\ndefault = "personal"\n'
+        '[[routing.rules]]\nname = "safe"\nnamespace = "safe"\nwords = ["combination"]\n'
+    )
+    agent = wired.agent()
+    turn(agent, ALLERGY, "Noted")
+    turn(agent, "and what was it again?", "The combination is 12-34-56")
+    kept = wired.texts(OWNER, *wired.vault.namespaces)
+    assert "Noted" in kept
+    assert not [text for text in kept if "combination" in text]
 
 
 def test_a_chat_mapped_to_travel_does_not_wash_what_was_shown(wired: Wired) -> None:

@@ -348,6 +348,8 @@ def bare(text: str) -> str:
     Gone are Hermes' blocks and notes, and lines in the form in which ours are shown, wherever they stand: each of them
     names the line that it repeats.
     """
+    if "[" not in text and HEADING not in text and "memory-context" not in text.lower():
+        return text  # as nearly all are: notes, skills and recalled lines have a bracket
     said = unwrapped(_without_notes(text))
     if "memory-context" in said.lower():
         said = _without_blocks(said)

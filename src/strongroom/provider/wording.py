@@ -55,9 +55,14 @@ def _namespace(session: Session, speaker: Speaker, text: str) -> Namespace:
 
 def carried(session: Session, speaker: Speaker, state: State, text: str) -> Namespace:
     """Where a text of the model goes: as sensitively as anything that stood before it."""
+    policy = session.policy
     with state.guard:
-        names = {*state.carried, _namespace(session, speaker, text)}
-    return session.policy.most_sensitive(names)
+        stood = set(state.carried)
+    if stood and session.home.rules().names.issubset(policy.namespaces):
+        worst = policy.most_sensitive(stood)
+        if worst == policy.namespaces[0]:
+            return worst  # whatever the text itself says
+    return policy.most_sensitive({*stood, _namespace(session, speaker, text)})
 
 
 def lines_of(

@@ -51,12 +51,16 @@ def test_what_makes_a_conversation_more_sensitive_outlasts_the_machine(
 
     assert syncs(lambda: held.carry({TRAVEL})) == 2  # the file, and its name
     assert syncs(lambda: held.begun(with_history=False)) == 0
+    assert not state(tmp_path).is_known
+    assert syncs(held.settle) == 0
     assert state(tmp_path).is_known
+    assert syncs(held.settle) == 0
     assert syncs(lambda: held.carry({TRAVEL, WORK})) == 2
     assert syncs(lambda: held.turn_off(True)) == 2
     off = state(tmp_path, "off")
-    off.is_off = True
-    assert syncs(lambda: off.begun(with_history=False)) == 2
+    off.turn_off(True)
+    off.begun(with_history=False)
+    assert syncs(off.settle) == 2
     other = state(tmp_path, "another")
     assert syncs(lambda: other.begun(with_history=True)) == 2
     assert state(tmp_path, "another").carried == {PERSONAL}

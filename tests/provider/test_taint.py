@@ -210,13 +210,19 @@ def test_a_turn_that_only_began_makes_no_history_known(wired: Wired) -> None:
     assert REPLY not in readable_with_travel(wired)
 
 
-def test_a_history_that_was_told_of_is_known_also_to_the_next_process(wired: Wired) -> None:
-    turn(wired.agent(), TRIP, "Nice", messages=history(TRIP))
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_history_that_was_told_of_is_known_also_to_the_next_process(wired: Wired, settled: bool) -> None:
+    """Hermes says after each turn that there is time. A process that dies before has made nothing known."""
+    agent = wired.agent()
+    turn(agent, TRIP, "Nice", messages=history(TRIP))
+    if settled:
+        agent.queue_prefetch(TRIP, session_id="s1")
     wired.forget_process()
     agent = wired.agent()
     agent.on_turn_start(2, "another trip")
     agent.sync_turn("another trip", REPLY, messages=history(TRIP, "another trip"))
-    assert REPLY in readable_with_travel(wired)
+    assert (REPLY in readable_with_travel(wired)) is settled
+    assert REPLY in wired.texts(OWNER, "travel", "personal")
 
 
 def test_a_first_turn_that_was_interrupted_is_no_unknown_history(wired: Wired) -> None:

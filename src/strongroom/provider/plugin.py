@@ -139,6 +139,7 @@ class StrongroomProvider(MemoryProvider):
             with Steady(), suppress(StrongroomError):  # the home may not be wired any more
                 session.home.way.settle()
                 storing.look_for_waiting(session)
+                session.settle(_text(session_id))
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
         if not self._session:

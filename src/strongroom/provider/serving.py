@@ -136,6 +136,12 @@ class Session:
             begun.left, begun.draft = self.home.parts.spool.promote(begun.draft), None
         self.drop_drafts(begun)  # those of others, and its own if it was taken back meanwhile
 
+    def settle(self, session_id: str = "") -> None:
+        """After a turn: write down what need not be before it is kept."""
+        speaker = self.speaker
+        if not isinstance(speaker, Nobody):
+            self.state(speaker, session_id).settle()
+
     def failed(self, work: str, error: StrongroomError) -> None:
         with suppress(InvalidRequest):  # a home that is not wired any more has nowhere to say it
             self.home.parts.status.failed(work, error, self.warn)

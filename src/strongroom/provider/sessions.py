@@ -78,7 +78,7 @@ class State:
         """Note namespaces that stand before the model from now on. On disk before this returns."""
         with self.guard:
             self.carried.update(names)
-            if (frozenset(self.carried), self.is_off, self.is_known) != self._on_disk:
+            if (frozenset(self.carried), self.is_off) != self._on_disk[:2]:
                 self._write()
 
     def begun(self, with_history: bool) -> None:
@@ -87,6 +87,12 @@ class State:
             if not self.is_known:
                 self.is_known = True
                 self.carry({self.worst} if with_history else ())
+
+    def settle(self) -> None:
+        """Write down what may be lost until then: that the conversation's beginning is known. Unknown is safer."""
+        with self.guard:
+            if self.is_known != self._on_disk[2]:
+                self._write()
 
     def turn_off(self, is_off: bool) -> None:
         with self.guard:
@@ -197,7 +203,7 @@ class State:
         data = json.dumps({"carried": sorted(self.carried), "off": self.is_off, "known": self.is_known}).encode()
         try:
             make_directory(self.path.parent)
-            # That its beginning is known may be lost with the machine: unknown is the safer side, but for what is off.
+            # That its beginning is known may be lost with the machine, too; but what is off is written again with it.
             write_file(self.path, data, new=False, durable=self.is_off or wanted[:2] != self._on_disk[:2])
         except OSError as error:
             raise StoreUnavailable(f"cannot write the state of a conversation: {error.strerror}") from None

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from bench.lines import of_size
 from bench.measure import Row, Run, in_turns
 from strongroom import seal
+from strongroom.cobblestone import Key
 from strongroom.model import Actor, Kind, Line, LineId, LinkId, Millis, Namespace, Provenance
 from strongroom.seal import Place, padded_size
 
@@ -27,7 +28,7 @@ def rows(run: Run) -> Iterator[Row]:
         provenance=Provenance((LinkId("a" * 64), LinkId("b" * 64)), "c" * 32, "python", Millis(1_779_440_000_000)),
     )
     place = Place("0123456789abcdef", Actor("local/alice"), line.namespace)
-    key, salt, nonce = os.urandom(32), os.urandom(24), os.urandom(12)
+    key, salt, nonce = Key(os.urandom(32)), os.urandom(24), os.urandom(12)
     sealed = seal.seal_line(line, place, 1, key, salt)
     plain = bytes(padded_size(len(msgspec.json.encode(line))))
     cipher = AESGCM(key).encrypt(nonce, plain, None)

@@ -12,6 +12,23 @@ if not (3, 11) <= sys.version_info[:2] <= (3, 13):
     sys.exit(f"setup: Python 3.11 to 3.13 is needed, this is {sys.version.split()[0]}; try make PYTHON=python3.11")
 PY
 
+# A part of the ranking is in C (docs/adr/0030). Without a compiler it is done in Python, and `make test` says so.
+can_compile() {
+    command -v cc >/dev/null 2>&1 &&
+        [ -f "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ]
+}
+install_compiler() {
+    echo "setup: installing a C compiler and Python's header files"
+    apt-get install -y -qq gcc libc6-dev python3-dev >/dev/null
+}
+if ! can_compile && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    install_compiler || { apt-get update -qq && install_compiler; } || true
+fi
+can_compile || {
+    echo "setup: there is no C compiler (cc), or no Python.h: recalls will be slower" >&2
+    echo "setup: on Debian: apt-get install gcc libc6-dev python3-dev, then make clean" >&2
+}
+
 rm -rf "$venv"
 echo "setup: making $venv with $("$python" --version)"
 "$python" -m venv "$venv" || {

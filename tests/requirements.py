@@ -125,6 +125,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "recall is measured beside FTS5 and recency by the published protocol, and missing data is said, not hidden",
     ),
     "recall-pruning": ("design", "pruning never loses the line that holds the rare word"),
+    "recall-kernel": (
+        "design",
+        "the compiled ranking answers as the one in Python does, and no column however wrong leads it astray",
+    ),
     "recall-kept": ("design", "kept readings are as good as reading; useless ones are refused whole"),
     "recall-statistics": ("design", "scores are the documented sum over exactly the shelves given"),
     "recall-weekend": (

@@ -57,7 +57,7 @@ def test_of_a_very_long_query_only_the_rarest_words_count(monkeypatch: pytest.Mo
     question = Question.of("alpha beta gamma delta walrus", datetime(2026, 5, 25, tzinfo=UTC))
     found, _ = terms.word_terms(question, [index], terms.Size.of([index]), terms.ENOUGH, terms.ENOUGH)
     assert len(found) == 3
-    assert len(found[0].holders[0].occurrences) == 1
+    assert len(found[0].places[0]) == 1
 
 
 class _Endless:

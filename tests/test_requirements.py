@@ -30,7 +30,7 @@ def _marks(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return node.decorator_list
     if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
-        return [node.value]
+        return node.value.elts if isinstance(node.value, ast.List) else [node.value]
     return []
 
 

@@ -16,6 +16,7 @@ import pytest
 from strongroom import EnvironmentKeys, Vault, settings
 from strongroom import cap as caplib
 from strongroom.cli import checks
+from strongroom.engines.lexical import finding
 from strongroom.keys import FileKeys, default_directory
 from strongroom.vault.opening import identify
 from tests.audit.tools import edit, query
@@ -259,6 +260,13 @@ def test_a_sound_vault_is_well_and_looking_changes_nothing(cli: Cli, vault: None
 
 
 @pytest.mark.requirement("cli-doctor")
+@pytest.mark.requirement("recall-kernel")
+def test_whether_recalls_are_compiled_is_said(cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_of(cli("doctor", "--json"), "engine")["message"] == "the default one loads, compiled"
+    monkeypatch.setattr(finding, "kernel", None)
+    assert "not compiled" in check_of(cli("doctor", "--json"), "engine")["message"]
+
+
 def test_without_any_vault_the_first_fail_says_how_to_make_one(cli: Cli, home: Path) -> None:
     done = cli("doctor", "--json")
     assert done.code == 7

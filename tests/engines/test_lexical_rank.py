@@ -20,6 +20,8 @@ from strongroom.engines.lexical.words import words
 from strongroom.model import Line, LineId
 from tests.engines.tools import ENGINE, NOON, QUERIES, answer, arrived, filled, line, texts
 
+pytestmark = pytest.mark.usefixtures("way")
+
 EXAMPLES = [pytest.param(80, id="some"), pytest.param(800, id="many", marks=pytest.mark.long)]
 
 # A slow reference of the documented sum, for lines that have no marks but the question mark.

@@ -26,7 +26,7 @@ from strongroom.engines.lexical.reading import (
 from strongroom.model import Line
 from tests.engines.tools import NOON, answer, filled, line, texts
 
-pytestmark = pytest.mark.requirement("recall-signals")
+pytestmark = [pytest.mark.requirement("recall-signals"), pytest.mark.usefixtures("way")]
 
 HOUR = timedelta(hours=1)
 AGO = NOON - timedelta(days=100)

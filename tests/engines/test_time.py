@@ -12,7 +12,7 @@ from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.model import Line
 from tests.engines.tools import answer, filled, line, texts
 
-pytestmark = pytest.mark.requirement("recall-time")
+pytestmark = [pytest.mark.requirement("recall-time"), pytest.mark.usefixtures("way")]
 
 TRIP = "Trip to Chengdu, May 25-29"
 ORDINARY = [

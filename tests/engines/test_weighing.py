@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strongroom.engines import Ranked
-from strongroom.engines.lexical import weighing
+from strongroom.engines.lexical import finding, weighing
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.model import Line, LineId, millis
 from tests.engines.test_lexical_index import EXAMPLES
@@ -23,7 +23,7 @@ _WORDS = """
     boat harbour lantern rope mast sail hull oar anchor deck weekend yesterday Chengdu Oslo May sister bought sold
     painted left found three twice
 """
-_ASKED = (
+ASKED = (
     *QUERIES,
     "what did Ana say about the lantern and the rope yesterday",
     "when was the last time that Ben painted the hull of the boat in Oslo?",
@@ -46,7 +46,7 @@ def _talk(chance: Random, count: int, namespace: str) -> Iterator[Line]:
         )
 
 
-def _world(seed: int) -> list[LexicalIndex]:
+def world(seed: int) -> list[LexicalIndex]:
     chance = Random(seed)
     sizes = zip(("personal", "family", "work"), (120, 30, 6), strict=True)
     return [filled(_talk(chance, count, name)) for name, count in sizes]
@@ -55,6 +55,11 @@ def _world(seed: int) -> list[LexicalIndex]:
 def _everything(query: str, indexes: Sequence[LexicalIndex], k: int) -> list[Answer]:
     """The answer with every line of the shortlist worked out."""
     with patch.object(weighing, "_AT_FIRST", ALL):
+        return _pruned(query, indexes, k)
+
+
+def _pruned(query: str, indexes: Sequence[LexicalIndex], k: int) -> list[Answer]:
+    with patch.object(finding, "kernel", None):
         return answer(query, *indexes, k=k)
 
 
@@ -62,9 +67,9 @@ def _everything(query: str, indexes: Sequence[LexicalIndex], k: int) -> list[Ans
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("k", [1, 5, 20])
 def test_a_line_that_is_not_worked_out_could_not_have_won(seed: int, k: int) -> None:
-    indexes = _world(seed)
-    for query in _ASKED:
-        assert answer(query, *indexes, k=k) == _everything(query, indexes, k)
+    indexes = world(seed)
+    for query in ASKED:
+        assert _pruned(query, indexes, k) == _everything(query, indexes, k)
 
 
 @pytest.mark.requirement("recall-pruning")
@@ -75,7 +80,7 @@ def test_a_line_that_is_not_worked_out_could_not_have_won_on_any_shelf(examples:
     def prove(first: list[Line], second: list[Line], k: int) -> None:
         indexes = [filled(first), filled(second)]
         for query in QUERIES:
-            assert answer(query, *indexes, k=k) == _everything(query, indexes, k)
+            assert _pruned(query, indexes, k) == _everything(query, indexes, k)
 
     prove()
 
@@ -83,7 +88,7 @@ def test_a_line_that_is_not_worked_out_could_not_have_won_on_any_shelf(examples:
 @pytest.mark.requirement("recall-pruning")
 def test_most_lines_are_not_worked_out() -> None:
     """Else the tests above would hold for the wrong reason."""
-    indexes, worked_out = _world(1), 0
+    indexes, worked_out = world(1), 0
     real = weighing.of_line  # type: ignore[attr-defined]
 
     def counted(*given: Any) -> float:
@@ -93,16 +98,17 @@ def test_most_lines_are_not_worked_out() -> None:
         return found
 
     with patch.object(weighing, "of_line", counted):
-        ENGINE.rank("boat harbour lantern rope", indexes, 3, NOON)
+        _pruned("boat harbour lantern rope", indexes, 3)
         pruned, worked_out = worked_out, 0
         _everything("boat harbour lantern rope", indexes, 3)
     assert 3 <= pruned < worked_out / 4
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.requirement("recall-without")
-@pytest.mark.parametrize("query", _ASKED)
+@pytest.mark.parametrize("query", ASKED)
 def test_lines_that_are_not_wanted_make_room_and_change_no_score(query: str) -> None:
-    indexes = _world(7)
+    indexes = world(7)
     every = ENGINE.rank(query, indexes, 40, NOON)
     chance = Random(query)
     for count in (0, 1, 8, 30):
@@ -111,6 +117,7 @@ def test_lines_that_are_not_wanted_make_room_and_change_no_score(query: str) -> 
         assert _scores(ENGINE.rank_without(query, indexes, 5, NOON, names)) == _scores(wanted)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.requirement("recall-without")
 def test_where_every_line_that_matches_is_not_wanted_nothing_else_takes_its_place() -> None:
     """The newest lines answer a question that nothing has to do with, not one whose answers are known already."""

@@ -22,6 +22,7 @@ from strongroom.audit.log import Witness
 from strongroom.cap import parse
 from strongroom.cli import extras, output, ownercap
 from strongroom.cli.context import Run
+from strongroom.engines.lexical import finding
 from strongroom.errors import Tampered, VaultMissing
 from strongroom.keys import default_directory
 from strongroom.settings import Settings
@@ -99,7 +100,10 @@ def _engine(patient: Patient) -> str:
     name = patient.settings.engine if patient.settings is not None else None
     default = inspect.signature(strongroom.open).parameters["engine"].default
     engines.load(name or default)
-    return f"{name} loads" if name else "the default one loads"
+    found = f"{name} loads" if name else "the default one loads"
+    if (name or default) != engines.DEFAULT:
+        return found
+    return f"{found}, compiled" if finding.kernel is not None else f"{found}, not compiled: recalls take longer"
 
 
 def _extras(_: Patient) -> str:

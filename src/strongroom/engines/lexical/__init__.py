@@ -2,7 +2,8 @@
 
 No vectors and no model: words, sessions, neighbours, speakers, days, and what sort of answer the question wants.
 `words` and `reading` look at one line, `index` keeps a shelf, `holding` tells who on it holds a word, `question` and
-`terms` weigh a query against the shelves given, `matching` finds lines and `weighing` scores them with the `signals`.
+`terms` weigh a query against the shelves given, and `finding` finds the lines, compiled or in Python: `matching` looks
+for them and `weighing` scores them with the `signals`.
 Figures: docs/recall.md.
 """
 
@@ -13,12 +14,12 @@ from datetime import datetime
 from operator import attrgetter
 
 from strongroom.engines import Ranked
+from strongroom.engines.lexical.finding import best
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.keeping import pack
 from strongroom.engines.lexical.question import Question
 from strongroom.engines.lexical.reading import read
 from strongroom.engines.lexical.terms import Terms
-from strongroom.engines.lexical.weighing import best
 from strongroom.engines.lexical.words import Known
 from strongroom.model import Line, LineId, Millis
 

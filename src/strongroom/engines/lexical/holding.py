@@ -1,6 +1,6 @@
-"""Which lines and sessions of one shelf hold a word, and how often.
+"""Which lines and sessions hold the words looked for, and how often.
 
-Most hold it once: only of those that hold it more often is the number kept.
+Most hold a word once: only of those that hold it more often is the number kept.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import msgspec
 
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.keeping import TF_BITS, repeated
+from strongroom.engines.lexical.terms import Term, Terms, rarity
 
 _NONE: Mapping[int, int] = {}
 
@@ -39,3 +40,23 @@ def holders_of(occurrences: Sequence[int], index: LexicalIndex) -> Holders:
     for number, count in often:
         counts[sessions[number]] += count - 1
     return Holders(occurrences, often, counts)
+
+
+class Sought(msgspec.Struct, frozen=True, gc=False):
+    """A word looked for, with who holds it in each index, and what it tells that a session does."""
+
+    term: Term
+    session_rarity: float
+    holders: list[Holders]
+
+    @classmethod
+    def of(cls, term: Term, indexes: Sequence[LexicalIndex], sessions: int) -> Sought:
+        if term.common:
+            # Nearly every session holds it: counting them would cost more than it tells.
+            return cls(term, 0.0, [Holders(place) for place in term.places])
+        holders = [holders_of(place, index) for place, index in zip(term.places, indexes, strict=True)]
+        return cls(term, rarity(sessions, sum([len(one.sessions) for one in holders])), holders)
+
+
+def sought_of(terms: Terms, indexes: Sequence[LexicalIndex]) -> list[Sought]:
+    return [Sought.of(term, indexes, terms.size.sessions) for term in terms.words]

@@ -11,24 +11,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
-from strongroom.engines.lexical.holding import Holders
+from strongroom.engines.lexical.holding import Holders, Sought
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
 from strongroom.engines.lexical.keeping import TF_BITS, repeated
 from strongroom.engines.lexical.signals import MATCH, SESSION
-from strongroom.engines.lexical.terms import Term, Terms, WhenTerm
+from strongroom.engines.lexical.terms import Terms, WhenTerm
 
 SHORTLIST = 100
 """Lines that get the second look, of all shelves together; their neighbours do too."""
 
 _K1, _B = 1.2, 0.75
-_BASE = 1 + _K1 * (1 - _B)
+BASE = 1 + _K1 * (1 - _B)
+SLOPE = _K1 * _B
 TOP = _K1 + 1
 
 
 class Matches:
     """What one index has for the terms. A line that holds all that was looked for once is worth about 1."""
 
-    def __init__(self, index: LexicalIndex, place: int, terms: Terms) -> None:
+    def __init__(self, index: LexicalIndex, place: int, terms: Terms, sought: Sequence[Sought]) -> None:
         self.index = index
         self.mass = terms.mass
         self.days: Mapping[int, float] = {}
@@ -40,24 +41,24 @@ class Matches:
         """What all that any line here holds is worth."""
         self._lines = _Sums(index.lengths, terms.size.line_length)
         self._sessions = _Sums(index.session_lengths, terms.size.session_length)
-        for bit, term in enumerate(terms.words):
-            holders = term.holders[place]
+        for bit, word in enumerate(sought):
+            holders = word.holders[place]
             if holders.occurrences:
-                self.covered += term.rarity
-                self._look_for_word(term, self._of_known_lines(holders) if term.common else holders, 1 << bit)
+                self.covered += word.term.rarity
+                self._look_for_word(word, self._of_known_lines(holders) if word.term.common else holders, 1 << bit)
         if terms.when is not None:
-            self._look_for_days(terms.when)
+            self._look_for_days(terms.when, terms.days_of(place, index))
         self.found = self._lines.found
         """The lines that hold a word, or have to do with the days."""
         self.match = self._lines.shares()
         """How well each of these does (BM25); not yet a share."""
         self._by_match = MATCH / terms.mass
-        self._worth = self._sessions.worth(SESSION / terms.session_mass)
+        self._worth = self._sessions.worth(SESSION / session_mass_of(terms, sought))
         self.first = self._first()
         """What match and session are worth in the score of each line that was found."""
 
-    def _look_for_word(self, term: Term, holders: Holders, bit: int) -> None:
-        tops, held, found, top = self._lines.tops, self.held, self._lines.found, term.rarity * TOP
+    def _look_for_word(self, word: Sought, holders: Holders, bit: int) -> None:
+        tops, held, found, top = self._lines.tops, self.held, self._lines.found, word.term.rarity * TOP
         for packed in holders.occurrences:
             number = packed >> TF_BITS
             if held[number]:
@@ -69,7 +70,7 @@ class Matches:
                 held[number] = bit
         for number, count in holders.repeated:
             tops[number] += top * (self._lines.times(number, count) - 1)
-        self._sessions.add_counts(term.session_rarity, holders.sessions)
+        self._sessions.add_counts(word.session_rarity, holders.sessions)
 
     def _of_known_lines(self, holders: Holders) -> Holders:
         """Who holds a common word, of the lines that hold a rarer one."""
@@ -77,8 +78,7 @@ class Matches:
         occurrences = [packed for packed in holders.occurrences if known[packed >> TF_BITS]]
         return Holders(occurrences, repeated(occurrences))
 
-    def _look_for_days(self, term: WhenTerm) -> None:
-        strengths = term.strengths(self.index, self._lines.found)
+    def _look_for_days(self, term: WhenTerm, strengths: Mapping[int, float]) -> None:
         self.days, self.days_rarity = strengths, term.rarity
         self.covered += term.rarity
         sessions, strongest = self.index.sessions, dict[int, float]()
@@ -119,6 +119,12 @@ class Matches:
         return [*chosen, *near], [*first, *[by_match * share(one) + worth[sessions[one]] for one in near]]
 
 
+def session_mass_of(terms: Terms, sought: Sequence[Sought]) -> float:
+    """What all of it is worth together to a session."""
+    of_words = sum([word.session_rarity for word in sought])
+    return of_words + terms.when.session_rarity if terms.when is not None else of_words
+
+
 def least_of(matches: Sequence[Matches], without: Sequence[Collection[int]]) -> float:
     """What a line must be worth at first to be on the shortlist; all that are as good as its last one are on it.
 
@@ -145,7 +151,7 @@ class _Sums:
         self.found: list[int] = []
         """The texts that have anything."""
         self.lengths = lengths
-        self.slope = _K1 * _B / average
+        self.slope = SLOPE / average
 
     def add_counts(self, rarity: float, counts: Mapping[int, int]) -> None:
         """Add a word that they hold so many times."""
@@ -153,7 +159,7 @@ class _Sums:
         for one, count in counts.items():
             value = top
             if count > 1:  # as `times` has it, without a call for each
-                once = _BASE + slope * lengths[one]
+                once = BASE + slope * lengths[one]
                 value = top * count * once / (count - 1 + once)
             if tops[one]:
                 tops[one] += value
@@ -170,14 +176,14 @@ class _Sums:
     def shares(self) -> list[float]:
         """What each of those that were found has."""
         lengths, slope, tops, beside = self.lengths, self.slope, self.tops, self.beside
-        shares = [tops[one] / (_BASE + slope * lengths[one]) for one in self.found]
+        shares = [tops[one] / (BASE + slope * lengths[one]) for one in self.found]
         if not beside:
             return shares
         return [share + beside.get(one, 0.0) for one, share in zip(self.found, shares, strict=True)]
 
     def share(self, one: int) -> float:
         """What any text has."""
-        return self.tops[one] / (_BASE + self.slope * self.lengths[one]) + self.beside.get(one, 0.0)
+        return self.tops[one] / (BASE + self.slope * self.lengths[one]) + self.beside.get(one, 0.0)
 
     def worth(self, weight: float) -> list[float]:
         """What every text has, weighed. The sums are used up."""
@@ -188,7 +194,7 @@ class _Sums:
 
     def times(self, one: int, count: int) -> float:
         """What it counts that a word stands in a text so many times instead of once."""
-        once = _BASE + self.slope * self.lengths[one]
+        once = BASE + self.slope * self.lengths[one]
         return count * once / (count - 1 + once)
 
 

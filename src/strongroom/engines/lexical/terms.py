@@ -7,14 +7,15 @@ days are rare is decided by the days, and the other way round, without a rule fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
 import msgspec
 
-from strongroom.engines.lexical.holding import Holders, holders_of
 from strongroom.engines.lexical.index import LexicalIndex
+from strongroom.engines.lexical.keeping import TF_BITS
 from strongroom.engines.lexical.question import Question
 from strongroom.engines.lexical.reading import Days, start_of
 from strongroom.model import Millis
@@ -67,15 +68,14 @@ def rarity(total: int, holding: int) -> float:
     return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
 
 
-class Term(msgspec.Struct, frozen=True):
-    """One word looked for, and who holds it in each index.
+class Term(NamedTuple):
+    """One word looked for, and its occurrences in each index.
 
     A `common` word is not worth finding lines for: enough hold a rarer one. It only adds to what those have.
     """
 
     rarity: float
-    session_rarity: float
-    holders: list[Holders]
+    places: list[Sequence[int]]
     common: bool
 
 
@@ -86,7 +86,7 @@ class WhenTerm(msgspec.Struct, frozen=True):
     session_rarity: float
     windows: tuple[Window, ...]
 
-    def strengths(self, index: LexicalIndex, matched: Iterable[int]) -> dict[int, float]:
+    def strengths(self, index: LexicalIndex, matched: Callable[[], Iterable[int]]) -> dict[int, float]:
         """How much lines have to do with these days: spoken of in them, or at least the days they were written.
 
         Of many lines written then, only the newest count, and those that were matched by a word.
@@ -95,7 +95,7 @@ class WhenTerm(msgspec.Struct, frozen=True):
         for window in self.windows:
             then = set(index.calendar.written(window.start, window.end, THEN))
             if len(then) >= THEN:  # else these are all that were written then
-                then.update([one for one in matched if window.start <= index.line(one).time < window.end])
+                then.update([one for one in matched() if window.start <= index.line(one).time < window.end])
             _strengthen(found, then, window.weight * WRITTEN_THEN)
             for days, lines in groupby(index.calendar.spoken(window.near), _DAYS):
                 overlap = _overlap(window.days, Days(*days))
@@ -140,7 +140,6 @@ class Terms(msgspec.Struct, frozen=True):
     size: Size
     mass: float
     """What all of it is worth together."""
-    session_mass: float
     is_pruned: bool
     """Whether lines that hold only common words are left out."""
     is_cut: bool
@@ -159,8 +158,19 @@ class Terms(msgspec.Struct, frozen=True):
         both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
         if not both:
             return None
-        mass, session_mass = sum([term.rarity for term in both]), sum([term.session_rarity for term in both])
-        return cls(words, when, size, mass, session_mass, any(word.common for word in words), is_cut)
+        mass = sum([term.rarity for term in both])
+        return cls(words, when, size, mass, bool(words) and words[-1].common, is_cut)
+
+    def days_of(self, place: int, index: LexicalIndex) -> dict[int, float]:
+        """How much lines of the index at this place have to do with the days looked for."""
+        if self.when is None:
+            return {}
+        words = self.words
+
+        def matched() -> Iterable[int]:
+            return (packed >> TF_BITS for word in words if not word.common for packed in word.places[place])
+
+        return self.when.strengths(index, matched)
 
 
 def word_terms(
@@ -183,12 +193,7 @@ def word_terms(
     for lines, _, places in counted[:MOST_WORDS]:
         if lines > most:
             return found, True
-        common = seen >= enough
-        # Nearly every session holds a common word: counting them would cost more than it tells.
-        both = zip(places, indexes, strict=True)
-        holders = [Holders(place) if common else holders_of(place, index) for place, index in both]
-        of_sessions = 0.0 if common else rarity(size.sessions, sum([len(one.sessions) for one in holders]))
-        found.append(Term(rarity(size.lines, lines), of_sessions, holders, common))
+        found.append(Term(rarity(size.lines, lines), places, seen >= enough))
         seen += lines
     return found, False
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from math import inf
 
 from strongroom.engines import Ranked
+from strongroom.engines.lexical.holding import sought_of
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
 from strongroom.engines.lexical.matching import Matches, least_of
 from strongroom.engines.lexical.question import Question
@@ -43,7 +44,8 @@ def best(
     """
     if k < 1:
         return []
-    matches = [Matches(index, place, terms) for place, index in enumerate(indexes)]
+    sought = sought_of(terms, indexes)
+    matches = [Matches(index, place, terms, sought) for place, index in enumerate(indexes)]
     least = least_of(matches, without)
     looks = [_Look(one, question, out, least) for one, out in zip(matches, without, strict=True) if one.found]
     hopes = sorted([hope for look in looks for hope in look.hopes])

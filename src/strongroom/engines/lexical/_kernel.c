@@ -1,0 +1,661 @@
+/* The ranking's inner loops: what `matching` and `weighing` do, for all shelves in one call.
+
+   Plain arithmetic over the columns of indexes. Lines are numbers here: no text is seen, and nothing is kept between
+   calls. The columns are held through the buffer protocol, so nobody can resize one meanwhile, and every number that is
+   read from a column is checked before it is used as a place.
+
+   Nothing is left out that cannot win, as `weighing` does: here it takes less to work a line out than to find out
+   whether one has to. Sums are added up in the same order, so scores differ by rounding at most. */
+
+#define Py_LIMITED_API 0x030b0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MOST_WORDS 128
+#define TF_BITS 8
+#define TF_MASK 255
+#define MOST_MARKS 256
+#define MOST_LENGTHS 64
+#define CHOSEN 1
+#define NEIGHBOUR 2
+#define ROUNDING 1e-9
+
+typedef struct {
+    uint64_t bits[MOST_WORDS / 64];
+} Held;
+
+/* A line that holds a word, has to do with the days, or is the neighbour of one that does. */
+typedef struct {
+    double tops, strength, match, first, score, least;
+    Held held;
+    uint32_t number;
+    char out, chosen;
+} Hit;
+
+typedef struct {
+    double tops, strength, worth;
+    uint32_t number, count, then; /* `count` of the word at hand; `then` leads to another session that holds it */
+} Session;
+
+typedef struct {
+    Py_buffer lengths, sessions, previous, next, marks, session_lengths;
+    Py_ssize_t size, session_size;
+    PyObject *days, *without; /* borrowed */
+    uint32_t *places;         /* of each line: 1 + its place in `hits`, or 0 */
+    uint32_t *session_places;
+    Hit *hits;
+    Session *met;
+    Py_ssize_t hit_count, hit_room, found_count, met_count, met_room;
+    uint32_t holding; /* the first of the sessions that hold the word at hand: 1 + its place in `met`, or 0 */
+} Shelf;
+
+typedef struct {
+    double rarity;
+    PyObject *places; /* borrowed */
+    int common;
+} Word;
+
+/* A question, as numbers; the names are those of `matching` and `weighing`. */
+typedef struct {
+    double base, top, slope, session_slope, sessions;
+    double by_match, by_session, by_context, by_before, by_date, most_of_line;
+    double days_rarity, days_session_rarity, session_mass;
+    int asks;
+    Py_ssize_t k, shortlist, word_count, length_count;
+    double marks[MOST_MARKS], substances[MOST_LENGTHS];
+    Word words[MOST_WORDS];
+} Search;
+
+static int
+fail(const char *why)
+{
+    PyErr_SetString(PyExc_ValueError, why);
+    return -1;
+}
+
+/* Columns. */
+
+static int
+hold(PyObject *column, Py_buffer *view, const char *format)
+{
+    if (PyObject_GetBuffer(column, view, PyBUF_FORMAT | PyBUF_ND) < 0)
+        return -1;
+    if (view->ndim == 1 && view->format != NULL && strcmp(view->format, format) == 0)
+        return 0;
+    PyBuffer_Release(view);
+    return fail("a column of an index has another type");
+}
+
+static Py_ssize_t
+count_of(const Py_buffer *view)
+{
+    return view->len / view->itemsize;
+}
+
+#define LENGTH(shelf, at) (((const uint16_t *)(shelf)->lengths.buf)[at])
+#define SESSION(shelf, at) (((const uint32_t *)(shelf)->sessions.buf)[at])
+#define PREVIOUS(shelf, at) (((const int32_t *)(shelf)->previous.buf)[at])
+#define NEXT(shelf, at) (((const int32_t *)(shelf)->next.buf)[at])
+#define MARKS(shelf, at) (((const uint8_t *)(shelf)->marks.buf)[at])
+#define SESSION_LENGTH(shelf, at) (((const uint32_t *)(shelf)->session_lengths.buf)[at])
+
+/* A table that grows by one. */
+static int
+grow(void **table, Py_ssize_t count, Py_ssize_t *room, size_t each)
+{
+    if (count < *room)
+        return 0;
+    Py_ssize_t more = 2 * *room + 64;
+    void *moved = PyMem_Realloc(*table, (size_t)more * each);
+    if (moved == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    *table = moved;
+    *room = more;
+    return 0;
+}
+
+static Hit *
+find_hit(const Shelf *shelf, int32_t number)
+{
+    uint32_t place = number < 0 || number >= shelf->size ? 0 : shelf->places[number];
+    return place ? &shelf->hits[place - 1] : NULL;
+}
+
+static Hit *
+add_hit(Shelf *shelf, uint32_t number)
+{
+    if (grow((void **)&shelf->hits, shelf->hit_count, &shelf->hit_room, sizeof(Hit)) < 0)
+        return NULL;
+    Hit *hit = &shelf->hits[shelf->hit_count++];
+    memset(hit, 0, sizeof(Hit));
+    hit->number = number;
+    shelf->places[number] = (uint32_t)shelf->hit_count;
+    return hit;
+}
+
+static Session *
+find_session(const Shelf *shelf, uint32_t number)
+{
+    uint32_t session = SESSION(shelf, number), place = session < shelf->session_size ? shelf->session_places[session] : 0;
+    return place ? &shelf->met[place - 1] : NULL;
+}
+
+static Session *
+meet_session(Shelf *shelf, uint32_t number)
+{
+    Session *known = find_session(shelf, number);
+    if (known != NULL)
+        return known;
+    if (SESSION(shelf, number) >= shelf->session_size) {
+        fail("a line's session is not there");
+        return NULL;
+    }
+    if (grow((void **)&shelf->met, shelf->met_count, &shelf->met_room, sizeof(Session)) < 0)
+        return NULL;
+    Session *session = &shelf->met[shelf->met_count++];
+    memset(session, 0, sizeof(Session));
+    session->number = SESSION(shelf, number);
+    shelf->session_places[session->number] = (uint32_t)shelf->met_count;
+    return session;
+}
+
+/* Words. */
+
+static double
+rarity_of(double total, double holding)
+{
+    return log(1 + (total - holding + 0.5) / (holding + 0.5));
+}
+
+/* What it counts that a word stands in a text so many times instead of once. */
+static double
+times(const Search *search, double slope, double length, double count)
+{
+    double once = search->base + slope * length;
+    return count * once / (count - 1 + once);
+}
+
+static int
+take_occurrence(const Search *search, Shelf *shelf, int bit, uint32_t packed)
+{
+    const Word *word = &search->words[bit];
+    uint32_t number = packed >> TF_BITS, count = packed & TF_MASK;
+    double top = word->rarity * search->top;
+    if ((Py_ssize_t)number >= shelf->size || count == 0)
+        return fail("a word leads to a line that does not hold it");
+    Hit *hit = find_hit(shelf, (int32_t)number);
+    if (hit == NULL) {
+        if (word->common)
+            return 0;
+        hit = add_hit(shelf, number);
+        if (hit == NULL)
+            return -1;
+    }
+    hit->tops += top;
+    if (count > 1)
+        hit->tops += top * (times(search, search->slope, LENGTH(shelf, number), count) - 1);
+    hit->held.bits[bit / 64] |= (uint64_t)1 << bit % 64;
+    if (word->common)
+        return 0;
+    Session *session = meet_session(shelf, number);
+    if (session == NULL)
+        return -1;
+    if (session->count == 0) {
+        session->then = shelf->holding;
+        shelf->holding = (uint32_t)(session - shelf->met) + 1;
+    }
+    session->count += count;
+    return 0;
+}
+
+/* The occurrences of a word on a shelf: a column, or a tuple of a few. */
+static int
+take_occurrences(const Search *search, Shelf *shelf, int bit, PyObject *occurrences)
+{
+    if (PyTuple_Check(occurrences)) {
+        Py_ssize_t size = PyTuple_Size(occurrences);
+        for (Py_ssize_t at = 0; at < size; at++) {
+            unsigned long packed = PyLong_AsUnsignedLong(PyTuple_GetItem(occurrences, at));
+            if (PyErr_Occurred())
+                return -1;
+            if (packed > UINT32_MAX)
+                return fail("a word leads to a line that does not hold it");
+            if (take_occurrence(search, shelf, bit, (uint32_t)packed) < 0)
+                return -1;
+        }
+        return 0;
+    }
+    Py_buffer view;
+    if (hold(occurrences, &view, "I") < 0)
+        return -1;
+    const uint32_t *packed = view.buf;
+    Py_ssize_t size = count_of(&view);
+    int failed = 0;
+    for (Py_ssize_t at = 0; at < size && !failed; at++)
+        failed = take_occurrence(search, shelf, bit, packed[at]) < 0;
+    PyBuffer_Release(&view);
+    return failed ? -1 : 0;
+}
+
+/* Add what a word is worth to the sessions that hold it, which depends on how many of all sessions do. */
+static double
+weigh_sessions(const Search *search, Shelf *shelves, Py_ssize_t shelf_count)
+{
+    double holding = 0;
+    for (Py_ssize_t at = 0; at < shelf_count; at++)
+        for (uint32_t place = shelves[at].holding; place; place = shelves[at].met[place - 1].then)
+            holding++;
+    double rarity = rarity_of(search->sessions, holding), top = rarity * search->top;
+    for (Py_ssize_t at = 0; at < shelf_count; at++) {
+        Shelf *shelf = &shelves[at];
+        for (uint32_t place = shelf->holding; place;) {
+            Session *session = &shelf->met[place - 1];
+            double length = SESSION_LENGTH(shelf, session->number);
+            session->tops += top * times(search, search->session_slope, length, session->count);
+            session->count = 0;
+            place = session->then;
+        }
+        shelf->holding = 0;
+    }
+    return rarity;
+}
+
+static int
+look_for_words(Search *search, Shelf *shelves, Py_ssize_t shelf_count)
+{
+    for (int bit = 0; bit < search->word_count; bit++) {
+        Word *word = &search->words[bit];
+        for (Py_ssize_t at = 0; at < shelf_count; at++) {
+            PyObject *occurrences = PyList_GetItem(word->places, at);
+            if (occurrences == NULL || take_occurrences(search, &shelves[at], bit, occurrences) < 0)
+                return -1;
+        }
+        if (!word->common)
+            search->session_mass += weigh_sessions(search, shelves, shelf_count);
+    }
+    search->session_mass += search->days_session_rarity;
+    return 0;
+}
+
+/* Days. */
+
+static int
+number_of(PyObject *number, const Shelf *shelf, uint32_t *found)
+{
+    unsigned long value = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred())
+        return -1;
+    if (value >= (unsigned long)shelf->size)
+        return fail("there is no line with that number");
+    *found = (uint32_t)value;
+    return 0;
+}
+
+static int
+look_for_days(Shelf *shelf)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    uint32_t number;
+    while (PyDict_Next(shelf->days, &at, &key, &value)) {
+        double strength = PyFloat_AsDouble(value);
+        if (PyErr_Occurred() || number_of(key, shelf, &number) < 0)
+            return -1;
+        Hit *hit = find_hit(shelf, (int32_t)number);
+        if (hit == NULL)
+            hit = add_hit(shelf, number);
+        Session *session = hit == NULL ? NULL : meet_session(shelf, number);
+        if (session == NULL)
+            return -1;
+        hit->strength = strength;
+        if (session->strength < strength)
+            session->strength = strength;
+    }
+    return 0;
+}
+
+/* The first look: what match and session are worth. */
+
+static void
+look_first(const Search *search, Shelf *shelf)
+{
+    double weight = search->by_session / search->session_mass;
+    for (Py_ssize_t at = 0; at < shelf->met_count; at++) {
+        Session *session = &shelf->met[at];
+        double length = SESSION_LENGTH(shelf, session->number);
+        double share = session->tops / (search->base + search->session_slope * length);
+        session->worth = weight * (share + search->days_session_rarity * session->strength);
+    }
+    for (Py_ssize_t at = 0; at < shelf->hit_count; at++) {
+        Hit *hit = &shelf->hits[at];
+        hit->match = hit->tops / (search->base + search->slope * LENGTH(shelf, hit->number));
+        hit->match += search->days_rarity * hit->strength;
+        hit->first = search->by_match * hit->match + find_session(shelf, hit->number)->worth;
+    }
+    shelf->found_count = shelf->hit_count;
+}
+
+/* The greatest so many of some numbers, the least of them first. */
+typedef struct {
+    double *values;
+    Py_ssize_t count, room;
+} Greatest;
+
+static void
+offer(Greatest *greatest, double value)
+{
+    double *values = greatest->values;
+    Py_ssize_t at;
+    if (greatest->count < greatest->room) {
+        at = greatest->count++;
+        while (at && values[(at - 1) / 2] > value) {
+            values[at] = values[(at - 1) / 2];
+            at = (at - 1) / 2;
+        }
+    }
+    else {
+        if (value <= values[0])
+            return;
+        at = 0;
+        for (Py_ssize_t child; (child = 2 * at + 1) < greatest->count; at = child) {
+            if (child + 1 < greatest->count && values[child + 1] < values[child])
+                child++;
+            if (values[child] >= value)
+                break;
+            values[at] = values[child];
+        }
+    }
+    values[at] = value;
+}
+
+static int
+leave_out(const Shelf *shelf)
+{
+    PyObject *each = PyObject_GetIter(shelf->without), *one;
+    uint32_t number = 0;
+    if (each == NULL)
+        return -1;
+    while ((one = PyIter_Next(each)) != NULL) {
+        int failed = number_of(one, shelf, &number) < 0;
+        Py_DECREF(one);
+        if (failed)
+            break;
+        Hit *hit = find_hit(shelf, (int32_t)number);
+        if (hit != NULL)
+            hit->out = 1;
+    }
+    Py_DECREF(each);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* What a line must be worth at first to be on the shortlist. */
+static double
+least_of(const Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest)
+{
+    Py_ssize_t all = 0;
+    for (Py_ssize_t at = 0; at < shelf_count; at++)
+        for (Py_ssize_t hit = 0; hit < shelves[at].found_count; hit++)
+            if (!shelves[at].hits[hit].out) {
+                offer(greatest, shelves[at].hits[hit].first);
+                all++;
+            }
+    return all > greatest->room ? greatest->values[0] : 0.0;
+}
+
+static int
+choose_neighbour(Shelf *shelf, int32_t number)
+{
+    if (number < 0 || number >= shelf->size)
+        return 0;
+    Hit *hit = find_hit(shelf, number);
+    if (hit == NULL) {
+        hit = add_hit(shelf, (uint32_t)number);
+        if (hit == NULL)
+            return -1;
+        Session *session = find_session(shelf, hit->number);
+        hit->first = session == NULL ? 0.0 : session->worth;
+    }
+    if (!hit->chosen)
+        hit->chosen = NEIGHBOUR;
+    return 0;
+}
+
+static int
+choose(Shelf *shelf, double least)
+{
+    for (Py_ssize_t at = 0; at < shelf->found_count; at++)
+        shelf->hits[at].chosen = shelf->hits[at].first >= least ? CHOSEN : 0;
+    for (Py_ssize_t at = 0; at < shelf->found_count; at++) {
+        uint32_t number = shelf->hits[at].number;
+        if (shelf->hits[at].chosen != CHOSEN)
+            continue;
+        if (choose_neighbour(shelf, PREVIOUS(shelf, number)) < 0 ||
+            choose_neighbour(shelf, NEXT(shelf, number)) < 0)
+            return -1;
+    }
+    return leave_out(shelf);
+}
+
+/* The second look. */
+
+static double
+context_of(const Search *search, const Hit *hit, const Hit *before, const Hit *after)
+{
+    double covered = 0, strength = hit->strength;
+    const Hit *around[] = {before, after};
+    Held held = hit->held;
+    for (int side = 0; side < 2; side++) {
+        if (around[side] == NULL)
+            continue;
+        for (int at = 0; at < MOST_WORDS / 64; at++)
+            held.bits[at] |= around[side]->held.bits[at];
+        if (around[side]->strength > strength)
+            strength = around[side]->strength;
+    }
+    for (Py_ssize_t bit = 0; bit < search->word_count; bit++)
+        if (held.bits[bit / 64] >> bit % 64 & 1)
+            covered += search->words[bit].rarity;
+    return covered + search->days_rarity * strength;
+}
+
+static double
+score_of(const Search *search, const Shelf *shelf, const Hit *hit)
+{
+    int32_t previous = PREVIOUS(shelf, hit->number), next = NEXT(shelf, hit->number);
+    const Hit *before = find_hit(shelf, previous), *after = find_hit(shelf, next);
+    double score = hit->first + search->by_context * context_of(search, hit, before, after);
+    score += search->by_date * hit->strength;
+    if (before != NULL && MARKS(shelf, previous) & search->asks)
+        score += search->by_before * before->match;
+    return score + search->marks[MARKS(shelf, hit->number)];
+}
+
+static double
+substance_of(const Search *search, const Shelf *shelf, const Hit *hit)
+{
+    Py_ssize_t length = LENGTH(shelf, hit->number);
+    return search->substances[length < search->length_count ? length : search->length_count - 1];
+}
+
+static int
+add_ranked(PyObject *found, Py_ssize_t shelf, const Hit *hit)
+{
+    PyObject *ranked = Py_BuildValue("(nId)", shelf, hit->number, hit->score);
+    int failed = ranked == NULL || PyList_Append(found, ranked) < 0;
+    Py_XDECREF(ranked);
+    return failed ? -1 : 0;
+}
+
+/* Those that may be among the best: what speaks for a line itself, which only Python knows, may still help them. */
+static PyObject *
+weigh(const Search *search, Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest)
+{
+    greatest->count = 0;
+    greatest->room = search->k;
+    for (Py_ssize_t at = 0; at < shelf_count; at++)
+        for (Py_ssize_t place = 0; place < shelves[at].hit_count; place++) {
+            Hit *hit = &shelves[at].hits[place];
+            hit->chosen = hit->chosen && !hit->out;
+            if (!hit->chosen)
+                continue;
+            hit->score = score_of(search, &shelves[at], hit);
+            hit->least = hit->score + substance_of(search, &shelves[at], hit);
+            offer(greatest, hit->least);
+        }
+    double least = greatest->count < greatest->room ? -INFINITY : greatest->values[0] - search->most_of_line - ROUNDING;
+    PyObject *found = PyList_New(0);
+    for (Py_ssize_t at = 0; at < shelf_count && found != NULL; at++)
+        for (Py_ssize_t place = 0; place < shelves[at].hit_count && found != NULL; place++) {
+            const Hit *hit = &shelves[at].hits[place];
+            if (hit->chosen && hit->least >= least && add_ranked(found, at, hit) < 0)
+                Py_CLEAR(found);
+        }
+    return found;
+}
+
+static PyObject *
+rank(Search *search, Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest)
+{
+    if (look_for_words(search, shelves, shelf_count) < 0)
+        return NULL;
+    for (Py_ssize_t at = 0; at < shelf_count; at++) {
+        if (look_for_days(&shelves[at]) < 0)
+            return NULL;
+        look_first(search, &shelves[at]);
+        if (leave_out(&shelves[at]) < 0)
+            return NULL;
+    }
+    double least = least_of(shelves, shelf_count, greatest);
+    for (Py_ssize_t at = 0; at < shelf_count; at++)
+        if (choose(&shelves[at], least) < 0)
+            return NULL;
+    return weigh(search, shelves, shelf_count, greatest);
+}
+
+/* What Python hands over. */
+
+static int
+open_shelf(Shelf *shelf, PyObject *given)
+{
+    PyObject *lengths, *sessions, *previous, *next, *marks, *session_lengths;
+    if (!PyArg_ParseTuple(given, "OOOOOOO!O", &lengths, &sessions, &previous, &next, &marks, &session_lengths,
+                          &PyDict_Type, &shelf->days, &shelf->without))
+        return -1;
+    if (hold(lengths, &shelf->lengths, "H") < 0 || hold(sessions, &shelf->sessions, "I") < 0 ||
+        hold(previous, &shelf->previous, "i") < 0 || hold(next, &shelf->next, "i") < 0 ||
+        hold(marks, &shelf->marks, "B") < 0 || hold(session_lengths, &shelf->session_lengths, "I") < 0)
+        return -1;
+    shelf->size = count_of(&shelf->lengths);
+    shelf->session_size = count_of(&shelf->session_lengths);
+    if (count_of(&shelf->sessions) != shelf->size || count_of(&shelf->previous) != shelf->size ||
+        count_of(&shelf->next) != shelf->size || count_of(&shelf->marks) != shelf->size)
+        return fail("the columns of an index differ in length");
+    shelf->places = PyMem_Calloc((size_t)shelf->size + 1, sizeof(uint32_t));
+    shelf->session_places = PyMem_Calloc((size_t)shelf->session_size + 1, sizeof(uint32_t));
+    if (shelf->places == NULL || shelf->session_places == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static void
+close_shelf(Shelf *shelf)
+{
+    Py_buffer *views[] = {&shelf->lengths, &shelf->sessions, &shelf->previous,
+                          &shelf->next,    &shelf->marks,    &shelf->session_lengths};
+    for (size_t at = 0; at < sizeof(views) / sizeof(*views); at++)
+        PyBuffer_Release(views[at]);
+    PyMem_Free(shelf->places);
+    PyMem_Free(shelf->session_places);
+    PyMem_Free(shelf->hits);
+    PyMem_Free(shelf->met);
+}
+
+static Py_ssize_t
+read_numbers(PyObject *given, double *numbers, Py_ssize_t room)
+{
+    Py_ssize_t count = PyTuple_Size(given);
+    if (count > room || count < 1)
+        return fail("a table has another length");
+    for (Py_ssize_t at = 0; at < count; at++)
+        numbers[at] = PyFloat_AsDouble(PyTuple_GetItem(given, at));
+    return PyErr_Occurred() ? -1 : count;
+}
+
+static int
+read_words(Search *search, PyObject *given)
+{
+    search->word_count = PyList_Size(given);
+    if (search->word_count > MOST_WORDS)
+        return fail("there are too many words");
+    for (Py_ssize_t at = 0; at < search->word_count; at++) {
+        Word *word = &search->words[at];
+        if (!PyArg_ParseTuple(PyList_GetItem(given, at), "dO!p", &word->rarity, &PyList_Type, &word->places,
+                              &word->common))
+            return -1;
+    }
+    return 0;
+}
+
+static PyObject *
+best(PyObject *module, PyObject *args)
+{
+    Search search = {0};
+    PyObject *given, *words, *marks, *substances, *found = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!inn(ddddddddddddd)", &PyList_Type, &given, &PyList_Type, &words,
+                          &PyTuple_Type, &marks, &PyTuple_Type, &substances, &search.asks, &search.k,
+                          &search.shortlist, &search.base, &search.top, &search.slope, &search.session_slope,
+                          &search.sessions, &search.by_match, &search.by_session, &search.by_context,
+                          &search.by_before, &search.by_date, &search.most_of_line, &search.days_rarity,
+                          &search.days_session_rarity))
+        return NULL;
+    search.length_count = read_numbers(substances, search.substances, MOST_LENGTHS);
+    if (search.length_count < 0 || read_numbers(marks, search.marks, MOST_MARKS) < 0 || read_words(&search, words) < 0)
+        return NULL;
+    if (search.k < 1 || search.shortlist < 1) {
+        fail("at least one line must be wanted");
+        return NULL;
+    }
+    Py_ssize_t count = PyList_Size(given), opened = 0;
+    Greatest greatest = {.room = search.shortlist};
+    Shelf *shelves = PyMem_Calloc((size_t)count + 1, sizeof(Shelf));
+    greatest.values = PyMem_Calloc((size_t)(search.k > search.shortlist ? search.k : search.shortlist), sizeof(double));
+    if (shelves == NULL || greatest.values == NULL)
+        PyErr_NoMemory();
+    else {
+        while (opened < count && open_shelf(&shelves[opened], PyList_GetItem(given, opened)) == 0)
+            opened++;
+        if (opened == count)
+            found = rank(&search, shelves, count, &greatest);
+        for (Py_ssize_t at = 0; at < count; at++)
+            close_shelf(&shelves[at]);
+    }
+    PyMem_Free(greatest.values);
+    PyMem_Free(shelves);
+    return found;
+}
+
+static PyMethodDef functions[] = {
+    {"best", best, METH_VARARGS, "The lines that may be among the best: tuples of shelf, number and score."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, .m_name = "_kernel", .m_size = 0, .m_methods = functions, .m_slots = slots,
+};
+
+PyMODINIT_FUNC
+PyInit__kernel(void)
+{
+    return PyModuleDef_Init(&module);
+}

@@ -1,0 +1,242 @@
+"""The compiled ranking: it gives the answers that Python gives, and no column however wrong leads it astray."""
+
+from __future__ import annotations
+
+import tracemalloc
+from array import array
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strongroom.engines.lexical import finding, matching, signals, terms
+from strongroom.engines.lexical.index import LexicalIndex
+from strongroom.model import Line, LineId
+from tests.engines.test_lexical_index import EXAMPLES
+from tests.engines.test_weighing import ASKED, world
+from tests.engines.tools import QUERIES, Answer, answer, filled, line, shelves
+
+pytestmark = [pytest.mark.requirement("recall-kernel"), pytest.mark.usefixtures("compiled")]
+
+_ROUNDING = 1e-9
+_NO_LINES = frozenset[LineId]()
+
+
+@pytest.fixture(scope="module")
+def compiled() -> None:
+    assert finding.kernel is not None, "the ranking was not compiled when Strongroom was installed here"
+
+
+def _in_python(query: str, indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[Answer]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finding, "kernel", None)
+        return answer(query, *indexes, k=k, without=without)
+
+
+def _compare(query: str, indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId] = _NO_LINES) -> None:
+    """The same scores; and the same lines, but that lines as good as each other may change places."""
+    ours = answer(query, *indexes, k=k, without=without)
+    theirs = _in_python(query, indexes, k, without)
+    assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=_ROUNDING)
+    least = ours[-1].score + _ROUNDING if ours else 0.0
+    for one, other in zip(ours, theirs, strict=True):
+        alike = {known[:2] for known in theirs if abs(known.score - one.score) <= _ROUNDING}
+        assert one[:2] == other[:2] or one[:2] in alike or one.score <= least
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("k", [1, 5, 20, 10**9])
+def test_it_answers_as_python_does(seed: int, k: int) -> None:
+    indexes, chance = world(seed), Random(seed)
+    for query in ASKED:
+        _compare(query, indexes, k)
+        every = [one.id for one in answer(query, *indexes, k=60)]
+        for count in (1, 10, 50):
+            _compare(query, indexes, k, frozenset(LineId(one) for one in chance.sample(every, min(count, len(every)))))
+
+
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_it_answers_as_python_does_on_any_shelf(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(shelves(30), shelves(5), st.integers(1, 4))
+    def prove(first: list[Line], second: list[Line], k: int) -> None:
+        indexes = [filled(first), filled(second), filled([])]
+        for query in QUERIES:
+            _compare(query, indexes, k)
+
+    prove()
+
+
+def test_it_answers_as_python_does_where_days_have_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "THEN", 5)
+    for query in ("boat yesterday", "what happened last week", "lantern in May", "May 2026"):
+        _compare(query, world(3), 10)
+
+
+def test_it_answers_as_python_does_where_many_words_are_common(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "SURELY", 3)
+    monkeypatch.setattr(matching, "SHORTLIST", 7)
+    for query in ASKED:
+        _compare(query, world(5), 10)
+
+
+def test_it_looks_for_as_many_words_as_a_question_may_have() -> None:
+    words = [f"word{number:03d}" for number in range(terms.MOST_WORDS + 20)]
+    chance = Random(1)
+    index = filled(line(number, " ".join(chance.sample(words, 60))) for number in range(40))
+    _compare(" ".join(words), [index], 10)
+
+
+# Columns that are wrong.
+
+
+def _columns() -> list[Any]:
+    """Those of three lines in two sessions, of which the first two follow each other."""
+    return [
+        array("H", [2, 3, 4]),
+        array("I", [0, 0, 1]),
+        array("i", [-1, 0, -1]),
+        array("i", [1, -1, -1]),
+        bytearray(3),
+        array("I", [5, 4]),
+        {},
+        (),
+    ]
+
+
+def _occurs(*numbers: int, count: int = 1) -> array[int]:
+    return array("I", [number << 8 | count for number in numbers])
+
+
+def _best(columns: Sequence[Any], *places: Any, k: int = 5, numbers: Sequence[float] = (1.0,) * 13) -> Any:
+    assert finding.kernel is not None
+    words: Any = [(1.0, [place], False) for place in places]
+    marks = (0.0,) * 128
+    return finding.kernel([tuple(columns)], words, marks, signals.SUBSTANCES, 1, k, 100, tuple(numbers))
+
+
+def test_the_lines_below_are_found_if_nothing_is_wrong() -> None:
+    """Else the tests below would hold for the wrong reason."""
+    found = _best(_columns(), _occurs(0, 2), (1 << 8 | 3,))
+    assert sorted(number for _, number, _ in found) == [0, 1, 2]
+
+
+def _put(column: int, place: int, value: int) -> Callable[[list[Any]], None]:
+    return lambda columns: columns[column].__setitem__(place, value)
+
+
+def _replace(column: int, value: Any) -> Callable[[list[Any]], None]:
+    return lambda columns: columns.__setitem__(column, value)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _put(1, 0, 2),
+        _put(1, 0, 2**32 - 1),
+        _replace(0, array("H", [1, 2])),
+        _replace(0, array("I", [1, 2, 3])),
+        _replace(1, array("I", [0])),
+        _replace(2, array("i", [0] * 4)),
+        _replace(3, array("i")),
+        _replace(4, b""),
+        _replace(4, memoryview(bytearray(9)).cast("B", (3, 3))),
+        _replace(5, array("I")),
+        _replace(6, {3: 1.0}),
+        _replace(6, {-1: 1.0}),
+        _replace(6, {0: "much"}),
+        _replace(6, {2**70: 1.0}),
+        _replace(6, []),
+        _replace(7, (3,)),
+        _replace(7, (-1,)),
+        _replace(7, ("one",)),
+        _replace(7, None),
+        _replace(0, None),
+        _replace(0, [1, 2, 3]),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused_and_let_go(spoil: Callable[[list[Any]], None]) -> None:
+    columns, occurrences = _columns(), _occurs(0, 2)
+    spoil(columns)
+    with pytest.raises((ValueError, TypeError, OverflowError)):
+        _best(columns, occurrences)
+    for column in (*columns, occurrences):
+        if isinstance(column, array | bytearray):
+            column.append(0)  # BufferError while anybody holds it
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        _occurs(3),
+        _occurs(2**24 - 1),
+        _occurs(0, count=0),
+        array("H", [0]),
+        (3 << 8 | 1,),
+        (2**32,),
+        (-1,),
+        ("one",),
+        None,
+        [1],
+    ],
+)
+def test_words_that_lead_astray_are_refused_and_let_go(places: Any) -> None:
+    columns = _columns()
+    with pytest.raises((ValueError, TypeError, OverflowError)):
+        _best(columns, _occurs(0, 1, 2), places)
+    for column in (*columns, places):
+        if isinstance(column, array | bytearray):
+            column.append(0)
+
+
+@pytest.mark.parametrize("neighbour", [3, 2**31 - 1, -2, -(2**31)])
+@pytest.mark.parametrize("column", [2, 3])
+def test_a_neighbour_that_is_not_there_is_nobody(column: int, neighbour: int) -> None:
+    columns = _columns()
+    for place in range(3):
+        columns[column][place] = neighbour
+    assert sorted(number for _, number, _ in _best(columns, _occurs(1))) == ([0, 1] if column == 3 else [1])
+
+
+def test_more_words_than_there_is_room_for_are_refused() -> None:
+    assert len(_best(_columns(), *[_occurs(0)] * 128)) == 2
+    with pytest.raises(ValueError, match="too many words"):
+        _best(_columns(), *[_occurs(0)] * 129)
+
+
+@pytest.mark.parametrize("k", [0, -1, 2**62])
+def test_no_lines_or_more_than_memory_holds_are_not_asked_for(k: int) -> None:
+    with pytest.raises((ValueError, MemoryError)):
+        _best(_columns(), _occurs(0), k=k)
+
+
+def test_a_shelf_that_is_missing_in_a_word_is_refused() -> None:
+    assert finding.kernel is not None
+    words: Any = [(1.0, [], False)]
+    with pytest.raises(IndexError):
+        finding.kernel([tuple(_columns())], words, (0.0,), (0.0,), 1, 5, 100, (1.0,) * 13)
+
+
+def test_it_keeps_no_memory() -> None:
+    columns, right, wrong = _columns(), _occurs(0, 1), _occurs(3)
+
+    def work() -> None:
+        _best(columns, right, (2 << 8 | 1,))
+        with suppress(ValueError):
+            _best(columns, right, wrong)
+
+    work()
+    tracemalloc.start()
+    try:
+        work()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(1000):
+            work()
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 1000  # not a byte for each

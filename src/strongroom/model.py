@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import NewType
+from typing import NewType, cast
 
 import msgspec
 from ulid import ULID
@@ -43,6 +43,8 @@ DEFAULT_NAMESPACES = ("personal", "family", "work", "travel")
 _SEGMENT = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _LINE_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_ID_LENGTH = 26
+_ID_BYTES = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LINK_ID = re.compile(r"[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DEED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/@+-]{0,63}")
@@ -267,6 +269,19 @@ def line_id(text: str) -> LineId:
     if not _LINE_ID.fullmatch(text := plain(text)):
         raise InvalidRequest("a line id is a ULID: 26 characters such as 01JABCDEFGHJKMNPQRSTVWXYZ0")
     return LineId(text)
+
+
+def line_ids(texts: Collection[str]) -> frozenset[LineId]:
+    """Check many ids: all together, which is quick, and one by one only where one of them is none."""
+    if {str}.issuperset(map(type, texts)) and {_ID_LENGTH}.issuperset(map(len, texts)):
+        joined = "".join(texts)
+        if (
+            joined.isascii()
+            and not joined.encode().translate(None, _ID_BYTES)
+            and not joined[::_ID_LENGTH].strip("01234567")
+        ):
+            return frozenset(cast("Collection[LineId]", texts))
+    return frozenset(map(line_id, texts))
 
 
 def link_id(text: str) -> LinkId:

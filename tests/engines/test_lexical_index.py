@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import permutations
@@ -170,6 +171,10 @@ def test_an_index_that_lost_lines_answers_as_one_that_never_had_them(examples: i
     prove()
 
 
+def _listed(held: array[int] | int) -> Sequence[int]:
+    return [held] if isinstance(held, int) else held
+
+
 def _facts(index: LexicalIndex) -> object:
     """All that an index knows, told by ids instead of numbers."""
     every = Days(-(10**7), 10**7)
@@ -177,7 +182,10 @@ def _facts(index: LexicalIndex) -> object:
         index.line_count,
         index.session_count,
         index.word_count,
-        {word: sorted((index.line(at >> 8).id, at & 255) for at in index.occurrences(word)) for word in index.postings},
+        {
+            word: sorted((index.line(at >> 8).id, at & 255) for at in _listed(held))
+            for word, held in index.postings.items()
+        },
         sorted(one.id for one in index.newest(10**6)),
         sorted((index.line(number).id, *days) for *days, number in index.calendar.spoken(every)),
         _neighbours(index),

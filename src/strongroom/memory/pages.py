@@ -350,12 +350,8 @@ def shelf_places(state: State, actor: Actor, names: Iterable[Namespace]) -> list
     held = state.keys_of(actor)
     if held is None:
         return []
-    found: list[ShelfPlace] = []
-    for name in names:
-        birth = held.keys.birth(state.slots.namespace(actor, name))
-        if birth is not None:
-            found.append(ShelfPlace(name, state.slots.shelf(actor, name), birth))
-    return found
+    births = [(name, held.keys.birth(state.slots.namespace(actor, name))) for name in names]
+    return [ShelfPlace(name, state.slots.shelf(actor, name), birth) for name, birth in births if birth is not None]
 
 
 def shelf_at(state: State, actor: Actor, place: ShelfPlace, patience: float | None = None) -> Shelf:

@@ -15,7 +15,7 @@ from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.state import SECRETS, State
 from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
 from strongroom.seal import Place
-from strongroom.store import ANY, Effect, Expect, Lost, PutNew, Swap, Version
+from strongroom.store import ANY, Effect, Expect, Lost, PutNew, Stale, Swap, Version
 
 _TRIES = 64
 """How often a put starts anew because another process changed the actor's keys or took an id meanwhile."""
@@ -75,7 +75,9 @@ def _attempt(
     drafts = _drafts(clerk, grant, lines, caller.source)
     try:
         return wire.Receipts(tuple((yield from _write(clerk, grant, drafts, caller, since, looks=looks))))
-    except Lost:
+    except Lost as lost:
+        if isinstance(lost, Stale):
+            clerk.state.outdated()
         return [_with_id(line, draft) for line, draft in zip(lines, drafts, strict=True)]
 
 

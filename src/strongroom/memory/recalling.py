@@ -56,11 +56,12 @@ def _by_what_is_known(
     Nothing is refused by what is known: who looks first may find otherwise, and that is on record.
     """
     shelves = clerk.at_hand(grant)
-    if shelves is None:
+    if shelves is None or (clerk.is_long(shelves) and (yield LONG) is not AT_ONCE):
         return ANY
     try:
         return (yield from _get(clerk, grant, caller, call, shelves, since))
     except Stale as stale:
+        clerk.state.outdated()
         return stale.latest
     except Unavailable:
         raise
@@ -80,7 +81,7 @@ def _get(
     _check_without(call)
     if shelves is None:
         shelves = clerk.shelves(grant, None if _patience(call) is None else 0.0)
-    without = _without(call.without, shelves)
+    without = model.line_ids(call.without)
     found = _ranked(clerk, grant, shelves, call, without) if call.ids is None else _named(grant, shelves, call.ids)
     hits = _within_budget(found)
     yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller, since=since)
@@ -103,19 +104,6 @@ def _check_without(call: wire.Get) -> None:
         raise InvalidRequest("a get by ids returns exactly these: it takes no others to leave out")
     if len(call.without) > model.WITHOUT_LIMIT:
         raise TooMany(f"at most {model.WITHOUT_LIMIT} lines can be left out")
-
-
-def _without(named: Sequence[str], shelves: Sequence[Shelf]) -> frozenset[LineId]:
-    """The lines not to return. What names a line on these shelves is an id; the rest is looked at."""
-    if not {str}.issuperset(map(type, named)):
-        return frozenset(map(model.line_id, named))
-    strange = frozenset(map(LineId, named))
-    known = strange
-    for shelf in shelves:
-        strange = strange.difference(shelf.lines)
-    for name in strange:
-        model.line_id(name)
-    return known
 
 
 def _ranked(

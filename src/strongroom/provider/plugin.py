@@ -102,12 +102,13 @@ class StrongroomProvider(MemoryProvider):
         if session and isinstance(message, str):
             with Steady():
                 keeping.begin(session, message, turn_number if isinstance(turn_number, int) else 0)
+                session.found.leave()
 
     def prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> str:  # noqa: ARG002 - it isolates nothing
         session = self._session
         if not session or not isinstance(query, str):
             return ""
-        with Steady():
+        with Steady(session.found):
             return _spared(session, "recall", lambda: recalling.recalled(session, query))
 
     def recall_status(self) -> RecallStatus | None:

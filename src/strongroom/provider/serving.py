@@ -22,6 +22,7 @@ from strongroom.provider.home import Home
 from strongroom.provider.sessions import State
 from strongroom.provider.speaking import Conversation, Nobody, Speaker, who
 from strongroom.provider.status import Warn
+from strongroom.provider.steadying import Handover
 from strongroom.provider.turns import Begun, Turns
 from strongroom.wiring import capfile
 from strongroom.wiring.policy import Policy
@@ -52,6 +53,8 @@ class Session:
         warn = (told or {}).get("warning_callback")
         self.warn: Warn | None = warn if callable(warn) else None
         self.turns = Turns()
+        self.found = Handover()
+        """What was found when a turn began, for the recall that follows."""
         self.is_journalled = is_journalled
         """Whether the runtime itself keeps a turn safe until `sync_turn` has returned."""
         self.last_shown = 0

@@ -37,7 +37,10 @@ class LexicalIndex:
         self.previous = array("i")
         self.next = array("i")
         self.postings: dict[str, array[int] | int] = {}
-        """The occurrences of each word, in the order of lines. Half of all words occur once: an integer will do."""
+        """The occurrences of each word, in the order of lines: a line's number and the count in one (`TF_BITS`).
+
+        Half of all words occur once: an integer will do for those.
+        """
         self.word_count = 0
         self.session_lengths = array("I")
         self.calendar = Calendar()
@@ -116,11 +119,6 @@ class LexicalIndex:
 
     def size(self) -> int:
         return _WORD_BYTES * len(self.postings)
-
-    def occurrences(self, word: str) -> Sequence[int]:
-        """The lines that hold a word, each as its number and the count in one integer (`keeping.TF_BITS`)."""
-        held = self.postings.get(word, ())
-        return (held,) if isinstance(held, int) else held
 
     def _post(self, word: str, occurrence: int) -> None:
         if word in self.postings:

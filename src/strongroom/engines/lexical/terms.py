@@ -181,8 +181,10 @@ def word_terms(
     Words behind `enough` lines are common. One that more than `most` hold tells nothing, unless all of them are such.
     """
     counted: list[tuple[int, str, list[Sequence[int]]]] = []
+    tables = [index.postings for index in indexes]
     for word in question.words:
-        places = [index.occurrences(word) for index in indexes]
+        held = [table.get(word, ()) for table in tables]
+        places: list[Sequence[int]] = [(one,) if isinstance(one, int) else one for one in held]
         if lines := sum(map(len, places)):
             counted.append((lines, word, places))
     counted.sort()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any
+
+import msgspec
 
 from strongroom import wire
 from strongroom.cap import Token
@@ -208,5 +209,4 @@ def _ids(ids: Collection[str] | None) -> tuple[str, ...] | None:
 def _copied(line: NewLine) -> NewLine:
     if not isinstance(line, NewLine):
         raise InvalidRequest("put_many takes a list of strongroom.NewLine")
-    fields: dict[str, Any] = {name: getattr(line, name) for name in NewLine.__struct_fields__}
-    return NewLine(**fields)
+    return NewLine(**msgspec.structs.asdict(line))

@@ -7,9 +7,9 @@ Not what is off the record, by phrase, by chat or by platform. What a line looks
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -103,8 +103,7 @@ def _name_alike(session: Session, speaker: Speaker, begun: Begun, session_id: st
         _draft(session, speaker, begun, heard(session, speaker, first.message, session_id))
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(NamedTuple):
     """A turn as a runtime tells it."""
 
     user: str
@@ -121,9 +120,11 @@ class _Told:
         words: it is not looked for among those that are known, nor beyond a message that cannot be compared.
         """
         # Most are dicts, which is quicker to find out; there may be thousands.
-        told = [one for one in self.messages or () if isinstance(one, (dict, Mapping))]
-        both = [(one.get("role"), one.get("content")) for one in told]
-        found = [(role, text if isinstance(text, str) else "") for role, text in both if role in _ROLES]
+        found = [
+            (role, text if isinstance(text := one.get("content"), str) else "")
+            for one in self.messages or ()
+            if isinstance(one, (dict, Mapping)) and (role := one.get("role")) in _ROLES
+        ]
         said = [place for place, (role, _) in enumerate(found) if role == "user"]
         for place in reversed(said):
             if found[place][1] == self.user:

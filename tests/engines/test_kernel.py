@@ -95,7 +95,7 @@ def test_it_looks_for_as_many_words_as_a_question_may_have() -> None:
 
 
 def _columns() -> list[Any]:
-    """Those of three lines in two sessions, of which the first two follow each other."""
+    """Those of three lines in two sessions, of which the first two follow each other; days; lines that are out."""
     return [
         array("H", [2, 3, 4]),
         array("I", [0, 0, 1]),
@@ -112,17 +112,32 @@ def _occurs(*numbers: int, count: int = 1) -> array[int]:
     return array("I", [number << 8 | count for number in numbers])
 
 
-def _best(columns: Sequence[Any], *places: Any, k: int = 5, numbers: Sequence[float] = (1.0,) * 13) -> Any:
+def _best(given: Sequence[Any], *places: Any, k: int = 5, words: Any = None, limits: Any = None) -> list[Any]:
+    """Ask for the words that occur in these places."""
     assert finding.kernel is not None
-    words: Any = [(1.0, [place], False) for place in places]
-    marks = (0.0,) * 128
-    return finding.kernel([tuple(columns)], words, marks, signals.SUBSTANCES, 1, k, 100, tuple(numbers))
+    *columns, days, out = given
+    postings = {f"word {number:03d}": place for number, place in enumerate(places)}
+    found = finding.kernel(
+        [((*columns, postings), days, out)],
+        tuple(postings) if words is None else words,
+        (0.0,) * 128,
+        signals.SUBSTANCES,
+        1,
+        k,
+        limits or (10**6, 10**6, 128, 100),
+        (*(1.0,) * 4, 10.0, 10.0, *(1.0,) * 8),
+    )
+    assert found is not None
+    return found[0]
+
+
+def _numbers(found: Sequence[tuple[int, int, float]]) -> list[int]:
+    return sorted(number for _, number, _ in found)
 
 
 def test_the_lines_below_are_found_if_nothing_is_wrong() -> None:
     """Else the tests below would hold for the wrong reason."""
-    found = _best(_columns(), _occurs(0, 2), (1 << 8 | 3,))
-    assert sorted(number for _, number, _ in found) == [0, 1, 2]
+    assert _numbers(_best(_columns(), _occurs(0, 2), 1 << 8 | 3)) == [0, 1, 2]
 
 
 def _put(column: int, place: int, value: int) -> Callable[[list[Any]], None]:
@@ -164,33 +179,37 @@ def test_columns_that_do_not_fit_are_refused_and_let_go(spoil: Callable[[list[An
     spoil(columns)
     with pytest.raises((ValueError, TypeError, OverflowError)):
         _best(columns, occurrences)
-    for column in (*columns, occurrences):
+    _are_free(*columns, occurrences)
+
+
+def _are_free(*columns: Any) -> None:
+    for column in columns:
         if isinstance(column, array | bytearray):
             column.append(0)  # BufferError while anybody holds it
 
 
 @pytest.mark.parametrize(
-    "places",
+    "place",
     [
         _occurs(3),
         _occurs(2**24 - 1),
         _occurs(0, count=0),
         array("H", [0]),
-        (3 << 8 | 1,),
-        (2**32,),
-        (-1,),
-        ("one",),
+        3 << 8 | 1,
+        1 << 8,
+        2**32,
+        2**70,
+        -1,
+        "one",
+        (1 << 8 | 1,),
         None,
-        [1],
     ],
 )
-def test_words_that_lead_astray_are_refused_and_let_go(places: Any) -> None:
-    columns = _columns()
+def test_words_that_lead_astray_are_refused_and_let_go(place: Any) -> None:
+    columns, others = _columns(), _occurs(0, 1, 2)
     with pytest.raises((ValueError, TypeError, OverflowError)):
-        _best(columns, _occurs(0, 1, 2), places)
-    for column in (*columns, places):
-        if isinstance(column, array | bytearray):
-            column.append(0)
+        _best(columns, others, place)
+    _are_free(*columns, others, place)
 
 
 @pytest.mark.parametrize("neighbour", [3, 2**31 - 1, -2, -(2**31)])
@@ -199,33 +218,41 @@ def test_a_neighbour_that_is_not_there_is_nobody(column: int, neighbour: int) ->
     columns = _columns()
     for place in range(3):
         columns[column][place] = neighbour
-    assert sorted(number for _, number, _ in _best(columns, _occurs(1))) == ([0, 1] if column == 3 else [1])
+    assert _numbers(_best(columns, _occurs(1))) == ([0, 1] if column == 3 else [1])
 
 
-def test_more_words_than_there_is_room_for_are_refused() -> None:
-    assert len(_best(_columns(), *[_occurs(0)] * 128)) == 2
-    with pytest.raises(ValueError, match="too many words"):
-        _best(_columns(), *[_occurs(0)] * 129)
+def test_more_words_than_there_is_room_for_are_left_out_or_refused() -> None:
+    many = [_occurs(0)] * 200
+    assert _numbers(_best(_columns(), *many)) == [0, 1]
+    with pytest.raises(ValueError, match="limit"):
+        _best(_columns(), *many, limits=(10**6, 10**6, 129, 100))
 
 
-@pytest.mark.parametrize("k", [0, -1, 2**62])
-def test_no_lines_or_more_than_memory_holds_are_not_asked_for(k: int) -> None:
-    with pytest.raises((ValueError, MemoryError)):
-        _best(_columns(), _occurs(0), k=k)
+@pytest.mark.parametrize("words", [[], None, ("boat", 1), (b"boat",), "boat"])
+def test_words_that_are_no_words_are_refused(words: Any) -> None:
+    columns = _columns()
+    with pytest.raises((TypeError, ValueError)):
+        _best(columns, words=[] if words is None else words)
+    _are_free(*columns)
 
 
-def test_a_shelf_that_is_missing_in_a_word_is_refused() -> None:
-    assert finding.kernel is not None
-    words: Any = [(1.0, [], False)]
-    with pytest.raises(IndexError):
-        finding.kernel([tuple(_columns())], words, (0.0,), (0.0,), 1, 5, 100, (1.0,) * 13)
+@pytest.mark.parametrize(
+    ("k", "limits"), [(-1, None), (2**62, None), (5, (1, 1, 128, 0)), (5, (1, 1, 128, 2**62)), (5, (1, 1, 2**70, 1))]
+)
+def test_limits_out_of_bounds_are_refused(k: int, limits: Any) -> None:
+    with pytest.raises((ValueError, MemoryError, OverflowError)):
+        _best(_columns(), _occurs(0), k=k, limits=limits)
+
+
+def test_of_no_lines_nothing_is_returned() -> None:
+    assert _best(_columns(), _occurs(0, 1, 2), k=0) == []
 
 
 def test_it_keeps_no_memory() -> None:
     columns, right, wrong = _columns(), _occurs(0, 1), _occurs(3)
 
     def work() -> None:
-        _best(columns, right, (2 << 8 | 1,))
+        _best(columns, right, 2 << 8 | 1)
         with suppress(ValueError):
             _best(columns, right, wrong)
 

@@ -19,7 +19,6 @@ from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.keeping import pack
 from strongroom.engines.lexical.question import Question
 from strongroom.engines.lexical.reading import read
-from strongroom.engines.lexical.terms import Terms
 from strongroom.engines.lexical.words import Known
 from strongroom.model import Line, LineId, Millis
 
@@ -43,15 +42,18 @@ class Lexical:
         self, query: str, indexes: Sequence[LexicalIndex], k: int, now: datetime, without: frozenset[LineId]
     ) -> Sequence[Ranked]:
         question = Question.of(query, now)
-        terms = Terms.of(question, indexes)
-        if terms is None:
-            found = _newest(indexes, k, without)
-        else:
-            found = best(question, terms, indexes, k, [index.numbers(without) for index in indexes])
-            may_be_more = terms.is_pruned or (terms.is_cut and not found)
-            if without and may_be_more and len(found) < k:
-                found += _left_out(question, indexes, k - len(found), without, found)
-        return _in_order(found, k)
+        found = best(question, indexes, k, _numbers(indexes, without))
+        if found is None:
+            return _in_order(_newest(indexes, k, without), k)
+        lines = found.lines
+        may_be_more = found.is_pruned or (found.is_cut and not lines)
+        if without and may_be_more and len(lines) < k:
+            lines = [*lines, *_left_out(question, indexes, k - len(lines), without, lines)]
+        return _in_order(lines, k)
+
+
+def _numbers(indexes: Sequence[LexicalIndex], names: frozenset[LineId]) -> list[set[int]]:
+    return [index.numbers(names) for index in indexes]
 
 
 def _in_order(found: list[Ranked], k: int) -> Sequence[Ranked]:
@@ -72,9 +74,9 @@ def _left_out(
     found: Sequence[Ranked],
 ) -> list[Ranked]:
     """The best of the lines that were left out because enough others hold a rarer word; but those are not wanted."""
-    terms = Terms.of(question, indexes, pruned=False, cut=bool(found))
     without = without.union([one.line.id for one in found])
-    return [] if terms is None else best(question, terms, indexes, k, [index.numbers(without) for index in indexes])
+    more = best(question, indexes, k, _numbers(indexes, without), pruned=False, cut=bool(found))
+    return [] if more is None else more.lines
 
 
 def _newest(indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[Ranked]:

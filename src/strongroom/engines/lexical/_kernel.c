@@ -1,7 +1,7 @@
-/* The ranking's inner loops: what `matching` and `weighing` do, for all shelves in one call.
+/* The ranking's inner loops: what `terms`, `matching` and `weighing` do, for all shelves in one call.
 
-   Plain arithmetic over the columns of indexes. Lines are numbers here: no text is seen, and nothing is kept between
-   calls. The columns are held through the buffer protocol, so nobody can resize one meanwhile, and every number that is
+   Plain arithmetic over the columns of indexes. Lines are numbers here: no text is seen but the words of the question,
+   and nothing is kept between calls. The columns are held through the buffer protocol, so nobody can resize one meanwhile, and every number that is
    read from a column is checked before it is used as a place.
 
    Nothing is left out that cannot win, as `weighing` does: here it takes less to work a line out than to find out
@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MOST_WORDS 128
@@ -44,7 +45,7 @@ typedef struct {
 typedef struct {
     Py_buffer lengths, sessions, previous, next, marks, session_lengths;
     Py_ssize_t size, session_size;
-    PyObject *days, *without; /* borrowed */
+    PyObject *postings, *days, *without; /* borrowed */
     uint32_t *places;         /* of each line: 1 + its place in `hits`, or 0 */
     uint32_t *session_places;
     Hit *hits;
@@ -54,20 +55,22 @@ typedef struct {
 } Shelf;
 
 typedef struct {
+    PyObject *word, **places; /* borrowed: its occurrences on each shelf, or NULL */
+    Py_ssize_t lines;
     double rarity;
-    PyObject *places; /* borrowed */
     int common;
 } Word;
 
 /* A question, as numbers; the names are those of `matching` and `weighing`. */
 typedef struct {
-    double base, top, slope, session_slope, sessions;
+    double base, top, slope, session_slope, lines, sessions;
     double by_match, by_session, by_context, by_before, by_date, most_of_line;
     double days_rarity, days_session_rarity, session_mass;
-    int asks;
-    Py_ssize_t k, shortlist, word_count, length_count;
+    int asks, is_pruned, is_cut;
+    Py_ssize_t k, enough, most, most_words, shortlist, word_count, length_count;
     double marks[MOST_MARKS], substances[MOST_LENGTHS];
-    Word words[MOST_WORDS];
+    Word *words;
+    PyObject **places;
 } Search;
 
 static int
@@ -214,22 +217,19 @@ take_occurrence(const Search *search, Shelf *shelf, int bit, uint32_t packed)
     return 0;
 }
 
-/* The occurrences of a word on a shelf: a column, or a tuple of a few. */
+/* The occurrences of a word on a shelf: a column, or the only one. */
 static int
 take_occurrences(const Search *search, Shelf *shelf, int bit, PyObject *occurrences)
 {
-    if (PyTuple_Check(occurrences)) {
-        Py_ssize_t size = PyTuple_Size(occurrences);
-        for (Py_ssize_t at = 0; at < size; at++) {
-            unsigned long packed = PyLong_AsUnsignedLong(PyTuple_GetItem(occurrences, at));
-            if (PyErr_Occurred())
-                return -1;
-            if (packed > UINT32_MAX)
-                return fail("a word leads to a line that does not hold it");
-            if (take_occurrence(search, shelf, bit, (uint32_t)packed) < 0)
-                return -1;
-        }
+    if (occurrences == NULL)
         return 0;
+    if (PyLong_Check(occurrences)) {
+        unsigned long packed = PyLong_AsUnsignedLong(occurrences);
+        if (PyErr_Occurred())
+            return -1;
+        if (packed > UINT32_MAX)
+            return fail("a word leads to a line that does not hold it");
+        return take_occurrence(search, shelf, bit, (uint32_t)packed);
     }
     Py_buffer view;
     if (hold(occurrences, &view, "I") < 0)
@@ -267,13 +267,73 @@ weigh_sessions(const Search *search, Shelf *shelves, Py_ssize_t shelf_count)
 }
 
 static int
+count_lines(Word *word, const Shelf *shelves, Py_ssize_t shelf_count)
+{
+    for (Py_ssize_t at = 0; at < shelf_count; at++) {
+        PyObject *found = word->places[at] = PyDict_GetItemWithError(shelves[at].postings, word->word);
+        if (found == NULL && PyErr_Occurred())
+            return -1;
+        if (found == NULL)
+            continue;
+        Py_ssize_t lines = PyLong_Check(found) ? 1 : PyObject_Size(found);
+        if (lines < 0)
+            return -1;
+        word->lines += lines;
+    }
+    return 0;
+}
+
+static int
+rarer(const void *one, const void *other)
+{
+    const Word *left = one, *right = other;
+    if (left->lines != right->lines)
+        return left->lines < right->lines ? -1 : 1;
+    return PyUnicode_Compare(left->word, right->word);
+}
+
+/* The words that any line holds, rarest first; without those that most lines hold, unless all are such. */
+static int
+choose_words(Search *search, PyObject *given, const Shelf *shelves, Py_ssize_t shelf_count)
+{
+    Py_ssize_t count = PyTuple_Size(given), known = 0, seen = 0;
+    search->words = PyMem_Calloc((size_t)count + 1, sizeof(Word));
+    search->places = PyMem_Calloc((size_t)count * (size_t)shelf_count + 1, sizeof(PyObject *));
+    if (search->words == NULL || search->places == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t at = 0; at < count; at++) {
+        Word *word = &search->words[known];
+        *word = (Word){.word = PyTuple_GetItem(given, at), .places = &search->places[known * shelf_count]};
+        if (!PyUnicode_Check(word->word))
+            return fail("a word is no text");
+        if (count_lines(word, shelves, shelf_count) < 0)
+            return -1;
+        known += word->lines > 0;
+    }
+    qsort(search->words, (size_t)known, sizeof(Word), rarer);
+    if (known && search->words[0].lines > search->most)
+        search->most = (Py_ssize_t)search->lines;
+    for (; search->word_count < known && search->word_count < search->most_words; search->word_count++) {
+        Word *word = &search->words[search->word_count];
+        search->is_cut = word->lines > search->most;
+        if (search->is_cut)
+            break;
+        word->rarity = rarity_of(search->lines, (double)word->lines);
+        word->common = search->is_pruned = seen >= search->enough;
+        seen += word->lines;
+    }
+    return 0;
+}
+
+static int
 look_for_words(Search *search, Shelf *shelves, Py_ssize_t shelf_count)
 {
     for (int bit = 0; bit < search->word_count; bit++) {
         Word *word = &search->words[bit];
         for (Py_ssize_t at = 0; at < shelf_count; at++) {
-            PyObject *occurrences = PyList_GetItem(word->places, at);
-            if (occurrences == NULL || take_occurrences(search, &shelves[at], bit, occurrences) < 0)
+            if (take_occurrences(search, &shelves[at], bit, word->places[at]) < 0)
                 return -1;
         }
         if (!word->common)
@@ -351,7 +411,9 @@ static void
 offer(Greatest *greatest, double value)
 {
     double *values = greatest->values;
-    Py_ssize_t at;
+    Py_ssize_t at = 0;
+    if (greatest->room == 0)
+        return;
     if (greatest->count < greatest->room) {
         at = greatest->count++;
         while (at && values[(at - 1) / 2] > value) {
@@ -362,7 +424,6 @@ offer(Greatest *greatest, double value)
     else {
         if (value <= values[0])
             return;
-        at = 0;
         for (Py_ssize_t child; (child = 2 * at + 1) < greatest->count; at = child) {
             if (child + 1 < greatest->count && values[child + 1] < values[child])
                 child++;
@@ -508,7 +569,9 @@ weigh(const Search *search, Shelf *shelves, Py_ssize_t shelf_count, Greatest *gr
             hit->least = hit->score + substance_of(search, &shelves[at], hit);
             offer(greatest, hit->least);
         }
-    double least = greatest->count < greatest->room ? -INFINITY : greatest->values[0] - search->most_of_line - ROUNDING;
+    double least = -INFINITY;
+    if (greatest->count == greatest->room)
+        least = greatest->room ? greatest->values[0] - search->most_of_line - ROUNDING : INFINITY;
     PyObject *found = PyList_New(0);
     for (Py_ssize_t at = 0; at < shelf_count && found != NULL; at++)
         for (Py_ssize_t place = 0; place < shelves[at].hit_count && found != NULL; place++) {
@@ -520,8 +583,19 @@ weigh(const Search *search, Shelf *shelves, Py_ssize_t shelf_count, Greatest *gr
 }
 
 static PyObject *
-rank(Search *search, Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest)
+rank(Search *search, PyObject *words, Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest)
 {
+    double mass = 0;
+    if (choose_words(search, words, shelves, shelf_count) < 0)
+        return NULL;
+    for (Py_ssize_t bit = 0; bit < search->word_count; bit++)
+        mass += search->words[bit].rarity;
+    mass += search->days_rarity;
+    if (mass == 0)
+        Py_RETURN_NONE;
+    search->by_match /= mass;
+    search->by_context /= mass;
+    search->by_before /= mass;
     if (look_for_words(search, shelves, shelf_count) < 0)
         return NULL;
     for (Py_ssize_t at = 0; at < shelf_count; at++) {
@@ -535,7 +609,9 @@ rank(Search *search, Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest)
     for (Py_ssize_t at = 0; at < shelf_count; at++)
         if (choose(&shelves[at], least) < 0)
             return NULL;
-    return weigh(search, shelves, shelf_count, greatest);
+    PyObject *found = weigh(search, shelves, shelf_count, greatest);
+    return found == NULL ? NULL : Py_BuildValue("(NNN)", found, PyBool_FromLong(search->is_pruned),
+                                                PyBool_FromLong(search->is_cut));
 }
 
 /* What Python hands over. */
@@ -544,8 +620,8 @@ static int
 open_shelf(Shelf *shelf, PyObject *given)
 {
     PyObject *lengths, *sessions, *previous, *next, *marks, *session_lengths;
-    if (!PyArg_ParseTuple(given, "OOOOOOO!O", &lengths, &sessions, &previous, &next, &marks, &session_lengths,
-                          &PyDict_Type, &shelf->days, &shelf->without))
+    if (!PyArg_ParseTuple(given, "(OOOOOOO!)O!O", &lengths, &sessions, &previous, &next, &marks, &session_lengths,
+                          &PyDict_Type, &shelf->postings, &PyDict_Type, &shelf->days, &shelf->without))
         return -1;
     if (hold(lengths, &shelf->lengths, "H") < 0 || hold(sessions, &shelf->sessions, "I") < 0 ||
         hold(previous, &shelf->previous, "i") < 0 || hold(next, &shelf->next, "i") < 0 ||
@@ -589,39 +665,24 @@ read_numbers(PyObject *given, double *numbers, Py_ssize_t room)
     return PyErr_Occurred() ? -1 : count;
 }
 
-static int
-read_words(Search *search, PyObject *given)
-{
-    search->word_count = PyList_Size(given);
-    if (search->word_count > MOST_WORDS)
-        return fail("there are too many words");
-    for (Py_ssize_t at = 0; at < search->word_count; at++) {
-        Word *word = &search->words[at];
-        if (!PyArg_ParseTuple(PyList_GetItem(given, at), "dO!p", &word->rarity, &PyList_Type, &word->places,
-                              &word->common))
-            return -1;
-    }
-    return 0;
-}
-
 static PyObject *
 best(PyObject *module, PyObject *args)
 {
     Search search = {0};
     PyObject *given, *words, *marks, *substances, *found = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!O!O!inn(ddddddddddddd)", &PyList_Type, &given, &PyList_Type, &words,
-                          &PyTuple_Type, &marks, &PyTuple_Type, &substances, &search.asks, &search.k,
-                          &search.shortlist, &search.base, &search.top, &search.slope, &search.session_slope,
-                          &search.sessions, &search.by_match, &search.by_session, &search.by_context,
-                          &search.by_before, &search.by_date, &search.most_of_line, &search.days_rarity,
-                          &search.days_session_rarity))
+    if (!PyArg_ParseTuple(args, "O!O!O!O!in(nnnn)(dddddddddddddd)", &PyList_Type, &given, &PyTuple_Type, &words,
+                          &PyTuple_Type, &marks, &PyTuple_Type, &substances, &search.asks, &search.k, &search.enough,
+                          &search.most, &search.most_words, &search.shortlist, &search.base, &search.top,
+                          &search.slope, &search.session_slope, &search.lines, &search.sessions, &search.by_match,
+                          &search.by_session, &search.by_context, &search.by_before, &search.by_date,
+                          &search.most_of_line, &search.days_rarity, &search.days_session_rarity))
         return NULL;
     search.length_count = read_numbers(substances, search.substances, MOST_LENGTHS);
-    if (search.length_count < 0 || read_numbers(marks, search.marks, MOST_MARKS) < 0 || read_words(&search, words) < 0)
+    if (search.length_count < 0 || read_numbers(marks, search.marks, MOST_MARKS) < 0)
         return NULL;
-    if (search.k < 1 || search.shortlist < 1) {
-        fail("at least one line must be wanted");
+    if (search.k < 0 || search.shortlist < 1 || search.most_words > MOST_WORDS) {
+        fail("a limit is out of its bounds");
         return NULL;
     }
     Py_ssize_t count = PyList_Size(given), opened = 0;
@@ -634,10 +695,12 @@ best(PyObject *module, PyObject *args)
         while (opened < count && open_shelf(&shelves[opened], PyList_GetItem(given, opened)) == 0)
             opened++;
         if (opened == count)
-            found = rank(&search, shelves, count, &greatest);
+            found = rank(&search, words, shelves, count, &greatest);
         for (Py_ssize_t at = 0; at < count; at++)
             close_shelf(&shelves[at]);
     }
+    PyMem_Free(search.words);
+    PyMem_Free(search.places);
     PyMem_Free(greatest.values);
     PyMem_Free(shelves);
     return found;

@@ -1,15 +1,13 @@
 from collections.abc import Sequence
 
-from strongroom.engines.lexical.terms import Term
-
 def best(
     shelves: list[tuple[object, ...]],
-    words: list[Term],
+    words: tuple[str, ...],
     marks: Sequence[float],
     substances: Sequence[float],
     asks: int,
     k: int,
-    shortlist: int,
+    limits: tuple[int, int, int, int],
     numbers: tuple[float, ...],
     /,
-) -> list[tuple[int, int, float]]: ...
+) -> tuple[list[tuple[int, int, float]], bool, bool] | None: ...

@@ -1,21 +1,23 @@
 """Finds the lines that answer best: compiled where that was possible, else in Python, with the same answer.
 
-The kernel (`_kernel.c`, ADR 0030) does what `matching` and `weighing` do, for all shelves in one call and several times
-as fast. It sees numbers only; what speaks for a line itself is added here.
+The kernel (`_kernel.c`, ADR 0030) does what `terms`, `matching` and `weighing` do, for all shelves in one call and
+several times as fast. It knows lines by their numbers; what speaks for a line itself is added here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from strongroom.engines import Ranked
-from strongroom.engines.lexical import matching, signals, weighing
+from strongroom.engines.lexical import matching, signals, terms, weighing
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.question import Question
 from strongroom.engines.lexical.reading import ASKS
-from strongroom.engines.lexical.terms import Terms
+from strongroom.engines.lexical.terms import Size, Terms, WhenTerm, when_term
 
-kernel: Callable[..., list[tuple[int, int, float]]] | None = None
+_Found = tuple[list[tuple[int, int, float]], bool, bool]
+kernel: Callable[..., _Found | None] | None = None
 """The compiled ranking; None where it could not be built."""
 try:
     from strongroom.engines.lexical import _kernel
@@ -24,60 +26,73 @@ try:
 except ImportError:
     pass
 
+_NO_DAYS: Mapping[int, float] = {}
+
+
+class Found(NamedTuple):
+    """Lines that answer, and whether others were left out: with common words alone, or words that most lines hold."""
+
+    lines: list[Ranked]
+    is_pruned: bool
+    is_cut: bool
+
 
 def best(
-    question: Question, terms: Terms, indexes: Sequence[LexicalIndex], k: int, without: Sequence[Collection[int]]
-) -> list[Ranked]:
+    question: Question,
+    indexes: Sequence[LexicalIndex],
+    k: int,
+    without: Sequence[Collection[int]],
+    *,
+    pruned: bool = True,
+    cut: bool = True,
+) -> Found | None:
     """The lines of these indexes that may be among the best `k`: these, and perhaps some more.
 
-    Those whose numbers are in `without`, for each index, are not.
+    Those whose numbers are in `without`, for each index, are not. None if nothing here has to do with the question.
     """
     if kernel is None:
-        return weighing.best(question, terms, indexes, k, without)
-    k = min(k, terms.size.lines)
-    if k < 1:
-        return []
+        sought = Terms.of(question, indexes, pruned=pruned, cut=cut)
+        if sought is None:
+            return None
+        return Found(weighing.best(question, sought, indexes, k, without), sought.is_pruned, sought.is_cut)
+    size = Size.of(indexes)
+    when = when_term(question, indexes, size)
+    days: Sequence[Mapping[int, float]] = [_NO_DAYS] * len(indexes)
+    if when is not None and (sought := Terms.of(question, indexes, pruned=pruned, cut=cut)):
+        days = [sought.days_of(place, index) for place, index in enumerate(indexes)]
     found = kernel(
-        [_columns(terms, place, index, out) for place, (index, out) in enumerate(zip(indexes, without, strict=True))],
-        terms.words,
+        [(index.columns, *both) for index, *both in zip(indexes, days, without, strict=True)],
+        question.words,
         signals.of_marks(question),
         signals.SUBSTANCES,
         ASKS,
-        k,
-        matching.SHORTLIST,
-        _numbers(question, terms, indexes),
+        min(k, size.lines),
+        (*size.limits(pruned=pruned, cut=cut), terms.MOST_WORDS, matching.SHORTLIST),
+        _numbers(question, size, when, indexes),
     )
-    return [_ranked(question, indexes[place], number, score) for place, number, score in found]
+    if found is None:
+        return None
+    lines, is_pruned, is_cut = found
+    ranked = [_ranked(question, indexes[place], number, score) for place, number, score in lines]
+    return Found(ranked, is_pruned, is_cut)
 
 
-def _columns(terms: Terms, place: int, index: LexicalIndex, out: Collection[int]) -> tuple[object, ...]:
-    """What the kernel is told of one index."""
-    return (
-        index.lengths,
-        index.sessions,
-        index.previous,
-        index.next,
-        index.marks,
-        index.session_lengths,
-        terms.days_of(place, index),
-        out,
-    )
-
-
-def _numbers(question: Question, terms: Terms, indexes: Sequence[LexicalIndex]) -> tuple[float, ...]:
+def _numbers(
+    question: Question, size: Size, when: WhenTerm | None, indexes: Sequence[LexicalIndex]
+) -> tuple[float, ...]:
     """What the kernel is told of a question, in the order in which it reads them."""
-    size, mass, when = terms.size, terms.mass, terms.when
     is_speaker = any(index.is_speaker(question.names) for index in indexes)
     return (
         matching.BASE,
         matching.TOP,
         matching.SLOPE / size.line_length,
         matching.SLOPE / size.session_length,
+        size.lines,
         size.sessions,
-        signals.MATCH / mass,
+        signals.MATCH,
         signals.SESSION,
-        signals.CONTEXT / mass,
-        signals.QUESTION_BEFORE / mass,
+        signals.CONTEXT,
+        signals.QUESTION_BEFORE,
         signals.DATE,
         signals.SPEAKER * is_speaker + signals.LATEST * question.asks_latest,
         when.rarity if when is not None else 0.0,

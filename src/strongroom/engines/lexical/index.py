@@ -43,6 +43,16 @@ class LexicalIndex:
         """
         self.word_count = 0
         self.session_lengths = array("I")
+        self.columns = (
+            self.lengths,
+            self.sessions,
+            self.previous,
+            self.next,
+            self.marks,
+            self.session_lengths,
+            self.postings,
+        )
+        """What the kernel reads."""
         self.calendar = Calendar()
         self._speakers: Counter[str] = Counter()
         """The words of the names of who said the lines, and how often."""

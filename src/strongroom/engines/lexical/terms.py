@@ -62,6 +62,12 @@ class Size(msgspec.Struct, frozen=True):
             words += index.word_count
         return cls(lines, sessions, max(words / max(lines, 1), 1.0), max(words / max(sessions, 1), 1.0))
 
+    def limits(self, *, pruned: bool, cut: bool) -> tuple[int, int]:
+        """How many lines are enough, so that words behind them are common; and how many may hold a word at most."""
+        enough = min(max(self.lines // 20, SURELY), ENOUGH)
+        most = max(enough, self.lines // 2) if cut else self.lines
+        return enough if pruned else self.lines * MOST_WORDS, most
+
 
 def rarity(total: int, holding: int) -> float:
     """Inverse document frequency, as in BM25: how much it tells that a line (or session) holds a word."""
@@ -151,10 +157,8 @@ class Terms(msgspec.Struct, frozen=True):
     ) -> Terms | None:
         """The terms of a question; `pruned` and `cut` where enough lines hold rarer words, and that helps."""
         size = Size.of(indexes)
-        enough = _enough(size.lines)
-        most = max(enough, size.lines // 2) if cut else size.lines
-        words, is_cut = word_terms(question, indexes, size, enough if pruned else size.lines * MOST_WORDS, most)
-        when = _when_term(question, indexes, size)
+        words, is_cut = word_terms(question, indexes, size, *size.limits(pruned=pruned, cut=cut))
+        when = when_term(question, indexes, size)
         both: list[Term | WhenTerm] = [*words, *([when] if when else [])]
         if not both:
             return None
@@ -200,11 +204,7 @@ def word_terms(
     return found, False
 
 
-def _enough(lines: int) -> int:
-    return min(max(lines // 20, SURELY), ENOUGH)
-
-
-def _when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:
+def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:
     """The days that the question means, if it names any and any line has to do with them."""
     if not question.windows:
         return None

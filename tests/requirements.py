@@ -416,6 +416,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "inbox-put": ("design", "a delivered bundle is a put: all or none, once however often it is delivered"),
     "inbox-limits": ("bad-input", "bundles that are too large, nested or without ids are refused by name"),
     "observe-gated": ("design", "what was done outside is on record with its name and hash, if the cap may put"),
+    "known-or-looked": (
+        "design",
+        "an embedded vault that nobody else writes to is looked at with the commit, and what others did holds at once",
+    ),
     "recall-warm": ("design", "a get of no lines begins to load and returns nothing, on record"),
     "recall-without": ("design", "lines that are named are left out of a recall, and the others stay in their order"),
     "provider-conformance": (

@@ -262,6 +262,16 @@ def test_a_line_id_is_a_ulid_in_its_stored_spelling(text: str) -> None:
 )
 def test_any_other_line_id_is_refused(text: str) -> None:
     assert _reason(model.line_id, text) == "invalid_request"
+    for among in ([text], ["0" * 26, text], [text, "7" + "Z" * 25]):
+        assert _reason(model.line_ids, among) == "invalid_request"
+
+
+def test_many_line_ids_are_checked_as_one_is() -> None:
+    good = ["0" * 26, "7" + "Z" * 25, "01JABCDEFGHJKMNPQRSTVWXYZ0"]
+    assert model.line_ids(good) == frozenset(good)
+    assert model.line_ids(()) == frozenset()
+    for bad in ([*good, 5], [*good, None], [*good, b"0" * 26], ["0" * 25, "0" * 27], ["0" * 52]):
+        assert _reason(model.line_ids, bad) == "invalid_request"
 
 
 def test_a_link_id_is_64_lower_case_hex_digits() -> None:

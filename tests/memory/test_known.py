@@ -1,0 +1,138 @@
+"""A vault that nobody else writes to is looked at with the commit alone; what others did since holds all the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from strongroom import Token, Vault, errors
+from strongroom.memory import state as states
+from strongroom.store.sqlite import SqliteStore
+from tests.conftest import ALL_OPS
+
+pytestmark = pytest.mark.requirement("known-or-looked")
+
+Looks = Callable[[], int]
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    """How often any store was looked at before a commit."""
+    count, real = 0, SqliteStore.versions
+
+    def counted(self: SqliteStore, scopes: list[str]) -> object:
+        nonlocal count
+        count += 1
+        return real(self, scopes)
+
+    monkeypatch.setattr(SqliteStore, "versions", counted)
+    return lambda: count
+
+
+@pytest.fixture
+def other(vault: Vault, cap: Token, reopen: Callable[[], Vault]) -> Vault:
+    """A second handle, which has been alone for so long that it decides by what it knows."""
+    vault.memory(cap).put("the blue boat", namespace="travel")
+    found = reopen()
+    for _ in range(states._QUIET):
+        assert _texts(found, cap) == ["the blue boat"]
+    return found
+
+
+def _texts(vault: Vault, cap: Token) -> list[str]:
+    return sorted(hit.text for hit in vault.memory(cap).get("boat", k=20))
+
+
+def test_who_is_alone_does_not_look_before_a_commit(other: Vault, cap: Token, looks: Looks) -> None:
+    """Else the tests below would hold for the wrong reason."""
+    before = looks()
+    for number in range(5):
+        other.memory(cap).put(f"boat {number}", namespace="travel")
+        assert len(_texts(other, cap)) == number + 2
+    assert looks() == before
+
+
+def test_a_cap_that_was_revoked_elsewhere_is_refused_at_once_and_on_record(
+    vault: Vault, other: Vault, cap: Token
+) -> None:
+    vault.revoke(cap)
+    with pytest.raises(errors.CapRevoked):
+        other.memory(cap).get("boat")
+    *_, (_, entry) = vault.audit.entries()
+    assert (entry.decision, entry.reason) == ("deny", "cap_revoked")
+
+
+def test_who_was_revoked_elsewhere_writes_nothing(vault: Vault, other: Vault, cap: Token) -> None:
+    vault.revoke(cap)
+    with pytest.raises(errors.CapRevoked):
+        other.memory(cap).put("a boat that must not be there", namespace="travel")
+    mine = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=vault.namespaces)
+    assert _texts(vault, mine) == ["the blue boat"]
+
+
+def test_what_was_forgotten_put_or_erased_elsewhere_is_seen_at_once(vault: Vault, other: Vault, cap: Token) -> None:
+    receipt = vault.memory(cap).put("another boat", namespace="travel")
+    assert _texts(other, cap) == ["another boat", "the blue boat"]
+    for _ in range(2 * states._QUIET):
+        _texts(other, cap)
+    vault.memory(cap).forget(ids=[receipt.id])
+    assert _texts(other, cap) == ["the blue boat"]
+    for _ in range(4 * states._QUIET):
+        _texts(other, cap)
+    vault.memory(cap).erase()
+    assert _texts(other, cap) == []
+
+
+def test_a_line_goes_into_no_namespace_that_was_erased_elsewhere(vault: Vault, other: Vault, cap: Token) -> None:
+    vault.erase("local/alice")
+    with pytest.raises(errors.StrongroomError) as refused:
+        other.memory(cap).put("boat", namespace="travel")
+    assert refused.value.reason == "cap_revoked"
+
+
+def test_nobody_is_refused_by_what_was_known(vault: Vault, other: Vault, cap: Token) -> None:
+    """A namespace that was made a moment ago is there for who has not looked yet."""
+    vault.add_namespace("garden")
+    mine = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=["garden"])
+    assert not other.memory(mine).put("a boat in the garden").duplicate
+    assert _texts(other, mine) == ["a boat in the garden"]
+
+
+def test_who_met_others_looks_again_for_a_while_and_longer_each_time(
+    vault: Vault, other: Vault, cap: Token, looks: Looks
+) -> None:
+    taken: list[int] = []
+    for number in range(2):
+        vault.memory(cap).put(f"boat {number}", namespace="travel")
+        _texts(other, cap)
+        before = looks()
+        for _ in range(8 * states._QUIET):
+            _texts(other, cap)
+        taken.append(looks() - before)
+    assert 0 < taken[0] < taken[1] < 8 * states._QUIET
+
+
+def test_threads_and_handles_that_write_at_once_lose_nothing(
+    vault: Vault, other: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one in (vault, other):
+        monkeypatch.setattr(one._state, "_enough_quiet", 0)
+        monkeypatch.setattr(one._state, "outdated", lambda: None)  # decide by what is known, however often it is wrong
+
+    def work(one: Vault, name: str) -> None:
+        for number in range(15):
+            one.memory(cap).put(f"boat {name} {number}", namespace="travel")
+            assert f"boat {name} {number}" in {hit.text for hit in one.memory(cap).get(f"{name} {number}", k=20)}
+
+    threads = [
+        threading.Thread(target=work, args=(one, f"{where}{number}"))
+        for where, one in (("here", vault), ("there", other))
+        for number in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(vault.memory(cap).list(limit=1000).lines) == len(other.memory(cap).list(limit=1000).lines) == 61

@@ -61,6 +61,7 @@ def test_a_cap_that_was_revoked_elsewhere_is_refused_at_once_and_on_record(
     with pytest.raises(errors.CapRevoked):
         other.memory(cap).get("boat")
     *_, (_, entry) = vault.audit.entries()
+    assert entry is not None
     assert (entry.decision, entry.reason) == ("deny", "cap_revoked")
 
 

@@ -95,7 +95,7 @@ def test_it_looks_for_as_many_words_as_a_question_may_have() -> None:
 
 
 def _columns() -> list[Any]:
-    """Those of three lines in two sessions, of which the first two follow each other; days; lines that are out."""
+    """Those of three lines in two sessions, of which the first two follow each other; their names, and days."""
     return [
         array("H", [2, 3, 4]),
         array("I", [0, 0, 1]),
@@ -103,8 +103,8 @@ def _columns() -> list[Any]:
         array("i", [1, -1, -1]),
         bytearray(3),
         array("I", [5, 4]),
+        {"one": 0, "two": 1, "three": 2},
         {},
-        (),
     ]
 
 
@@ -112,14 +112,22 @@ def _occurs(*numbers: int, count: int = 1) -> array[int]:
     return array("I", [number << 8 | count for number in numbers])
 
 
-def _best(given: Sequence[Any], *places: Any, k: int = 5, words: Any = None, limits: Any = None) -> list[Any]:
+def _best(
+    given: Sequence[Any],
+    *places: Any,
+    k: int = 5,
+    words: Any = None,
+    limits: Any = None,
+    without: Any = frozenset(["three"]),
+) -> list[Any]:
     """Ask for the words that occur in these places."""
     assert finding.kernel is not None
-    *columns, days, out = given
+    *columns, names, days = given
     postings = {f"word {number:03d}": place for number, place in enumerate(places)}
     found = finding.kernel(
-        [((*columns, postings), days, out)],
+        [((*columns, postings, names), days)],
         tuple(postings) if words is None else words,
+        without,
         (0.0,) * 128,
         signals.SUBSTANCES,
         1,
@@ -137,7 +145,8 @@ def _numbers(found: Sequence[tuple[int, int, float]]) -> list[int]:
 
 def test_the_lines_below_are_found_if_nothing_is_wrong() -> None:
     """Else the tests below would hold for the wrong reason."""
-    assert _numbers(_best(_columns(), _occurs(0, 2), 1 << 8 | 3)) == [0, 1, 2]
+    assert _numbers(_best(_columns(), _occurs(0, 2), 1 << 8 | 3, without=frozenset())) == [0, 1, 2]
+    assert _numbers(_best(_columns(), _occurs(0, 2), 1 << 8 | 3, without=frozenset(["one", "nobody"]))) == [1, 2]
 
 
 def _put(column: int, place: int, value: int) -> Callable[[list[Any]], None]:
@@ -161,15 +170,16 @@ def _replace(column: int, value: Any) -> Callable[[list[Any]], None]:
         _replace(4, b""),
         _replace(4, memoryview(bytearray(9)).cast("B", (3, 3))),
         _replace(5, array("I")),
-        _replace(6, {3: 1.0}),
-        _replace(6, {-1: 1.0}),
-        _replace(6, {0: "much"}),
-        _replace(6, {2**70: 1.0}),
+        _replace(7, {3: 1.0}),
+        _replace(7, {-1: 1.0}),
+        _replace(7, {0: "much"}),
+        _replace(7, {0: 1}),
+        _replace(7, {2**70: 1.0}),
+        _replace(7, []),
+        _replace(6, {"three": 3}),
+        _replace(6, {"three": -1}),
+        _replace(6, {"three": "two"}),
         _replace(6, []),
-        _replace(7, (3,)),
-        _replace(7, (-1,)),
-        _replace(7, ("one",)),
-        _replace(7, None),
         _replace(0, None),
         _replace(0, [1, 2, 3]),
     ],
@@ -228,7 +238,16 @@ def test_more_words_than_there_is_room_for_are_left_out_or_refused() -> None:
         _best(_columns(), *many, limits=(10**6, 10**6, 129, 100))
 
 
-@pytest.mark.parametrize("words", [[], None, ("boat", 1), (b"boat",), "boat"])
+class _Word(str):
+    """A word whose hash is Python code."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise RuntimeError("asked for its hash")
+
+
+@pytest.mark.parametrize("words", [[], None, ("boat", 1), (b"boat",), "boat", (_Word("boat"),)])
 def test_words_that_are_no_words_are_refused(words: Any) -> None:
     columns = _columns()
     with pytest.raises((TypeError, ValueError)):
@@ -242,6 +261,14 @@ def test_words_that_are_no_words_are_refused(words: Any) -> None:
 def test_limits_out_of_bounds_are_refused(k: int, limits: Any) -> None:
     with pytest.raises((ValueError, MemoryError, OverflowError)):
         _best(_columns(), _occurs(0), k=k, limits=limits)
+
+
+@pytest.mark.parametrize("without", [(), [], {"three"}, None, "three"])
+def test_lines_that_are_not_wanted_are_a_frozen_set(without: Any) -> None:
+    columns = _columns()
+    with pytest.raises(TypeError):
+        _best(columns, _occurs(0), without=without)
+    _are_free(*columns)
 
 
 def test_of_no_lines_nothing_is_returned() -> None:

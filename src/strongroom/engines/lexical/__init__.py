@@ -42,7 +42,7 @@ class Lexical:
         self, query: str, indexes: Sequence[LexicalIndex], k: int, now: datetime, without: frozenset[LineId]
     ) -> Sequence[Ranked]:
         question = Question.of(query, now)
-        found = best(question, indexes, k, _numbers(indexes, without))
+        found = best(question, indexes, k, without)
         if found is None:
             return _in_order(_newest(indexes, k, without), k)
         lines = found.lines
@@ -50,10 +50,6 @@ class Lexical:
         if without and may_be_more and len(lines) < k:
             lines = [*lines, *_left_out(question, indexes, k - len(lines), without, lines)]
         return _in_order(lines, k)
-
-
-def _numbers(indexes: Sequence[LexicalIndex], names: frozenset[LineId]) -> list[set[int]]:
-    return [index.numbers(names) for index in indexes]
 
 
 def _in_order(found: list[Ranked], k: int) -> Sequence[Ranked]:
@@ -75,7 +71,7 @@ def _left_out(
 ) -> list[Ranked]:
     """The best of the lines that were left out because enough others hold a rarer word; but those are not wanted."""
     without = without.union([one.line.id for one in found])
-    more = best(question, indexes, k, _numbers(indexes, without), pruned=False, cut=bool(found))
+    more = best(question, indexes, k, without, pruned=False, cut=bool(found))
     return [] if more is None else more.lines
 
 

@@ -45,7 +45,9 @@ typedef struct {
 typedef struct {
     Py_buffer lengths, sessions, previous, next, marks, session_lengths;
     Py_ssize_t size, session_size;
-    PyObject *postings, *days, *without; /* borrowed */
+    PyObject *postings, *numbers, *days; /* borrowed */
+    uint32_t *unwanted;
+    Py_ssize_t unwanted_count;
     uint32_t *places;         /* of each line: 1 + its place in `hits`, or 0 */
     uint32_t *session_places;
     Hit *hits;
@@ -306,7 +308,7 @@ choose_words(Search *search, PyObject *given, const Shelf *shelves, Py_ssize_t s
     for (Py_ssize_t at = 0; at < count; at++) {
         Word *word = &search->words[known];
         *word = (Word){.word = PyTuple_GetItem(given, at), .places = &search->places[known * shelf_count]};
-        if (!PyUnicode_Check(word->word))
+        if (!PyUnicode_CheckExact(word->word))
             return fail("a word is no text");
         if (count_lines(word, shelves, shelf_count) < 0)
             return -1;
@@ -364,8 +366,10 @@ look_for_days(Shelf *shelf)
     Py_ssize_t at = 0;
     uint32_t number;
     while (PyDict_Next(shelf->days, &at, &key, &value)) {
+        if (!PyFloat_CheckExact(value))
+            return fail("the strength of a day is no number");
         double strength = PyFloat_AsDouble(value);
-        if (PyErr_Occurred() || number_of(key, shelf, &number) < 0)
+        if (number_of(key, shelf, &number) < 0)
             return -1;
         Hit *hit = find_hit(shelf, (int32_t)number);
         if (hit == NULL)
@@ -435,24 +439,14 @@ offer(Greatest *greatest, double value)
     values[at] = value;
 }
 
-static int
-leave_out(const Shelf *shelf)
+static void
+leave_out(Shelf *shelf)
 {
-    PyObject *each = PyObject_GetIter(shelf->without), *one;
-    uint32_t number = 0;
-    if (each == NULL)
-        return -1;
-    while ((one = PyIter_Next(each)) != NULL) {
-        int failed = number_of(one, shelf, &number) < 0;
-        Py_DECREF(one);
-        if (failed)
-            break;
-        Hit *hit = find_hit(shelf, (int32_t)number);
+    for (Py_ssize_t at = 0; at < shelf->unwanted_count; at++) {
+        Hit *hit = find_hit(shelf, (int32_t)shelf->unwanted[at]);
         if (hit != NULL)
             hit->out = 1;
     }
-    Py_DECREF(each);
-    return PyErr_Occurred() ? -1 : 0;
 }
 
 /* What a line must be worth at first to be on the shortlist. */
@@ -500,7 +494,8 @@ choose(Shelf *shelf, double least)
             choose_neighbour(shelf, NEXT(shelf, number)) < 0)
             return -1;
     }
-    return leave_out(shelf);
+    leave_out(shelf);
+    return 0;
 }
 
 /* The second look. */
@@ -602,8 +597,7 @@ rank(Search *search, PyObject *words, Shelf *shelves, Py_ssize_t shelf_count, Gr
         if (look_for_days(&shelves[at]) < 0)
             return NULL;
         look_first(search, &shelves[at]);
-        if (leave_out(&shelves[at]) < 0)
-            return NULL;
+        leave_out(&shelves[at]);
     }
     double least = least_of(shelves, shelf_count, greatest);
     for (Py_ssize_t at = 0; at < shelf_count; at++)
@@ -620,8 +614,8 @@ static int
 open_shelf(Shelf *shelf, PyObject *given)
 {
     PyObject *lengths, *sessions, *previous, *next, *marks, *session_lengths;
-    if (!PyArg_ParseTuple(given, "(OOOOOOO!)O!O", &lengths, &sessions, &previous, &next, &marks, &session_lengths,
-                          &PyDict_Type, &shelf->postings, &PyDict_Type, &shelf->days, &shelf->without))
+    if (!PyArg_ParseTuple(given, "(OOOOOOO!O!)O!", &lengths, &sessions, &previous, &next, &marks, &session_lengths,
+                          &PyDict_Type, &shelf->postings, &PyDict_Type, &shelf->numbers, &PyDict_Type, &shelf->days))
         return -1;
     if (hold(lengths, &shelf->lengths, "H") < 0 || hold(sessions, &shelf->sessions, "I") < 0 ||
         hold(previous, &shelf->previous, "i") < 0 || hold(next, &shelf->next, "i") < 0 ||
@@ -648,10 +642,34 @@ close_shelf(Shelf *shelf)
                           &shelf->next,    &shelf->marks,    &shelf->session_lengths};
     for (size_t at = 0; at < sizeof(views) / sizeof(*views); at++)
         PyBuffer_Release(views[at]);
+    PyMem_Free(shelf->unwanted);
     PyMem_Free(shelf->places);
     PyMem_Free(shelf->session_places);
     PyMem_Free(shelf->hits);
     PyMem_Free(shelf->met);
+}
+
+/* The lines that are not wanted, by their names. */
+static int
+read_unwanted(Shelf *shelf, PyObject *without)
+{
+    shelf->unwanted = PyMem_Calloc((size_t)PyObject_Size(without) + 1, sizeof(uint32_t));
+    PyObject *each = PyObject_GetIter(without), *name;
+    if (shelf->unwanted == NULL || each == NULL) {
+        Py_XDECREF(each);
+        PyErr_NoMemory();
+        return -1;
+    }
+    while ((name = PyIter_Next(each)) != NULL) {
+        PyObject *number = PyDict_GetItemWithError(shelf->numbers, name);
+        Py_DECREF(name);
+        if (number != NULL && number_of(number, shelf, &shelf->unwanted[shelf->unwanted_count]) == 0)
+            shelf->unwanted_count++;
+        if (PyErr_Occurred())
+            break;
+    }
+    Py_DECREF(each);
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static Py_ssize_t
@@ -669,10 +687,10 @@ static PyObject *
 best(PyObject *module, PyObject *args)
 {
     Search search = {0};
-    PyObject *given, *words, *marks, *substances, *found = NULL;
+    PyObject *given, *words, *without, *marks, *substances, *found = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!O!O!in(nnnn)(dddddddddddddd)", &PyList_Type, &given, &PyTuple_Type, &words,
-                          &PyTuple_Type, &marks, &PyTuple_Type, &substances, &search.asks, &search.k, &search.enough,
+    if (!PyArg_ParseTuple(args, "O!O!O!O!O!in(nnnn)(dddddddddddddd)", &PyList_Type, &given, &PyTuple_Type, &words,
+                          &PyFrozenSet_Type, &without, &PyTuple_Type, &marks, &PyTuple_Type, &substances, &search.asks, &search.k, &search.enough,
                           &search.most, &search.most_words, &search.shortlist, &search.base, &search.top,
                           &search.slope, &search.session_slope, &search.lines, &search.sessions, &search.by_match,
                           &search.by_session, &search.by_context, &search.by_before, &search.by_date,
@@ -692,7 +710,8 @@ best(PyObject *module, PyObject *args)
     if (shelves == NULL || greatest.values == NULL)
         PyErr_NoMemory();
     else {
-        while (opened < count && open_shelf(&shelves[opened], PyList_GetItem(given, opened)) == 0)
+        while (opened < count && open_shelf(&shelves[opened], PyList_GetItem(given, opened)) == 0 &&
+               read_unwanted(&shelves[opened], without) == 0)
             opened++;
         if (opened == count)
             found = rank(&search, words, shelves, count, &greatest);

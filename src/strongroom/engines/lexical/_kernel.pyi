@@ -3,6 +3,7 @@ from collections.abc import Sequence
 def best(
     shelves: list[tuple[object, ...]],
     words: tuple[str, ...],
+    without: frozenset[str],
     marks: Sequence[float],
     substances: Sequence[float],
     asks: int,

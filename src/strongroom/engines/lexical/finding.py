@@ -6,7 +6,7 @@ several times as fast. It knows lines by their numbers; what speaks for a line i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from strongroom.engines import Ranked
@@ -15,6 +15,7 @@ from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.question import Question
 from strongroom.engines.lexical.reading import ASKS
 from strongroom.engines.lexical.terms import Size, Terms, WhenTerm, when_term
+from strongroom.model import LineId
 
 _Found = tuple[list[tuple[int, int, float]], bool, bool]
 kernel: Callable[..., _Found | None] | None = None
@@ -41,28 +42,30 @@ def best(
     question: Question,
     indexes: Sequence[LexicalIndex],
     k: int,
-    without: Sequence[Collection[int]],
+    without: frozenset[LineId],
     *,
     pruned: bool = True,
     cut: bool = True,
 ) -> Found | None:
     """The lines of these indexes that may be among the best `k`: these, and perhaps some more.
 
-    Those whose numbers are in `without`, for each index, are not. None if nothing here has to do with the question.
+    Those in `without` are not. None if nothing here has to do with the question.
     """
     if kernel is None:
         sought = Terms.of(question, indexes, pruned=pruned, cut=cut)
         if sought is None:
             return None
-        return Found(weighing.best(question, sought, indexes, k, without), sought.is_pruned, sought.is_cut)
+        numbers = [index.numbers(without) for index in indexes]
+        return Found(weighing.best(question, sought, indexes, k, numbers), sought.is_pruned, sought.is_cut)
     size = Size.of(indexes)
     when = when_term(question, indexes, size)
     days: Sequence[Mapping[int, float]] = [_NO_DAYS] * len(indexes)
     if when is not None and (sought := Terms.of(question, indexes, pruned=pruned, cut=cut)):
         days = [sought.days_of(place, index) for place, index in enumerate(indexes)]
     found = kernel(
-        [(index.columns, *both) for index, *both in zip(indexes, days, without, strict=True)],
+        [(index.columns, of_index) for index, of_index in zip(indexes, days, strict=True)],
         question.words,
+        without,
         signals.of_marks(question),
         signals.SUBSTANCES,
         ASKS,

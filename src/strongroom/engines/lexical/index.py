@@ -41,6 +41,7 @@ class LexicalIndex:
 
         Half of all words occur once: an integer will do for those.
         """
+        self._numbers: dict[LineId, int] = {}
         self.word_count = 0
         self.session_lengths = array("I")
         self.columns = (
@@ -51,12 +52,12 @@ class LexicalIndex:
             self.marks,
             self.session_lengths,
             self.postings,
+            self._numbers,
         )
         """What the kernel reads."""
         self.calendar = Calendar()
         self._speakers: Counter[str] = Counter()
         """The words of the names of who said the lines, and how often."""
-        self._numbers: dict[LineId, int] = {}
         self._named: dict[str, int] = {}
         self._members: dict[int, list[int]] = {}
         self._free_lines: list[int] = []

@@ -57,13 +57,13 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-$(READY): pyproject.toml constraints.txt scripts/setup.sh $(KERNEL)
+$(READY): pyproject.toml constraints.txt scripts/setup.sh hatch_build.py $(KERNEL)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(VENV) -e ".[dev,hermes,host,mcp,s3,server]"
 
 # Hermes pins its own versions, so the core must live with those: no constraints here.
-$(HERMES)/.ready: pyproject.toml scripts/setup.sh $(KERNEL)
+$(HERMES)/.ready: pyproject.toml scripts/setup.sh hatch_build.py $(KERNEL)
 	@PYTHON="$(PYTHON)" UNPINNED=1 sh scripts/setup.sh $(HERMES) -e ".[hermes]" "hermes-agent==0.19.0" "aiohttp==3.14.1"
 
 clean:
-	rm -rf $(VENV) $(HERMES) $(KERNEL:.c=.abi3.so) build src/strongroom.egg-info
+	rm -rf $(VENV) $(HERMES) $(KERNEL:.c=.abi3.so)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -14,18 +14,19 @@ PY
 
 # A part of the ranking is in C (docs/adr/0030). Without a compiler it is done in Python, and `make test` says so.
 can_compile() {
-    command -v cc >/dev/null 2>&1 &&
-        [ -f "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ]
+    "$python" - <<'PY'
+import os, pathlib, shutil, sys, sysconfig
+compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+sys.exit(not (shutil.which(compiler) and pathlib.Path(sysconfig.get_path("include"), "Python.h").exists()))
+PY
 }
-install_compiler() {
-    echo "setup: installing a C compiler and Python's header files"
-    apt-get install -y -qq gcc libc6-dev python3-dev >/dev/null
-}
+install_compiler() { DEBIAN_FRONTEND=noninteractive apt-get install -y -qq gcc libc6-dev python3-dev >/dev/null; }
 if ! can_compile && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "setup: installing a C compiler and Python's header files"
     install_compiler || { apt-get update -qq && install_compiler; } || true
 fi
 can_compile || {
-    echo "setup: there is no C compiler (cc), or no Python.h: recalls will be slower" >&2
+    echo "setup: there is no C compiler, or no Python.h: recalls will be slower, and the tests of that part will fail" >&2
     echo "setup: on Debian: apt-get install gcc libc6-dev python3-dev, then make clean" >&2
 }
 
@@ -41,6 +42,10 @@ constraints=${UNPINNED:+}
 # shellcheck disable=SC2086
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check $constraints "$@" || {
     echo "setup: pip could not install; it needs a package index (see the lines above)" >&2
+    exit 1
+}
+! can_compile || "$venv/bin/python" -c "import strongroom.engines.lexical._kernel" || {
+    echo "setup: _kernel.c was not compiled, though there is a C compiler; pip -v install . says why" >&2
     exit 1
 }
 touch "$venv/.ready"

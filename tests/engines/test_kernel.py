@@ -263,7 +263,44 @@ def test_limits_out_of_bounds_are_refused(k: int, limits: Any) -> None:
         _best(_columns(), _occurs(0), k=k, limits=limits)
 
 
-@pytest.mark.parametrize("without", [(), [], {"three"}, None, "three"])
+class _Liar(frozenset[str]):
+    """A set that says that it is empty."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _Meddler(array):  # type: ignore[type-arg]
+    """A column that takes another away when it is asked for its length."""
+
+    postings: dict[str, Any]
+
+    def __len__(self) -> int:
+        self.postings["word 000"] = 1
+        return 1
+
+
+def test_what_is_taken_away_meanwhile_is_still_there() -> None:
+    assert finding.kernel is not None
+    *columns, names, days = _columns()
+    meddler = _Meddler("I", _occurs(0))
+    postings = meddler.postings = {"word 000": _occurs(0, 1, 2), "word 001": meddler}
+    found = finding.kernel(
+        [((*columns, postings, names), days)],
+        ("word 000", "word 001"),
+        frozenset(),
+        (0.0,) * 128,
+        signals.SUBSTANCES,
+        1,
+        5,
+        (10**6, 10**6, 128, 100),
+        (*(1.0,) * 4, 10.0, 10.0, *(1.0,) * 8),
+    )
+    assert found is not None
+    assert _numbers(found[0]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("without", [(), [], {"three"}, None, "three", _Liar(["one", "two", "three"])])
 def test_lines_that_are_not_wanted_are_a_frozen_set(without: Any) -> None:
     columns = _columns()
     with pytest.raises(TypeError):

@@ -365,6 +365,23 @@ def test_however_many_of_the_best_lines_are_not_wanted_the_best_of_the_others_ar
 
 
 @pytest.mark.requirement("recall-pruning")
+@pytest.mark.parametrize("seed", range(6))
+def test_lines_that_were_left_out_take_nobodys_place(seed: int) -> None:
+    """They come from a second look, whose scores are others: they follow in what room is left."""
+    chance = Random(seed)
+    lines = [
+        line(number, " ".join(chance.choices(("rare",) * (number % 9 == 0) + ("boat", "lamp", "rope", "mast"), k=4)))
+        for number in range(2000)
+    ]
+    rare = [one for one in lines if "rare" in one.text]
+    wanted = chance.sample(rare, 8)
+    without = frozenset(one.id for one in rare if one not in wanted)
+    found = answer("rare boat lamp", filled(lines), k=20, without=without)
+    assert len(found) == 20
+    assert {one.id for one in wanted} <= {one.id for one in found}
+
+
+@pytest.mark.requirement("recall-pruning")
 def test_where_nobody_else_holds_the_rare_word_lines_with_the_common_ones_are_found() -> None:
     talk = [line(number, "the Falcon budget") for number in range(terms.SURELY)]
     older = [line(1000 + number, "a budget for the garden", time=NOON - timedelta(days=400)) for number in range(3)]

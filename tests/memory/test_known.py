@@ -73,6 +73,26 @@ def test_who_was_revoked_elsewhere_writes_nothing(vault: Vault, other: Vault, ca
     assert _texts(vault, mine) == ["the blue boat"]
 
 
+@pytest.mark.parametrize("text", ["  ", "a boat"])
+def test_who_was_revoked_elsewhere_is_refused_for_that_and_for_nothing_else(
+    vault: Vault, other: Vault, cap: Token, text: str
+) -> None:
+    vault.revoke(cap)
+    with pytest.raises(errors.CapRevoked):
+        other.memory(cap).put(text)  # which is refused to others, too: it has no text, or names no namespace
+    *_, (_, entry) = vault.audit.entries()
+    assert entry is not None
+    assert (entry.decision, entry.reason) == ("deny", "cap_revoked")
+
+
+@pytest.mark.parametrize("text", ["  ", "a boat"])
+def test_what_is_refused_after_a_look_is_refused_once(vault: Vault, other: Vault, cap: Token, text: str) -> None:
+    before = len(list(vault.audit.entries()))
+    with pytest.raises(errors.InvalidRequest):
+        other.memory(cap).put(text)
+    assert len(list(vault.audit.entries())) == before + 1
+
+
 def test_what_was_forgotten_put_or_erased_elsewhere_is_seen_at_once(vault: Vault, other: Vault, cap: Token) -> None:
     receipt = vault.memory(cap).put("another boat", namespace="travel")
     assert _texts(other, cap) == ["another boat", "the blue boat"]

@@ -59,6 +59,17 @@ def test_what_was_left_too_long_ago_is_not_taken(monkeypatch: pytest.MonkeyPatch
         assert once("a", find) == 2
 
 
+def test_what_took_long_to_find_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    find, _ = _counted()
+    found, now = Handover(), time.monotonic()
+    with Steady():
+        once("a", find)
+        monkeypatch.setattr(time, "monotonic", lambda: now + MOMENT + 1)
+        found.leave()
+    with Steady(found):
+        assert once("a", find) == 2
+
+
 def test_nothing_is_left_outside_of_a_hook() -> None:
     found = Handover()
     found.leave()

@@ -83,7 +83,7 @@ class Clerk:
         it is decided by what is known before they are read, and looked at once more beside the log.
         """
         grant = yield from self.admit(caller, ask, since or None)
-        if not since and (since := self.known(caller, lines=False)):
+        if not since and self.state.store.is_distant and (since := self.known(caller, lines=False)):
             grant = yield from self.admit(caller, ask, since)
         return grant, since
 

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from strongroom import model, seal, wire
-from strongroom.errors import BodyTooLarge, CapNamespaceDenied, InvalidRequest, LineConflict, StoreUnavailable, TooMany
+from strongroom.errors import (
+    BodyTooLarge,
+    CapNamespaceDenied,
+    InvalidRequest,
+    LineConflict,
+    StoreUnavailable,
+    StrongroomError,
+    TooMany,
+)
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.clerk import Caller, Clerk
@@ -70,9 +78,15 @@ def _attempt(
 ) -> Doing[wire.Receipts | list[NewLine]]:
     """Write lines; if somebody was first, return them for a second try, which looks again at keys, ids and the gate.
 
-    The first try does not look whether ids are free: mostly they are, and else the commit says so.
+    The first try does not look whether ids are free: mostly they are, and else the commit says so. Nor is anything
+    refused by what is known alone: the cap may be revoked, and then that is the reason.
     """
-    drafts = _drafts(clerk, grant, lines, caller.source)
+    try:
+        drafts = _drafts(clerk, grant, lines, caller.source)
+    except StrongroomError:
+        if looks or not since:
+            raise
+        return list(lines)
     try:
         return wire.Receipts(tuple((yield from _write(clerk, grant, drafts, caller, since, looks=looks))))
     except Lost as lost:

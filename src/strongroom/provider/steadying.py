@@ -15,11 +15,13 @@ T = TypeVar("T")
 _Known = dict[Hashable, Any]
 
 MOMENT = 0.05
-"""Seconds for which what one hook found may serve the next."""
+"""Seconds for which what one hook found may serve the next, from when that one began."""
 
 
 class _Thread(threading.local):
     known: _Known | None = None
+    since = 0.0
+    """When the first look was made, at the earliest."""
 
 
 _thread = _Thread()
@@ -36,7 +38,7 @@ class Handover:
     def leave(self) -> None:
         """Leave what was found so far on this thread."""
         if _thread.known is not None:
-            self._found = (_thread.known, time.monotonic())
+            self._found = (_thread.known, _thread.since)
 
     def take(self) -> _Known | None:
         """Take what was left a moment ago, once."""
@@ -55,6 +57,7 @@ class Steady:
     def __enter__(self) -> None:
         self._is_inner = _thread.known is not None
         if not self._is_inner:
+            _thread.since = time.monotonic()
             _thread.known = (self._before.take() if self._before is not None else None) or {}
 
     def __exit__(self, *_: object) -> None:

@@ -72,7 +72,7 @@ def _left_out(
     """The best of the lines that were left out because enough others hold a rarer word; but those are not wanted."""
     without = without.union([one.line.id for one in found])
     more = best(question, indexes, k, without, pruned=False, cut=bool(found))
-    return [] if more is None else more.lines
+    return [] if more is None else [*_in_order(more.lines, k)]
 
 
 def _newest(indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[Ranked]:

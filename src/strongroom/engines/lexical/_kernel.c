@@ -57,7 +57,8 @@ typedef struct {
 } Shelf;
 
 typedef struct {
-    PyObject *word, **places; /* borrowed: its occurrences on each shelf, or NULL */
+    PyObject *word;    /* borrowed */
+    PyObject **places; /* its occurrences on each shelf, or NULL */
     Py_ssize_t lines;
     double rarity;
     int common;
@@ -73,6 +74,7 @@ typedef struct {
     double marks[MOST_MARKS], substances[MOST_LENGTHS];
     Word *words;
     PyObject **places;
+    Py_ssize_t place_count;
 } Search;
 
 static int
@@ -272,9 +274,13 @@ static int
 count_lines(Word *word, const Shelf *shelves, Py_ssize_t shelf_count)
 {
     for (Py_ssize_t at = 0; at < shelf_count; at++) {
-        PyObject *found = word->places[at] = PyDict_GetItemWithError(shelves[at].postings, word->word);
+        PyObject *found = PyDict_GetItemWithError(shelves[at].postings, word->word);
         if (found == NULL && PyErr_Occurred())
             return -1;
+        PyObject *before = word->places[at];
+        Py_XINCREF(found);
+        word->places[at] = found;
+        Py_XDECREF(before);
         if (found == NULL)
             continue;
         Py_ssize_t lines = PyLong_Check(found) ? 1 : PyObject_Size(found);
@@ -301,6 +307,7 @@ choose_words(Search *search, PyObject *given, const Shelf *shelves, Py_ssize_t s
     Py_ssize_t count = PyTuple_Size(given), known = 0, seen = 0;
     search->words = PyMem_Calloc((size_t)count + 1, sizeof(Word));
     search->places = PyMem_Calloc((size_t)count * (size_t)shelf_count + 1, sizeof(PyObject *));
+    search->place_count = count * shelf_count;
     if (search->words == NULL || search->places == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -689,8 +696,8 @@ best(PyObject *module, PyObject *args)
     Search search = {0};
     PyObject *given, *words, *without, *marks, *substances, *found = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!O!O!O!in(nnnn)(dddddddddddddd)", &PyList_Type, &given, &PyTuple_Type, &words,
-                          &PyFrozenSet_Type, &without, &PyTuple_Type, &marks, &PyTuple_Type, &substances, &search.asks, &search.k, &search.enough,
+    if (!PyArg_ParseTuple(args, "O!O!OO!O!in(nnnn)(dddddddddddddd)", &PyList_Type, &given, &PyTuple_Type, &words,
+                          &without, &PyTuple_Type, &marks, &PyTuple_Type, &substances, &search.asks, &search.k, &search.enough,
                           &search.most, &search.most_words, &search.shortlist, &search.base, &search.top,
                           &search.slope, &search.session_slope, &search.lines, &search.sessions, &search.by_match,
                           &search.by_session, &search.by_context, &search.by_before, &search.by_date,
@@ -699,6 +706,10 @@ best(PyObject *module, PyObject *args)
     search.length_count = read_numbers(substances, search.substances, MOST_LENGTHS);
     if (search.length_count < 0 || read_numbers(marks, search.marks, MOST_MARKS) < 0)
         return NULL;
+    if (!PyFrozenSet_CheckExact(without)) {
+        PyErr_SetString(PyExc_TypeError, "the lines that are not wanted are a frozen set");
+        return NULL;
+    }
     if (search.k < 0 || search.shortlist < 1 || search.most_words > MOST_WORDS) {
         fail("a limit is out of its bounds");
         return NULL;
@@ -718,6 +729,8 @@ best(PyObject *module, PyObject *args)
         for (Py_ssize_t at = 0; at < count; at++)
             close_shelf(&shelves[at]);
     }
+    for (Py_ssize_t at = 0; search.places != NULL && at < search.place_count; at++)
+        Py_XDECREF(search.places[at]);
     PyMem_Free(search.words);
     PyMem_Free(search.places);
     PyMem_Free(greatest.values);

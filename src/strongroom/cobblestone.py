@@ -39,13 +39,11 @@ class Key(bytes):
 
 def context(*parts: str | bytes | int) -> bytes:
     """Join parts unambiguously: each is prefixed by its length, so no two lists give the same bytes."""
-    joined: list[bytes] = []
+    joined = b""
     for part in parts:
-        raw = part.encode() if isinstance(part, str) else part
-        raw = raw.to_bytes(8, "big") if isinstance(raw, int) else raw
-        joined.append(_length(len(raw)))
-        joined.append(raw)
-    return b"".join(joined)
+        raw = part.encode() if isinstance(part, str) else part.to_bytes(8, "big") if isinstance(part, int) else part
+        joined += _length(len(raw)) + raw
+    return joined
 
 
 def seal(key: bytes, plaintext: bytes, ctx: bytes, salt: bytes) -> bytes:

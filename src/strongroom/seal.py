@@ -56,13 +56,19 @@ class Place(msgspec.Struct, frozen=True):
     namespace: Namespace
 
     def context(self, what: str, name: str, epoch: int) -> bytes:
-        return _prefix(what, self.vault_id, self.actor, self.namespace) + cobblestone.context(name, epoch)
+        place = _prefix(what, self.vault_id, self.actor, self.namespace)
+        return place + cobblestone.context(name) + _epoch(epoch)
 
 
 @lru_cache(256)
 def _prefix(what: str, vault_id: str, actor: Actor, namespace: Namespace) -> bytes:
     """The part of a context that all objects of one place share."""
     return cobblestone.context(what, VERSION, vault_id, actor, namespace)
+
+
+@lru_cache(256)
+def _epoch(epoch: int) -> bytes:
+    return cobblestone.context(epoch)
 
 
 def seal_line(line: Line, place: Place, epoch: int, key: bytes, salt: bytes) -> bytes:

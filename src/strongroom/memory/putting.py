@@ -135,9 +135,9 @@ def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> 
     namespace = next(iter(grant.allowed)) if new.namespace is None else model.namespace(new.namespace)
     if namespace not in grant.namespaces:
         raise CapNamespaceDenied("the cap does not cover this namespace")
-    place = clerk.state.slots.shelf(grant.actor, namespace)
+    shelf = clerk.state.slots.shelf
     line = Line(
-        id=clerk.new_id(place, now) if new.id is None else model.line_id(new.id),
+        id=clerk.new_id(shelf(grant.actor, namespace), now) if new.id is None else model.line_id(new.id),
         time=now if new.time is None else model.millis(new.time),
         kind=model.kind(new.kind),
         namespace=namespace,

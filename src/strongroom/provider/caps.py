@@ -32,6 +32,10 @@ KEEPS = (Op.PUT, Op.GET, Op.LIST, Op.SNAPSHOT, Op.FORGET)
 RECALLS = (Op.GET, Op.SNAPSHOT)
 
 
+_Wanted = tuple[Token, Actor, tuple[Op, ...], tuple[Namespace, ...]]
+"""What a narrowed cap is made from: the runtime's own, for whom, which operations and namespaces."""
+
+
 class Caps:
     """The caps of one home. Thread-safe; shared by its agents."""
 
@@ -40,7 +44,7 @@ class Caps:
         self._now = now
         self._guard = threading.Lock()
         self._read: tuple[tuple[int, ...], Token, Cap] | None = None
-        self._narrowed: dict[tuple[str, ...], tuple[Token, float]] = {}
+        self._narrowed: dict[_Wanted, tuple[Token, float]] = {}
 
     def __repr__(self) -> str:
         return "<caps of a home>"
@@ -60,25 +64,25 @@ class Caps:
     def narrowed(self, actor: Actor, names: Iterable[Namespace], ops: Iterable[Op] = KEEPS) -> Token:
         """A cap for one actor, some namespaces and a few minutes, within the runtime's."""
         token, held = self.runtime()
-        wanted = tuple(op for op in ops if op in held.ops)
-        allowed = tuple(name for name in names if name in held.namespaces)
-        if not wanted:
-            raise InvalidRequest("the runtime's cap allows none of what memory needs", hint="wire it again")
-        key = (token, actor, *wanted, "", *allowed)
+        key = (token, actor, tuple(ops), tuple(names))
         with self._guard:
             made, ends = self._narrowed.get(key, (None, 0.0))
             if made is None or ends - self._now() < FRESH:
-                made, ends = self._made(token, held, actor, wanted, allowed), min(self._now() + TTL, held.exp)
+                made, ends = self._made(held, *key), min(self._now() + TTL, held.exp)
                 while len(self._narrowed) >= _NARROWED:
                     del self._narrowed[next(iter(self._narrowed))]
                 self._narrowed.pop(key, None)
                 self._narrowed[key] = (made, ends)
             return made
 
-    def _made(self, token: Token, held: Cap, actor: Actor, ops: tuple[Op, ...], names: tuple[Namespace, ...]) -> Token:
+    def _made(self, held: Cap, token: Token, actor: Actor, ops: tuple[Op, ...], names: tuple[Namespace, ...]) -> Token:
+        wanted = [str(op) for op in ops if op in held.ops]
+        allowed = [name for name in names if name in held.namespaces]
+        if not wanted:
+            raise InvalidRequest("the runtime's cap allows none of what memory needs", hint="wire it again")
         if held.exp <= self._now():
             raise CapExpired("the runtime's cap has ended", hint="run `strongroom wire hermes` again")
-        return attenuate(token, actor=actor, ops=[str(op) for op in ops], namespaces=names, ttl=TTL, delegable=False)
+        return attenuate(token, actor=actor, ops=wanted, namespaces=allowed, ttl=TTL, delegable=False)
 
     @property
     def namespaces(self) -> frozenset[Namespace]:

@@ -17,6 +17,7 @@ from strongroom import inbox
 from strongroom.errors import StrongroomError
 from strongroom.model import Kind, LineId, NewLine
 from strongroom.provider import manners, turns, undoing
+from strongroom.provider.history import Messages
 from strongroom.provider.home import millis
 from strongroom.provider.manners import Asked
 from strongroom.provider.serving import Session
@@ -27,8 +28,6 @@ from strongroom.provider.turns import Begun, Heard, Said
 from strongroom.provider.wording import carried, counted, heard, known_by, label, lines_of, missing
 
 DELEGATION_LIMIT = 4000
-_ROLES = ("user", "assistant", "tool")
-"""Of the messages that say something; what a runtime sent in the place of a content is never read."""
 
 
 # A turn.
@@ -113,29 +112,10 @@ class _Told(NamedTuple):
     known: int = 0
     """How many messages there were when the turn before was told."""
 
-    def history(self) -> tuple[list[tuple[str, str]], int]:
-        """Roles and texts of the messages, and where this turn begins in them.
-
-        A runtime hands over its live list, so the next turn may stand in it too. An earlier turn may have had the same
-        words: it is not looked for among those that are known, nor beyond a message that cannot be compared.
-        """
-        # Most are dicts, which is quicker to find out; there may be thousands.
-        found = [
-            (role, text if isinstance(text := one.get("content"), str) else "")
-            for one in self.messages or ()
-            if isinstance(one, (dict, Mapping)) and (role := one.get("role")) in _ROLES
-        ]
-        said = [place for place, (role, _) in enumerate(found) if role == "user"]
-        for place in reversed(said):
-            if found[place][1] == self.user:
-                return found, place
-            if not found[place][1] or place <= self.known:
-                break
-        return found, said[-1] if said else 0
-
 
 def _keep(session: Session, speaker: Speaker, begun: Begun, state: State, told: _Told) -> None:
-    messages, start = told.history()
+    messages = Messages.of(told.messages or ())
+    start = messages.turn(told.user, told.known)
     _noted(session, lambda: state.begun(with_history=start > 0))
     if told.session != session.id:
         _noted(session, lambda: state.carry(session.state(speaker).carried))  # what was shown was shown there
@@ -170,10 +150,11 @@ def _lines(session: Session, speaker: Speaker, begun: Begun, first: Heard, reply
 
 def _keeps(session: Session, speaker: Speaker) -> bool:
     """Whether this chat is kept at all."""
-    off = session.policy.off_the_record
+    policy = session.policy
+    off = policy.off_the_record
     return (
         speaker.keeps
-        and session.policy.keep.turns
+        and policy.keep.turns
         and speaker.platform not in off.platforms
         and (not speaker.chat or speaker.chat not in off.chats)
     )

@@ -28,6 +28,8 @@ _Finder = Callable[[str], Iterable[Span]]
 _REMOVED = "[secret removed: "
 _MASKED = re.compile(r"(\[secret removed: [a-z0-9 ]{1,40}\])")
 _ROUNDS = 4
+LONG = 16
+"""Characters in a row that people seldom write, and that most tokens have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class _Rule:
     kind: str
     signs: tuple[str, ...]
     find: _Finder
+    is_long: bool = False
+    """Whether it is `LONG` characters in a row, or more, none of them white space."""
 
 
 class Mask:
@@ -45,6 +49,7 @@ class Mask:
     def __init__(self) -> None:
         self._rules = (*_OWN, *_maintained(), *_NAMED)  # of two that see the same, the first gives the kind
         self._signs = [(sign, rank) for rank, rule in enumerate(self._rules) for sign in rule.signs]
+        self._signs_of_short = [(sign, rank) for sign, rank in self._signs if not self._rules[rank].is_long]
 
     def masked(self, text: str) -> tuple[str, int]:
         """The text with each secret replaced by its kind, and how many they were. Applied again, it changes nothing."""
@@ -66,7 +71,10 @@ class Mask:
 
     def _found(self, text: str) -> list[tuple[int, int, int, str]]:
         lowered = text.lower()
-        ranks = {rank for sign, rank in self._signs if sign in lowered}
+        is_long = max(map(len, text.split()), default=0) >= LONG
+        ranks = {rank for sign, rank in (self._signs if is_long else self._signs_of_short) if sign in lowered}
+        if not ranks:
+            return []
         return sorted(
             (start, -end, rank, self._rules[rank].kind) for rank in ranks for start, end in self._rules[rank].find(text)
         )
@@ -239,30 +247,31 @@ _BEARING = re.compile(r"\bbearer\s{1,3}(?P<bare>(?=[A-Za-z._~+/-]{0,256}\d)[A-Za
 _NPMRC = re.compile(r":_authToken=\s{0,3}(?P<bare>[^\s\"'`\[$]{8,256})")
 _URL_PASSWORD = re.compile(r"://[^\s/?#@:\[\]]{0,256}:(?P<bare>[^\s/?#@\[\]{}<>$]{1,256})@(?=[\w\[])")
 
+
+def _long(kind: str, signs: tuple[str, ...], *patterns: str) -> _Rule:
+    return _Rule(kind, signs, _starting(*patterns), is_long=True)
+
+
 _TOKEN = "[A-Za-z0-9_-]"  # noqa: S105 - a pattern
 _OWN = (
     _Rule("private key", ("private key", "putty-user-key-file"), _key_blocks),
-    _Rule("signed token", ("eyj",), _signed_tokens),
-    _Rule("anthropic key", ("sk-ant-",), _starting(rf"sk-ant-{_TOKEN}{{16,}}")),
-    _Rule("openrouter key", ("sk-or-",), _starting(rf"sk-or-{_TOKEN}{{16,}}")),
-    _Rule(
-        "openai key",
-        ("sk-",),
-        _starting(rf"sk-(?:proj|svcacct|admin|None)-{_TOKEN}{{20,}}", rf"sk-[A-Za-z0-9]{{32,}}{_TOKEN}*"),
+    _Rule("signed token", ("eyj",), _signed_tokens, is_long=True),
+    _long("anthropic key", ("sk-ant-",), rf"sk-ant-{_TOKEN}{{16,}}"),
+    _long("openrouter key", ("sk-or-",), rf"sk-or-{_TOKEN}{{16,}}"),
+    _long(
+        "openai key", ("sk-",), rf"sk-(?:proj|svcacct|admin|None)-{_TOKEN}{{20,}}", rf"sk-[A-Za-z0-9]{{32,}}{_TOKEN}*"
     ),
-    _Rule("google key", ("aiza",), _starting(rf"AIza{_TOKEN}{{35,}}")),
-    _Rule("google token", ("ya29.", "gocspx-"), _starting(r"ya29\.[A-Za-z0-9_.-]{30,}", rf"GOCSPX-{_TOKEN}{{20,}}")),
-    _Rule("hugging face token", ("hf_",), _starting(r"hf_[A-Za-z0-9]{30,}")),
-    _Rule("groq key", ("gsk_",), _starting(r"gsk_[A-Za-z0-9]{40,}")),
-    _Rule("xai key", ("xai-",), _starting(r"xai-[A-Za-z0-9]{40,}")),
-    _Rule("age key", ("age-secret-key-",), _starting(r"(?i:AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{20,})")),
-    _Rule("github token", ("github_pat_",), _starting(r"github_pat_[A-Za-z0-9_]{40,}")),
+    _long("google key", ("aiza",), rf"AIza{_TOKEN}{{35,}}"),
+    _long("google token", ("ya29.", "gocspx-"), r"ya29\.[A-Za-z0-9_.-]{30,}", rf"GOCSPX-{_TOKEN}{{20,}}"),
+    _long("hugging face token", ("hf_",), r"hf_[A-Za-z0-9]{30,}"),
+    _long("groq key", ("gsk_",), r"gsk_[A-Za-z0-9]{40,}"),
+    _long("xai key", ("xai-",), r"xai-[A-Za-z0-9]{40,}"),
+    _long("age key", ("age-secret-key-",), r"(?i:AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{20,})"),
+    _long("github token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{40,}"),
     _Rule("npm token", ("npm_", ":_authtoken="), _both(_starting(r"npm_[A-Za-z0-9]{36,}"), _valued(_NPMRC))),
-    _Rule("stripe access key", ("k_live_", "k_test_"), _starting(r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}")),
-    _Rule(
-        "slack token",
-        ("xapp-", "xoxe", "xoxc-", "xoxd-"),
-        _starting(r"(?:xapp|xoxe(?:\.xox[bp])?|xox[cd])-[A-Za-z0-9%-]{20,}"),
+    _long("stripe access key", ("k_live_", "k_test_"), r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    _long(
+        "slack token", ("xapp-", "xoxe", "xoxc-", "xoxd-"), r"(?:xapp|xoxe(?:\.xox[bp])?|xox[cd])-[A-Za-z0-9%-]{20,}"
     ),
 )
 _NAMED = (
@@ -290,8 +299,8 @@ class _Taken:
     is_whole: bool = False
     """Whether a longer word than the pattern takes is none of its kind. Otherwise the rest of the word goes too."""
     needs: re.Pattern[str] = re.compile("")
-    shortest: int = 0
-    """Characters that a secret of its kind has in a row."""
+    shortest: int = LONG
+    """Characters that a secret of its kind has in a row, none of them white space."""
 
 
 _MIXED = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[a-z])(?=.{0,200}[A-Z])")
@@ -299,7 +308,7 @@ _DIGIT = re.compile(r".{0,200}\d")
 _KEYS = ("key", "pwd", "pass", "token")
 _TAKEN = (
     _Taken("aws", "AWSKeyDetector", ("akia", "asia", "abia", "acca", "a3t", "aws"), group=True, is_whole=True),
-    _Taken("artifactory", "ArtifactoryDetector", ("akc", "ap"), is_whole=True, needs=_MIXED),
+    _Taken("artifactory", "ArtifactoryDetector", ("akc", "ap"), is_whole=True, needs=_MIXED, shortest=11),
     _Taken("azure_storage_key", "AzureStorageKeyDetector", ("accountkey=",)),
     _Taken("discord", "DiscordBotTokenDetector", (".",), needs=_MIXED),
     _Taken("github_token", "GitHubTokenDetector", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
@@ -307,7 +316,7 @@ _TAKEN = (
     _Taken("mailchimp", "MailchimpDetector", ("-us",), is_whole=True),
     _Taken("pypi_token", "PypiTokenDetector", ("pypi-age",)),
     _Taken("sendgrid", "SendGridDetector", ("sg.",)),
-    _Taken("slack", "SlackDetector", ("xox", "hooks.slack.com")),
+    _Taken("slack", "SlackDetector", ("xox", "hooks.slack.com"), shortest=8),
     _Taken("square_oauth", "SquareOAuthDetector", ("sq0csp-",)),
     _Taken("stripe", "StripeDetector", ("k_live_",)),
     _Taken("telegram_token", "TelegramBotTokenDetector", (":",), is_whole=True),
@@ -326,10 +335,12 @@ _REST = re.compile(r"[A-Za-z0-9_-]*")
 def _maintained() -> Iterator[_Rule]:
     for taken in _TAKEN:
         detector = _detector(taken)
-        yield _Rule(_kind(detector), taken.signs, _by_place(detector.denylist, taken))
+        yield _Rule(_kind(detector), taken.signs, _by_place(detector.denylist, taken), taken.shortest >= LONG)
     for taken in _ASSIGNED:
         detector = _detector(taken)
-        yield _Rule(_kind(detector), taken.signs, _spaced(_by_place(detector.denylist, taken), taken))
+        yield _Rule(
+            _kind(detector), taken.signs, _spaced(_by_place(detector.denylist, taken), taken), taken.shortest >= LONG
+        )
 
 
 def _detector(taken: _Taken) -> Any:

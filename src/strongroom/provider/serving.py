@@ -155,22 +155,23 @@ class Session:
 
 def token_for(home: Home, actor: Actor, *, keeps: bool = True) -> Token:
     """A cap for one actor of a home and a few minutes; the runtime's own is made anew if it has ended and may be."""
-    ops = KEEPS if keeps else RECALLS
+    ops, names = KEEPS if keeps else RECALLS, home.policy.namespaces
     caps = home.parts.caps
     try:
-        return caps.narrowed(actor, home.policy.namespaces, ops)
+        return caps.narrowed(actor, names, ops)
     except CapExpired:
         if not home.way.is_embedded:
             raise
     caps.renew(home.way)
-    return caps.narrowed(actor, home.policy.namespaces, ops)
+    return caps.narrowed(actor, names, ops)
 
 
 def ask(home: Home, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = False, keeps: bool = True) -> T:
     """Ask the gate as one actor of a home."""
     answer = home.way.ask(token_for(home, actor, keeps=keeps), use, hasty=hasty)
+    status = home.parts.status
     for once in _ONCE_IN_A_SESSION:
-        home.parts.status.worked(once)
+        status.worked(once)
     return answer
 
 

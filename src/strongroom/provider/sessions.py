@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 
 from strongroom.errors import StoreUnavailable
 from strongroom.files import make_directory, read_file, status_of, write_file
 from strongroom.model import Actor, LineId, Namespace
+from strongroom.provider.history import History, digest
 from strongroom.provider.steadying import once
 
 SEEN_LIMIT = 1000
@@ -36,11 +35,6 @@ OnDisk = tuple[frozenset[Namespace], bool, bool]
 FILES_LIMIT = 5000
 _LIMIT = 64 * 1024
 """Bytes of a conversation's file."""
-SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[PRIOR CONTEXT", "[END OF PRIOR CONTEXT")
-"""How a runtime marks a text that stands for messages it dropped."""
-_SUMMARY = re.compile("|".join(map(re.escape, SUMMARIES)))
-_SUMMED = 4000
-"""Characters of a summary by which two are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,30 +204,6 @@ class State:
         self._on_disk, self._status = wanted, status_of(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """A history before a turn: how many messages, what the person said last, and what sums up older ones."""
-
-    length: int
-    last: Callable[[], str]
-    summary: str
-
-    @classmethod
-    def of(cls, messages: Sequence[tuple[str, str]], start: int, compared: Callable[[str], str]) -> History:
-        """From roles and texts, and where this turn begins; `compared` gives what a turn is known by.
-
-        A summary may stand in any message, also in this turn's own.
-        """
-        found = [sign for _, text in messages if "[" in text and (sign := _SUMMARY.search(text))]
-        signs = [sign.string[sign.start() : sign.start() + _SUMMED] for sign in found]
-
-        def last() -> str:
-            said = [text for role, text in messages[:start] if role == "user"]
-            return compared(said[-1]) if said else ""
-
-        return cls(start, last, digest("\0".join(signs)) if signs else "")
-
-
 class Sessions:
     """The conversations of one home, as far as this process knows them."""
 
@@ -271,11 +241,6 @@ class Sessions:
                 old.unlink(missing_ok=True)
         except OSError:
             return
-
-
-def digest(said: str) -> str:
-    """What a text is compared by."""
-    return sha256(said.encode("utf-8", "replace")).hexdigest()
 
 
 def _read(path: Path, worst: Namespace) -> OnDisk | None:

@@ -90,6 +90,10 @@ class Status:
             draft.write_bytes(data)
             draft.replace(self._path.with_name(COUNTS))
 
+    def has(self, work: str) -> bool:
+        """Whether something is known not to work."""
+        return work in self._problems
+
     @property
     def problems(self) -> dict[str, Problem]:
         with self._guard:

@@ -26,7 +26,7 @@ from strongroom.errors import (
 )
 from strongroom.model import Actor, NewLine
 from strongroom.provider import spool
-from strongroom.provider.home import Home, millis
+from strongroom.provider.home import Home, Parts, millis
 from strongroom.provider.serving import Session, ask, token_for
 from strongroom.provider.speaking import Speaker
 from strongroom.provider.spool import Entry, Outcome
@@ -45,9 +45,9 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
     """Put lines, or seal them into the spool if the vault does not take them now, and where. None: the cap refuses."""
     if not lines:
         return ()
-    shown = _runtime(session.home)
+    shown, parts = _runtime(session.home), session.home.parts
     try:
-        if session.home.parts.spool.may_wait:
+        if parts.spool.may_wait:
             _deliver_waiting(session)
         session.ask(speaker, lambda memory: memory.put_many(lines))
     except Conflict:
@@ -58,9 +58,9 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
     except StrongroomError as error:
         session.failed("keeping", error)
         return None if _is_voided(session.home, error, shown) else _spool(session, speaker, lines)
-    session.worked("keeping")
-    _nothing_waits(session)
-    session.home.parts.status.count("kept", len(lines))
+    parts.status.worked("keeping")
+    _nothing_waits(parts)
+    parts.status.count("kept", len(lines))
     return ()
 
 
@@ -76,11 +76,10 @@ def _spool(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tupl
     return paths
 
 
-def _nothing_waits(session: Session) -> None:
+def _nothing_waits(parts: Parts) -> None:
     """Let a trouble of the spool be over once nothing is left for it to do."""
-    parts = session.home.parts
-    if "the spool" in parts.status.problems and not parts.spool.waiting().turns:
-        session.worked("the spool")
+    if parts.status.has("the spool") and not parts.spool.waiting().turns:
+        parts.status.worked("the spool")
 
 
 def _sealed_for(session: Session, speaker: Speaker, lines: tuple[NewLine, ...]) -> list[bytes]:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from ulid import ULID
-
 from strongroom import model, routing
 from strongroom.errors import LineTooLarge
 from strongroom.keyed import Keyed
@@ -110,7 +108,10 @@ class Turns:
     def waiting(self) -> list[Begun]:
         """The turns that are to be told, the newest first."""
         with self._guard:
-            return [one for one in reversed(self._begun) if _waits(one)]
+            return self._waiting()[::-1]
+
+    def _waiting(self) -> list[Begun]:
+        return [one for one in self._begun if not (one.is_kept or one.is_taken_back or one.is_given_up)]
 
     def begin(self, message: str, now: Millis) -> Begun:
         """A turn begins. Never at the moment of the one before, nor at that of its reply."""
@@ -128,31 +129,35 @@ class Turns:
         Others of the same words were interrupted and said again, or will be told too: what was said is told by now.
         """
         with self._guard:
-            same = [one for one in self._begun if one.message == message and one.turn_id in ("", turn_id)]
-            waiting = [one for one in self._begun if _waits(one)]
-            others = sorted(waiting, key=lambda one: bool(one.message))
-            for found in (
-                *(one for one in same if one in waiting),
-                *(one for one in same if (one.is_taken_back or one.is_given_up) and not one.is_kept),
-                *same[-1:],
-                *others[:1],
-            ):
-                for one in waiting:
-                    one.is_given_up = one in same
-                found.turn_id, found.message, found.is_given_up = turn_id, message, False
-                return found
-            return Begun(message, now, is_known=False, turn_id=turn_id)
+            waiting = self._waiting()
+            same = [one for one in waiting if one.message == message and one.turn_id in ("", turn_id)]
+            found = same[0] if same else self._told_otherwise(message, turn_id, waiting)
+            if found is None:
+                return Begun(message, now, is_known=False, turn_id=turn_id)
+            for one in waiting:
+                one.is_given_up = one in same
+            found.turn_id, found.message, found.is_given_up = turn_id, message, False
+            return found
+
+    def _told_otherwise(self, message: str, turn_id: str, waiting: list[Begun]) -> Begun | None:
+        """The turn of a message with which none began that is to be told."""
+        same = [one for one in self._begun if one.message == message and one.turn_id in ("", turn_id)]
+        left = [one for one in same if (one.is_taken_back or one.is_given_up) and not one.is_kept]
+        others = sorted(waiting, key=lambda one: bool(one.message))
+        return next(iter((*left, *same[-1:], *others[:1])), None)
 
     def given_up(self, until: Begun, *, alone: bool = False) -> list[Path]:
         """The drafts of a turn and of those that began before it: they are kept by now, or never will be."""
         with self._guard:
-            found = [] if alone else [one for one in self._begun if one.time <= until.time or one.is_given_up]
-            drafts = [one.draft for one in (*found, *([] if until in found else [until]))]
-            for one in (*found, until):
-                one.draft = None
-            if until.is_kept or until.is_taken_back:
-                drafts, until.left = [*drafts, until.left], None
-            return [draft for draft in drafts if draft is not None]
+            drafts: list[Path] = []
+            for one in (until,) if alone else (*[one for one in self._begun if one.draft], until):
+                if one.draft is not None and (one is until or one.time <= until.time or one.is_given_up):
+                    drafts.append(one.draft)
+                    one.draft = None
+            if until.left is not None and (until.is_kept or until.is_taken_back):
+                drafts.append(until.left)
+                until.left = None
+            return drafts
 
     def take_back(self, begun: Begun) -> bool:
         """Have a turn not kept; False if it is by now, or was taken back before."""
@@ -168,14 +173,10 @@ class Turns:
             return not begun.is_taken_back
 
 
-def _waits(begun: Begun) -> bool:
-    return not (begun.is_kept or begun.is_taken_back or begun.is_given_up)
-
-
 def line_id(key: bytes, began: Millis, *what: str) -> LineId:
     """The id of a line of a turn. `what` is whose it is, in which session, and what was said."""
     hashed = _keyed(key).digest("\0".join(what).encode("utf-8", "surrogatepass"))
-    return LineId(str(ULID.from_int(began << 80 | int.from_bytes(hashed[:_HASH_BYTES], "big"))))
+    return model.written_id(began << 80 | int.from_bytes(hashed[:_HASH_BYTES], "big"))
 
 
 @lru_cache(maxsize=8)

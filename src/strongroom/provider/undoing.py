@@ -16,10 +16,11 @@ from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo
 from strongroom.provider import turns
+from strongroom.provider.history import History, Messages
 from strongroom.provider.home import millis
 from strongroom.provider.record import undone_in
 from strongroom.provider.serving import Session
-from strongroom.provider.sessions import History, Kept, State
+from strongroom.provider.sessions import Kept, State
 from strongroom.provider.speaking import ASSISTANT, Nobody, Speaker
 from strongroom.provider.turns import Begun
 from strongroom.provider.wording import compared, label
@@ -39,7 +40,7 @@ Row = tuple[str, float]
 """What was said in a turn that was undone, as a digest, and when; empty if it cannot be compared."""
 
 
-def notice(session: Session, speaker: Speaker, state: State, messages: Sequence[tuple[str, str]], start: int) -> None:
+def notice(session: Session, speaker: Speaker, state: State, messages: Messages, start: int) -> None:
     """Take back turns that left the history since the last one: some runtimes tell of an undo in no other way."""
     # A gateway hands over the whole history; others may hand over the turn alone.
     is_whole = bool(session.told.key) and session.told.platform != "api_server" and not session.is_journalled
@@ -59,12 +60,12 @@ def _taken_back(session: Session, speaker: Speaker) -> set[str] | None:
     return None if found is None else {compared(speaker, one.said) for one in found}
 
 
-def _look_back(session: Session, speaker: Speaker, state: State, messages: Sequence[tuple[str, str]]) -> None:
+def _look_back(session: Session, speaker: Speaker, state: State, messages: Messages) -> None:
     """Take back what was undone before this process knew the conversation: a turn of those words at that time."""
     try:
         found = undone_in(session.home.path / FILE, session.id) or []
         gone = {(compared(speaker, one.said), one.time) for one in found}
-        still = {compared(speaker, text) for role, text in messages if role == "user"}
+        still = {compared(speaker, text) for text in messages.all_said()}
         gone = {(said, time) for said, time in gone if said not in still}
         if gone:
             state.take_back(session.ask(speaker, lambda memory: _said_then(memory, label(session.id), speaker, gone)))

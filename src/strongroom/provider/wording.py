@@ -14,8 +14,9 @@ from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Millis, Namespace, NewLine
 from strongroom.provider import manners, turns
+from strongroom.provider.history import digest
 from strongroom.provider.serving import Session
-from strongroom.provider.sessions import State, digest
+from strongroom.provider.sessions import State
 from strongroom.provider.speaking import Speaker
 from strongroom.provider.turns import Heard, Said, Worded
 from strongroom.wiring.placing import placed
@@ -79,20 +80,20 @@ def lines_of(
     if said.namespace not in _allowed(session):
         return Worded((), outside=1)
     text, secrets = _masked(session, said.text)
-    moment, key = Millis(began + place), session.home.parts.id_key
-    lines = tuple(
+    began, key, told_in = Millis(began + place), session.home.parts.id_key, label(session_id)
+    lines = [
         NewLine(
             text=piece,
             namespace=said.namespace,
-            session=label(session_id),
+            session=told_in,
             author=said.author,
             kind=said.kind,
-            id=turns.line_id(key, moment, speaker.actor, session_id, turn_id, str(place), str(number), piece),
-            time=model.moment(moment),
+            id=turns.line_id(key, began, speaker.actor, session_id, turn_id, str(place), str(number), piece),
+            time=model.moment(began),
         )
         for number, piece in enumerate(turns.pieces(text))
-    )
-    return Worded(lines, secrets)
+    ]
+    return Worded(tuple(lines), secrets)
 
 
 def counted(session: Session, worded: Worded) -> tuple[NewLine, ...]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from strongroom.provider import manners
+from strongroom.provider.history import SUMMARIES
 from strongroom.provider.manners import Asked, Phrases
-from strongroom.provider.sessions import SUMMARIES
 
 LIMIT = 5500
 """Characters in all: below the 6,000 that Hermes takes."""

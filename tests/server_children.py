@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Literal
+
+import apsw
 
 from strongroom.server import serving
 from strongroom.server.options import Options
@@ -33,12 +35,13 @@ def _deadly(moment: Moment) -> object:
     """A transaction that is the last thing its process does: everything is written, then committed or not."""
     real = SqliteStore._transaction
 
-    @contextmanager
-    def transaction(store: SqliteStore) -> Iterator[object]:
-        with real(store) as connection:
-            yield connection
+    def transaction(store: SqliteStore, work: Callable[[apsw.Connection], object]) -> None:
+        def deadly(connection: apsw.Connection) -> None:
+            work(connection)
             if moment == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
+
+        real(store, deadly)
         os.kill(os.getpid(), signal.SIGKILL)
 
     return transaction

@@ -65,7 +65,7 @@ def read_file(path: Path, limit: int) -> bytes:
 def status_of(path: Path) -> tuple[int, ...]:
     """What of a file's status differs when it was written anew, or opened to others; nothing if it is not there."""
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return ()
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_dev, found.st_ino, found.st_mode

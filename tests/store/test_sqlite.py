@@ -373,9 +373,7 @@ def _hold(pipe: Connection, place: Path, what: str) -> None:
         pipe.send("held")
         pipe.recv()
     else:
-        with _open(place)._transaction():
-            pipe.send("held")
-            pipe.recv()
+        _open(place)._transaction(lambda _: (pipe.send("held"), pipe.recv()))
 
 
 @pytest.mark.requirement("store-crash", "audit-closed")

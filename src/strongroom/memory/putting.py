@@ -48,13 +48,10 @@ class _Draft(msgspec.Struct, frozen=True):
 def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
     """Write lines, all or none. A line that is there already is acknowledged as a duplicate."""
     lines: Sequence[NewLine] = call.lines
-    ask = Ask(
-        Op.PUT,
-        namespaces=frozenset(model.plain(line.namespace) for line in lines if line.namespace is not None),
-        unnamed=any(line.namespace is None for line in lines),
-        sessions=frozenset(model.plain(line.session) for line in lines if line.session is not None),
-    )
-    if len(lines) > _MANY or sum(map(_raw_size, lines)) > _LARGE:
+    named = [model.plain(line.namespace) for line in lines if line.namespace is not None]
+    sessions = [model.plain(line.session) for line in lines if line.session is not None]
+    ask = Ask(Op.PUT, frozenset(named), unnamed=len(named) < len(lines), sessions=frozenset(sessions))
+    if len(lines) > _MANY or _raw_size(lines) > _LARGE:
         yield LONG
     since = clerk.known(caller, lines=False)
     for tried in range(_TRIES):
@@ -105,7 +102,7 @@ def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], source: str) -
         raise InvalidRequest("there is nothing to put")
     if len(lines) > model.BATCH_LIMIT:
         raise TooMany(f"a batch holds at most {model.BATCH_LIMIT} lines")
-    if sum(_raw_size(new) for new in lines) > model.BATCH_BYTES:
+    if _raw_size(lines) > model.BATCH_BYTES:
         raise BodyTooLarge(f"a batch's texts are at most {model.BATCH_BYTES} bytes in all", hint="send several")
     now = clerk.now()
     provenance = Provenance(grant.links, grant.holder, source, now)
@@ -120,9 +117,10 @@ def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], source: str) -
     return ordered
 
 
-def _raw_size(new: NewLine) -> int:
+def _raw_size(lines: Sequence[NewLine]) -> int:
     """The bytes that a caller gave, before any work is spent on them; what is no text is refused later."""
-    return len(new.text.encode("utf-8", "surrogatepass")) if isinstance(new.text, str) else 0
+    texts = [new.text for new in lines if isinstance(new.text, str)]
+    return sum([len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in texts])
 
 
 def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> _Draft:
@@ -132,7 +130,8 @@ def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> 
             hint=f"it covers {', '.join(sorted(grant.allowed)) or 'none'}",
         )
     now = provenance.recorded
-    namespace = next(iter(grant.allowed)) if new.namespace is None else model.namespace(new.namespace)
+    # Checked by the gate, as all that it granted; what it did not grant is refused, whatever it is.
+    namespace = next(iter(grant.allowed)) if new.namespace is None else Namespace(model.plain(new.namespace))
     if namespace not in grant.namespaces:
         raise CapNamespaceDenied("the cap does not cover this namespace")
     shelf = clerk.state.slots.shelf

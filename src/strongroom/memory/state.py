@@ -618,7 +618,7 @@ def _are_few_lines(effects: Sequence[Effect], written: Mapping[str, Line]) -> bo
     """Whether a commit is a put of no more than a turn's lines, which changes no keys."""
     if not 0 < len(written) <= _FEW or sum([len(line.text) for line in written.values()]) > _SHORT:
         return False
-    return all(effect.name in written for effect in effects if not isinstance(effect, _UNSEEN))
+    return len([effect for effect in effects if not isinstance(effect, _UNSEEN)]) == len(written)
 
 
 def _shelf_of(name: str) -> str:

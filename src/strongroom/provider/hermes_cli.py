@@ -181,7 +181,7 @@ def _why(home: Home, args: argparse.Namespace) -> dict[str, Any]:
         "said": f"{hit.time.astimezone():%Y-%m-%d %H:%M} by {hit.author or 'unknown'}, in session {hit.session or '-'}",
         "kind": str(hit.kind),
         "namespace": hit.namespace,
-        "rules": _explained(placed(home.policy, home.rules(), hit.text), hit),
+        "rules": _explained(placed(home.policy, home.look.rules, hit.text), hit),
         "written by": f"{hit.provenance.source}, with cap {hit.provenance.links[0][:16]}",
     }
 

@@ -7,7 +7,7 @@ by functions that go through a list in C, and messages are looked at one by one 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import repeat
@@ -63,33 +63,33 @@ class Messages:
         A runtime hands over its live list, so the next turn may stand in it too. An earlier turn may have had the same
         words: it is not looked for among those that are known, nor beyond a message that cannot be compared.
         """
-        newest: int | None = None
-        for place, text in self._said(len(self)):
-            newest = place if newest is None else newest
-            if text == said:
-                return place
-            if not text or place <= known:
-                break
-        return newest or 0
+        newest = 0
+        for place in range(len(self.roles) - 1, -1, -1):
+            if self.roles[place] == USER:
+                text, newest = self.texts[place], newest or place
+                if text == said:
+                    return place
+                if not text or place <= known:
+                    break
+        return newest
 
     def last_said(self, before: int) -> str | None:
         """What the person said last before a place; None if nothing."""
-        return next((text for _, text in self._said(before)), None)
+        places = range(before - 1, -1, -1)
+        return next((self.texts[place] for place in places if self.roles[place] == USER), None)
 
     def all_said(self) -> list[str]:
-        return [text for _, text in self._said(len(self))]
-
-    def _said(self, before: int) -> Iterator[tuple[int, str]]:
-        """What the person said, and where, the newest first."""
-        return ((place, self.texts[place]) for place in range(before - 1, -1, -1) if self.roles[place] == USER)
+        """All that the person said."""
+        return [text for role, text in zip(self.roles, self.texts, strict=True) if role == USER]
 
     def summary(self) -> str:
         """What stands for messages that were dropped, as a digest; empty if nothing does. Any message may hold it."""
         joined = "\0".join(self.texts)
-        if not any(mark in joined for mark in SUMMARIES):
+        if "CONTEXT" not in joined:  # as all of them are called
             return ""
         found = [sign for text in self.texts if (sign := _SUMMARY.search(text))]
-        return digest("\0".join(sign.string[sign.start() : sign.start() + _SUMMED] for sign in found))
+        signs = [sign.string[sign.start() : sign.start() + _SUMMED] for sign in found]
+        return digest("\0".join(signs)) if signs else ""
 
 
 @dataclass(frozen=True, slots=True)

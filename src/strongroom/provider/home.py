@@ -20,7 +20,7 @@ from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError
 from strongroom.files import make_directory, read_file, write_file
 from strongroom.host.cache.watching import Watched
 from strongroom.host.workers import Workers
-from strongroom.model import Millis
+from strongroom.model import Millis, Namespace
 from strongroom.provider.caps import Caps
 from strongroom.provider.doorway import Doorway, doorway
 from strongroom.provider.manners import Phrases
@@ -58,9 +58,17 @@ class Home:
         """When it was last looked after because of a turn."""
 
     @property
+    def look(self) -> Look:
+        """What it is now. Who needs several things of that takes it once."""
+        return once(self, self._look)
+
+    def _look(self) -> Look:
+        return Look(self, self._now())
+
+    @property
     def policy(self) -> Policy:
         """The owner's policy as it is now."""
-        return once(self._policy, self._now)
+        return self.look.policy
 
     def _now(self) -> Policy:
         try:
@@ -101,10 +109,9 @@ class Home:
     @property
     def parts(self) -> Parts:
         """What belongs to the state directory that the policy names."""
-        return once(self, self._parts_now)
+        return self.look.parts
 
-    def _parts_now(self) -> Parts:
-        policy = self.policy
+    def parts_of(self, policy: Policy) -> Parts:
         if not policy.is_wired:
             raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
         with self._lock:
@@ -118,9 +125,9 @@ class Home:
     def way(self) -> Doorway:
         return doorway(self.policy)
 
-    def rules(self) -> Rules:
+    def rules_of(self, policy: Policy) -> Rules:
         """The rules by which a text is given a namespace: the policy's, else those of the configuration file."""
-        return self.policy.rules or once(self._config, lambda: self._config.value)
+        return policy.rules or self._config.value
 
     def phrases(self) -> Phrases:
         """The phrases that take a turn off the record: the policy's, else the built-in ones."""
@@ -144,6 +151,42 @@ class Home:
         _at_work().submit(run)
 
 
+class Look:
+    """What a home is at one moment: each part of it is looked for when it is first asked for, and then stays."""
+
+    __slots__ = ("_allowed", "_home", "_parts", "_rules", "policy")
+
+    def __init__(self, home: Home, policy: Policy) -> None:
+        self.policy = policy
+        self._home = home
+        self._parts: Parts | None = None
+        self._rules: Rules | None = None
+        self._allowed: frozenset[Namespace] | None = None
+
+    @property
+    def parts(self) -> Parts:
+        if self._parts is None:
+            self._parts = self._home.parts_of(self.policy)
+        return self._parts
+
+    @property
+    def rules(self) -> Rules:
+        if self._rules is None:
+            self._rules = self._home.rules_of(self.policy)
+        return self._rules
+
+    @property
+    def allowed(self) -> frozenset[Namespace]:
+        """The namespaces that lines may go to. While the cap cannot be read, the policy's: the gate judges later."""
+        if self._allowed is None:
+            known = frozenset(self.policy.namespaces)
+            try:
+                self._allowed = known & self.parts.caps.namespaces
+            except StrongroomError:
+                return known
+        return self._allowed
+
+
 class Parts:
     """What one state directory holds."""
 
@@ -156,7 +199,7 @@ class Parts:
 
     def follow(self, policy: Policy) -> None:
         """Take over what an edit may have changed."""
-        if self.caps.path != policy.cap:
+        if self.caps.path is not policy.cap and self.caps.path != policy.cap:
             self.caps = Caps(policy.cap)
         self.spool.most = policy.keep.spool_bytes
 

@@ -83,9 +83,10 @@ class Session:
 
     def state(self, speaker: Speaker, session_id: str = "") -> State:
         """What is known of the conversation."""
-        policy = self.policy
-        worst = policy.namespaces[0] if policy.namespaces else Namespace("personal")
-        return self.home.parts.sessions.of(speaker.actor, session_id or self.id, self.told.key, worst)
+        look = self.home.look
+        names = look.policy.namespaces
+        worst = names[0] if names else Namespace("personal")
+        return look.parts.sessions.of(speaker.actor, session_id or self.id, self.told.key, worst)
 
     def show(self, speaker: Speaker, names: set[Namespace]) -> None:
         """Note namespaces that stand before the model from now on, in the turn that is under way or in the next.
@@ -155,8 +156,8 @@ class Session:
 
 def token_for(home: Home, actor: Actor, *, keeps: bool = True) -> Token:
     """A cap for one actor of a home and a few minutes; the runtime's own is made anew if it has ended and may be."""
-    ops, names = KEEPS if keeps else RECALLS, home.policy.namespaces
-    caps = home.parts.caps
+    look = home.look
+    ops, names, caps = KEEPS if keeps else RECALLS, look.policy.namespaces, look.parts.caps
     try:
         return caps.narrowed(actor, names, ops)
     except CapExpired:

@@ -15,6 +15,7 @@ from strongroom.memory import Memory
 from strongroom.model import Millis, Namespace, NewLine
 from strongroom.provider import manners, turns
 from strongroom.provider.history import digest
+from strongroom.provider.home import Look
 from strongroom.provider.serving import Session
 from strongroom.provider.sessions import State
 from strongroom.provider.speaking import Speaker
@@ -41,7 +42,8 @@ def known_by(speaker: Speaker, first: Heard) -> str:
 
 def heard(session: Session, speaker: Speaker, message: str, session_id: str, before: Heard | None = None) -> Heard:
     """What a person said, in the namespace that the owner's rules give it. As `before`, if nothing has changed."""
-    grounds = (session.policy, session.home.rules(), _allowed(session))
+    look = session.home.look
+    grounds = (look.policy, look.rules, look.allowed)
     if before and (before.message, before.session, before.grounds) == (message, session_id, grounds):
         return before
     text, author = words(speaker, message)
@@ -51,15 +53,17 @@ def heard(session: Session, speaker: Speaker, message: str, session_id: str, bef
 
 def _namespace(session: Session, speaker: Speaker, text: str) -> Namespace:
     chat = speaker.chat.partition(":")[2] or None
-    return placed(session.policy, session.home.rules(), text, platform=speaker.platform, chat=chat).namespace
+    look = session.home.look
+    return placed(look.policy, look.rules, text, platform=speaker.platform, chat=chat).namespace
 
 
 def carried(session: Session, speaker: Speaker, state: State, text: str) -> Namespace:
     """Where a text of the model goes: as sensitively as anything that stood before it."""
-    policy = session.policy
+    look = session.home.look
+    policy = look.policy
     with state.guard:
         stood = set(state.carried)
-    if stood and session.home.rules().names.issubset(policy.namespaces):
+    if stood and look.rules.names.issubset(policy.namespaces):
         worst = policy.most_sensitive(stood)
         if worst == policy.namespaces[0]:
             return worst  # whatever the text itself says
@@ -77,10 +81,11 @@ def lines_of(
     place: int = 0,
 ) -> Worded:
     """The lines of a text, at its `place` in the turn. What lies outside the cap is left out: the owner drew that."""
-    if said.namespace not in _allowed(session):
+    look = session.home.look
+    if said.namespace not in look.allowed:
         return Worded((), outside=1)
-    text, secrets = _masked(session, said.text)
-    began, key, told_in = Millis(began + place), session.home.parts.id_key, label(session_id)
+    text, secrets = _masked(look, said.text)
+    began, key, told_in = Millis(began + place), look.parts.id_key, label(session_id)
     lines = [
         NewLine(
             text=piece,
@@ -105,24 +110,16 @@ def counted(session: Session, worded: Worded) -> tuple[NewLine, ...]:
     return worded.lines
 
 
-def _allowed(session: Session) -> frozenset[Namespace]:
-    """The namespaces that lines may go to. While the cap cannot be read, the policy's: the gate judges later."""
-    known = frozenset(session.policy.namespaces)
-    try:
-        return known & session.home.parts.caps.namespaces
-    except StrongroomError:
-        return known
-
-
 def masked(session: Session, text: str) -> str:
     """The text without secrets, unless the owner keeps them; those are counted."""
-    safe, found = _masked(session, text)
-    session.home.parts.status.count("secrets masked", found)
+    look = session.home.look
+    safe, found = _masked(look, text)
+    look.parts.status.count("secrets masked", found)
     return safe
 
 
-def _masked(session: Session, text: str) -> tuple[str, int]:
-    return session.home.parts.mask.masked(text) if session.policy.keep.mask_secrets else (text, 0)
+def _masked(look: Look, text: str) -> tuple[str, int]:
+    return look.parts.mask.masked(text) if look.policy.keep.mask_secrets else (text, 0)
 
 
 def label(session_id: str) -> str:

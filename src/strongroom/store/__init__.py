@@ -200,21 +200,19 @@ def is_bucket(location: str) -> bool:
 
 def check_effects(effects: Sequence[Effect]) -> None:
     """Refuse a commit whose outcome would depend on the order of its effects, or which no follower would see."""
-    names: set[str] = set()
-    changed: list[str] = []
-    purged: list[str] = []
-    for effect in effects:
-        if isinstance(effect, Purge):
-            purged.append(effect.prefix)
-            continue
-        if effect.name in names:
-            raise ValueError("a commit may touch each object once")
-        names.add(effect.name)
-        if not isinstance(effect, Expect):
-            changed.append(effect.name)
-    if purged and not changed:
+    names = [effect.name for effect in effects if not isinstance(effect, Purge)]
+    if len(set(names)) < len(names):
+        raise ValueError("a commit may touch each object once")
+    if len(names) < len(effects):
+        _check_purges(effects)
+
+
+def _check_purges(effects: Sequence[Effect]) -> None:
+    purged = tuple(effect.prefix for effect in effects if isinstance(effect, Purge))
+    changed = [effect.name for effect in effects if not isinstance(effect, Purge | Expect)]
+    if not changed:
         raise ValueError("a purge must be announced by a change, or no follower would see it")
-    if purged and any(name.startswith(tuple(purged)) for name in changed):
+    if any(name.startswith(purged) for name in changed):
         raise ValueError("a purge and a change of the same object depend on their order")
 
 

@@ -12,31 +12,27 @@ _SELECT_VERSION = "SELECT version FROM objects WHERE name = ?"
 _SELECT_LIVE = "SELECT version FROM objects WHERE name = ? AND body IS NOT NULL"
 _DELETE_ROW = "DELETE FROM objects WHERE version = ?"
 _INSERT_ROW = "INSERT INTO objects (version, name, body) VALUES (?, ?, ?)"
-_CONDITIONAL = (Expect, Swap, Delete)
+_REPLACING = (Swap, Delete)
+_CONDITIONAL = (Expect, *_REPLACING)
 
 
 def apply(connection: apsw.Connection, effects: Sequence[Effect], version: Version) -> Version:
     """Check conditions and write; a lost request leaves no trace in the transaction that it shares with others."""
     old = {effect.name: _find(connection, effect) for effect in effects if isinstance(effect, _CONDITIONAL)}
     start = version
-    for effect in sorted(effects, key=_new_first):
-        if isinstance(effect, Expect):
-            continue
+    for effect in effects:  # new ones first: `_insert` undoes all that was written
+        if isinstance(effect, PutNew):
+            version += 1
+            _insert(connection, effect, version, start)
+    for effect in effects:
         if isinstance(effect, Purge):
             span = (effect.prefix, end_of(effect.prefix))
             connection.execute("DELETE FROM objects WHERE name >= ? AND name < ?", span)
-            continue
-        version += 1
-        if isinstance(effect, PutNew):
-            _insert(connection, effect, version, start)
-            continue
-        connection.execute(_DELETE_ROW, (old[effect.name],))
-        connection.execute(_INSERT_ROW, (version, effect.name, None if isinstance(effect, Delete) else effect.body))
+        elif isinstance(effect, _REPLACING):
+            version += 1
+            connection.execute(_DELETE_ROW, (old[effect.name],))
+            connection.execute(_INSERT_ROW, (version, effect.name, None if isinstance(effect, Delete) else effect.body))
     return version
-
-
-def _new_first(effect: Effect) -> bool:
-    return not isinstance(effect, PutNew)
 
 
 def _insert(connection: apsw.Connection, effect: PutNew, version: Version, start: Version) -> None:

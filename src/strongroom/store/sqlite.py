@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -77,10 +77,12 @@ _SELECT_HEAD = "SELECT version, size, peaks, time, mac FROM head"
 _INSERT_HEAD = "INSERT INTO head (one, version, size, peaks, time, mac) VALUES (1, ?, ?, ?, ?, ?)"
 _UPDATE_HEAD = "UPDATE head SET version = ?, size = ?, peaks = ?, time = ?, mac = ?"
 _SELECT_ENTRIES = "SELECT number, leaf, entry FROM entries WHERE number >= ? AND number < ? ORDER BY number LIMIT 1024"
+_ARCHIVE = "UPDATE entries SET entry = NULL WHERE number < ? AND entry IS NOT NULL"
 _INSERT_ENTRY = "INSERT INTO entries (number, leaf, entry) VALUES (?, ?, ?)"
 
 
 Rows = list[tuple[Any, ...]]
+T = TypeVar("T")
 
 
 class SqliteStore:
@@ -98,6 +100,8 @@ class SqliteStore:
         self._closed = False
         self._mac: HeadMac | None = None
         self._trusted: Head | None = None
+        self._edge: tlog.Range | None = None
+        """The edge of the tree whose head that is."""
         self._lock = FairLock(directory, _BUSY_SECONDS)
 
     @classmethod
@@ -127,9 +131,8 @@ class SqliteStore:
         store._mac = mac
         try:
             empty = tlog.Range().packed()
-            with store._transaction() as connection:
-                connection.execute(_SCHEMA)
-                connection.execute(_INSERT_HEAD, (0, 0, empty, 0, mac.sign(0, empty, 0)))
+            row = (0, 0, empty, 0, mac.sign(0, empty, 0))
+            store._transaction(lambda connection: (connection.execute(_SCHEMA), connection.execute(_INSERT_HEAD, row)))
             store.commit(entries, effects, time)
             # Closing would do this too, but in silence where it fails, and the draft's journal is not kept.
             if not store.scrub():
@@ -259,8 +262,7 @@ class SqliteStore:
         self._usable()
         self._authenticated()
         try:
-            with self._transaction() as connection:
-                connection.execute("UPDATE entries SET entry = NULL WHERE number < ? AND entry IS NOT NULL", (stop,))
+            self._transaction(lambda connection: connection.execute(_ARCHIVE, (stop,)))
         except apsw.Error as error:
             raise _refused(error) from None
 
@@ -318,37 +320,44 @@ class SqliteStore:
         return self._group.submit(Request([], [*given, effect], -1)).version
 
     def _write(self, group: Sequence[Request]) -> None:
+        edge, self._edge = self._edge, None  # nobody else has it while it grows
         try:
-            with self._transaction() as connection:
-                version, head = _head(connection.execute(_SELECT_HEAD).fetchall())
-                self._check(head)
-                edge = tlog.Range.of(head.size, head.peaks)
-                latest = head.time
-                for request in group:
-                    if 0 <= request.time < latest - CLOCK_LEEWAY and not request.accept_clock:
-                        request.error = ClockBehind(
-                            "this machine's clock is far behind the log's latest entry",
-                            hint="set the clock; if the log's time is wrong, the owner can accept this one",
-                        )
-                        continue
-                    try:
-                        if any(seen != version for seen in request.since.values()):
-                            raise Stale({"": version})
-                        version = apply(connection, request.effects, version)
-                    except Lost as lost:
-                        request.error = lost
-                        continue
-                    request.commit = Commit(edge.size, version)
-                    for leaf, entry in zip(request.leaves, request.entries, strict=True):
-                        connection.execute(_INSERT_ENTRY, (edge.size, leaf, entry))
-                        edge.append(leaf)
-                    latest = request.time if request.accept_clock else max(latest, request.time)
-                peaks = edge.packed()
-                mac = self._authenticated().sign(edge.size, peaks, latest)
-                connection.execute(_UPDATE_HEAD, (version, edge.size, peaks, latest, mac))
+            self._trusted, self._edge = self._transaction(lambda connection: self._append(connection, group, edge))
         except apsw.Error as error:
             raise _refused(error) from None
-        self._trusted = Head(edge.size, peaks, latest, mac)
+
+    def _append(
+        self, connection: apsw.Connection, group: Sequence[Request], edge: tlog.Range | None
+    ) -> tuple[Head, tlog.Range]:
+        """Write a group's entries and effects; the head of the log then, and its edge. Both are true once committed."""
+        version, head = _head(connection.execute(_SELECT_HEAD).fetchall())
+        if edge is None or self._trusted != head:
+            self._check(head)
+            edge = tlog.Range.of(head.size, head.peaks)
+        latest = head.time
+        for request in group:
+            if 0 <= request.time < latest - CLOCK_LEEWAY and not request.accept_clock:
+                request.error = ClockBehind(
+                    "this machine's clock is far behind the log's latest entry",
+                    hint="set the clock; if the log's time is wrong, the owner can accept this one",
+                )
+                continue
+            try:
+                if not {version}.issuperset(request.since.values()):
+                    raise Stale({"": version})
+                version = apply(connection, request.effects, version)
+            except Lost as lost:
+                request.error = lost
+                continue
+            request.commit = Commit(edge.size, version)
+            for leaf, entry in zip(request.leaves, request.entries, strict=True):
+                connection.execute(_INSERT_ENTRY, (edge.size, leaf, entry))
+                edge.append(leaf)
+            latest = request.time if request.accept_clock else max(latest, request.time)
+        peaks = edge.packed()
+        mac = self._authenticated().sign(edge.size, peaks, latest)
+        connection.execute(_UPDATE_HEAD, (version, edge.size, peaks, latest, mac))
+        return Head(edge.size, peaks, latest, mac), edge
 
     def _check(self, head: Head) -> None:
         # Our own last head needs no second look; another process's does.
@@ -366,20 +375,20 @@ class SqliteStore:
 
     # Connections and locks.
 
-    @contextmanager
-    def _transaction(self) -> Iterator[apsw.Connection]:
-        """An exclusive write transaction that is committed on leaving, or rolled back."""
+    def _transaction(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Do work in an exclusive write transaction, which is committed then; or rolled back, if it raises."""
         connection = self._take()
         try:
             with self._lock.held():
                 try:
                     connection.execute("BEGIN IMMEDIATE")
-                    yield connection
+                    done = work(connection)
                     connection.execute("COMMIT")
                 except BaseException:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
+                return done
         finally:
             self._give_back(connection)
 

@@ -373,7 +373,12 @@ def _hold(pipe: Connection, place: Path, what: str) -> None:
         pipe.send("held")
         pipe.recv()
     else:
-        _open(place)._transaction(lambda _: (pipe.send("held"), pipe.recv()))
+
+        def hold(_: apsw.Connection) -> None:
+            pipe.send("held")
+            pipe.recv()
+
+        _open(place)._transaction(hold)
 
 
 @pytest.mark.requirement("store-crash", "audit-closed")

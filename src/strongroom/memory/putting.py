@@ -173,11 +173,12 @@ def _write(
             new[name] = draft.line
             receipt = Receipt(draft.line.id, draft.line.namespace)
         receipts.append(receipt)
-    keys, effects = keys_for(state, grant, {line.namespace for line in new.values()})
+    namespaces = {line.namespace for line in new.values()}
+    keys, effects = keys_for(state, grant, namespaces)
+    newest = {one: keys.newest(state.slots.namespace(grant.actor, one)) for one in namespaces}
+    places = {one: Place(state.vault_id, grant.actor, one) for one in namespaces}
     for name, line in new.items():
-        epoch, key = keys.newest(state.slots.namespace(grant.actor, line.namespace))
-        place = Place(state.vault_id, grant.actor, line.namespace)
-        sealed = seal.seal_line(line, place, epoch, key, state.random(24))
+        sealed = seal.seal_line(line, places[line.namespace], *newest[line.namespace], state.random(24))
         effects.append(PutNew(name, sealed, line.id in made_up))
     ids = [line.id for line in new.values()]
     yield from clerk.commit(grant, effects, keys=keys, lines=ids, caller=caller, written=new, since=since)

@@ -46,6 +46,7 @@ class Doorway:
         self._patient: Memory | None = None
         self._hasty: Memory | None = None
         self._rest_until = 0.0
+        self._last: tuple[Vault, Token, Memory] | None = None
 
     def __repr__(self) -> str:
         return f"<doorway to {self.place}>"
@@ -88,8 +89,8 @@ class Doorway:
 
     def ask(self, token: Token, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
         """Use the memory behind a cap. A server that is out of reach is not asked again for a moment."""
-        if self.is_embedded:
-            return use(self.vault().memory(token, source=SOURCE))
+        if not self._url:
+            return use(self._memory(token))
         if time.monotonic() < self._rest_until:
             raise ServerUnavailable("the server was out of reach a moment ago", hint="it is asked again in seconds")
         try:
@@ -99,6 +100,13 @@ class Doorway:
             raise
         self._rest_until = 0.0
         return answer
+
+    def _memory(self, token: Token) -> Memory:
+        """The memory of the vault here; the last one again, for whom it is asked for again."""
+        vault, last = self.vault(), self._last
+        if last is None or last[0] is not vault or last[1] != token:
+            last = self._last = (vault, token, vault.memory(token, source=SOURCE))
+        return last[2]
 
     def settle(self) -> None:
         """Get ready for the next question after something was put. A server does so when it is asked."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import repeat
 from typing import Any
+
+import msgspec
 
 USER = "user"
 _ROLES = frozenset((USER, "assistant", "tool"))
@@ -31,8 +32,7 @@ def digest(said: str) -> str:
     return sha256(said.encode("utf-8", "replace")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Messages:
+class Messages(msgspec.Struct, frozen=True):
     """Messages that say something: the role of each, and its text; an empty one where its content is none."""
 
     roles: Sequence[str]
@@ -92,8 +92,7 @@ class Messages:
         return digest("\0".join(signs)) if signs else ""
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """A history before a turn: how many messages, what the person said last, and what sums up older ones."""
 
     length: int

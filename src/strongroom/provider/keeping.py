@@ -7,7 +7,6 @@ Not what is off the record, by phrase, by chat or by platform. What a line looks
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +55,7 @@ def begin(session: Session, message: str, number: int = 0) -> None:
 def _draft(session: Session, speaker: Speaker, begun: Begun, first: Heard) -> None:
     try:
         worded = lines_of(session, speaker, begun.time, first.session, first.said, begun.turn_id)
-        begun.heard = replace(first, worded=worded)
+        begun.heard = msgspec.structs.replace(first, worded=worded)
         if worded.lines:
             sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, worded.lines))
             begun.draft = session.home.parts.spool.draft(speaker.actor, sealed, begun.time, begun.draft)

@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from strongroom.errors import StoreUnavailable
 from strongroom.files import make_directory, read_file, status_of, write_file
 from strongroom.model import Actor, LineId, Namespace
@@ -37,8 +39,7 @@ _LIMIT = 64 * 1024
 """Bytes of a conversation's file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """A turn that was told: what the person said, the lines it became, and how long the history was then."""
 
     said: str

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+import msgspec
+
 from strongroom import model, routing
 from strongroom.errors import LineTooLarge
 from strongroom.keyed import Keyed
@@ -33,8 +35,7 @@ PIECES = 16
 """Lines that one text becomes at most; the rest of it is left out and said so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """One text to keep: what it says, who said it, and where it goes."""
 
     text: str
@@ -43,8 +44,7 @@ class Said:
     kind: Kind = Kind.TURN
 
 
-@dataclass(frozen=True, slots=True)
-class Worded:
+class Worded(msgspec.Struct, frozen=True):
     """The lines of a text, and what was left out of them: how many secrets, how many texts outside the cap."""
 
     lines: tuple[NewLine, ...]
@@ -52,8 +52,7 @@ class Worded:
     outside: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True):
     """What a person said in a turn, and what follows from it."""
 
     message: str

@@ -213,6 +213,51 @@ def test_a_session_cap_writes_into_its_own_session_only(vault: Vault, cap: Token
     assert bound.list().lines[0].session == "s1"
 
 
+class _Liar(str):
+    """A text that says it is another."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return other in ("s1", "travel")
+
+    def __hash__(self) -> int:
+        return hash("s1")
+
+
+@pytest.mark.requirement("gate-session")
+def test_a_text_that_poses_as_another_reaches_no_other_session_or_namespace(
+    vault: Vault, cap: Token, clock: Clock
+) -> None:
+    bound = vault.memory(strongroom.attenuate(cap, session="s1", namespaces=["travel"], now=clock))
+    for first in ("s1", None):
+        with pytest.raises(errors.CapLimitExceeded):
+            bound.put_many([NewLine(text="x", session=first), NewLine(text="y", session=_Liar("s2"))])
+    for name in ("travel", None):
+        with pytest.raises(errors.CapNamespaceDenied):
+            bound.put_many([NewLine(text="x", namespace=name), NewLine(text="y", namespace=_Liar("personal"))])
+    assert not vault.memory(cap).list().lines
+
+
+@pytest.mark.parametrize("field", ["namespace", "session", "kind", "author", "id"])
+@pytest.mark.parametrize("value", [["a"], {}, 7, b"travel"])
+def test_what_is_no_text_is_refused_wherever_a_text_belongs(
+    vault: Vault, cap: Token, field: str, value: object
+) -> None:
+    given = {"text": "x", "namespace": "travel", field: value}
+    with pytest.raises(errors.InvalidRequest):
+        vault.memory(cap).put_many([NewLine(**given)])  # type: ignore[arg-type]
+
+
+class _Own(NewLine, frozen=True):
+    """A line of a kind of its own."""
+
+
+def test_lines_of_another_kind_are_kept_as_lines(vault: Vault, cap: Token) -> None:
+    vault.memory(cap).put_many([_Own(text="x", namespace="travel")])
+    assert [hit.text for hit in vault.memory(cap).get("x")] == ["x"]
+
+
 @pytest.mark.requirement("forget-stays")
 def test_a_forgotten_id_is_acknowledged_as_forgotten_and_stays_gone(vault: Vault, cap: Token) -> None:
     memory = vault.memory(cap)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from strongroom.errors import KeyUnavailable, ServerUnavailable
+from strongroom.model import Actor, NewLine
 from strongroom.provider import doorway as doors
 from strongroom.provider.doorway import Doorway, doorway
 from tests.provider.conftest import TRIP, Served, Wired, say
@@ -31,6 +32,16 @@ def test_threads_that_come_at_once_open_one_vault(wired: Wired) -> None:
         thread.join()
     assert len({id(one) for one in found}) == 1
     way.vault().close()
+
+
+def test_the_memory_of_one_cap_is_not_that_of_another(wired: Wired) -> None:
+    wired.agent("s1")
+    way, caps = wired.home.way, wired.home.parts.caps
+    names = wired.home.policy.namespaces
+    one, other = (caps.narrowed(Actor(f"{wired.home.policy.scope}{who}"), names) for who in ("owner", "telegram/1"))
+    receipts = way.ask(one, lambda memory: memory.put_many([NewLine(text=TRIP, namespace="travel")]))
+    for token, found in ((one, [receipts[0].id]), (other, []), (one, [receipts[0].id])):
+        assert [info.id for info in way.ask(token, lambda memory: memory.list()).lines] == found
 
 
 def test_another_place_in_the_policy_is_another_way(remote: Served) -> None:

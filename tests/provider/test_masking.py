@@ -174,6 +174,22 @@ def test_a_token_is_replaced_by_its_kind_and_the_rest_stays(mask: Mask, token: s
     assert mask.masked(around.format(token)) == (around.format(f"[secret removed: {kind}]"), 1)
 
 
+@pytest.mark.requirement("hermes-secrets-masked")
+@pytest.mark.parametrize("token", TOKENS)
+def test_no_token_is_missed_for_being_short(mask: Mask, token: str) -> None:
+    """Rules for long tokens are left out where no word is long: that must not change what is found."""
+    thorough = Mask()
+    thorough._signs_of_short = thorough._signs
+    for end in range(1, len(token) + 1):
+        text = f"use {token[:end]} now"
+        assert mask.masked(text) == thorough.masked(text)
+
+
+def test_what_people_write_is_looked_at_by_few_rules(mask: Mask) -> None:
+    assert 0 < len(mask._signs_of_short) < len(mask._signs) / 2
+    assert all(mask._rules[rank].is_long for sign, rank in {*mask._signs} - {*mask._signs_of_short})
+
+
 @pytest.mark.parametrize(("text", "expected"), TOLD.items())
 def test_a_secret_that_is_named_is_masked(mask: Mask, text: str, expected: tuple[str, int]) -> None:
     assert mask.masked(text) == expected

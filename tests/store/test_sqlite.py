@@ -16,6 +16,7 @@ from typing import Any
 import apsw
 import pytest
 
+from strongroom import tlog
 from strongroom.errors import StoreUnavailable, StrongroomError
 from strongroom.store import Effect, Expect, HeadMac, Object, PutNew, sqlite
 from strongroom.store.conformance.tools import NOW, SuiteMac, everything
@@ -451,6 +452,49 @@ def test_a_forged_head_is_noticed_also_by_who_wrote_the_last_one(store: SqliteSt
     assert reason_of(lambda: store.commit([b"e"], [], NOW)) == "tampered"
     assert reason_of(lambda: store.put_if_absent("a/derived/x", b"")) == "tampered"
     assert reason_of(lambda: _open(place)) == "tampered"
+
+
+def _agrees(store: SqliteStore) -> bool:
+    """Whether the head is that of the entries."""
+    whole = tlog.Range()
+    for _, leaf, _ in store.entries(0, 10**6):
+        whole.append(leaf)
+    head = store.head()
+    return (head.size, head.peaks) == (whole.size, whole.packed())
+
+
+class _Hesitant:
+    """Signs heads, but not this time."""
+
+    def sign(self, size: int, peaks: bytes, time: int) -> bytes:
+        raise StoreUnavailable("not now")
+
+    check = MAC.check
+
+
+@pytest.mark.requirement("audit-closed", "store-crash")
+def test_a_commit_that_fails_after_its_entries_were_written_leaves_the_next_one_sound(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        store.commit([b"e"], [], NOW)
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "_mac", _Hesitant())
+            assert reason_of(lambda: store.commit([b"lost"] * 3, [PutNew("things/lost", b"")], NOW)) is not None
+        store.commit([b"e", b"f"], [PutNew(f"things/{number}", b"")], NOW)
+        assert _agrees(store)
+    assert store.get("things/lost") is None
+    assert store.head().size == 1 + 5 * 3
+
+
+@pytest.mark.requirement("store-crash")
+def test_stores_that_commit_in_turns_go_on_from_each_other(store: SqliteStore, place: Path) -> None:
+    other = _open(place)
+    for number in range(9):
+        (store, other)[number % 2].commit([b"e"] * (number % 3 + 1), [], NOW)
+        (store, store, other)[number % 3].commit([], [Expect("things/none", 0)], NOW)
+        assert _agrees(store)
+    other.close()
 
 
 @pytest.mark.requirement("bad-object", "store-missing-broken")

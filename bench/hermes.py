@@ -29,7 +29,7 @@ TURN = "the four hooks of a turn"
 _NOT_EMPTY = Goal("share", 0.2, 1.0)
 """Of the lines that may be recalled: one of five at least, better all."""
 _FASTER = Goal("ratio", 1.0, 0.5)
-_PROCESSES = 3
+_PROCESSES = 6
 """One after another: two processes that do the same differ by a tenth, by where things happen to lie in memory."""
 _SHORT = 6
 """Turns in a session where each takes long."""
@@ -109,12 +109,12 @@ def beside(run: Run) -> Iterator[Row]:
     name = "holographic" if library else "holographic (pip could not get numpy)"
     for home in (facts, plain):
         hermes_home.run(home, "fill", str(count))
-        yield from _both(run, home, f"{name} without numpy", count, run.pick(10, 5), _SESSION)
+        yield from _both(run, home, f"{name} without numpy", count, 5, _SESSION)
     if library:
         home = replace(plain.copy(run.scratch / "numpy"), library=library)
         hermes_home.run(home, "vectors")
         # An add or a removal of its takes a fifth of a second then, so there are fewer of them.
-        yield from _both(run, home, f"{name} with numpy", count, run.pick(4, 2), _SHORT)
+        yield from _both(run, home, f"{name} with numpy", count, 2, _SHORT)
 
 
 def _both(run: Run, home: Home, beside: str, count: int, sessions: int, turns: int) -> Iterator[Row]:

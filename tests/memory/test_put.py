@@ -6,11 +6,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import strongroom
-from strongroom import NewLine, Token, Vault, errors
-from strongroom.model import Line
+from strongroom import NewLine, Token, Vault, errors, wire
+from strongroom.gate import Ask
+from strongroom.memory import Memory, putting
+from strongroom.model import Line, Op
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
 ID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
@@ -253,9 +256,57 @@ class _Own(NewLine, frozen=True):
     """A line of a kind of its own."""
 
 
-def test_lines_of_another_kind_are_kept_as_lines(vault: Vault, cap: Token) -> None:
-    vault.memory(cap).put_many([_Own(text="x", namespace="travel")])
-    assert [hit.text for hit in vault.memory(cap).get("x")] == ["x"]
+class _Seeing:
+    """A door that shows what comes to it."""
+
+    def __init__(self) -> None:
+        self.lines: tuple[NewLine, ...] = ()
+
+    def call(self, call: wire.Put) -> wire.Receipts:
+        self.lines = call.lines
+        return wire.Receipts(())
+
+
+@pytest.mark.parametrize("kind", [NewLine, _Own])
+def test_what_is_written_is_a_copy_of_what_was_given(kind: type[NewLine]) -> None:
+    door, given = _Seeing(), kind(text="x", namespace="travel")
+    Memory(door).put_many([given])  # type: ignore[arg-type]
+    (line,) = door.lines
+    assert (type(line), line) == (NewLine, NewLine(text="x", namespace="travel"))
+    assert line is not given
+
+
+@pytest.mark.requirement("seed-namespace")
+def test_a_line_for_what_was_not_granted_is_refused_whoever_let_it_pass(vault: Vault) -> None:
+    cap = vault.mint(actor="local/alice", ops=["put"], namespaces=["travel"])
+    grant = vault._state.gate.admit(cap, Ask(Op.PUT), vault._clerk.now() // 1000)
+    with pytest.raises(errors.CapNamespaceDenied):
+        putting._drafts(vault._clerk, grant, [NewLine(text="x", namespace="personal")], "python")
+
+
+class _Meddling(datetime):
+    """A moment that changes a line while it is looked at."""
+
+    line: NewLine
+    field: str
+
+    def timestamp(self) -> float:
+        msgspec.structs.force_setattr(self.line, self.field, "other")
+        return super().timestamp()
+
+
+@pytest.mark.requirement("gate-session")
+@pytest.mark.parametrize("field", ["session", "namespace"])
+def test_a_line_that_is_changed_meanwhile_is_written_as_the_gate_saw_it(
+    vault: Vault, cap: Token, clock: Clock, field: str
+) -> None:
+    bound = vault.memory(strongroom.attenuate(cap, session="s1", namespaces=["travel"], now=clock))
+    time = _Meddling.now(UTC)
+    time.field, time.line = field, NewLine(text="x", session="s1", namespace="travel", time=time)
+    bound.put_many([time.line])
+    (found,) = vault.memory(cap).list().lines
+    assert (found.session, found.namespace) == ("s1", "travel")
+    assert getattr(time.line, field) == "other"
 
 
 @pytest.mark.requirement("forget-stays")

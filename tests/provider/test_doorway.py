@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import socket
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
 
-from strongroom.errors import KeyUnavailable, ServerUnavailable
+import strongroom
+from strongroom.errors import KeyUnavailable, ServerUnavailable, VaultMissing
 from strongroom.model import Actor, NewLine
 from strongroom.provider import doorway as doors
 from strongroom.provider.doorway import Doorway, doorway
@@ -42,6 +45,24 @@ def test_the_memory_of_one_cap_is_not_that_of_another(wired: Wired) -> None:
     receipts = way.ask(one, lambda memory: memory.put_many([NewLine(text=TRIP, namespace="travel")]))
     for token, found in ((one, [receipts[0].id]), (other, []), (one, [receipts[0].id])):
         assert [info.id for info in way.ask(token, lambda memory: memory.list()).lines] == found
+
+
+def test_a_vault_that_was_put_in_the_place_of_another_is_the_one_that_is_asked(wired: Wired, tmp_path: Path) -> None:
+    say(wired.agent("s1"), TRIP)
+    way, place = wired.home.way, Path(wired.home.policy.vault)
+    token = wired.home.parts.caps.narrowed(Actor(f"{wired.home.policy.scope}owner"), wired.home.policy.namespaces)
+    before = weakref.ref(way.vault())
+    strongroom.backup(place, tmp_path / "copy")
+    more = way.ask(token, lambda memory: memory.put_many([NewLine(text="later", namespace="work")]))
+    shutil.move(place, tmp_path / "moved")
+    with pytest.raises(VaultMissing):
+        way.ask(token, lambda memory: memory.list())
+    gc.collect()
+    assert before() is None, "a vault that is gone is not held open"
+    shutil.copytree(tmp_path / "copy", place)
+    found = [info.id for info in way.ask(token, lambda memory: memory.list()).lines]
+    assert found
+    assert more[0].id not in found
 
 
 def test_another_place_in_the_policy_is_another_way(remote: Served) -> None:

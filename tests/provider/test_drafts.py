@@ -13,6 +13,7 @@ from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.errors import StoreUnavailable
 from strongroom.model import Actor, Line, Millis, NewLine
 from strongroom.provider import StrongroomProvider, keeping, storing
+from strongroom.provider.history import Messages
 from strongroom.provider.home import Home
 from strongroom.provider.serving import Session
 from strongroom.provider.speaking import Speaker
@@ -114,6 +115,25 @@ def test_turns_without_a_draft_are_not_remembered_for_ever(wired: Wired) -> None
         agent.on_turn_start(number, f"interrupted {number}")
     assert agent._session is not None
     assert len(agent._session.turns.waiting()) == 16
+
+
+def test_what_a_defect_of_ours_kept_from_being_kept_is_delivered_later(
+    wired: Wired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defective(*_: object) -> Messages:
+        raise ValueError("odd")
+
+    agent = wired.agent()
+    agent.on_turn_start(1, "hello")
+    with monkeypatch.context() as patched:
+        patched.setattr(Messages, "of", defective)
+        with pytest.raises(ValueError, match="odd"):
+            agent.sync_turn("hello", "hi", session_id="s1", messages=[])
+    assert wired.problems() == {"keeping": "server_defect"}
+    assert (len(wired.files(".turn")), wired.files(".draft")) == (1, [])
+    say(agent, "again")
+    assert sorted(said(wired)) == ["again", "hello"]
+    assert wired.problems() == {}
 
 
 # A kill between the put and the end of the draft.

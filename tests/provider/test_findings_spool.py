@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
+from ulid import ULID
 
-from strongroom import errors
-from strongroom.errors import StoreUnavailable, StrongroomError
+from strongroom import errors, inbox
+from strongroom.errors import CapRevoked, StoreUnavailable, StrongroomError
 from strongroom.memory import Memory
-from strongroom.model import Actor, Millis
+from strongroom.model import Actor, Millis, NewLine
 from strongroom.provider import serving, spool, storing
-from strongroom.provider.home import Home
+from strongroom.provider.home import Home, millis
+from strongroom.provider.serving import look_after
 from strongroom.provider.spool import Entry, Outcome, Spool, drained
+from strongroom.provider.storing import begin_anew
 from strongroom.wiring import capfile, runtimecap
-from tests.provider.conftest import DM, SCOPE, TRIP, Served, Wired, say
+from tests.provider.conftest import DM, OWNER, SCOPE, TRIP, Served, Wired, say
 from tests.provider.findings import ALICE, BOB, BOBS, both_wait, said, undo
 
 # One person's erasure.
@@ -254,6 +257,35 @@ def test_nothing_that_lies_in_the_spool_holds_up_a_turn(remote: Served, odd: str
     assert said(remote) == [TRIP, "hello"]
     assert remote.waiting() == 0
     assert remote.home.parts.spool.aside() == 1
+
+
+@pytest.mark.requirement("hermes-spool")
+def test_what_was_set_aside_is_tried_again_when_the_home_is_wired_anew(wired: Wired) -> None:
+    actor = Actor(OWNER)
+    lines = (NewLine(text=TRIP, namespace="travel", id=str(ULID())),)
+    spool = wired.home.parts.spool
+    kept = spool.add(actor, inbox.seal(wired.inbox(), inbox.Bundle(actor, lines)), millis())
+    kept.rename(kept.with_suffix(".refused"))
+    lost = spool.add(actor, b"sealed for another vault", millis())
+    agent = wired.agent()
+    say(agent, "hello")
+    assert (spool.aside(), wired.problems()) == (2, {"delivering a turn": "invalid_request"})
+    begin_anew(wired.home)
+    say(agent, "hello again")
+    assert sorted(said(wired)) == sorted([TRIP, "hello", "hello again"])
+    assert [path.name for path in wired.files(".refused")] == [lost.with_suffix(".refused").name]
+    assert wired.problems() == {"delivering a turn": "invalid_request"}
+    lost.with_suffix(".refused").unlink()
+    look_after(wired.home)
+    assert wired.problems() == {}
+
+
+def test_only_what_speaks_of_a_cap_is_over_when_the_home_is_wired_anew(wired: Wired) -> None:
+    status = wired.home.parts.status
+    status.failed("keeping", CapRevoked("gone"))
+    status.failed("recall", StoreUnavailable("away"))
+    begin_anew(wired.home)
+    assert wired.problems() == {"recall": "store_unavailable"}
 
 
 @pytest.mark.requirement("hermes-never-silent")

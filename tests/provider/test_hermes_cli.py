@@ -146,6 +146,13 @@ def test_the_status_tells_of_a_missing_cap_and_of_a_broken_policy(wired: Wired, 
     assert json.loads(out)["policy"]
 
 
+def test_the_status_tells_of_a_namespace_that_the_cap_does_not_cover(wired: Wired, run: Run) -> None:
+    wired.write(namespaces='["personal", "famly", "travel"]')
+    code, out, _ = run("status")
+    assert code == 0
+    assert "personal, famly (not in the cap: what belongs there is not kept), travel" in out
+
+
 def test_status_is_what_no_command_means(wired: Wired, run: Run) -> None:
     assert run()[:2] == run("status")[:2]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -80,6 +80,31 @@ def test_a_turn_that_stands_nowhere_begins_with_what_was_said_last() -> None:
     assert found.turn("x", 0) == 2
     assert told(("assistant", "b")).turn("x", 0) == 0
     assert told().turn("x", 0) == 0
+
+
+def test_a_turn_is_not_looked_for_beyond_a_message_that_cannot_be_compared() -> None:
+    assert said("a", "", "c").turn("a", 0) == 2
+    assert said("a", "b", "c").turn("a", 0) == 0
+
+
+class _Live(list[Any]):
+    """A runtime's own list, which another thread changes whenever it was gone through."""
+
+    def __init__(self, first: list[Any], then: list[Any]) -> None:
+        super().__init__(first)
+        self.then = then
+
+    def __iter__(self) -> Iterator[Any]:
+        before = [*super().__iter__()]
+        self[:] = self.then
+        return iter(before)
+
+
+@pytest.mark.parametrize("then", [[], [{"role": "user", "content": "x"}] * 5, [None]])
+def test_a_list_that_changes_meanwhile_is_read_as_it_was(then: list[Any]) -> None:
+    first = [{"role": "user", "content": "a"}, {"role": "system", "content": "s"}, {"role": "user", "content": "c"}]
+    found = Messages.of(_Live(first, then))
+    assert (found.turn("c", 0), found.all_said()) == (1, ["a", "c"])
 
 
 def test_what_was_said_last_is_what_the_person_said() -> None:

@@ -185,6 +185,14 @@ def test_no_token_is_missed_for_being_short(mask: Mask, token: str) -> None:
         assert mask.masked(text) == thorough.masked(text)
 
 
+@pytest.mark.requirement("hermes-secrets-masked")
+@pytest.mark.parametrize(
+    "token", ["AKC" + "abcD123456", "APA" + "abcdE123", "xoxb-" + "1-abcdef", ":_authToken= " + "12345678"]
+)
+def test_the_shortest_tokens_are_found(mask: Mask, token: str) -> None:
+    assert mask.masked(f"use {token} now")[1] == 1
+
+
 def test_what_people_write_is_looked_at_by_few_rules(mask: Mask) -> None:
     assert 0 < len(mask._signs_of_short) < len(mask._signs) / 2
     assert all(mask._rules[rank].is_long for sign, rank in {*mask._signs} - {*mask._signs_of_short})

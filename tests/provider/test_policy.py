@@ -84,6 +84,12 @@ def test_any_text_is_a_policy_or_refused(text: str) -> None:
         return
 
 
+def test_what_a_setting_may_be_is_told() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        policies.read('tools = "ful"')
+    assert "none, forget, recall, full" in refused.value.hint
+
+
 def test_an_empty_policy_is_that_of_a_home_that_is_not_wired() -> None:
     found = policies.read("")
     assert not found.is_wired

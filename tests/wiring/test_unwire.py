@@ -140,6 +140,17 @@ def test_what_waits_is_kept_and_told_unless_it_is_purged(cli: Cli, hermes: Path)
     assert files(hermes) == {"config.yaml": CONFIG.encode()}
 
 
+def test_a_purge_leaves_no_policy_of_ours_and_tells_of_hooks_that_stay(cli: Cli, hermes: Path) -> None:
+    with_hooks = CONFIG + "hooks:\n  pre_tool_call:\n    - command: strongroom hook check\n"
+    (hermes / "config.yaml").write_text(with_hooks)
+    wired(cli)
+    (hermes / policy.GOOD).write_text("a copy of the last good one")
+    done = cli("unwire", "hermes", "--purge", "--json")
+    (step,) = [one for one in done.json["steps"] if one["name"] == "settings"]
+    assert (step["state"], "hook check" in step["hint"]) == ("warn", True)
+    assert files(hermes) == {"config.yaml": with_hooks.encode()}
+
+
 @pytest.mark.requirement("unwire-keeps-waiting")
 def test_a_state_directory_that_is_not_ours_is_never_removed(cli: Cli, hermes: Path, home: Path) -> None:
     wired(cli)

@@ -8,8 +8,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from ulid import ULID
 
+from strongroom import NewLine, inbox
+from strongroom.errors import CapRevoked
 from strongroom.host.plugins import names
+from strongroom.model import Actor
+from strongroom.provider.home import millis
+from strongroom.provider.spool import Spool
+from strongroom.provider.status import Status
 from strongroom.wiring import policy, probing, shim
 from tests.cli.conftest import Cli, environment
 from tests.hermes.homes import PYTHON
@@ -62,6 +69,31 @@ def test_a_cap_that_the_vault_refuses_is_found_by_verifying(
     monkeypatch.setattr("strongroom.wiring.runtimecap.is_standing", lambda *_: True)
     monkeypatch.setattr("strongroom.wiring.runtimecap.inbox_of", lambda *_: found.inbox)
     assert failed(cli("wire", "hermes", "--json")) == "verify"
+
+
+@pytest.mark.requirement("wire-real-hermes", "hermes-spool")
+def test_what_waited_for_another_cap_is_delivered_by_wiring(cli: Cli, hermes: Path) -> None:
+    wired(cli)
+    found = read_policy(hermes)
+    actor, spool = Actor(f"{found.scope}owner"), Spool(found.spool, 1 << 20)
+    for text, suffix in (("the boat is blue", ".turn"), ("the oar is red", ".refused")):
+        line = NewLine(text=text, namespace="travel", id=str(ULID()))
+        sealed = inbox.seal(found.inbox, inbox.Bundle(actor, (line,)))
+        path = spool.add(actor, sealed, millis())
+        path.rename(path.with_suffix(suffix))
+    assert cli("cap", "revoke", "--cap-file", str(found.cap)).code == 0
+    Status(found.state, millis).failed("keeping", CapRevoked("the cap was revoked"))
+    (step,) = [one for one in wired(cli)["steps"] if one["name"] == "verify"]
+    assert (step["state"], "2 turns that waited went into the vault" in step["message"]) == ("ok", True)
+    assert not [*found.spool.glob("*.turn"), *found.spool.glob("*.refused")]
+    status = run(hermes, "hermes", "strongroom", "status")
+    assert "problem" not in status.stdout
+    recalled = run(hermes, "hermes", "strongroom", "recall", "what colours are boat and oar")
+    assert "the boat is blue" in recalled.stdout
+    assert "the oar is red" in recalled.stdout
+    spool.add(actor, b"sealed for another vault", millis())
+    (step,) = [one for one in wired(cli)["steps"] if one["name"] == "verify"]
+    assert (step["state"], "1 turn could not be delivered" in step["hint"]) == ("warn", True)
 
 
 @pytest.mark.requirement("wire-real-hermes", "wire-steps", "wire-check-only")

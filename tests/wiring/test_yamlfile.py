@@ -16,6 +16,24 @@ from strongroom.wiring import yamlfile
 NAME = "strongroom"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\nkey: [hunter2\n", "expected ',' or ']'"),
+        ("key: hunter2\nkey: b\n", "duplicate key"),
+        ("key: 'hunter2\n", "end of stream"),
+        ("key: !hunter2 x\n", "tag"),
+        ("hunter2: a: b\n", "mapping values"),
+    ],
+)
+def test_what_is_wrong_is_said_to_the_end_and_quotes_nothing_of_the_file(text: str, said: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        yamlfile.read(text)
+    assert said in refused.value.message
+    assert "(line " in refused.value.message
+    assert "hunter2" not in refused.value.message
+
+
 @pytest.mark.requirement("wire-config-kept")
 @pytest.mark.parametrize(
     "text",

@@ -103,7 +103,10 @@ def _engine(patient: Patient) -> str:
     found = f"{name} loads" if name else "the default one loads"
     if (name or default) != engines.DEFAULT:
         return found
-    return f"{found}, compiled" if finding.kernel is not None else f"{found}, not compiled: recalls take longer"
+    return f"{found}, compiled" if finding.kernel is not None else f"{found}, not compiled: {_NO_KERNEL}"
+
+
+_NO_KERNEL = "recalls take longer; with a C compiler and Python's header files, install the package anew"
 
 
 def _extras(_: Patient) -> str:
@@ -119,7 +122,10 @@ def _there(patient: Patient) -> str:
     try:
         used.open(where).close()
     except VaultMissing as error:
-        raise Found("fail", error.message, "`strongroom init` makes one; --vault names another", error.reason) from None
+        hint = (
+            "put it back (is its disk mounted?) or name another with --vault; `strongroom init` makes a new, empty one"
+        )
+        raise Found("fail", error.message, hint, error.reason) from None
     patient.there = True
     if Path(where).is_dir() and Path(where).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise Found("warn", f"{where} can be entered by others; they see sizes and times", f"chmod 700 {where}")

@@ -145,9 +145,9 @@ def _cap(patient: ServerPatient) -> str:
         raise Found("fail", f"the cap holds {output.in_words(said.nbf - now)} and not yet", hint, "cap_not_yet_valid")
     if said.actor is None and said.data_class == DataClass.MEMORY:
         raise Found(
-            "fail",
+            "warn",
             f"the cap is for all of {said.actor_scope}, and opens nothing until it is narrowed to one actor",
-            "`strongroom cap attenuate --for ACTOR`",
+            "`strongroom wire hermes --url` takes it as it is; else `strongroom cap attenuate --for ACTOR`",
             "cap_malformed",
         )
     names = ", ".join(sorted(said.namespaces)) or "nothing"

@@ -302,7 +302,7 @@ def read_secret(path: Path) -> bytes:
     except OSError as error:
         raise KeyUnavailable(
             f"cannot read the key file {path}: {error.strerror}",
-            hint="set STRONGROOM_KEYS or pass keys= if they are elsewhere, or restore a backup; no new key opens it",
+            hint="if they are elsewhere, STRONGROOM_KEYS names the place; else restore a backup: no new key opens it",
         ) from None
     if status.st_uid != os.geteuid():
         raise KeyUnavailable(f"the key file {path} belongs to another user", hint="use keys of your own")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
 from datetime import datetime
 from types import TracebackType
 
@@ -208,7 +209,7 @@ def _ids(ids: Collection[str] | None) -> tuple[str, ...] | None:
 
 def _copied(line: NewLine) -> NewLine:
     if type(line) is NewLine:
-        return line  # it cannot change
+        return copy(line)
     if not isinstance(line, NewLine):
         raise InvalidRequest("put_many takes a list of strongroom.NewLine")
     return NewLine(**msgspec.structs.asdict(line))

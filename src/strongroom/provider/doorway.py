@@ -66,7 +66,7 @@ class Doorway:
             found = self._found()
             if self._vault is not None and found != self._opened:
                 # Restored or replaced while we had it open: what goes into the old one would be lost.
-                self._vault = None
+                self._vault = self._last = None
             if self._vault is None:
                 self._vault = settings.open_vault(settings.find(self._vault_place), _passphrase)
                 self._opened = self._found()
@@ -104,9 +104,13 @@ class Doorway:
     def _memory(self, token: Token) -> Memory:
         """The memory of the vault here; the last one again, for whom it is asked for again."""
         vault, last = self.vault(), self._last
-        if last is None or last[0] is not vault or last[1] != token:
-            last = self._last = (vault, token, vault.memory(token, source=SOURCE))
-        return last[2]
+        if last is not None and last[0] is vault and last[1] == token:
+            return last[2]
+        memory = vault.memory(token, source=SOURCE)
+        with self._lock:
+            if self._vault is vault:  # else it was replaced meanwhile, and must not be held open
+                self._last = (vault, token, memory)
+        return memory
 
     def settle(self) -> None:
         """Get ready for the next question after something was put. A server does so when it is asked."""

@@ -17,7 +17,7 @@ from strongroom import model
 from strongroom.errors import InvalidRequest, LineNotFound, StrongroomError
 from strongroom.host.plugins.names import get_hermes_home
 from strongroom.memory import Memory
-from strongroom.model import Actor, Hit
+from strongroom.model import Actor, Hit, Namespace
 from strongroom.provider import echoes, showing, status
 from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import ask
@@ -95,7 +95,7 @@ def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: AR
         "memory": home.way.place,
         "wall": _WALLS[home.way.is_embedded],
         "cap": _cap(home),
-        "namespaces": ", ".join(policy.namespaces),
+        "namespaces": ", ".join(map(_reached(home), policy.namespaces)),
         "tools": str(policy.tools),
         "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
         "spool": f"{counted(waiting.turns, 'turn')}, {waiting.bytes} of {parts.spool.most} bytes",
@@ -106,6 +106,12 @@ def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: AR
     if aside := parts.spool.aside():
         found["set aside"] = f"{counted(aside, 'turn')} that the vault would not take, in {parts.spool.directory}"
     return {**found, **_policy(home), **_problems(status.read(parts.directory))}
+
+
+def _reached(home: Home) -> Callable[[Namespace], str]:
+    """A namespace by its name, and that the cap does not cover it, where that is so."""
+    allowed = home.look.allowed
+    return lambda name: name if name in allowed else f"{name} (not in the cap: what belongs there is not kept)"
 
 
 def _policy(home: Home) -> dict[str, str]:

@@ -41,6 +41,7 @@ class Messages(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, told: Sequence[Any]) -> Messages:
         """What a runtime handed over, whatever that is."""
+        told = [*told]  # its own list, which it may go on changing meanwhile
         if not _DICTS.issuperset(map(type, told)):
             told = [{name: one.get(name) for name in _READ} for one in told if isinstance(one, Mapping)]
         roles: list[Any] = [*map(dict.get, told, repeat(_READ[0]))]

@@ -35,6 +35,8 @@ from strongroom.wiring import policy as policies
 from strongroom.wiring.policy import Policy
 
 _ID_KEY = "ids.key"
+SET_ASIDE = "delivering a turn"
+"""The work that failed where a turn was set aside."""
 _workers: dict[int, Workers] = {}
 _homes: dict[tuple[int, str], Home] = {}
 _guard = threading.Lock()
@@ -152,7 +154,7 @@ class Home:
 
 
 class Look:
-    """What a home is at one moment: each part of it is looked for when it is first asked for, and then stays."""
+    """What a home is at one moment: each part of it is looked for when it is first asked for. Once found, it stays."""
 
     __slots__ = ("_allowed", "_home", "_parts", "_rules", "policy")
 
@@ -196,6 +198,11 @@ class Parts:
         self.spool = Spool(policy.spool, policy.keep.spool_bytes)
         self.sessions = Sessions(policy.state / "sessions")
         self.status = Status(policy.state, millis)
+
+    def settle(self) -> None:
+        """Let the trouble with turns that the vault would not take be over once none of them is left."""
+        if self.status.has(SET_ASIDE) and not self.spool.aside():
+            self.status.worked(SET_ASIDE)
 
     def follow(self, policy: Policy) -> None:
         """Take over what an edit may have changed."""

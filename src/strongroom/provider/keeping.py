@@ -85,7 +85,7 @@ def turn(
         _name_alike(session, speaker, begun, session_id)
         try:
             _keep(session, speaker, begun, state, _Told(user, reply, session_id, messages, known))
-        except StrongroomError as error:
+        except Exception as error:  # whatever it was: what the person said is not lost
             session.failed("keeping", error)
             session.leave_draft(begun)
             raise

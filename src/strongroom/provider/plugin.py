@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strongroom.errors import InvalidRequest, ServerDefect, StrongroomError
+from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.host.plugins.names import get_hermes_home
 from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
 from strongroom.provider import keeping, mirroring, recalling, storing, tools, undoing, wording, worth
@@ -223,11 +223,11 @@ def _text(value: object) -> str:
 
 
 def _spared(session: Session, work: str, ask: Callable[[], str]) -> str:
-    """What memory says. A defect of ours must not pass for an empty memory: it is noted, and the turn goes on."""
+    """What memory says. A defect of ours is noted, and the turn goes on."""
     try:
         return ask()
     except Exception as error:  # noqa: BLE001 - the one place where a defect is kept from the runtime
-        session.failed(work, ServerDefect(f"a defect in memory: {type(error).__name__}", hint="please report it"))
+        session.failed(work, error)
         return ""
 
 

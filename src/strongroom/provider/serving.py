@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from strongroom.cap import Token
-from strongroom.errors import CapExpired, InvalidRequest, StrongroomError
+from strongroom.errors import CapExpired, InvalidRequest, ServerDefect, StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Actor, Namespace
 from strongroom.provider.caps import KEEPS, RECALLS
@@ -146,7 +146,10 @@ class Session:
         if not isinstance(speaker, Nobody):
             self.state(speaker, session_id).settle()
 
-    def failed(self, work: str, error: StrongroomError) -> None:
+    def failed(self, work: str, error: Exception) -> None:
+        """Note what failed. A defect of ours must not pass for an empty memory, nor for one that keeps."""
+        if not isinstance(error, StrongroomError):
+            error = ServerDefect(f"a defect in memory: {type(error).__name__}", hint="please report it")
         with suppress(InvalidRequest):  # a home that is not wired any more has nowhere to say it
             self.home.parts.status.failed(work, error, self.warn)
 
@@ -188,6 +191,7 @@ def look_after(home: Home) -> None:
     """Renew the runtime's cap if it is time, and warn where that does not work. For a thread that nobody waits for."""
     parts = home.parts
     parts.status.save_counts()
+    parts.settle()
     last = _tried.get(parts.directory, -_RENEWAL_GAP)
     if time.monotonic() - last < _RENEWAL_GAP:
         return

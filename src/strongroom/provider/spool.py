@@ -143,6 +143,13 @@ class Spool:
         with suppress(OSError):
             entry.path.rename(entry.path.with_suffix(_REFUSED))
 
+    def take_up(self) -> None:
+        """Have what was set aside tried once more."""
+        for refused in self._files(_REFUSED):
+            with suppress(OSError):
+                refused.rename(refused.with_suffix(_TURN))
+                self.may_wait = True
+
     # Delivering.
 
     def entries(self) -> Iterator[Entry]:

@@ -26,7 +26,7 @@ from strongroom.errors import (
 )
 from strongroom.model import Actor, NewLine
 from strongroom.provider import spool
-from strongroom.provider.home import Home, Parts, millis
+from strongroom.provider.home import SET_ASIDE, Home, Parts, millis
 from strongroom.provider.serving import Session, ask, token_for
 from strongroom.provider.speaking import Speaker
 from strongroom.provider.spool import Entry, Outcome
@@ -37,6 +37,8 @@ AT_ONCE = 20
 """Turns that are delivered before a new one is put."""
 _REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
 """Denials of what is asked for, not of the cap: the owner drew that border, and may move it."""
+_OF_A_CAP = "cap_"
+"""How the reasons begin that speak of a cap."""
 _NEVER = (InvalidRequest, LineTooLarge, TooMany, BodyTooLarge, CapLimitExceeded, Conflict)
 """What is wrong with a turn itself. All else is wrong with the way or the cap, and passes."""
 
@@ -128,6 +130,7 @@ def deliver(session: Session, most: int | None = None) -> int:
         return 0
     if done:
         session.worked("delivering")
+        home.parts.settle()
         home.parts.status.count("delivered", done)
     return done
 
@@ -143,7 +146,7 @@ def _delivered(session: Session, entry: Entry) -> Outcome:
         else:
             ask(home, model.actor(entry.actor), lambda memory: memory.deliver(entry.sealed))
     except _NEVER as error:
-        home.parts.status.failed("delivering a turn", error)
+        home.parts.status.failed(SET_ASIDE, error)
         return Outcome.REFUSED
     except CapRevoked as error:
         session.failed("delivering", error)
@@ -181,6 +184,14 @@ def _runtime(home: Home) -> Token | None:
 
 def _owner(home: Home) -> Actor:
     return Actor(f"{home.policy.scope}{OWNER}")
+
+
+def begin_anew(home: Home) -> None:
+    """A home was wired: what was refused with another cap, or by another vault, is to be tried again."""
+    home.parts.spool.take_up()
+    for work, problem in home.parts.status.problems.items():
+        if problem.reason.startswith(_OF_A_CAP):
+            home.parts.status.worked(work)
 
 
 def recover(session: Session) -> None:

@@ -56,7 +56,7 @@ from strongroom.store.group import GroupCommit, Request
 from strongroom.store.rows import apply, end_of
 
 _FILE = DATABASE
-_MISSING = "put it back (is its disk mounted?) or name the right place; strongroom.create(path) makes a new one"
+_MISSING = "put it back (is its disk mounted?) or name the right place; `strongroom init` makes a new, empty one"
 _BUSY_SECONDS = 10.0
 _ROOM = 1024 * 1024
 """Bytes of room at most that a scrubbed journal keeps: some dozen turns."""

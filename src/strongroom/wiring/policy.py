@@ -196,7 +196,10 @@ def _parsed(text: str) -> _File:
     try:
         return msgspec.convert(tomllib.loads(text), _File, strict=True)
     except (ValueError, RecursionError) as error:  # of TOML, of the fields
-        raise InvalidRequest(str(error).replace("`$.", "`")) from None
+        said = str(error).replace("`$.", "`")
+        raise InvalidRequest(
+            said, hint=f"it is one of {', '.join(Tools)}" if said.endswith("`tools`") else ""
+        ) from None
 
 
 def _checked(found: _File, digest: str) -> Policy:

@@ -17,6 +17,7 @@ from typing import Any
 from strongroom.cap import Token
 from strongroom.errors import KeyUnavailable, VaultMissing
 from strongroom.wiring import homes, runtimecap, shim, yamlfile
+from strongroom.wiring import policy as policies
 from strongroom.wiring.filing import read_text, remove, replace_text
 from strongroom.wiring.homes import Home
 from strongroom.wiring.ownplaces import is_ours
@@ -57,7 +58,11 @@ def _find_homes(request: Request, machine: Machine, found: list[Home]) -> Outcom
 
 def _read_settings(work: Work) -> Outcome:
     work.read_files()
-    return work.as_read()
+    read = work.as_read()
+    if yamlfile.hooked(work.config):
+        hint = f"take them out of {yamlfile.FILE}: in a home that is not wired, `hook check` blocks every tool call"
+        return Outcome(State.WARN, f"{read.message}; its hooks call strongroom, and stay", hint)
+    return read
 
 
 def switch_off(work: Work) -> Outcome:
@@ -130,6 +135,7 @@ def remove_policy(work: Work, purge: bool) -> Outcome:
     if not purge:
         return Outcome(State.SKIP, f"{work.policy_path} stays", "--purge removes it")
     remove(work.policy_path)
+    remove(work.home.path / policies.GOOD)
     remove(work.home.path / BACKUP)
     return done(f"{work.policy_path} is removed")
 

@@ -15,10 +15,15 @@ from strongroom.wiring.probing import SAY, Hermes, ask
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What Hermes itself says: whose memory a terminal session opens ("" if not asked), and its pinned provider."""
+    """What Hermes itself says: whose memory a terminal session opens ("" if not asked), and its pinned provider.
+
+    Of the turns that waited for this home to be wired: how many were delivered, and how many still wait.
+    """
 
     actor: str
     pinned: str
+    delivered: int = 0
+    waiting: int = 0
 
 
 def verified(hermes: Hermes, home: Home, *, look_only: bool) -> Verified:
@@ -32,14 +37,14 @@ def verified(hermes: Hermes, home: Home, *, look_only: bool) -> Verified:
             f"Hermes calls this home {said['profile']}, and it was taken for {home.profile}",
             hint="name it as Hermes does: --home ROOT --profile NAME",
         )
-    return Verified(str(said["actor"]), str(said["pinned"]))
+    return Verified(str(said["actor"]), str(said["pinned"]), int(said["delivered"]), int(said["waiting"]))
 
 
 _PROGRAM = (
     SAY
     + """
 import os, sys
-found = {"fault": "", "hint": "", "actor": "", "profile": "", "pinned": ""}
+found = {"fault": "", "hint": "", "actor": "", "profile": "", "pinned": "", "delivered": 0, "waiting": 0}
 def check():
     from hermes_cli.profiles import get_active_profile_name
     from plugins.memory import load_memory_provider
@@ -57,12 +62,19 @@ def check():
     elif sys.argv[1] == "ask":
         home = os.environ["HERMES_HOME"]
         identity = found["profile"]
+        from strongroom.provider.storing import begin_anew
+        begin_anew(provider._home())
+        spool = provider._home().parts.spool
+        waited = spool.waiting().turns
         provider.initialize(
             "strongroom-wire", hermes_home=home, platform="cli", agent_context="background", agent_identity=identity
         )
         session = provider._session
         found["actor"] = str(session.speaker.actor)
         session.ask(session.speaker, lambda memory: memory.snapshot())
+        session.caught_up.wait()
+        found["waiting"] = spool.waiting().turns + spool.aside()
+        found["delivered"] = max(waited - found["waiting"], 0)
         provider.shutdown()
 try:
     check()

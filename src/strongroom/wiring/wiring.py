@@ -17,7 +17,7 @@ from strongroom.errors import InvalidRequest, ProviderUnavailable
 from strongroom.wiring import granting, homes, probing, reaching, shim, verifying, walls, writing, yamlfile
 from strongroom.wiring.homes import Home
 from strongroom.wiring.probing import Hermes
-from strongroom.wiring.steps import Outcome, State, Step, Steps
+from strongroom.wiring.steps import Outcome, State, Step, Steps, counted
 from strongroom.wiring.walls import Beyond
 from strongroom.wiring.work import Machine, Request, Vaults, Work
 
@@ -148,7 +148,12 @@ def _verify(work: Work) -> Outcome:
         )
     work.actor = seen.actor
     who = f"; in a terminal you are {seen.actor}" if seen.actor else ""
-    return Outcome(State.OK, f"Hermes loads it{who}")
+    went = f"; {counted(seen.delivered, 'turn')} that waited went into the vault" if seen.delivered else ""
+    said = f"Hermes loads it{who}{went}"
+    if seen.waiting:
+        left = f"{counted(seen.waiting, 'turn')} could not be delivered: `hermes strongroom status` says why"
+        return Outcome(State.WARN, said, left)
+    return Outcome(State.OK, said)
 
 
 def _is_plugin_there(work: Work) -> bool:

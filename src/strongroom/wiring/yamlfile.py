@@ -17,6 +17,8 @@ from strongroom.errors import InvalidRequest
 
 FILE = "config.yaml"
 _MEND = "mend it first; nothing was changed"
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_HOOK = re.compile(r"\bstrongroom\b.*\bhook\b", re.DOTALL)
 _INJECT = re.compile(r"\bstrongroom\b.*\bhook\s+memory-inject\b", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
@@ -60,6 +62,11 @@ def provider_in(settings: Mapping[str, Any]) -> str | None:
 def injects(settings: Mapping[str, Any]) -> bool:
     """Whether a shell hook injects memory too: with the provider on, all of it would come twice."""
     return any(_INJECT.search(text) for text in _texts(settings.get("hooks")))
+
+
+def hooked(settings: Mapping[str, Any]) -> bool:
+    """Whether any shell hook calls strongroom."""
+    return any(_HOOK.search(text) for text in _texts(settings.get("hooks")))
 
 
 def with_provider(text: str, name: str) -> str:
@@ -159,7 +166,10 @@ def _texts(found: object) -> Iterator[str]:
 
 
 def _short(error: Exception) -> str:
-    """Which line is wrong, and never what stands in it: the file may hold keys."""
+    """Which line is wrong, and never what stands in it: the file may hold keys. Signs of YAML itself may be named."""
     mark = getattr(error, "problem_mark", None)
-    what = str(getattr(error, "problem", "") or "").split('"')[0].split("'")[0].strip() or type(error).__name__
+    problem = str(getattr(error, "problem", "") or "")
+    is_plain = all(len(one) < 2 or one.startswith("<") for pair in _QUOTED.findall(problem) for one in pair)
+    what = problem if is_plain else problem.split('"')[0].split("'")[0]
+    what = what.strip() or type(error).__name__
     return f"{what} (line {mark.line + 1})" if mark is not None else what

@@ -438,7 +438,7 @@ TAMPERED: dict[str, tuple[Tamper, str]] = {
     "a line is deleted": (lambda held: held.pop(_lines(held)[0]), "object_missing"),
     "lines are swapped": (lambda held: held.update({_lines(held)[0]: held[_lines(held)[1]]}), "object_altered"),
     "a line is added": (
-        lambda held: held.update({_lines(held)[0][:-2] + "ZZ": held[_lines(held)[0]]}),
+        lambda held: held.update({_lines(held)[0][:-26] + "7" + 25 * "Z": held[_lines(held)[0]]}),
         "object_extra",
     ),
     "a revocation is removed": (lambda held: _without(held, "vault/revoked/"), "object_missing"),

@@ -109,7 +109,7 @@ def beside(run: Run) -> Iterator[Row]:
     name = "holographic" if library else "holographic (pip could not get numpy)"
     for home in (facts, plain):
         hermes_home.run(home, "fill", str(count))
-        yield from _both(run, home, f"{name} without numpy", count, 5, _SESSION)
+        yield from _both(run, home, f"{name} without numpy", count, run.pick(10, 5), _SESSION)
     if library:
         home = replace(plain.copy(run.scratch / "numpy"), library=library)
         hermes_home.run(home, "vectors")

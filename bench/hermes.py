@@ -98,9 +98,10 @@ def compared(name: str, what: str, ours: Side, bare: Side, beside: str, calls: S
 
 
 def beside(run: Run) -> Iterator[Row]:
-    """Both providers in one process, with the same lines and the same turns: `holographic` without numpy and with.
+    """Both providers with the same lines and the same turns: `holographic` without numpy and with.
 
-    The lines are ordinary talk, or facts that are all worded alike.
+    Hermes has one of them at a time, so each is in a process of its own. What they do to each other in one process has
+    rows of its own, without a goal. The lines are ordinary talk, or facts that are all worded alike.
     """
     count = 2_000
     facts = hermes_home.make(run.scratch / "facts", count, of_facts=True)
@@ -109,25 +110,41 @@ def beside(run: Run) -> Iterator[Row]:
     name = "holographic" if library else "holographic (pip could not get numpy)"
     for home in (facts, plain):
         hermes_home.run(home, "fill", str(count))
-        yield from _both(run, home, f"{name} without numpy", count, run.pick(10, 5), _SESSION)
+        yield from _apart(run, home, f"{name} without numpy", count, run.pick(10, 5), _SESSION)
+        yield from _together(run, home, f"{name} without numpy", count)
     if library:
         home = replace(plain.copy(run.scratch / "numpy"), library=library)
         hermes_home.run(home, "vectors")
         # An add or a removal of its takes a fifth of a second then, so there are fewer of them.
-        yield from _both(run, home, f"{name} with numpy", count, 2, _SHORT)
+        yield from _apart(run, home, f"{name} with numpy", count, 2, _SHORT)
 
 
-def _both(run: Run, home: Home, beside: str, count: int, sessions: int, turns: int) -> Iterator[Row]:
+def _apart(run: Run, home: Home, beside: str, count: int, sessions: int, turns: int) -> Iterator[Row]:
     ours, theirs = Side(), Side()
     for _ in range(run.pick(_PROCESSES, 1)):
-        with hermes_home.child(home, STRONGROOM, HOLOGRAPHIC) as one:
-            sides = take_turns({"both": one}, sessions, turns)
-        ours.join(sides[f"both/{STRONGROOM}"])
-        theirs.join(sides[f"both/{HOLOGRAPHIC}"])
-    what = f"{count:,} {'facts' if home.of_facts else 'lines'}"
+        with hermes_home.child(home, STRONGROOM) as one, hermes_home.child(home, HOLOGRAPHIC) as other:
+            sides = take_turns({"one": one, "other": other}, sessions, turns)
+        ours.join(sides[f"one/{STRONGROOM}"])
+        theirs.join(sides[f"other/{HOLOGRAPHIC}"])
+    what = _what(home, count)
     yield from _faster(compared("hermes.beside", what, ours, theirs, f"{beside}, the same lines", [PREFETCH]))
     yield from _faster(compared("hermes.beside", what, ours, theirs, f"{beside}, both texts by its tool", [KEEP]))
     yield from compared("hermes.beside", what, ours, theirs, f"{beside}, which has two of them", [TURN])
+
+
+def _together(run: Run, home: Home, beside: str, count: int) -> Iterator[Row]:
+    ours, theirs = Side(), Side()
+    for _ in range(run.pick(_PROCESSES, 1)):
+        with hermes_home.child(home, STRONGROOM, HOLOGRAPHIC) as one:
+            sides = take_turns({"both": one}, 5)
+        ours.join(sides[f"both/{STRONGROOM}"])
+        theirs.join(sides[f"both/{HOLOGRAPHIC}"])
+    what = f"{_what(home, count)}, one process"
+    yield from compared("hermes.beside", what, ours, theirs, f"{beside}, in the same process", [PREFETCH, KEEP])
+
+
+def _what(home: Home, count: int) -> str:
+    return f"{count:,} {'facts' if home.of_facts else 'lines'}"
 
 
 def _faster(rows: Iterable[Row]) -> Iterator[Row]:

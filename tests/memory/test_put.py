@@ -281,7 +281,7 @@ def test_a_line_for_what_was_not_granted_is_refused_whoever_let_it_pass(vault: V
     cap = vault.mint(actor="local/alice", ops=["put"], namespaces=["travel"])
     grant = vault._state.gate.admit(cap, Ask(Op.PUT), vault._clerk.now() // 1000)
     with pytest.raises(errors.CapNamespaceDenied):
-        putting._drafts(vault._clerk, grant, [NewLine(text="x", namespace="personal")], "python")
+        putting._drafts(vault._clerk, grant, [NewLine(text="x", namespace="personal")], 1, "python")
 
 
 class _Meddling(datetime):

@@ -51,12 +51,13 @@ def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
     named = [model.plain(line.namespace) for line in lines if line.namespace is not None]
     sessions = [model.plain(line.session) for line in lines if line.session is not None]
     ask = Ask(Op.PUT, frozenset(named), unnamed=len(named) < len(lines), sessions=frozenset(sessions))
-    if len(lines) > _MANY or _raw_size(lines) > _LARGE:
+    size = _raw_size(lines)
+    if len(lines) > _MANY or size > _LARGE:
         yield LONG
     since = clerk.known(caller, lines=False)
     for tried in range(_TRIES):
         grant, since = yield from clerk.admit_to_seal(caller, ask, since)
-        attempt = _attempt(clerk, grant, lines, caller, since, looks=tried > 0)
+        attempt = _attempt(clerk, grant, lines, size, caller, since, looks=tried > 0)
         outcome = yield from clerk.recorded(grant, caller, attempt)
         if isinstance(outcome, wire.Receipts):
             return outcome
@@ -68,6 +69,7 @@ def _attempt(
     clerk: Clerk,
     grant: Grant,
     lines: Sequence[NewLine],
+    size: int,
     caller: Caller,
     since: Mapping[str, Version],
     *,
@@ -79,7 +81,7 @@ def _attempt(
     refused by what is known alone: the cap may be revoked, and then that is the reason.
     """
     try:
-        drafts = _drafts(clerk, grant, lines, caller.source)
+        drafts = _drafts(clerk, grant, lines, size, caller.source)
     except StrongroomError:
         if looks or not since:
             raise
@@ -97,12 +99,12 @@ def _with_id(line: NewLine, draft: _Draft) -> NewLine:
     return msgspec.structs.replace(line, id=draft.line.id)
 
 
-def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], source: str) -> list[_Draft]:
+def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], size: int, source: str) -> list[_Draft]:
     if not lines:
         raise InvalidRequest("there is nothing to put")
     if len(lines) > model.BATCH_LIMIT:
         raise TooMany(f"a batch holds at most {model.BATCH_LIMIT} lines")
-    if _raw_size(lines) > model.BATCH_BYTES:
+    if size > model.BATCH_BYTES:
         raise BodyTooLarge(f"a batch's texts are at most {model.BATCH_BYTES} bytes in all", hint="send several")
     now = clerk.now()
     provenance = Provenance(grant.links, grant.holder, source, now)

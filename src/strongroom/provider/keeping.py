@@ -81,7 +81,7 @@ def turn(
         begun.is_kept = True
     else:
         state = session.state(speaker, session_id)
-        known = sum([one.length for one in state.turns[-1:]])
+        known = state.turns[-1].length if state.turns else 0
         _name_alike(session, speaker, begun, session_id)
         try:
             _keep(session, speaker, begun, state, _Told(user, reply, session_id, messages, known))
@@ -131,9 +131,8 @@ def _keep(session: Session, speaker: Speaker, begun: Begun, state: State, told: 
         if begun.turn_id and not begun.is_known:
             lines = missing(session, speaker, lines, {"session": label(told.session)})
         spooled = store(session, speaker, lines) or ()
-    ids = tuple(LineId(line.id) for line in lines if line.id)
+    ids = tuple([LineId(line.id) for line in lines if line.id])
     state.keep(Kept(known_by(speaker, first), ids, len(messages), spooled))
-    state.see(ids)
     undoing.forget(session, speaker, state)
 
 

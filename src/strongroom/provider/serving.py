@@ -173,9 +173,7 @@ def token_for(home: Home, actor: Actor, *, keeps: bool = True) -> Token:
 def ask(home: Home, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = False, keeps: bool = True) -> T:
     """Ask the gate as one actor of a home."""
     answer = home.way.ask(token_for(home, actor, keeps=keeps), use, hasty=hasty)
-    status = home.parts.status
-    for once in _ONCE_IN_A_SESSION:
-        status.worked(once)
+    home.parts.status.worked(*_ONCE_IN_A_SESSION)
     return answer
 
 

@@ -114,8 +114,10 @@ class State:
             self.carry(carried)
 
     def keep(self, turn: Kept) -> None:
+        """Note a turn that was told. Its lines stand before the model from now on."""
         with self.guard:
             self.turns = [*self.turns, turn][-TURNS_LIMIT:]
+            self.see(turn.ids)
 
     def compressed(self) -> None:
         """Messages were summarised away: what was shown in them may be shown again. What was said still counts."""

@@ -62,12 +62,13 @@ class Status:
                 with suppress(Exception):  # the runtime's own display must not break a turn
                     warn(f"memory: {work} does not work: {_sentence(error)}")
 
-    def worked(self, work: str) -> None:
-        """Note that it works, again perhaps."""
-        if work in self._problems:
-            with self._guard:
-                if self._problems.pop(work, None) is not None:
-                    self._write(work)
+    def worked(self, *works: str) -> None:
+        """Note that these work, again perhaps."""
+        for work in works if self._problems else ():
+            if work in self._problems:
+                with self._guard:
+                    if self._problems.pop(work, None) is not None:
+                        self._write(work)
 
     def count(self, what: str, number: int = 1) -> None:
         if number:

@@ -239,11 +239,13 @@ def _turns_of(memory: Memory, session_id: str) -> list[LineInfo]:
 
 def forget(session: Session, speaker: Speaker, state: State) -> bool:
     """Forget what was taken back; False if it cannot be reached now: then it waits in the spool, and is done later."""
+    if not state.undoing:
+        return True
     with state.guard:
         waiting, state.undoing = list(dict.fromkeys(state.undoing)), []
         for one in waiting:
             state.seen.pop(one, None)
-    if not waiting:
+    if not waiting:  # another thread was first
         return True
     try:
         session.ask(speaker, lambda memory: memory.forget(ids=waiting))

@@ -93,7 +93,7 @@ def test_what_waited_for_another_cap_is_delivered_by_wiring(cli: Cli, hermes: Pa
     assert "the oar is red" in recalled.stdout
     spool.add(actor, b"sealed for another vault", millis())
     (step,) = [one for one in wired(cli)["steps"] if one["name"] == "verify"]
-    assert (step["state"], "1 turn could not be delivered" in step["hint"]) == ("warn", True)
+    assert (step["state"], "1 turn not delivered yet" in step["hint"]) == ("warn", True)
 
 
 @pytest.mark.requirement("wire-real-hermes", "wire-steps", "wire-check-only")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from strongroom.errors import ProviderUnavailable
 from strongroom.wiring.homes import Home
-from strongroom.wiring.probing import SAY, Hermes, ask
+from strongroom.wiring.probing import PATIENCE, SAY, Hermes, ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Verified:
 
 def verified(hermes: Hermes, home: Home, *, look_only: bool) -> Verified:
     """Load the plugin through Hermes; what it cannot do is ProviderUnavailable, with the reason in words."""
-    arguments = ("look" if look_only else "ask",)
+    arguments = ("look" if look_only else "ask", str(PATIENCE / 2))  # a spool may be long: the rest goes later
     said = ask(hermes.python, _PROGRAM, arguments, {"HERMES_HOME": str(home.path)})
     if said["fault"]:
         raise ProviderUnavailable(str(said["fault"]), hint=str(said["hint"]))
@@ -72,7 +72,7 @@ def check():
         session = provider._session
         found["actor"] = str(session.speaker.actor)
         session.ask(session.speaker, lambda memory: memory.snapshot())
-        session.caught_up.wait()
+        session.caught_up.wait(float(sys.argv[2]))
         found["waiting"] = spool.waiting().turns + spool.aside()
         found["delivered"] = max(waited - found["waiting"], 0)
         provider.shutdown()

@@ -151,7 +151,9 @@ def _verify(work: Work) -> Outcome:
     went = f"; {counted(seen.delivered, 'turn')} that waited went into the vault" if seen.delivered else ""
     said = f"Hermes loads it{who}{went}"
     if seen.waiting:
-        left = f"{counted(seen.waiting, 'turn')} could not be delivered: `hermes strongroom status` says why"
+        left = (
+            f"{counted(seen.waiting, 'turn')} not delivered yet: `hermes strongroom status` says what is wrong, if so"
+        )
         return Outcome(State.WARN, said, left)
     return Outcome(State.OK, said)
 

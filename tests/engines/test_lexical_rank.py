@@ -369,8 +369,9 @@ def test_however_many_of_the_best_lines_are_not_wanted_the_best_of_the_others_ar
 def test_lines_that_were_left_out_take_nobodys_place(seed: int) -> None:
     """They come from a second look, whose scores are others: they follow in what room is left."""
     chance = Random(seed)
+    others = ("boat", "lamp", "rope", "mast", "sail", "keel", "deck", "helm", "oar", "hull", "anchor", "buoy")
     lines = [
-        line(number, " ".join(chance.choices(("rare",) * (number % 9 == 0) + ("boat", "lamp", "rope", "mast"), k=4)))
+        line(number, " ".join(("rare",) * (number % 9 == 0) + (*chance.choices(others, k=4),)))
         for number in range(2000)
     ]
     rare = [one for one in lines if "rare" in one.text]

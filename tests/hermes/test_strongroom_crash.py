@@ -48,8 +48,11 @@ class Rounds:
             lost = self._missed(talk, question, self._delivered)
             if lost:  # on a busy machine what the killed one left may be delivered after a recall's patience
                 lost = self._missed(talk, f"Once more, {question}", lost)
-            assert lost == [], f"{len(lost)} of {len(self._delivered)} were lost"
+            assert lost == [], f"lost: {lost}; in the vault: {self._home.owner.texts()[-20:]}; {self._waiting()}"
             self.checked += len(self._delivered)
+
+    def _waiting(self) -> str:
+        return f"in the spool: {sorted(path.name for path in self._home.policy.spool.iterdir())}"
 
     def _missed(self, talk: Talk, question: str, words: list[str]) -> list[str]:
         """The words that are not recalled for a question."""

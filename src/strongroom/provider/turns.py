@@ -150,7 +150,7 @@ class Turns:
         with self._guard:
             drafts: list[Path] = []
             for one in (until,) if alone else (*[one for one in self._begun if one.draft], until):
-                if one.draft is not None and (one is until or one.time <= until.time or one.is_given_up):
+                if one.draft is not None and (one.time <= until.time or one.is_given_up):
                     drafts.append(one.draft)
                     one.draft = None
             if until.left is not None and (until.is_kept or until.is_taken_back):

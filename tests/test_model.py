@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ulid import ULID
 
 from strongroom import model
 from strongroom.errors import InvalidRequest, LineTooLarge, StrongroomError
@@ -504,14 +503,6 @@ def test_a_new_id_starts_with_its_time() -> None:
     ids = LineIds(lambda size: bytes(size))
     assert ids.new(Millis(1)) == "0000000001" + "0" * 16
     assert ids.new(Millis(2**48 - 1)).startswith("7ZZZZZZZZZ")
-
-
-@given(st.integers(0, 2**128 - 1))
-@example(0)
-@example(2**128 - 1)
-@STEADY
-def test_an_id_is_written_as_ulids_are(value: int) -> None:
-    assert model.written_id(value) == str(ULID.from_int(value))
 
 
 def test_two_makers_do_not_make_the_same_ids() -> None:

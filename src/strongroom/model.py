@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import NewType, cast
 
 import msgspec
+from ulid import ULID
 
 from strongroom.errors import InvalidRequest, LineTooLarge
 
@@ -43,10 +44,7 @@ _SEGMENT = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _LINE_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _ID_LENGTH = 26
-_ID_CHARACTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_ID_BYTES = _ID_CHARACTERS.encode()
-_ID_PAIRS = [one + other for one in _ID_CHARACTERS for other in _ID_CHARACTERS]
-_ID_SHIFTS = range(120, -1, -10)
+_ID_BYTES = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LINK_ID = re.compile(r"[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _DEED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/@+-]{0,63}")
@@ -276,11 +274,6 @@ def line_id(text: str) -> LineId:
     return LineId(text)
 
 
-def written_id(value: int) -> LineId:
-    """A ULID as it is written: two characters for ten bits each."""
-    return LineId("".join([_ID_PAIRS[value >> shift & 1023] for shift in _ID_SHIFTS]))
-
-
 def line_ids(texts: Collection[str]) -> frozenset[LineId]:
     """Check many ids: all together, which is quick, and one by one only where one of them is none."""
     if {str}.issuperset(map(type, texts)) and {_ID_LENGTH}.issuperset(map(len, texts)):
@@ -403,4 +396,4 @@ class LineIds:
         if self._last >> 80 == now:
             value = self._last + 1
         self._last = value
-        return written_id(value)
+        return LineId(str(ULID.from_int(value)))

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import msgspec
+from ulid import ULID
 
 from strongroom import model, routing
 from strongroom.errors import LineTooLarge
@@ -175,7 +176,7 @@ class Turns:
 def line_id(key: bytes, began: Millis, *what: str) -> LineId:
     """The id of a line of a turn. `what` is whose it is, in which session, and what was said."""
     hashed = _keyed(key).digest("\0".join(what).encode("utf-8", "surrogatepass"))
-    return model.written_id(began << 80 | int.from_bytes(hashed[:_HASH_BYTES], "big"))
+    return LineId(str(ULID.from_int(began << 80 | int.from_bytes(hashed[:_HASH_BYTES], "big"))))
 
 
 @lru_cache(maxsize=8)

@@ -664,4 +664,12 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "the demo's steps run on a real S3 server with several workers, and nothing is left in the bucket",
     ),
     "s3-bench": ("show", "rows on a bucket are refused where an answer was wrong"),
+    # Upgrades.
+    "upgrade-frozen": ("design", "what earlier versions wrote is there, byte for byte, for every version"),
+    "upgrade-vault": ("show", "an earlier version's vault, keys, caps and log open, answer, refuse and go on"),
+    "upgrade-bucket": ("show", "an earlier version's bucket, and one that was moved there, open and go on"),
+    "upgrade-backup": ("show", "an earlier version's backup and locked keys are restored, and a roll-back is known"),
+    "upgrade-archive": ("show", "an earlier version's archives are imported and its bundles delivered once"),
+    "upgrade-hermes": ("show", "an earlier version's wired home, spool and journal go on, and can be unwired"),
+    "upgrade-refused": ("design", "a vault of a newer format is refused by name, and nothing of it is changed"),
 }

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from strongroom.server.limits import Buckets, Room
 from strongroom.server.metrics import CONTENT_TYPE, Metrics
 from strongroom.server.options import DEFAULT, Options
 from strongroom.server.reading import Disconnected, Reader, Receive, Request, Scope, Send, reader_of
+from strongroom.unique_keys import check_unique_keys
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.owner import Vault
 
@@ -284,6 +286,10 @@ class Application:
 
         with self._room.place() as take:
             body = await request.body(self.options, prove)
+            if len(body) > _LARGE:
+                await self._open_lanes().run(partial(check_unique_keys, body))
+            else:
+                check_unique_keys(body)
             assert self._mcp is not None  # noqa: S101 - the route is there only with it
             await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
 

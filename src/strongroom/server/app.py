@@ -314,7 +314,10 @@ class Application:
 
     async def _show_metrics(self, request: Request) -> Answer:
         if not request.is_local:
-            raise UnknownRoute("there is no such route", hint="/openapi.json lists them")
+            raise UnknownRoute(
+                "the figures are shown to callers on the server's own machine only",
+                hint="scrape http://127.0.0.1 there, or have a proxy on that machine pass them on",
+            )
         return Answer(200, await self._open_lanes().run(self._metrics.text), kind=(b"content-type", CONTENT_TYPE))
 
     async def _openapi(self, request: Request) -> Answer:  # noqa: ARG002 - a handler

@@ -407,6 +407,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "show",
         "every shell session of the README and docs runs in a fresh home and prints what it shows",
     ),
+    "project-setup": ("design", "set-up says what it installs as root, and can be told not to"),
     "project-docs": ("design", "every documented example runs"),
     # Hermes remembers through the gate.
     "client-with-cap": ("design", "a door shows another cap over the same connections, and never renews it"),

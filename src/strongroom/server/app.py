@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
@@ -141,6 +141,10 @@ class Application:
             keeping = asyncio.create_task(self._keep_checkpoints())
             self._stack.callback(keeping.cancel)
 
+        if self.options.maintenance_seconds:
+            upkeep = asyncio.create_task(self._finish_scrubs())
+            self._stack.callback(upkeep.cancel)
+
     async def stop(self) -> None:
         """Stop answering; what was begun is finished first."""
         lanes, self._lanes = self._lanes, None
@@ -155,6 +159,15 @@ class Application:
                 await self._open_lanes().run(self._vault.audit.checkpoint)
             except StrongroomError as error:
                 logs.event("checkpoint failed", level=logging.ERROR, reason=error.reason)
+
+    async def _finish_scrubs(self) -> None:
+        """Do again what a forget could not: another process was reading then."""
+        while True:
+            if self._vault.scrub_is_due():
+                with suppress(StrongroomError):
+                    done = await self._open_lanes().run(self._vault.scrub)
+                    logs.event("scrub", done=done)
+            await asyncio.sleep(self.options.maintenance_seconds)
 
     # One request.
 

@@ -133,7 +133,7 @@ def test_a_move_that_is_killed_twice_each_way_ends_equal_and_verifies(
     for least in (1, 20):
         shell.killed(
             ["migrate", "./vault", place],
-            lambda least=least: bucket.list("logs/") and len(bucket.list("")) >= least,  # type: ignore[misc]
+            lambda least=least: bool(bucket.list("logs/")) and len(bucket.list("")) >= least,  # type: ignore[misc]
         )
         assert bucket.get("vault/format") is None
         for command in (["get", "what", "--vault", place], ["init", place], ["audit", "verify", "--vault", place]):

@@ -11,7 +11,7 @@ KERNEL := src/strongroom/engines/lexical/_kernel.c
 WORKERS ?= 3
 
 .DEFAULT_GOAL := test
-.PHONY: test test-long test-s3 test-ceph check check-code check-pages bench demo vectors format clean
+.PHONY: test test-long test-s3 test-ceph check check-code check-pages bench demo generators vectors format clean
 
 test: $(READY) $(HERMES)/.ready  ## run the tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long"
@@ -49,6 +49,9 @@ bench: $(READY) $(HERMES)/.ready  ## measure, each figure beside its baseline
 demo: $(READY) $(HERMES)/.ready  ## see recalls, denials, tampering found, forgetting, a server, a fleet on S3, hosted providers, Hermes
 	$(BIN)/python -m tests.s3.install seaweedfs
 	$(BIN)/python -m harness.beside_seaweedfs $(BIN)/strongroom demo --require-extras --hermes $(HERMES)/bin/python
+
+generators: $(READY)  ## generate clients from docs/openapi.json with two generators, and use them; needs npm
+	$(BIN)/python scripts/try_generators.py
 
 vectors: $(READY)  ## write the test vectors anew
 	$(BIN)/python scripts/make_vectors.py

@@ -31,12 +31,13 @@ INTRODUCTION = f"""\
 Every route of `strongroom serve`, with what it takes and gives. This page is written by
 `scripts/make_http_reference.py` from the types that requests are read with; the examples are requests that it made,
 with made-up ids, hashes and caps in place of the random ones. For programs: `GET /openapi.json`, or the copy
-[openapi.json](openapi.json).
+[openapi.json](openapi.json). Clients can be generated from it: `make generators` does so with openapi-typescript and
+openapi-python-client, and uses what they made. What a field means where it is left out is in its description.
 
 A request is one call: JSON in, JSON out, the cap in `Authorization: Bearer`. The cap says whose memory it is; no field
-of a memory call names an actor. Unknown fields, wrong types and trailing text are refused. A body of more than
-{DEFAULT.unproven_limit} bytes is read only after its cap was found valid, and never more than {DEFAULT.body_limit}
-bytes. A server listens on `127.0.0.1:{PORT}` unless told otherwise: [service.md](service.md).
+of a memory call names an actor. Unknown fields, a field that comes twice, wrong types and trailing text are refused. A
+body of more than {DEFAULT.unproven_limit} bytes is read only after its cap was found valid, and never more than
+{DEFAULT.body_limit} bytes. A server listens on `127.0.0.1:{PORT}` unless told otherwise: [service.md](service.md).
 """
 
 TRYING = """\

@@ -1,6 +1,7 @@
 #!/bin/sh
 # setup.sh VENV REQUIREMENT...: make a virtual environment and install into it, saying what it does.
-# PYTHON picks the interpreter; UNPINNED=1 installs without constraints.txt. A finished environment has VENV/.ready.
+# PYTHON picks the interpreter; UNPINNED=1 installs without constraints.txt; NO_SYSTEM_PACKAGES=1 installs nothing outside
+# VENV, where root would otherwise get a C compiler if there is none. A finished environment has VENV/.ready.
 set -eu
 venv=$1; shift
 python=${PYTHON:-python3}
@@ -20,14 +21,16 @@ compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").spli
 sys.exit(not (shutil.which(compiler) and pathlib.Path(sysconfig.get_path("include"), "Python.h").exists()))
 PY
 }
-install_compiler() { DEBIAN_FRONTEND=noninteractive apt-get install -y -qq gcc libc6-dev python3-dev >/dev/null; }
-if ! can_compile && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    echo "setup: installing a C compiler and Python's header files"
+packages="gcc libc6-dev python3-dev"
+# shellcheck disable=SC2086
+install_compiler() { DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $packages >/dev/null; }
+if ! can_compile && [ "$(id -u)" = 0 ] && [ -z "${NO_SYSTEM_PACKAGES:-}" ] && command -v apt-get >/dev/null 2>&1; then
+    echo "setup: installing the Debian packages $packages, as root, with apt-get; NO_SYSTEM_PACKAGES=1 leaves them out"
     install_compiler || { apt-get update -qq && install_compiler; } || true
 fi
 can_compile || {
     echo "setup: there is no C compiler, or no Python.h: recalls will be slower, and the tests of that part will fail" >&2
-    echo "setup: on Debian: apt-get install gcc libc6-dev python3-dev, then make clean" >&2
+    echo "setup: on Debian: apt-get install $packages, then make clean" >&2
 }
 
 rm -rf "$venv"

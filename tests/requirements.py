@@ -292,6 +292,11 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "server-tls": ("design", "with TLS files it speaks TLS 1.2 or later only"),
     "server-stop": ("design", "puts in flight at a stop are whole or absent"),
     "server-ready": ("design", "ready only with store, keys and log"),
+    "server-scrub": (
+        "design",
+        "a scrub that was put off is finished by the server, or by whoever closes the vault next",
+    ),
+    "server-monitoring": ("design", "alert rules and dashboard ask for figures that a server gives"),
     "server-metrics": ("design", "outcomes by reason and the vault's figures, for this machine only"),
     "server-request-id": ("design", "a request id is taken or made, returned and logged"),
     "server-logs": ("design", "the log is JSON lines without secrets"),
@@ -407,6 +412,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "show",
         "every shell session of the README and docs runs in a fresh home and prints what it shows",
     ),
+    "project-setup": ("design", "set-up says what it installs as root, and can be told not to"),
     "project-docs": ("design", "every documented example runs"),
     # Hermes remembers through the gate.
     "client-with-cap": ("design", "a door shows another cap over the same connections, and never renews it"),

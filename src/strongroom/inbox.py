@@ -15,6 +15,7 @@ import msgspec
 from strongroom import model
 from strongroom.errors import BodyTooLarge, InvalidRequest, TooMany
 from strongroom.model import NewLine
+from strongroom.unique_keys import check_unique_keys
 
 SEALED_LIMIT = 1024 * 1024
 """Bytes of a sealed bundle."""
@@ -97,6 +98,7 @@ def _read(opened: bytes) -> Bundle:
         bundle = _decode(opened)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidRequest("what was sealed is no bundle") from None
+    check_unique_keys(opened)
     if bundle.v != _VERSION:
         raise InvalidRequest("the bundle is of an unknown version", hint="install a newer strongroom at the vault")
     return bundle

@@ -193,6 +193,25 @@ def test_a_skip_that_is_on_the_list_is_green_and_shown_with_its_reason(
 
 
 @pytest.mark.requirement("demo-strict")
+def test_skips_that_follow_each_other_for_one_reason_are_one_line_each_reason(
+    cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_bucket(_: Stage) -> None:
+        raise Skipped("no_bucket")
+
+    played(monkeypatch, steps(passes, skips_as_allowed, skips_as_allowed, skips_as_allowed, no_bucket, passes))
+    done = cli("demo")
+    assert done.out.splitlines() == [
+        " 1  ok    It passes.",
+        f" 2-4  skip  modes_do_not_bind ({report.ALLOWED['modes_do_not_bind']}): 3 steps",
+        f" 5  skip  no_bucket ({report.ALLOWED['no_bucket']}): It no_bucket.",
+        " 6  ok    It passes.",
+        "6 steps: 2 ok, 4 skip; all is green",
+    ]
+    assert len(cli("demo", "--json").json["steps"]) == 6
+
+
+@pytest.mark.requirement("demo-strict")
 def test_a_cap_that_is_admitted_where_it_must_be_refused_fails_the_step(
     cli: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

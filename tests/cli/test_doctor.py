@@ -282,3 +282,16 @@ def test_keys_in_the_environment_are_a_warning(cli: Cli, home: Path, monkeypatch
     assert cli("init").code == 0
     done = cli("doctor", "--json")
     assert (done.code, states(done)["key files"], states(done)["opening"]) == (0, "warn", "ok")
+
+
+@pytest.mark.requirement("cli-doctor", "server-scrub")
+def test_a_scrub_that_was_put_off_is_said_while_it_waits_and_done_where_it_can_be(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place() / "vault.scrub").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(Vault, "scrub", lambda _: False)
+        waiting = check_of(cli("doctor", "--json"), "store")
+    assert (waiting["state"], "put off" in waiting["message"]) == ("warn", True)
+    assert check_of(cli("doctor", "--json"), "store")["state"] == "ok"
+    assert not (place() / "vault.scrub").exists()

@@ -17,7 +17,7 @@ import pytest
 from scripts.make_cli_reference import PAGE, leaves, page
 
 from strongroom import settings
-from strongroom.cli import errors
+from strongroom.cli import errors, pointers
 from strongroom.cli.app import VERBS, Command, Verbs, app
 from strongroom.errors import BY_REASON
 from tests.cli.conftest import Cli, Done, environment, opened
@@ -136,7 +136,7 @@ def test_get_imports_no_other_verb() -> None:
         "print(*sorted(name for name in sys.modules if name.startswith('strongroom.cli.')))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    frame = {"app", "context", "errors", "lines", "memory", "output", "ownercap", "types"}
+    frame = {"app", "context", "errors", "lines", "memory", "output", "ownercap", "pointers", "types"}
     assert {name.rpartition(".")[2] for name in done.stdout.split()} == frame
 
 
@@ -361,6 +361,35 @@ def test_completion_script_is_printed_and_completes_verbs(process: Cli, shell: s
     command = [sys.executable, "-c", "from strongroom.cli import main; main()"]
     done = subprocess.run(command, env=environment(asked), capture_output=True, text=True, timeout=60, check=False)
     assert "profile" in done.stdout
+
+
+@pytest.mark.requirement("cli-help")
+def test_completion_without_a_shell_names_the_shells_on_one_line(cli: Cli) -> None:
+    done = cli("completion")
+    assert done.code == 2
+    assert "<U+" not in done.err
+    assert "bash, zsh, fish" in done.err
+
+
+@pytest.mark.requirement("cli-help")
+@pytest.mark.parametrize(
+    "word", ["search", "update", "delete", "add", "remember", "recall", "rm", "edit", "ls", "Find"]
+)
+def test_a_verb_of_other_tools_is_answered_with_the_one_that_does_it_here(cli: Cli, word: str) -> None:
+    done = cli(word, "something", "--json")
+    assert (done.code, done.error["reason"]) == (2, "usage")
+    named = re.findall(r"`strongroom (\w+)`", done.error["hint"])
+    assert named
+    assert set(named) <= set(VERBS)
+
+
+@pytest.mark.requirement("cli-help")
+def test_every_verb_that_is_pointed_to_exists_and_a_slip_is_answered_with_the_nearest(cli: Cli) -> None:
+    assert {one for hint in pointers.ELSEWHERE.values() for one in re.findall(r"`strongroom ([a-z]+)", hint)} <= set(
+        VERBS
+    )
+    assert "`strongroom get`" in cli("gett", "--json").error["hint"]
+    assert "--help" in cli("nothing-like-it", "--json").error["hint"]
 
 
 def test_root_is_the_one_place_where_errors_end() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import ssl
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -59,6 +62,36 @@ def test_the_same_steps_work_over_a_socket_and_over_a_port(unix: bool, vault: Va
         assert memory.get("chengdu")[0].provenance.source == "http"
         with pytest.raises(errors.CapNamespaceDenied):
             memory.get("chengdu", namespaces=["nowhere"])
+
+
+@contextmanager
+def _nobody() -> Iterator[None]:
+    """As a user whom the modes of files bind."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.requirement("client-answers")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # httpcore leaves such a socket open
+def test_a_socket_that_one_may_not_connect_to_is_told_apart_from_one_where_nothing_runs(
+    vault: Vault, cap: Token
+) -> None:
+    with served(vault, unix=True) as url:
+        Path(url.removeprefix("unix://")).chmod(0)
+        with (
+            _nobody(),
+            strongroom.connect(url, cap, retries=0) as memory,
+            pytest.raises(errors.ServerUnavailable) as refused,
+        ):
+            memory.get("x")
+    assert "group" in refused.value.hint
+    assert "running" not in refused.value.hint
 
 
 @pytest.mark.requirement("client-attenuate")

@@ -10,6 +10,7 @@ import pytest
 from tests.docs.pages import DOCS, PYTHON, ROOT, anchors, blocks, name, pages, prose, rows, section
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+BY_NAME = re.compile(r"""pip\s+install\s[^`\n]*?(?<![\w/.-])strongroom(?:\[[\w,]*\])?+(?![\w/.-])(?!\s*@)""")
 MACHINE = re.compile(r"(?:^|[\s`'\"(=])(?:/(?:home|root|Users|work|tmp|var|mnt|srv)/|[A-Za-z]:\\|~/)", re.MULTILINE)
 
 
@@ -30,6 +31,29 @@ def test_relative_links_resolve(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=name)
 def test_no_page_mentions_a_path_of_a_machine(page: Path) -> None:
     assert not MACHINE.findall(page.read_text())
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_every_install_command_works_from_a_checkout(page: Path) -> None:
+    """The name is on no index yet: a command with the name alone would find nothing, or somebody else's package."""
+    assert not BY_NAME.findall(page.read_text())
+
+
+@pytest.mark.requirement("project-docs")
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("pip install strongroom", True),
+        ('`pip\ninstall "strongroom[mcp]"`', True),
+        ("pip install --upgrade 'strongroom[s3]>=0.1'", True),
+        ('pip install ".[server]"', False),
+        ('pip install "strongroom[hermes] @ file://$PWD"', False),
+        ("pip install dist/strongroom-0.1.0-py3-none-any.whl", False),
+    ],
+)
+def test_an_install_command_by_name_would_be_found(text: str, found: bool) -> None:
+    assert bool(BY_NAME.search(text)) is found
 
 
 @pytest.mark.requirement("project-docs")

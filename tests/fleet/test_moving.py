@@ -216,7 +216,7 @@ def test_a_source_that_is_written_to_meanwhile_makes_no_vault_in_a_bucket(world:
     with pytest.raises((StoreUnavailable, VaultExists, Tampered)):
         world.move(world.file, TARGET)
     assert "vault/format" not in world.bucket().objects
-    with pytest.raises(VaultMissing):
+    with pytest.raises(StoreUnavailable):
         world.open(TARGET)
 
 
@@ -299,6 +299,32 @@ def test_an_object_that_changes_in_the_bucket_is_found_before_there_is_a_vault(w
 
 
 # Interruptions.
+
+
+@pytest.mark.requirement("fleet-migrate-resumes")
+def test_what_was_moved_in_part_is_neither_opened_nor_written_over_and_the_move_goes_on(
+    world: World, cap: Token
+) -> None:
+    whole = _requests(world, world.file, "s3://bucket/measured", "bucket/measured")
+    others = FileKeys(world.home / "others")
+    for left in range(0, whole, max(1, whole // 7)):
+        world.bucket().left = left
+        with suppress(Killed):
+            world.move(world.file, TARGET)
+        world.bucket().left = None
+        before = dict(world.bucket().objects)
+        if "vault/format" in before or not before:
+            continue
+        with pytest.raises(StoreUnavailable) as opening_it:
+            world.open(TARGET)
+        with pytest.raises(StoreUnavailable) as making_one:
+            strongroom.create(TARGET, keys=others)
+        assert all("migrate` again" in one.value.hint for one in (opening_it, making_one))
+        assert world.bucket().objects == before
+        assert not others.directory.exists()
+    world.move(world.file, TARGET)
+    with world.open(TARGET) as vault:
+        assert vault.audit.verify().ok
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -52,9 +52,9 @@ def ceph() -> None:
     with _one_at_a_time("ceph"):
         if not _missing():
             return
-        if os.geteuid() != 0 or not shutil.which("apt-get"):
+        if os.geteuid() != 0 or os.environ.get("NO_SYSTEM_PACKAGES") or not shutil.which("apt-get"):
             raise CannotInstall(f"Ceph is missing ({_missing()}); as root: {' '.join(APT_INSTALL)}")
-        _say(f"installing the Debian packages {' '.join(CEPH_PACKAGES)}")
+        _say(f"installing the Debian packages {' '.join(CEPH_PACKAGES)}, as root; NO_SYSTEM_PACKAGES=1 refuses that")
         for command in (["apt-get", "update"], APT_INSTALL):
             environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
             done = subprocess.run([*command, "-q"], env=environment, stdout=sys.__stderr__)

@@ -131,8 +131,15 @@ def test_a_move_that_is_killed_twice_each_way_ends_equal_and_verifies(
     before = _ids(shell, "./vault")
     assert len(before) == LINES
     for least in (1, 20):
-        shell.killed(["migrate", "./vault", place], lambda least=least: len(bucket.list("")) >= least)  # type: ignore[misc]
+        shell.killed(
+            ["migrate", "./vault", place],
+            lambda least=least: bool(bucket.list("logs/")) and len(bucket.list("")) >= least,  # type: ignore[misc]
+        )
         assert bucket.get("vault/format") is None
+        for command in (["get", "what", "--vault", place], ["init", place], ["audit", "verify", "--vault", place]):
+            refused = shell(*command, "--json")
+            assert refused.code == 7, refused.err
+            assert "strongroom migrate` again" in refused.err
     moved = shell("migrate", "./vault", place, "--json")
     assert moved.code == 0, moved.err
     assert shell("audit", "verify", "--vault", place, "--json").json["ok"]

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from strongroom import wire
+from strongroom.model import NewLine
 from strongroom.server import openapi
 from strongroom.server.app import Application
 from tests.server.conftest import QUIET
@@ -66,6 +68,29 @@ def test_every_body_refuses_unknown_fields_in_the_document_too() -> None:
     for operation in OPERATIONS.values():
         for schema in _objects(_resolved(operation.get("requestBody", {}))):
             assert schema.get("additionalProperties") is False, schema.get("title")
+
+
+@pytest.mark.requirement("server-openapi")
+def test_what_a_request_may_leave_out_is_optional_for_generators_too() -> None:
+    """openapi-typescript takes a field with a `default` for one that is always there: scripts/try_generators.py."""
+    for schema in DOCUMENT["components"]["schemas"].values():
+        assert not any("default" in told for told in schema.get("properties", {}).values())
+    kinds: list[type[msgspec.Struct]] = [*wire.CALLS, NewLine]
+    for kind in kinds:
+        schema = DOCUMENT["components"]["schemas"].get(kind.__name__)
+        if schema is None:  # it has no body
+            continue
+        fields = msgspec.structs.fields(kind)
+        assert schema["required"] == [one.name for one in fields if one.required]
+        for one in fields:
+            told = schema["properties"][one.name].get("description", "")
+            assert one.required or one.default is None or json.dumps(one.default) in told
+
+
+@pytest.mark.requirement("server-openapi")
+@pytest.mark.parametrize("answer", sorted({kind.answer for kind in wire.CALLS}, key=str))
+def test_what_an_answer_always_has_is_required(answer: type[msgspec.Struct]) -> None:
+    assert DOCUMENT["components"]["schemas"][answer.__name__]["required"] == list(answer.__struct_fields__)
 
 
 @pytest.mark.requirement("server-openapi", "error-tables")

@@ -100,6 +100,7 @@ def test_figures_are_for_this_machine_only(start: StartThread, cap: Token) -> No
     for address in ("192.0.2.1", "10.0.0.1", "2001:db8::1", "127.0.0.1, 192.0.2.1", "nonsense"):
         answer = running.ask("GET", "/metrics", cap, headers={"X-Forwarded-For": address})
         assert answer.outcome == (404, "unknown_route")
+        assert "127.0.0.1" in answer.json["hint"], "where they can be had, and not a list that has them"
     assert running.ask("GET", "/metrics").status == 200
 
 

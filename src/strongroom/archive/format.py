@@ -16,6 +16,7 @@ import msgspec
 from strongroom import model
 from strongroom.errors import BodyTooLarge, InvalidRequest, StrongroomError, Tampered
 from strongroom.model import Kind, LineId, Millis, Namespace, Provenance
+from strongroom.unique_keys import check_unique_keys
 
 FORMAT = "strongroom-archive"
 VERSION = 1
@@ -156,12 +157,14 @@ def _parted(data: bytes) -> tuple[bytes, bytes]:
 
 def _record(text: bytes, number: int) -> _Record:
     try:
-        return _decoder.decode(text)
+        found = _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Tampered(
             "the archive is cut or edited" if not number else f"line {number} of the archive does not read as one",
             hint="use another copy of it",
         ) from None
+    check_unique_keys(text)
+    return found
 
 
 def _damaged() -> Tampered:

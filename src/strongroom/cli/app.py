@@ -18,6 +18,7 @@ import click
 
 from strongroom.cli import errors, output
 from strongroom.cli.context import Run, common_options
+from strongroom.cli.pointers import UnknownVerb
 from strongroom.errors import InvalidRequest
 
 _TOKEN = "eyJhbGciOiJFZDI1NTE5IiwidHlwIjoic3Ryb25ncm9vbS1jYXAifQ."  # noqa: S105 - how every cap starts
@@ -89,6 +90,13 @@ class Verbs(click.Group):
         module, _, attribute = VERBS[cmd_name][0].partition(":")
         found: click.Command = getattr(import_module(module), attribute)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
+            raise UnknownVerb(args[0], self.list_commands(ctx), ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

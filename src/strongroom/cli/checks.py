@@ -175,7 +175,13 @@ def _opens(patient: Patient) -> str:
 
 
 def _writable(patient: Patient) -> str:
-    if not patient.opened().scrub():
+    vault = patient.opened()
+    due = vault.scrub_is_due()
+    if not vault.scrub():
+        if due:
+            message = "a scrub was put off, so deleted bytes may still wait in the journal: another process is reading"
+            hint = "a server finishes it within a minute; else close what reads the vault, and look again"
+            raise Found("warn", message, hint)
         raise Found("warn", "another process is reading or writing just now", "look again when it has finished")
     return "the store can be written, and no old bytes wait in its journal"
 

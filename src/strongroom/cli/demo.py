@@ -133,10 +133,20 @@ def _tell(run: Run, text: str) -> None:
 def _play(run: Run, set_up: Stage) -> Played:
     outcomes: list[Outcome] = []
     run.note(f"{len(STEPS)} steps; the question about the weekend is asked on {set_up.now:%Y-%m-%d}, a Monday")
+    skips: list[Outcome] = []
     for outcome in report.performed(STEPS, set_up):
         outcomes.append(outcome)
-        if not run.json:
+        if run.json:
+            continue
+        if skips and (outcome.state != SKIP or outcome.reason != skips[0].reason):
+            _show_skips(skips)
+            skips = []
+        if outcome.state == SKIP:
+            skips.append(outcome)
+        else:
             _show(outcome)
+    if skips:
+        _show_skips(skips)
     found = report.complete(STEPS, outcomes)
     kept = str(set_up.scratch) if set_up.keep else None
     return Played(report.is_green(found), set_up.now, found, report.summary(found), kept)
@@ -147,6 +157,17 @@ def _show(outcome: Outcome) -> None:
         click.secho(f"{_MARGIN}{chapter}", bold=True)
     for line in _lines(outcome):
         click.echo(line)
+
+
+def _show_skips(skips: list[Outcome]) -> None:
+    """Steps that follow each other and are left out for one reason: in one line, if there are several."""
+    first, last = skips[0], skips[-1]
+    if first is last:
+        _show(first)
+        return
+    state = click.style(SKIP, fg=_COLOURS[SKIP])
+    told = f"{first.reason} ({ALLOWED.get(first.reason, '')}): {len(skips)} steps"
+    click.echo(f"{first.number:2}-{last.number}  {state}  {told}")
 
 
 def _lines(outcome: Outcome) -> Iterator[str]:

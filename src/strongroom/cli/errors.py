@@ -16,6 +16,7 @@ import msgspec
 
 from strongroom.cli import output
 from strongroom.cli.context import Declined
+from strongroom.cli.pointers import UnknownVerb
 from strongroom.errors import Denied, StrongroomError, Tampered, VaultMissing
 
 OK, BUG, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
@@ -94,9 +95,12 @@ def _usage(error: click.ClickException) -> Told:
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"see `{error.ctx.command_path} --help`"
-        if isinstance(error, click.NoSuchOption) and error.ctx.parent is None:
+        if isinstance(error, UnknownVerb) and error.hint:
+            hint = error.hint
+        elif isinstance(error, click.NoSuchOption) and error.ctx.parent is None:
             hint = f"an option of a verb is said after the verb: `strongroom VERB {error.option_name} ...`"
-    return Told("invalid", "usage", error.format_message(), hint)
+    # click puts choices on lines of their own, and a terminal would be shown each break as a code point
+    return Told("invalid", "usage", " ".join(error.format_message().split()), hint)
 
 
 def _tell_bug(error: BaseException, *, as_json: bool) -> int:

@@ -41,6 +41,10 @@ _ADVICE = (
     ("IP address mismatch", "use the name that its certificate has"),
     ("certificate has expired", "its operator renews the certificate"),
     ("certificate is not yet valid", "is this machine's clock right?"),
+    (
+        "[Errno 13]",
+        "you may not connect to that socket: its operator adds you to the group of the socket; log in again",
+    ),
     ("CERTIFICATE_VERIFY_FAILED", "for a private certificate, name its CA with ca_file"),
 )
 """What OpenSSL says, and what to do; the first that fits."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from strongroom.server.limits import Buckets, Room
 from strongroom.server.metrics import CONTENT_TYPE, Metrics
 from strongroom.server.options import DEFAULT, Options
 from strongroom.server.reading import Disconnected, Reader, Receive, Request, Scope, Send, reader_of
+from strongroom.unique_keys import check_unique_keys
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.owner import Vault
 
@@ -139,6 +141,10 @@ class Application:
             keeping = asyncio.create_task(self._keep_checkpoints())
             self._stack.callback(keeping.cancel)
 
+        if self.options.maintenance_seconds:
+            upkeep = asyncio.create_task(self._finish_scrubs())
+            self._stack.callback(upkeep.cancel)
+
     async def stop(self) -> None:
         """Stop answering; what was begun is finished first."""
         lanes, self._lanes = self._lanes, None
@@ -153,6 +159,15 @@ class Application:
                 await self._open_lanes().run(self._vault.audit.checkpoint)
             except StrongroomError as error:
                 logs.event("checkpoint failed", level=logging.ERROR, reason=error.reason)
+
+    async def _finish_scrubs(self) -> None:
+        """Do again what a forget could not: another process was reading then."""
+        while True:
+            if self._vault.scrub_is_due():
+                with suppress(StrongroomError):
+                    done = await self._open_lanes().run(self._vault.scrub)
+                    logs.event("scrub", done=done)
+            await asyncio.sleep(self.options.maintenance_seconds)
 
     # One request.
 
@@ -284,6 +299,10 @@ class Application:
 
         with self._room.place() as take:
             body = await request.body(self.options, prove)
+            if len(body) > _LARGE:
+                await self._open_lanes().run(partial(check_unique_keys, body))
+            else:
+                check_unique_keys(body)
             assert self._mcp is not None  # noqa: S101 - the route is there only with it
             await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
 
@@ -308,7 +327,10 @@ class Application:
 
     async def _show_metrics(self, request: Request) -> Answer:
         if not request.is_local:
-            raise UnknownRoute("there is no such route", hint="/openapi.json lists them")
+            raise UnknownRoute(
+                "the figures are shown to callers on the server's own machine only",
+                hint="scrape http://127.0.0.1 there, or have a proxy on that machine pass them on",
+            )
         return Answer(200, await self._open_lanes().run(self._metrics.text), kind=(b"content-type", CONTENT_TYPE))
 
     async def _openapi(self, request: Request) -> Answer:  # noqa: ARG002 - a handler

@@ -7,14 +7,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from time import monotonic
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from strongroom.vault.owner import Usage, Vault
+from strongroom.vault.upkeep import Upkeep
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_UPKEEP_SECONDS = 60.0
+_DISTANT_SECONDS = 600.0
+"""In a bucket each cap's record is a request."""
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -76,6 +81,8 @@ class _VaultFigures(Collector):
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
+        self._upkeep: Upkeep | None = None
+        self._upkeep_until = 0.0
 
     def describe(self) -> Iterable[Metric]:
         return []
@@ -95,6 +102,35 @@ class _VaultFigures(Collector):
                 "strongroom_checkpoint_age_seconds", "Since a checkpoint was last kept.", value=usage.checkpoint_age
             )
         yield _group_sizes(usage)
+        yield from _upkeep(self._looked_after())
+
+    def _looked_after(self) -> Upkeep:
+        """The vault's upkeep as of a minute ago at most: a scrape must not read every cap's record each time."""
+        now = monotonic()
+        if self._upkeep is None or now >= self._upkeep_until:
+            self._upkeep = self._vault.upkeep()
+            self._upkeep_until = now + (_DISTANT_SECONDS if self._vault.store.is_distant else _UPKEEP_SECONDS)
+        return self._upkeep
+
+
+def _upkeep(found: Upkeep) -> Iterator[Metric]:
+    """What an operator has to see to. What is not known, or there is none of, is left out."""
+    yield GaugeMetricFamily("strongroom_caps", "Caps that are neither revoked nor over.", value=found.caps)
+    ending = GaugeMetricFamily(
+        "strongroom_caps_ending", "Live caps made for longer than this that end within it.", labels=["within"]
+    )
+    ending.add_metric(["1d"], found.within_day)
+    ending.add_metric(["7d"], found.within_week)
+    yield ending
+    if found.soonest is not None:
+        yield GaugeMetricFamily("strongroom_cap_ends_seconds", "Until the first live cap ends.", value=found.soonest)
+    if found.backup_age is not None:
+        yield GaugeMetricFamily("strongroom_backup_age_seconds", "Since the last backup.", value=found.backup_age)
+    yield GaugeMetricFamily("strongroom_scrub_due", "1 while a scrub was put off.", value=found.scrub_is_due)
+    if found.disk is not None:
+        yield GaugeMetricFamily("strongroom_disk_bytes", "The file system of the vault.", value=found.disk.size)
+        yield GaugeMetricFamily("strongroom_disk_free_bytes", "What is free there.", value=found.disk.free)
+        yield GaugeMetricFamily("strongroom_store_bytes", "What the vault's files take.", value=found.disk.vault)
 
 
 def _group_sizes(usage: Usage) -> Metric:

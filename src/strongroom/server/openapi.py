@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -27,6 +28,8 @@ def document() -> dict[str, Any]:
     answers: list[type[msgspec.Struct]] = sorted({kind.answer for kind in wire.CALLS}, key=str)
     every: list[type[msgspec.Struct]] = [*asked, *answers, ProfileText, wire.Refusal]
     schemas, components = msgspec.json.schema_components(every, ref_template=_REF)
+    for kind in _structs(msgspec.inspect.multi_type_info(every)):
+        _say_what_may_be_left_out(kind, components[kind.__name__])
     named = {kind.__name__: schema for kind, schema in zip(every, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for kind in wire.CALLS:
@@ -53,6 +56,37 @@ def document() -> dict[str, Any]:
 def encoded() -> bytes:
     """The document as it is served."""
     return msgspec.json.encode(document())
+
+
+def _structs(types: Iterable[msgspec.inspect.Type]) -> set[type[msgspec.Struct]]:
+    """Every struct among the types, and in the fields of one."""
+    found: set[type[msgspec.Struct]] = set()
+    waiting = list(types)
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, msgspec.inspect.StructType) and one.cls not in found:
+            found.add(one.cls)
+            waiting += [field.type for field in one.fields]
+        elif isinstance(one, msgspec.inspect.UnionType):
+            waiting += one.types
+        elif isinstance(one, msgspec.inspect.VarTupleType | msgspec.inspect.ListType):
+            waiting.append(one.item_type)
+    return found
+
+
+def _say_what_may_be_left_out(kind: type[msgspec.Struct], schema: dict[str, Any]) -> None:
+    """Put defaults into words, and require of an answer what it always has.
+
+    Generators take `default` for "always there": openapi-typescript makes such a field of a request required.
+    """
+    if kind.__struct_config__.array_like:
+        return
+    for told in schema["properties"].values():
+        default = told.pop("default", None)
+        if kind.__struct_config__.omit_defaults and default is not None:
+            told["description"] = f"If left out: `{msgspec.json.encode(default).decode()}`."
+    if not kind.__struct_config__.omit_defaults:
+        schema["required"] = list(kind.__struct_encode_fields__)
 
 
 _OPEN = {

@@ -39,6 +39,8 @@ class Options:
     """A burst may take as much as this many seconds give."""
     checkpoint_seconds: float = 3600
     """How often the log's checkpoint is signed and kept beside the keys; 0: never."""
+    maintenance_seconds: float = 60
+    """How often it is looked whether a scrub was put off, and finished; 0: never."""
     mcp: bool = True
     log_requests: bool = False
     """Log every request, not only those that failed."""

@@ -26,6 +26,7 @@ from strongroom.errors import (
     OriginRefused,
 )
 from strongroom.server.options import LOOPBACK, Options
+from strongroom.unique_keys import check_unique_keys
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -210,13 +211,15 @@ def _decoding(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
 
     def decode(body: bytes) -> Any:
         try:
-            return decoder.decode(body)
+            found = decoder.decode(body)
         except msgspec.ValidationError as error:
             where = _WHERE.search(str(error))
             place = "" if where is None else f" at {where[1]}"
             raise InvalidRequest(f"the body is not what this route takes{place}", hint=takes) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidRequest("the body is not JSON", hint=takes) from None
+        check_unique_keys(body)
+        return found
 
     return decode
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -311,6 +312,17 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of files and connections. Idempotent."""
+
+
+@runtime_checkable
+class OnDisk(Protocol):
+    """What a backend knows that keeps its objects in files of this machine; none has to."""
+
+    def directory(self) -> Path:
+        """Where its files are."""
+
+    def scrub_is_due(self) -> bool:
+        """Whether a scrub was begun and not finished, in this process or another, also one that has ended since."""
 
 
 @runtime_checkable

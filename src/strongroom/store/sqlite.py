@@ -56,6 +56,8 @@ from strongroom.store.group import GroupCommit, Request
 from strongroom.store.rows import apply, end_of
 
 _FILE = DATABASE
+_DUE = "vault.scrub"
+"""A file that is there while a scrub is due."""
 _MISSING = "put it back (is its disk mounted?) or name the right place; `strongroom init` makes a new, empty one"
 _BUSY_SECONDS = 10.0
 _ROOM = 1024 * 1024
@@ -94,6 +96,7 @@ class SqliteStore:
     def __init__(self, directory: Path, file: str = _FILE) -> None:
         self._directory = directory
         self._file = directory / file
+        self._due = directory / _DUE
         self._pid = os.getpid()
         self._idle: deque[apsw.Connection] = deque()
         self._group = GroupCommit(self._write)
@@ -266,21 +269,37 @@ class SqliteStore:
         except apsw.Error as error:
             raise _refused(error) from None
 
+    def directory(self) -> Path:
+        return self._directory
+
+    def scrub_is_due(self) -> bool:
+        return self._due.exists()
+
     def scrub(self) -> bool:
         try:
             self._usable()
+            self._mark(due=True)  # before it is tried: a process that is killed meanwhile leaves it to the next
             with self._lock.held():
                 connection = self._take()
                 try:
                     connection.set_busy_timeout(int(_SCRUB_SECONDS * 1000))
-                    return self._scrubbed(connection)
+                    done = self._scrubbed(connection)
                 except apsw.Error as error:
                     raise _broken(error) from None
                 finally:
                     connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
                     self._give_back(connection)
+                self._mark(due=not done)
+                return done
         except Unavailable:
             return False
+
+    def _mark(self, *, due: bool) -> None:
+        with suppress(OSError):  # on a full disk nothing is written down, and the next scrub does it all the same
+            if due:
+                self._due.touch(0o600)
+            else:
+                self._due.unlink(missing_ok=True)
 
     def _scrubbed(self, connection: apsw.Connection) -> bool:
         """Empty the journal, and then give it its room back: a commit that has to lengthen it takes much longer."""

@@ -79,6 +79,8 @@ class Audit:
         self._clerk = clerk
         self._state = clerk.state
         self._witness = SeenOf(witness, is_fleet=isinstance(clerk.state.store, Fleet))
+        # Not the log: its entry `backup` is written before the copy, which may fail.
+        self._backup = Witness(witness.path.with_name("last-backup"))
 
     @property
     def verifier_key(self) -> str:
@@ -114,6 +116,14 @@ class Audit:
     def seen_age(self) -> float | None:
         """Seconds since a checkpoint was last kept as seen; None if none ever was."""
         return self._witness.age()
+
+    def backup_age(self) -> float | None:
+        """Seconds since a backup was last made and verified with these keys; None if none ever was."""
+        return self._backup.age()
+
+    def keep_backup(self, note: str) -> None:
+        """Remember, beside the keys, that a backup was made: the checkpoint that it holds."""
+        self._backup.keep(note)
 
     def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
         """Check as `verify` does, but keep nothing as seen: fit for a vault that does not even open."""

@@ -28,6 +28,7 @@ from strongroom.errors import (
     InvalidRequest,
     KeyUnavailable,
     StoreUnavailable,
+    StrongroomError,
     Tampered,
     VaultExists,
     VaultMissing,
@@ -101,6 +102,8 @@ def backup(
                 f"the vault has a flaw, so there is no backup: {report.findings[0].flaw}",
                 hint="verify the vault; to keep it as evidence, copy its files while nobody has it open",
             )
+    with suppress(StrongroomError):  # the backup is there, even if that cannot be written down
+        vault.audit.keep_backup(note)
     return Backup(vault_id, report.size, report.root, report.objects)
 
 

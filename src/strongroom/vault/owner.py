@@ -21,11 +21,12 @@ from strongroom.memory import Clerk, Memory
 from strongroom.memory.pages import keep_pages
 from strongroom.memory.state import NAMESPACES, NamespaceRegistry
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
-from strongroom.store import CLOCK_LEEWAY, Grouping, Store, Swap
+from strongroom.store import CLOCK_LEEWAY, Grouping, OnDisk, Store, Swap
 from strongroom.vault import issuing, rotation
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.fleet import audit_of
 from strongroom.vault.rotation import all_keys, retrying
+from strongroom.vault.upkeep import Upkeep, upkeep_of
 
 TTL_DEFAULT = 300
 
@@ -68,6 +69,8 @@ class Vault:
         try:
             with suppress(StrongroomError):
                 keep_pages(self._state)
+                if self.scrub_is_due():
+                    self.scrub()
         finally:
             self._state.shelves.close()
             self._state.store.close()
@@ -250,6 +253,15 @@ class Vault:
     def scrub(self) -> bool:
         """Remove what deleted objects left in the store's journals; False if another process is in the way."""
         return self._state.store.scrub()
+
+    def scrub_is_due(self) -> bool:
+        """Whether what was forgotten may still wait in a journal: a scrub was put off, and none has ended since."""
+        store = self._state.store
+        return isinstance(store, OnDisk) and store.scrub_is_due()
+
+    def upkeep(self) -> Upkeep:
+        """What an operator has to see to in time. It reads every cap's record: not for every request."""
+        return upkeep_of(self._state.store, self.caps(), self._clerk.now() // 1000, self.audit.backup_age())
 
     # Rotation.
 

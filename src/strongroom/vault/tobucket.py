@@ -91,7 +91,7 @@ class ToBucket:
         self._archive = archive
         self._head = origin.store.head()
         name = f"{self._head.time:013d}{_name_of(origin.state.vault_id, self._head)}"
-        self._own = CarriedLog(origin, f"m{name}", self._head.time)
+        self._own = CarriedLog(origin, f"{layout.MOVING}{name}", self._head.time)
         self._carried = CarriedLog(origin, f"s{name}", self._head.time)
 
     def run(self) -> Moved:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -159,3 +160,13 @@ def test_an_unknown_protocol_version_is_told_which_ones_there_are(server: Runnin
     answer = server.ask("POST", "/mcp", cap, body, headers={**headers, "MCP-Protocol-Version": "1999-01-01"})
     assert answer.status == 400
     assert answer.json["error"]["code"] < 0
+
+
+@pytest.mark.requirement("mcp-http", "server-bad-bodies")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("padding", [0, 100_000])
+def test_a_message_with_a_key_twice_is_refused(server: Running, cap: Token, era: str, padding: int) -> None:
+    body, headers = _call(era=era)
+    doubled = json.dumps(body).replace('"name": ', f'"name": "{"x" * padding}", "name": ').encode()
+    answer = server.ask("POST", "/mcp", cap, raw=doubled, headers={"Content-Type": "application/json", **headers})
+    assert answer.outcome == (400, "invalid_request")

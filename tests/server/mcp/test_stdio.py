@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types import INVALID_REQUEST
 
 import strongroom
 from strongroom import FileKeys, Token, Vault
@@ -163,3 +164,22 @@ def test_a_line_without_end_ends_it_instead_of_filling_memory(vault: Vault, tmp_
         with suppress(BrokenPipeError):  # it stops reading, which is the point
             server.send(b"x" * (MESSAGE_LIMIT + 1_000_000))
         assert server.end() == (0, b"")
+
+
+@pytest.mark.requirement("mcp-stdio", "server-bad-bodies")
+def test_a_message_with_a_key_twice_is_answered_with_an_error_and_nothing_is_done(
+    vault: Vault, tmp_path: Path, cap: Token
+) -> None:
+    arguments = b'{"text": "kept", "namespace": "work", "namespace": "travel"}'
+    params = b'"params": {"name": "memory_put", "arguments": ' + arguments + b"}"
+    with _started(tmp_path, cap) as server:
+        server.begin()
+        server.send(b'{"jsonrpc": "2.0", "id": 2, "method": "tools/call", ' + params + b"}\n")
+        answer = server.answer()
+        assert (answer["id"], answer["error"]["code"]) == (2, INVALID_REQUEST)
+        assert "`namespace`" in answer["error"]["message"]
+        server.call(3, "memory_list")
+        assert server.answer()["id"] == 3
+        server.close_stdin()
+        assert server.end() == (0, b"")
+    assert vault.memory(cap).get("kept") == []

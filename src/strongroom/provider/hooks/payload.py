@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from strongroom.errors import BodyTooLarge, InvalidRequest
+from strongroom.unique_keys import check_unique_keys
 
 LIMIT = 16 << 20
 """Bytes of a document: a whole conversation may be in it."""
@@ -58,6 +59,7 @@ def parse(data: bytes) -> Payload:
         found = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise InvalidRequest("what the runtime said is not the JSON of a hook", hint=_HELP) from None
+    check_unique_keys(data)
     return Payload(
         event=found.hook_event_name or "",
         tool=found.tool_name or "",

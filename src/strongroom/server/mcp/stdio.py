@@ -7,21 +7,26 @@ with SIGTERM or SIGINT; a call that had begun is finished first.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Semaphore
 from typing import Any, cast
 
 import anyio
+import mcp_types as types
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from strongroom import wire
+from strongroom.errors import InvalidRequest
 from strongroom.server.mcp.serving import server_for
 from strongroom.server.options import DEFAULT
+from strongroom.unique_keys import check_unique_keys
 
 _AHEAD = 16
 """Lines that are read ahead of those that are answered."""
@@ -42,7 +47,9 @@ async def _serve(door: wire.Door, fd: int) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(_cancel_at_signal, group.cancel_scope)
         # The SDK only iterates over its stdin, and its own reader cannot be interrupted.
-        async with stdio_server(stdin=cast(Any, _Lines(fd))) as (incoming, outgoing):
+        lines = _Lines(fd)
+        async with stdio_server(stdin=cast(Any, lines)) as (incoming, outgoing):
+            lines.refuse = outgoing.send
             await server.run(incoming, outgoing, server.create_initialization_options())
         group.cancel_scope.cancel()
 
@@ -69,28 +76,36 @@ def _stdin_apart() -> Iterator[int]:
 class _Lines:
     """The lines of a descriptor, read by a thread that may be left behind: it holds nothing that an exit waits for."""
 
+    refuse: Callable[[SessionMessage], Awaitable[None]]
+    """Sends the answer to a message that is refused before the SDK reads it."""
+
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        put, lines = anyio.create_memory_object_stream[str](_AHEAD + 1)
+        put, lines = anyio.create_memory_object_stream[str | SessionMessage](_AHEAD + 1)
         room = threading.Semaphore(_AHEAD)
         reader = threading.Thread(target=self._read, args=(asyncio.get_running_loop(), put, room), daemon=True)
         reader.start()
         with lines:
             async for line in lines:
-                yield line
+                if isinstance(line, str):
+                    yield line
+                else:
+                    await self.refuse(line)
                 room.release()
 
-    def _read(self, loop: asyncio.AbstractEventLoop, put: MemoryObjectSendStream[str], room: Semaphore) -> None:
-        def give(line: str) -> None:
+    def _read(
+        self, loop: asyncio.AbstractEventLoop, put: MemoryObjectSendStream[str | SessionMessage], room: Semaphore
+    ) -> None:
+        def give(line: str | SessionMessage) -> None:
             with suppress(anyio.BrokenResourceError):  # nobody listens any more
                 put.send_nowait(line)
 
         with suppress(OSError, RuntimeError):  # the loop has ended
             for line in self._lines():
                 room.acquire()
-                loop.call_soon_threadsafe(give, line.decode("utf-8", "replace"))
+                loop.call_soon_threadsafe(give, _refusal(line) or line.decode("utf-8", "replace"))
             loop.call_soon_threadsafe(put.close)
 
     def _lines(self) -> Iterator[bytes]:
@@ -105,3 +120,16 @@ class _Lines:
                 return
         if begun:
             yield bytes(begun)
+
+
+def _refusal(line: bytes) -> SessionMessage | None:
+    """The answer to a message in which a key comes twice; None to any other, which the SDK reads."""
+    try:
+        check_unique_keys(line)
+    except InvalidRequest as error:
+        found = json.loads(line)
+        name = found.get("id") if isinstance(found, dict) else None
+        said = types.ErrorData(code=types.INVALID_REQUEST, message=error.message)
+        known = name if isinstance(name, int | str) else None
+        return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=known, error=said))
+    return None

@@ -296,6 +296,7 @@ def create(
     """Make a store: all else first, then the object without which there is none."""
     if bucket.get(FORMAT) is not None:
         raise VaultExists(f"s3://{location} already holds a vault")
+    _check_not_half_moved(bucket, location)
     store = S3Store(bucket)
     try:
         store.authenticate(mac)
@@ -314,10 +315,20 @@ def create(
 
 
 def open_store(bucket: Bucket, location: str) -> S3Store:
-    """Open the store in a bucket; VaultMissing if there is none."""
+    """Open the store in a bucket; VaultMissing if there is none, StoreUnavailable if one was moved there in part."""
     found = bucket.get(FORMAT)
     if found is None:
+        _check_not_half_moved(bucket, location)
         raise VaultMissing(f"there is no vault in s3://{location}")
     if not found.body:
         raise Tampered("the vault's format record is a tombstone")
     return S3Store(bucket)
+
+
+def _check_not_half_moved(bucket: Bucket, location: str) -> None:
+    """Where there is no format record: raise if moving a vault here has begun and not ended."""
+    if any(worker.startswith(layout.MOVING) for worker in log.written_logs(bucket)):
+        raise StoreUnavailable(
+            f"a vault was moved to s3://{location} only in part, and is not one yet",
+            hint="run the same `strongroom migrate` again: it goes on where it was interrupted",
+        )

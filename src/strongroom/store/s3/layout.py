@@ -30,6 +30,9 @@ VAULT = "vault/"
 CAPS = "vault/caps/"
 NEWS = "news/"
 LOGS = "logs/"
+MOVING = "m"
+"""How the worker is called with whose log moving a vault into a bucket begins; its format record comes last."""
+
 ROSTER = "roster/"
 AT = "at"
 LARGEST_HEAD = 1 << 20

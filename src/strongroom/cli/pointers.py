@@ -1,0 +1,42 @@
+"""What to say to somebody who types a verb that there is none of: the command that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+_PUT = "`strongroom put` remembers a text"
+_GET = "`strongroom get` finds lines by a question"
+_FORGET = "`strongroom forget` removes lines for good, `strongroom erase` a whole namespace"
+_LIST = "`strongroom list` shows which lines there are"
+_CHANGE = "a line is never changed: `strongroom put` the new text, and `strongroom forget` the old line's id"
+_STATUS = "`strongroom doctor` looks at the vault, `strongroom audit show` at what was done"
+
+ELSEWHERE = {
+    **dict.fromkeys(("add", "remember", "store", "save", "write", "insert"), _PUT),
+    **dict.fromkeys(("search", "recall", "query", "find", "ask", "grep"), _GET),
+    **dict.fromkeys(("delete", "del", "rm", "remove", "drop"), _FORGET),
+    **dict.fromkeys(("ls", "show", "all"), _LIST),
+    **dict.fromkeys(("update", "edit", "replace", "set", "change"), _CHANGE),
+    **dict.fromkeys(("status", "check", "stats"), _STATUS),
+    **dict.fromkeys(("new", "create", "setup"), "`strongroom init` makes a vault, its keys and your own cap"),
+    **dict.fromkeys(
+        ("mint", "revoke", "token", "attenuate"), "`strongroom cap` mints, narrows, lists and revokes caps"
+    ),
+    **dict.fromkeys(("verify", "log", "logs", "history"), "`strongroom audit` reads, verifies and proves the log"),
+    **dict.fromkeys(("server", "start", "run"), "`strongroom serve` serves the vault, `strongroom mcp` one MCP client"),
+    "version": "`strongroom --version` prints it",
+}
+"""Verbs that other tools have, and what does the same here."""
+
+
+class UnknownVerb(click.UsageError):
+    """A verb that there is none of; `hint` names the one that was meant, if that is known."""
+
+    def __init__(self, verb: str, verbs: Iterable[str], ctx: click.Context) -> None:
+        from difflib import get_close_matches  # read only where something was misspelled
+
+        near = get_close_matches(verb, verbs, 1)
+        self.hint = ELSEWHERE.get(verb.lower()) or (f"did you mean `strongroom {near[0]}`?" if near else "")
+        super().__init__(f"there is no `strongroom {verb}`", ctx)

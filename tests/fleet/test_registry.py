@@ -220,7 +220,7 @@ def test_a_revocation_writes_nothing_for_descendants_that_ended_long_ago(
 def test_an_erasure_leaves_no_record_of_an_actor_that_has_very_many(
     worker: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "_AT_ONCE", 3)
+    monkeypatch.setattr(forgetting, "_RECORDS", 3)
     vault = worker()
     hers = minted(vault)
     for _ in range(9):

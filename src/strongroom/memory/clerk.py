@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from time import monotonic
 from typing import TypeVar
 
 import msgspec
@@ -17,14 +16,14 @@ from strongroom import cap, model
 from strongroom.audit.entry import Decision, Entry, Mark, marks
 from strongroom.audit.statements import VAULT
 from strongroom.cap import Cap
-from strongroom.errors import CapSignatureInvalid, StrongroomError, Tampered, Unavailable
+from strongroom.errors import CapSignatureInvalid, StoreUnavailable, StrongroomError, Tampered, Unavailable
 from strongroom.gate import Ask, Gate, Grant, Office
 from strongroom.keys import ActorKeys
-from strongroom.memory.doing import LONG, Doing
+from strongroom.memory.doing import AT_ONCE, Doing, Loading, Long
 from strongroom.memory.pages import ShelfPlace, shelf_at, shelf_places
 from strongroom.memory.state import ACTORS, State
 from strongroom.model import Actor, Line, LineId, LineIds, LinkId, Millis, Namespace
-from strongroom.shelves import Shelf
+from strongroom.shelves import Load, Shelf
 from strongroom.store import ANY, Commit, Effect, Purge, Version
 
 NONE_WRITTEN: Mapping[str, Line] = {}
@@ -39,6 +38,9 @@ _MANY = 2_000
 
 _LARGE = 2 * 1024
 """Characters of new lines whose reading does."""
+
+_TRIES = 64
+"""How often shelves are loaded anew that were let go of before they could be read."""
 
 _PLACES_HELD = 1024
 _NAMED = 64
@@ -208,7 +210,7 @@ class Clerk:
     def at_hand(self, grant: Grant) -> list[Shelf] | None:
         """The shelves that a grant covers; None if they have to be read, or if that fails."""
         try:
-            places = shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
+            places = self._places(grant)
         except (Tampered, Unavailable):
             return None  # who loads them will meet it again, on record
         found: list[Shelf] = []
@@ -226,29 +228,60 @@ class Clerk:
         unread = sum([shelf.unread_size for shelf in shelves])
         return unread > _LARGE or sum([len(shelf.lines) for shelf in shelves]) > _MANY
 
-    def loading(self, grant: Grant, caller: Caller, patience: float | None = None) -> Doing[None]:
-        """Read from disk what a grant covers. Then ask the gate again: the cap may have been revoked meanwhile."""
+    def readable(
+        self,
+        caller: Caller,
+        ask: Ask,
+        patience: float | None = None,
+        looked: Mapping[str, Version] | None = None,
+        *,
+        is_long: bool = False,
+    ) -> Doing[tuple[Grant, list[Shelf]]]:
+        """Admit a request to read lines, and have the shelves that it covers in RAM.
 
-        def load() -> Doing[None]:
-            yield LONG
-            self.shelves(grant, patience)
-
-        yield from self.recorded(grant, caller, load())
-
-    def shelves(self, grant: Grant, patience: float | None = None) -> list[Shelf]:
-        """The loaded shelves that a grant covers; a namespace into which nothing was put has none.
-
-        With `patience`, what is not loaded after so many seconds in all is used as far as it is.
+        Asks the gate again whenever time has passed: the cap may have been revoked meanwhile. With `patience`, the
+        shelves are given as far as they are loaded after so many seconds in all. `is_long` says that what comes next
+        takes long whatever the size of the shelves.
         """
-        places = shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
-        return self._load(grant, places, patience)
+        is_paced = False
+        shelves: list[Shelf] | None = None
+        for _ in range(_TRIES):
+            grant = yield from self.admit(caller, ask, looked)
+            # While `shelves` holds what was loaded before, it is at hand, whatever the budget says.
+            looked, shelves = None, self.at_hand(grant)
+            if shelves is None:
+                shelves = yield from self.recorded(grant, caller, self._load(grant, patience))
+                if patience is None:
+                    continue
+                patience = 0.0
+                grant = yield from self.admit(caller, ask)
+                shelves = self._so_far(grant)
+            if is_paced or not (is_long or self.is_long(shelves)) or (yield Long(grant.actor)) is AT_ONCE:
+                return grant, shelves
+            is_paced = True
+        raise StoreUnavailable("the server has too little memory for what is asked of it at once", hint="try again")
 
-    def _load(self, grant: Grant, places: Sequence[ShelfPlace], patience: float | None) -> list[Shelf]:
-        end = None if patience is None else monotonic() + patience
-        for place in places[1:] if patience else ():
-            shelf_at(self.state, grant.actor, place, 0.0)  # begun at once: the first may take all the time there is
-        left = (None if end is None else max(end - monotonic(), 0.0) for _ in places)
-        return [shelf_at(self.state, grant.actor, place, time) for place, time in zip(places, left, strict=True)]
+    def _load(self, grant: Grant, patience: float | None) -> Doing[list[Shelf]]:
+        """Wait until the shelves of a grant are whole, or patience is over; raise what one of them failed with."""
+        found = [shelf_at(self.state, grant.actor, place, waits=patience is None) for place in self._places(grant)]
+        loads = [one for one in found if isinstance(one, Load)]
+        if loads:
+            yield Loading(self.state.shelves, loads, patience)
+        for load in loads:
+            self.state.shelves.check(load)
+        return [one.shelf if isinstance(one, Load) else one for one in found]
+
+    def _so_far(self, grant: Grant) -> list[Shelf]:
+        """The shelves of a grant as far as they are loaded."""
+        found = [shelf_at(self.state, grant.actor, place) for place in self._places(grant)]
+        for one in found:
+            if isinstance(one, Load):
+                self.state.shelves.load_in_background(one)
+        return [one.shelf if isinstance(one, Load) else one for one in found]
+
+    def _places(self, grant: Grant) -> list[ShelfPlace]:
+        """Where the shelves of a grant are; a namespace into which nothing was put has none."""
+        return shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
 
     def commit(
         self,
@@ -276,7 +309,7 @@ class Clerk:
             entries[0] = msgspec.structs.replace(entries[0], detail=detail)
         commit = yield self.state.log.pending(entries, effects, since)
         if effects:
-            self.state.committed(effects, commit.version, written)
+            self.state.committed(effects, commit.version, written, keys)
 
     def commit_erasure(
         self,

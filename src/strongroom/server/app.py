@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Any, NamedTuple
@@ -49,6 +49,10 @@ _LARGE = 64 * 1024
 
 _ALWAYS_ANSWERED = ("healthz", "readyz")
 """Who watches over the server must not be shut out by what others send."""
+
+_SLOW, _SLOW_DISTANT = 2, 8
+"""Threads for work that takes long: few where they would only fight over the interpreter, more where they wait for a
+network."""
 
 _UNPROVEN = 401
 _encode = msgspec.json.Encoder().encode
@@ -131,7 +135,9 @@ class Application:
 
     async def start(self) -> None:
         """Begin to answer. Belongs to the event loop that serves."""
-        self._lanes = Lanes(self._vault.store, self._vault.together, self.options.slow, self.options.waiting)
+        store = self._vault.store
+        slow = self.options.slow or (_SLOW_DISTANT if store.is_distant else _SLOW)
+        self._lanes = Lanes(store, self._vault.together, slow, self.options.waiting, self.charge)
         if self._mcp_app is not None:
             self._mcp, lifespan = self._mcp_app(self._vault, body_limit=self.options.body_limit)
             await self._stack.enter_async_context(lifespan)
@@ -242,7 +248,7 @@ class Application:
             door = self._vault.door(token, source="http", request=request.id)
 
             async def prove(size: int) -> None:
-                await self._open_lanes().carry_out(door.checking())
+                await self._open_lanes().carry_out(door.checking(), holder)
                 take(size)
 
             try:
@@ -250,7 +256,7 @@ class Application:
                     body = await request.body(self.options, prove) if has_body else b""
                     if body:
                         request.check_json()
-                    answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body))
+                    answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body), holder)
             except StrongroomError as error:
                 # A refusal is an entry in the log and must not be free; but nobody pays for a cap that is not theirs.
                 if error.links and wire.STATUS[error.reason] != _UNPROVEN:
@@ -274,7 +280,7 @@ class Application:
         """Let the MCP application answer, once the cap is known to be valid."""
         token, holder = self._cap(request)
         door = self._vault.door(token, source="mcp", request=request.id)
-        await self._open_lanes().carry_out(door.checking())
+        await self._open_lanes().carry_out(door.checking(), holder)
         self._holders.take(holder, monotonic())
         state = request.scope.setdefault("state", {})
         state["strongroom.token"], state["strongroom.request"] = token, request.id
@@ -286,6 +292,9 @@ class Application:
             body = await request.body(self.options, prove)
             assert self._mcp is not None  # noqa: S101 - the route is there only with it
             await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
+
+    def charge(self, holder: Hashable, seconds: float) -> None:
+        """Count CPU time that was spent on the calls of a cap beside the event loop."""
 
     # What needs no cap.
 

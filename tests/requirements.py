@@ -79,6 +79,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "audit-atomic": ("design", "an entry is written in the same transaction as its effect"),
     "audit-closed": ("show", "an unwritable log refuses with audit_unavailable, for reads and denials too"),
     "audit-reads": ("design", "reads and denials are logged; one entry for a get names the lines returned"),
+    "audit-refusals": (
+        "findings",
+        "refusals that repeat are counted past a bound for each cap and all together, and the log says how many",
+    ),
     "audit-garbage": ("design", "what fails before link 0's signature is counted, not logged"),
     "audit-private": ("design", "entries hold no text, query, token, actor or locator"),
     "audit-bits": ("show", "flipping any single bit of an entry or checkpoint is found"),

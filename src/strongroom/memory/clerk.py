@@ -21,6 +21,7 @@ from strongroom.gate import Ask, Gate, Grant, Office
 from strongroom.keys import ActorKeys
 from strongroom.memory.doing import AT_ONCE, Doing, Loading, Long
 from strongroom.memory.pages import ShelfPlace, shelf_at, shelf_places
+from strongroom.memory.refusals import Refusals
 from strongroom.memory.state import ACTORS, State
 from strongroom.model import Actor, Line, LineId, LineIds, LinkId, Millis, Namespace
 from strongroom.shelves import Load, Shelf
@@ -71,6 +72,7 @@ class Clerk:
         self._ids_lock = threading.Lock()
         self.garbage = 0
         """Tokens refused before any signature was valid; they are counted, not logged."""
+        self.refusals = Refusals()
 
     def admit(self, caller: Caller, ask: Ask, looked: Mapping[str, Version] | None = None) -> Doing[Grant]:
         """Ask the gate about a request to a memory; see `_decided`."""
@@ -118,6 +120,8 @@ class Clerk:
         if (hopeless := self._hopeless(caller.token)) is not None:
             yield from self._refused(hopeless, ask, self.now(), caller)
             raise hopeless
+        if self.refusals.is_due(self.now()):
+            yield from self.sum_up()
         locator = self._locator(caller)
         self.state.catch_up(locator, looked)
         now = self.now()
@@ -156,10 +160,27 @@ class Clerk:
         return self.state.slots.actor(held.actor) if held is not None and held.actor else ""
 
     def _refused(self, error: StrongroomError, ask: Ask | None, now: Millis, caller: Caller) -> Doing[None]:
+        """Put a refusal by the gate on record, or count it (`refusals`); what nobody signed is only counted."""
         if not error.links:
             self.garbage += 1
-        else:
-            yield from self._record_refusal(error, ask, now, caller.request)
+            return
+        yield from self._append(self.refusals.take(self._refusal(error, ask, now, caller.request)))
+        error.recorded = True
+
+    def sum_up(self, *, wholly: bool = False) -> Doing[None]:
+        """Put on record how many refusals were counted in minutes that are over; `wholly`: in this one, too."""
+        now = self.now()
+        yield from self._append(self.refusals.all(now) if wholly else self.refusals.over(now))
+
+    def _append(self, entries: Sequence[Entry]) -> Doing[None]:
+        """Write refusals and sums of refusals; the sums are kept where that fails."""
+        if not entries:
+            return
+        try:
+            yield self.state.log.pending(entries)
+        except BaseException:
+            self.refusals.restore([entry for entry in entries if entry.detail])
+            raise
 
     def recorded(self, admitted: Grant | Office, caller: Caller, doing: Doing[T]) -> Doing[T]:
         """Record what fails between admission and answer. Unavailable is not a decision and is not recorded."""
@@ -182,7 +203,8 @@ class Clerk:
             ask = Ask(admitted.op, data_class=admitted.data_class)
         else:
             ask = Ask(admitted.op, frozenset(admitted.namespaces), unnamed=False)
-        yield from self._record_refusal(error, ask, self.now(), request)
+        yield self.state.log.pending([self._refusal(error, ask, self.now(), request)])
+        error.recorded = True
 
     def _record_defect(self, error: Exception, admitted: Grant | Office, request: str) -> Doing[None]:
         """Put on record that an admitted request ended in an error that is none of ours; only its kind is named."""
@@ -429,14 +451,14 @@ class Clerk:
         """What the effects do to objects, under the tags of the actor that `keys` belong to, or of the vault."""
         return marks(effects, lambda name: self._tags(name, keys))
 
-    def _record_refusal(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> Doing[None]:
-        """Put a refusal on record; without an `ask` the cap was refused before it asked for anything."""
+    def _refusal(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> Entry:
+        """The entry of a refusal; without an `ask` the cap was refused before it asked for anything."""
         keys = self._keys_if_sound(error.actor)
         tags: list[str] = []
         if keys is not None and ask is not None:
             named = sorted(filter(model.is_namespace, ask.namespaces))[:_NAMED]
             tags = [keys.namespace_tag(self.state.slots.namespace(keys.actor, Namespace(name))) for name in named]
-        entry = Entry(
+        return Entry(
             v=1,
             time=now,
             op=SHOWN if ask is None else ask.op,
@@ -449,8 +471,6 @@ class Clerk:
             links=tuple(map(LinkId, error.links)),
             holder=error.holder,
         )
-        yield self.state.log.pending([entry])
-        error.recorded = True
 
     def _keys_if_sound(self, actor: str | None) -> ActorKeys | None:
         """The keys to tag a refusal with; a refusal must be recorded even where the keys are what is broken."""

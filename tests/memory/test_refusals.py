@@ -6,11 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import strongroom
 from strongroom import FileKeys, Token, Vault
 from strongroom.audit.entry import Decision, Entry
+from strongroom.cli.reading import Filter, matching, seen_row
 from strongroom.errors import AuditUnavailable, StrongroomError
 from strongroom.memory.refusals import EACH, HELD, TOTAL, Refusals
 from strongroom.model import LinkId, Millis
@@ -72,13 +74,9 @@ def test_another_reason_or_another_cap_is_written_however_much_is_counted() -> N
 def test_caps_narrowed_from_one_share_its_count() -> None:
     refusals = Refusals()
     for number in range(EACH):
-        narrowed = refused()
-        refusals.take(Entry(**{**_fields(narrowed), "links": (LinkId("a"), LinkId(f"n{number}"))}))
+        narrowed = (LinkId("a"), LinkId(f"n{number}"))
+        refusals.take(msgspec.structs.replace(refused(), links=narrowed))
     assert refusals.take(refused()) == []
-
-
-def _fields(entry: Entry) -> dict[str, object]:
-    return {name: getattr(entry, name) for name in entry.__struct_fields__}
 
 
 @pytest.mark.requirement("audit-refusals")
@@ -207,6 +205,15 @@ def test_a_count_that_cannot_be_written_is_kept(
     assert vault.usage().refusals_pending == 4
     vault.sum_up_refusals(wholly=True)
     assert denials(vault)[-1].count == 4
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_the_command_line_shows_how_many_more_there_were(vault: Vault) -> None:
+    ask_revoked(vault, revoked(vault), EACH + 12)
+    vault.sum_up_refusals(wholly=True)
+    chosen = Filter.of(vault, ops=(), denied=True, since=None, actor=None, line=None)
+    (row,) = map(seen_row, matching(vault, chosen, 1)[0])
+    assert row[-1] == "12 more"
 
 
 @pytest.mark.requirement("audit-refusals")

@@ -290,8 +290,12 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "server-host": ("design", "other Hosts and Origins are refused"),
     "server-slow": ("bad-input", "slow heads, bodies, readers and handshakes are not waited for"),
     "server-connections": ("bad-input", "connections and calls are bounded, and good clients are answered"),
+    "server-places": (
+        "findings",
+        "when all connections are taken, those without a valid cap that wait go first, and health is answered",
+    ),
     "server-memory": ("bad-input", "garbage leaves memory bounded"),
-    "server-rates": ("design", "holders and addresses have rates, and nobody pays for another"),
+    "server-rates": ("design", "a cap pays for what it does, an address for caps that fail, and nobody for another"),
     "server-public-bind": ("design", "a public bind needs TLS or plain words"),
     "server-unix": ("design", "a unix socket is 0600 from birth"),
     "server-tls": ("design", "with TLS files it speaks TLS 1.2 or later only"),
@@ -300,6 +304,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "server-metrics": ("design", "outcomes by reason and the vault's figures, for this machine only"),
     "server-request-id": ("design", "a request id is taken or made, returned and logged"),
     "server-logs": ("design", "the log is JSON lines without secrets"),
+    "server-log-bound": ("findings", "the log has so many lines a second about refusals, and says how many it left out"),
     "server-openapi": ("show", "the document has not drifted and every answer conforms"),
     "server-fuzz": ("show", "no fuzzed input crashes or costs more than 50x the median"),
     "demo-served": (

@@ -122,7 +122,8 @@ FULL_ENTRY: dict[str, Any] = {
 
 def _entry_vectors() -> Iterator[Case]:
     small = {"v": 1, "time": TIME, "op": "get", "decision": "deny", "reason": "cap_expired"}
-    for name, fields in {"full": FULL_ENTRY, "small": small}.items():
+    repeated = {**small, "links": ["ab" * 32], "count": 500, "detail": f"repeated {TIME - 9000}-{TIME - 1000}"}
+    for name, fields in {"full": FULL_ENTRY, "small": small, "repeated": repeated}.items():
         data = compact(fields)
         leaf = leaf_hash(data).hex()
         yield case(f"entry-{name}", "entry", "an entry", entry=data.decode(), leaf=leaf, fields=fields)

@@ -79,6 +79,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "audit-atomic": ("design", "an entry is written in the same transaction as its effect"),
     "audit-closed": ("show", "an unwritable log refuses with audit_unavailable, for reads and denials too"),
     "audit-reads": ("design", "reads and denials are logged; one entry for a get names the lines returned"),
+    "audit-refusals": (
+        "findings",
+        "refusals that repeat are counted past a bound for each cap and all together, and the log says how many",
+    ),
     "audit-garbage": ("design", "what fails before link 0's signature is counted, not logged"),
     "audit-private": ("design", "entries hold no text, query, token, actor or locator"),
     "audit-bits": ("show", "flipping any single bit of an entry or checkpoint is found"),
@@ -108,6 +112,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "erase-void": ("design", "old caps cannot recreate an erased actor"),
     "erase-scope": ("design", "a cap erases no more than the namespaces it covers"),
     "residue": ("show", "a raw-byte scan of the vault's files never finds a line's text"),
+    "server-fair": ("findings", "one caller's long work does not hold up another caller's"),
     "shelf-bounded": ("design", "shelves are bounded in bytes and load once for many waiters"),
     # Recall.
     "recall-order": (
@@ -285,8 +290,12 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "server-host": ("design", "other Hosts and Origins are refused"),
     "server-slow": ("bad-input", "slow heads, bodies, readers and handshakes are not waited for"),
     "server-connections": ("bad-input", "connections and calls are bounded, and good clients are answered"),
+    "server-places": (
+        "findings",
+        "when all connections are taken, those without a valid cap that wait go first, and health is answered",
+    ),
     "server-memory": ("bad-input", "garbage leaves memory bounded"),
-    "server-rates": ("design", "holders and addresses have rates, and nobody pays for another"),
+    "server-rates": ("design", "a cap pays for what it does, an address for caps that fail, and nobody for another"),
     "server-public-bind": ("design", "a public bind needs TLS or plain words"),
     "server-unix": ("design", "a unix socket is 0600 from birth"),
     "server-tls": ("design", "with TLS files it speaks TLS 1.2 or later only"),
@@ -300,6 +309,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "server-metrics": ("design", "outcomes by reason and the vault's figures, for this machine only"),
     "server-request-id": ("design", "a request id is taken or made, returned and logged"),
     "server-logs": ("design", "the log is JSON lines without secrets"),
+    "server-log-bound": (
+        "findings",
+        "the log has so many lines a second about refusals, and says how many it left out",
+    ),
     "server-openapi": ("show", "the document has not drifted and every answer conforms"),
     "server-fuzz": ("show", "no fuzzed input crashes or costs more than 50x the median"),
     "demo-served": (

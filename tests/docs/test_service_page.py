@@ -20,6 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from strongroom import Vault
 from strongroom.cli.app import app
 from strongroom.cli.types import EVERY
+from strongroom.server.connections import Connections
+from strongroom.server.logs import Sample
 from strongroom.server.metrics import Metrics
 from strongroom.server.options import DEFAULT
 from strongroom.server.serving import PORT
@@ -139,7 +141,7 @@ def test_proxy_of_the_page_takes_what_the_server_takes_and_keeps_the_metrics_to_
 
 @pytest.mark.requirement("docs-service", "server-metrics")
 def test_page_names_every_metric_and_no_other(vault: Vault) -> None:
-    metrics = Metrics(vault)
+    metrics = Metrics(vault, Connections(1), Sample())
     metrics.count("memory.get", "ok", 0.001)
     vault.audit.keep_backup(vault.audit.checkpoint())
     vault.mint(actor="local/alice", ops=["get"], namespaces=["travel"])

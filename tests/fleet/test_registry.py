@@ -14,6 +14,7 @@ from strongroom.audit.verify import Flaw
 from strongroom.cap import parse
 from strongroom.errors import CapRevoked, StrongroomError
 from strongroom.memory import forgetting
+from strongroom.memory.refusals import EACH
 from strongroom.model import Millis
 from strongroom.store.s3.bucket import Found
 from tests.fleet.memory import MemoryBucket, used_by_vaults
@@ -220,7 +221,7 @@ def test_a_revocation_writes_nothing_for_descendants_that_ended_long_ago(
 def test_an_erasure_leaves_no_record_of_an_actor_that_has_very_many(
     worker: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "_AT_ONCE", 3)
+    monkeypatch.setattr(forgetting, "_RECORDS", 3)
     vault = worker()
     hers = minted(vault)
     for _ in range(9):
@@ -272,3 +273,21 @@ def test_a_cap_of_a_new_issuer_is_taken_by_a_worker_that_has_not_heard_of_it(wor
     new = minted(vault)
     assert standing(other, new) == ""
     assert standing(other, old) == "cap_signature_invalid"
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_refusals_that_repeat_are_counted_over_a_bucket_too(worker: Open, clock: Clock) -> None:
+    vault = worker()
+    token = vault.mint(actor=ALICE, ops=OPS, namespaces=["travel"], ttl=HOUR)
+    vault.revoke(token)
+    size = vault.audit.size()
+    for _ in range(EACH + 20):
+        with pytest.raises(CapRevoked):
+            vault.memory(token).get("x")
+    assert vault.usage().refusals_pending == 20
+    clock.on(61)
+    with pytest.raises(CapRevoked):
+        vault.memory(token).get("x")
+    assert vault.usage().refusals_pending == 0
+    assert EACH + 2 <= vault.audit.size() - size <= 2 * EACH + 10  # with what a worker says it carried out
+    assert vault.audit.verify().ok

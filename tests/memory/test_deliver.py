@@ -15,7 +15,7 @@ from strongroom import FileKeys, NewLine, Token, Vault, errors, inbox, wire
 from strongroom.audit import Entry
 from strongroom.inbox import Bundle
 from strongroom.keys import VaultSecrets
-from strongroom.memory.doing import LONG
+from strongroom.memory.doing import Long
 from strongroom.memory.state import SECRETS
 from strongroom.model import Receipt
 from strongroom.store import Swap
@@ -297,4 +297,4 @@ def test_an_inbox_key_that_is_there_is_never_replaced() -> None:
 
 @pytest.mark.requirement("inbox-put")
 def test_a_delivery_takes_its_time_on_the_slow_lane(vault: Vault, cap: Token) -> None:
-    assert next(vault.door(cap).doing(wire.Deliver(sealed=b""))) is LONG
+    assert next(vault.door(cap).doing(wire.Deliver(sealed=b""))) == Long("local/alice")

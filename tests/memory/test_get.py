@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -262,13 +263,13 @@ def test_a_shelf_is_loaded_once_for_many_waiters(vault: Vault, cap: Token, monke
     memory = vault.memory(cap)
     memory.put_many([NewLine(text=f"line {n}", namespace="work") for n in range(200)])
     loads: list[Shelf] = []
-    original = Shelf.load
+    original = Shelf.portions
 
-    def counted(shelf: Shelf) -> None:
+    def counted(shelf: Shelf) -> Iterator[None]:
         loads.append(shelf)
-        original(shelf)
+        return original(shelf)
 
-    monkeypatch.setattr(Shelf, "load", counted)
+    monkeypatch.setattr(Shelf, "portions", counted)
     barrier, found = threading.Barrier(8), []
 
     def ask() -> None:

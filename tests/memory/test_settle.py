@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Token, Vault
 from strongroom.engines.lexical.index import LexicalIndex
+from strongroom.memory.state import State
 from strongroom.model import Line, LineId
 from strongroom.shelves import Shelf, Shelves
-from tests.conftest import ALL_OPS, NAMESPACES
+from tests.audit.tools import edit
+from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
 
 @pytest.fixture
@@ -100,7 +103,7 @@ def test_when_much_waits_it_is_read_at_once(memory: Memory, read: list[str]) -> 
     assert len(read) > 256, "many short lines are much, too"
 
 
-# Taking in: a shelf hears of a turn's lines when somebody looks.
+# Taking in: a change is posted to its shelf, and taken in by whoever next holds it.
 
 
 @pytest.fixture
@@ -117,63 +120,67 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize(
-    "look",
-    [
-        lambda vault, memory: vault.settle(),
-        lambda vault, memory: vault.usage(),
-        lambda vault, memory: memory.get("ferry"),
-        lambda vault, memory: memory.list(),
-        lambda vault, memory: memory.put("another", namespace="work"),
-        lambda vault, memory: vault.memory(vault.mint(actor="local/bob", ops=ALL_OPS, namespaces=["work"])).get("x"),
-    ],
-)
-def test_a_few_lines_are_taken_in_by_who_looks_next(
-    vault: Vault, memory: Memory, heard: list[str], look: Callable[[Vault, Memory], object]
+def _only_shelf(vault: Vault) -> Shelf:
+    (shelf,) = vault._state.shelves.loaded()
+    return shelf
+
+
+@pytest.mark.requirement("server-fair")
+def test_put_and_catching_up_do_not_wait_for_a_reader_of_the_shelf(
+    vault: Vault, memory: Memory, tmp_path: Path, keys: FileKeys, clock: Clock, cap: Token
 ) -> None:
-    lines = [NewLine(text=f"the ferry leaves at {hour}", namespace="work") for hour in ("noon", "night")]
-    put = [receipt.id for receipt in memory.put_many(lines)]
-    assert heard == []
-    look(vault, memory)
-    assert heard == put
+    """Else one actor's long question would hold up what is done for all actors under one lock."""
+    shelf = _only_shelf(vault)
+    with strongroom.open(tmp_path / "vault", keys=keys, now=clock) as other, shelf.lock:
+        memory.put("the ferry leaves at noon", namespace="work")
+        other.memory(cap).put("the ferry was late", namespace="work")
+        vault._state.catch_up()
+        assert len(shelf.lines) == 1
+    assert {hit.text for hit in memory.get("ferry", k=2)} == {"the ferry leaves at noon", "the ferry was late"}
 
 
-def test_many_lines_long_ones_and_those_of_a_new_namespace_are_taken_in_at_once(
-    memory: Memory, heard: list[str]
+@pytest.mark.requirement("shelf-bounded")
+def test_a_posted_line_counts_against_the_bound_before_it_is_taken_in(vault: Vault, memory: Memory) -> None:
+    shelf, before = _only_shelf(vault), vault.usage().shelf_bytes
+    with shelf.lock:
+        memory.put("x" * 5_000, namespace="work")
+        assert vault.usage().shelf_bytes >= before + 5_000
+    memory.get("x")
+    assert vault.usage().shelf_bytes == shelf.bytes
+
+
+@pytest.mark.requirement("bad-object")
+def test_a_line_of_another_process_that_cannot_be_opened_fails_every_question_and_no_put(
+    vault: Vault, memory: Memory, tmp_path: Path, keys: FileKeys, clock: Clock, cap: Token
 ) -> None:
-    memory.put_many([NewLine(text=str(number), namespace="work") for number in range(17)])
-    assert len(heard) == 17
-    memory.put("ferry " * 3000, namespace="work")
-    assert len(heard) == 18
-    memory.put("the first of its namespace", namespace="travel")
-    assert len(heard) == 19
-
-
-def test_lines_for_a_shelf_that_nobody_has_loaded_are_not_held(tmp_path: Path) -> None:
-    """They would stay in RAM until somebody looks, whatever becomes of their actor meanwhile."""
-    keys = FileKeys(tmp_path / "k")
-    with strongroom.create(tmp_path / "v", keys=keys) as first:
-        cap = first.mint(actor="local/alice", ops=ALL_OPS, namespaces=NAMESPACES)
-        first.memory(cap).put("an older line", namespace="work")
-        with strongroom.open(tmp_path / "v", keys=keys) as vault:
-            vault.memory(cap).put("the ferry leaves at noon", namespace="work")
-            assert not vault._state._put
-            vault.memory(cap).get("ferry")
-            vault.memory(cap).put("the ferry was late", namespace="work")
-            assert len(vault._state._put) == 1
+    with strongroom.open(tmp_path / "vault", keys=keys, now=clock) as other:
+        damaged = other.memory(cap).put("the ferry was late", namespace="work")
+    edit(tmp_path / "vault", "UPDATE objects SET body = x'00' WHERE name LIKE ?", f"%/lines/{damaged.id}")
+    memory.put("the ferry leaves at noon", namespace="work")
+    for _ in range(2):
+        with pytest.raises(strongroom.errors.Tampered):
+            memory.get("ferry")
+    other_actor = vault.memory(vault.mint(actor="local/bob", ops=ALL_OPS, namespaces=["work"]))
+    other_actor.put("of somebody else", namespace="work")
+    assert len(other_actor.get("else")) == 1
 
 
 @pytest.mark.requirement("forget-stays", "erase-keys")
-def test_a_line_that_waits_does_not_get_onto_a_shelf_that_was_made_anew(vault: Vault, memory: Memory) -> None:
-    memory.put("the ferry leaves at noon", namespace="work")
-    (waiting,) = vault._state._put
+def test_a_line_put_before_an_erasure_does_not_get_onto_the_shelf_that_was_made_anew(
+    vault: Vault, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that has just put a line takes it in after others have erased the namespace and begun it anew."""
+    taken_in: list[Callable[[], None]] = []
+    real = State.committed
+    with monkeypatch.context() as patch:
+        patch.setattr(State, "committed", lambda *given: taken_in.append(partial(real, *given)))
+        memory.put("the ferry leaves at noon", namespace="work")
+    version = vault._state.store.version()
     memory.erase(["work"])
     memory.put("of a new beginning", namespace="work")
     memory.get("ferry")
-    # As if the shelf had been made anew before the erasure was followed, while the line still waits.
-    vault._state._put.append(waiting)
-    vault._state._seen[""] = waiting.version - 1
-    vault.settle()
+    vault._state._seen[""] = version - 1  # as if nobody had followed the erasure yet
+    taken_in[0]()
     assert [hit.text for hit in memory.get("ferry beginning")] == ["of a new beginning"]
     assert len(memory.list().lines) == 1
 

@@ -11,7 +11,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Token, Vault, cap, wire
 from strongroom.errors import CapRevoked
-from strongroom.memory.doing import LONG
+from strongroom.memory.doing import Long
 from strongroom.memory.state import REVOKED
 from strongroom.shelves import Shelf
 from strongroom.store import Pending, PutNew
@@ -99,13 +99,13 @@ def test_a_call_that_waited_for_lines_is_refused_if_its_cap_was_revoked_meanwhil
     call: wire.Call[object],
 ) -> None:
     vault.memory(cap).put("a line", namespace="travel")
-    real = Shelf.load
+    real = Shelf.portions
 
-    def slow(self: Shelf) -> None:
-        real(self)
+    def slow(self: Shelf) -> Iterator[None]:
+        yield from real(self)
         vault.revoke(cap)
 
-    monkeypatch.setattr(Shelf, "load", slow)
+    monkeypatch.setattr(Shelf, "portions", slow)
     with strongroom.open(tmp_path / "vault", keys=keys, now=vault._clerk.now) as other, pytest.raises(CapRevoked):
         other.door(cap).call(call)
     monkeypatch.undo()
@@ -117,7 +117,7 @@ def test_a_call_that_waited_for_lines_is_refused_if_its_cap_was_revoked_meanwhil
 @pytest.mark.parametrize("text", ["x" * 20_000, "字" * 8_000])
 def test_a_put_that_takes_long_to_index_leaves_the_event_loop(vault: Vault, cap: Token, text: str) -> None:
     lines = (strongroom.NewLine(text=text, namespace="travel"),)
-    assert next(vault.door(cap).doing(wire.Put(lines=lines))) is LONG
+    assert next(vault.door(cap).doing(wire.Put(lines=lines))) == Long("local/alice")
     short = (strongroom.NewLine(text="short", namespace="travel"),)
     assert isinstance(next(vault.door(cap).doing(wire.Put(lines=short))), Pending)
 

@@ -1,4 +1,4 @@
-"""Rates: what a holder and an address may ask, who pays for what, and that nobody pays for somebody else.
+"""Rates: what a holder may ask, what an address may get wrong, and that nobody pays for somebody else.
 
 The buckets are driven with a clock of the test's own. The server's rates are so small here that no test can be slow
 enough to gain a request.
@@ -6,16 +6,22 @@ enough to gain a request.
 
 from __future__ import annotations
 
+import os
+import socket
+from pathlib import Path
+
 import pytest
 
 import strongroom
 from strongroom import Token, Vault
-from strongroom.server.limits import Buckets
+from strongroom.server import protocol
+from strongroom.server.connections import user_of
+from strongroom.server.limits import LONGEST, Buckets
 from strongroom.server.serving import Place
 from tests.conftest import Clock
 from tests.server.conftest import StartThread
 from tests.server.running import Running
-from tests.server.talking import Answer
+from tests.server.talking import Answer, request
 
 GET = "/v1/memory/get"
 LIMITED = (429, "rate_limited")
@@ -96,6 +102,28 @@ def test_no_rate_is_no_limit() -> None:
     buckets = Buckets(rate=0, burst_seconds=0)
     for _ in range(1000):
         buckets.take("a", 0)
+    assert buckets.wait("a", 0) == 0
+
+
+@pytest.mark.requirement("server-rates")
+def test_time_counts_twice_and_turns_nobody_away_for_long() -> None:
+    buckets = Buckets(rate=10, burst_seconds=4)
+    buckets.charge("a", now=100, seconds=1.5)
+    assert buckets.wait("a", now=100) == 0
+    buckets.charge("a", now=100, seconds=1)
+    assert buckets.wait("a", now=100) == 1
+    buckets.charge("a", now=100, seconds=1000)
+    assert buckets.wait("a", now=100) == LONGEST
+    buckets.take("a", now=100, cost=100)
+    buckets.charge("a", now=100, seconds=1)
+    assert buckets.wait("a", now=100) == LONGEST + 10
+    assert buckets.wait("b", now=100) == 0
+
+
+@pytest.mark.requirement("server-rates")
+def test_no_rate_is_no_limit_of_time_either() -> None:
+    buckets = Buckets(rate=0, burst_seconds=0)
+    buckets.charge("a", now=0, seconds=1000)
     assert buckets.wait("a", 0) == 0
 
 
@@ -193,42 +221,124 @@ def test_tools_share_the_holders_rate(start: StartThread, cap: Token) -> None:
     assert running.ask("POST", "/mcp", cap, call, headers=headers).outcome == LIMITED
 
 
+@pytest.mark.requirement("server-rates")
+def test_time_that_a_caps_calls_took_beside_the_loop_is_the_holders(
+    start: StartThread, vault: Vault, cap: Token, clock: Clock
+) -> None:
+    running = start(holder_rate=0.001, burst_seconds=3500)
+    seconds = 10_000.0
+    running.app.charge(hash(cap.partition("~")[0]), seconds)
+    narrowed = strongroom.attenuate(cap, ops=["get"], now=clock)
+    assert running.ask("POST", GET, narrowed, {}).outcome == LIMITED
+    assert running.ask("POST", GET, bob(vault), {}).status == 200
+
+
 # Addresses.
 
 
 @pytest.mark.requirement("server-rates")
-def test_an_address_beyond_its_rate_is_told_when_to_come_again(start: StartThread, vault: Vault, cap: Token) -> None:
-    running = start(**SLOW_ADDRESS)
-    assert statuses(running, cap, 11) == [200] * 11
-    answer = running.ask("POST", GET, bob(vault), {})
-    assert answer.outcome == LIMITED
-    assert 1 <= int(answer.headers["retry-after"]) <= 1001
-
-
-@pytest.mark.requirement("server-rates")
 @pytest.mark.parametrize("bad", [None, "garbage"])
-def test_a_cap_that_fails_costs_its_address_more(start: StartThread, cap: Token, bad: str | None) -> None:
-    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
-    away = {"X-Forwarded-For": "192.0.2.1"}
-    assert running.ask("POST", GET, bad, {}, headers=away).status == 401
-    assert running.ask("POST", GET, cap, {}, headers=away).outcome == LIMITED
-    assert running.ask("POST", GET, cap, {}).status == 200
-
-
-@pytest.mark.requirement("server-rates")
-def test_on_this_machine_a_cap_that_fails_costs_no_more_since_all_share_the_address(
-    start: StartThread, cap: Token
+def test_an_address_whose_caps_fail_beyond_its_rate_is_told_when_to_come_again(
+    start: StartThread, bad: str | None
 ) -> None:
     running = start(**SLOW_ADDRESS)
-    assert statuses(running, "garbage", 2) == [401] * 2
-    assert statuses(running, cap, 7) == [200] * 7
+    assert statuses(running, bad, 2) == [401] * 2
+    answer = running.ask("POST", GET, bad, {})
+    assert answer.outcome == LIMITED
+    assert 1 <= int(answer.headers["retry-after"]) <= 10_001
+
+
+@pytest.mark.requirement("server-rates", "server-unix")
+@pytest.mark.parametrize("is_unix", [True, False])
+@pytest.mark.parametrize("bad", [None, "garbage", "revoked", "broken"])
+def test_a_peer_whose_caps_fail_costs_nobody_elses_valid_cap_anything(
+    start: StartThread, vault: Vault, cap: Token, tmp_path: Path, is_unix: bool, bad: str | None
+) -> None:
+    running = start(Place(unix=tmp_path / "socket") if is_unix else None, **SLOW_ADDRESS)
+    shown = {"revoked": bob(vault), "broken": cap[:-1]}.get(bad or "", bad)
+    if bad == "revoked":
+        vault.revoke(str(shown))
+    assert 429 in statuses(running, shown, 30)
+    put = {"lines": [{"text": "x" * 100_000, "namespace": "work"}]}
+    assert running.ask("POST", "/v1/memory/put", shown, put).outcome == LIMITED
+    assert statuses(running, cap, 20) == [200] * 20
+    fresh = vault.mint(actor="local/carol", ops=["get"], namespaces=["work"], ttl=3600)
+    assert running.ask("POST", GET, fresh, {}).status == 200
+
+
+@pytest.mark.requirement("server-rates")
+def test_a_valid_cap_is_never_charged_to_its_address(start: StartThread, cap: Token) -> None:
+    running = start(**SLOW_ADDRESS)
+    assert statuses(running, cap, 30) == [200] * 30
+    assert running.ask("POST", GET, cap, {"namespaces": ["nowhere"]}).status == 403
+    assert running.ask("GET", "/openapi.json").status == 200
+
+
+@pytest.mark.requirement("server-rates", "server-logs")
+@pytest.mark.parametrize("headers", [{}, {"Host": "evil.example"}, {"Origin": "https://evil.example"}])
+def test_what_is_no_route_or_no_host_of_ours_is_charged_to_its_address(
+    start: StartThread, headers: dict[str, str]
+) -> None:
+    running = start(**SLOW_ADDRESS)
+    found = [running.ask("GET", "/nowhere", headers=headers).status for _ in range(13)]
+    assert set(found[:11]) <= {404, 421, 403}
+    assert found[11:] == [429] * 2
+
+
+@pytest.mark.requirement("server-rates", "server-unix")
+def test_over_a_unix_socket_each_user_pays_alone(
+    start: StartThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel says whose a connection is; here it is asked, and then made to say somebody else."""
+    running = start(Place(unix=tmp_path / "socket"), **SLOW_ADDRESS)
+    asked: list[str] = []
+
+    def told(held: socket.socket | None) -> str:
+        asked.append(user_of(held))
+        return "uid 4711"
+
+    assert 429 in statuses(running, "garbage", 3)
+    monkeypatch.setattr(protocol, "user_of", told)
+    assert running.ask("POST", GET, "garbage", {}).status == 401
+    assert asked == [f"uid {os.getuid()}"]
+
+
+@pytest.mark.requirement("server-rates", "server-bad-bodies")
+def test_beyond_its_rate_nothing_of_a_body_is_waited_for_without_a_valid_cap(start: StartThread, cap: Token) -> None:
+    running = start(**SLOW_ADDRESS)
+    assert 429 in statuses(running, "garbage", 3)
+    with running.connect() as connection:
+        connection.send(request("POST", GET, "garbage", headers={"Content-Length": "100"}))
+        assert connection.answer().outcome == LIMITED
+
+
+@pytest.mark.requirement("server-rates", "server-audit")
+def test_a_cap_that_is_refused_beyond_its_addresss_rate_is_on_record(start: StartThread, vault: Vault) -> None:
+    running, token = start(**SLOW_ADDRESS), bob(vault)
+    vault.revoke(token)
+    size = vault.audit.size()
+    assert statuses(running, token, 4) == [401] * 2 + [429] * 2
+    found = [entry.reason for _, entry in vault.audit.entries(size) if entry is not None]
+    assert found == ["cap_revoked"] * 4
+
+
+@pytest.mark.requirement("server-rates")
+def test_behind_a_proxy_that_is_trusted_a_cap_that_fails_is_charged_to_whom_the_proxy_names(
+    start: StartThread, cap: Token
+) -> None:
+    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
+    away, other = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
+    assert statuses(running, "garbage", 3, headers=away) == [401] * 2 + [429]
+    assert statuses(running, "garbage", 1, headers=other) == [401]
+    assert statuses(running, cap, 1, headers=away) == [200]
 
 
 @pytest.mark.requirement("server-rates", "server-ready")
-def test_health_is_answered_whatever_others_send(start: StartThread, cap: Token) -> None:
+def test_health_and_metrics_are_answered_whatever_others_send(start: StartThread) -> None:
     running = start(**SLOW_ADDRESS)
-    assert LIMITED[0] in statuses(running, cap, 30)
-    assert [running.ask("GET", path).status for path in ("/healthz", "/readyz") * 20] == [200] * 40
+    assert LIMITED[0] in statuses(running, None, 30)
+    paths = ("/healthz", "/readyz", "/metrics") * 20
+    assert [running.ask("GET", path).status for path in paths] == [200] * 60
 
 
 @pytest.mark.requirement("server-rates")

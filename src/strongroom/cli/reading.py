@@ -162,6 +162,8 @@ def seen_row(one: Seen) -> tuple[str, ...]:
 
 
 def _what(one: Seen) -> str:
+    if one.decision == "deny" and one.count:  # one entry for refusals that repeated
+        return f"{one.count} more"
     if not one.lines:
         return one.detail or (str(one.count) if one.count else "")
     rest = len(one.lines) - _NAMED

@@ -80,7 +80,7 @@ def _limit_options(command: F) -> F:
             "--address-rate",
             type=click.FloatRange(0),
             metavar="RATE",
-            help="Requests a second from one address: 1000; 0 is any.",
+            help="Requests a second without a valid cap from one address: 1000; 0 is any.",
         ),
         click.option(
             "--holder-rate",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from strongroom import model
 from strongroom.model import Kind, Line, LineId, LinkId, Millis
@@ -43,6 +45,13 @@ class Choice:
             until=None if until is None else model.millis(until),
         )
 
+    def page(self, shelves: Sequence[Shelf], after: tuple[str, str], limit: int) -> list[Line]:
+        """The first `limit` of these lines whose place follows `after`, in order: their places, not the shelf, cost."""
+        with reading(shelves):
+            ordered = heapq.merge(*(shelf.from_id(after[0]) for shelf in shelves), key=place_of)
+            meant = (line for line in ordered if place_of(line) > after and self.means(line))
+            return list(islice(meant, limit))
+
     def among(self, shelves: Sequence[Shelf]) -> list[Line]:
         with reading(shelves):
             return [line for shelf in shelves for line in self._candidates(shelf) if self.means(line)]
@@ -61,3 +70,8 @@ class Choice:
             and (self.since is None or line.time >= self.since)
             and (self.until is None or line.time < self.until)
         )
+
+
+def place_of(line: Line) -> tuple[str, str]:
+    """Where a line stands in a listing. An id is unique within a namespace only."""
+    return line.id, line.namespace

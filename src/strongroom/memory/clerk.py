@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from time import monotonic
 from typing import TypeVar
 
 import msgspec
@@ -17,14 +16,15 @@ from strongroom import cap, model
 from strongroom.audit.entry import Decision, Entry, Mark, marks
 from strongroom.audit.statements import VAULT
 from strongroom.cap import Cap
-from strongroom.errors import CapSignatureInvalid, StrongroomError, Tampered, Unavailable
+from strongroom.errors import CapSignatureInvalid, StoreUnavailable, StrongroomError, Tampered, Unavailable
 from strongroom.gate import Ask, Gate, Grant, Office
 from strongroom.keys import ActorKeys
-from strongroom.memory.doing import LONG, Doing
+from strongroom.memory.doing import AT_ONCE, Doing, Loading, Long
 from strongroom.memory.pages import ShelfPlace, shelf_at, shelf_places
+from strongroom.memory.refusals import Refusals
 from strongroom.memory.state import ACTORS, State
 from strongroom.model import Actor, Line, LineId, LineIds, LinkId, Millis, Namespace
-from strongroom.shelves import Shelf
+from strongroom.shelves import Load, Shelf
 from strongroom.store import ANY, Commit, Effect, Purge, Version
 
 NONE_WRITTEN: Mapping[str, Line] = {}
@@ -39,6 +39,9 @@ _MANY = 2_000
 
 _LARGE = 2 * 1024
 """Characters of new lines whose reading does."""
+
+_TRIES = 64
+"""How often shelves are loaded anew that were let go of before they could be read."""
 
 _PLACES_HELD = 1024
 _NAMED = 64
@@ -69,6 +72,7 @@ class Clerk:
         self._ids_lock = threading.Lock()
         self.garbage = 0
         """Tokens refused before any signature was valid; they are counted, not logged."""
+        self.refusals = Refusals()
 
     def admit(self, caller: Caller, ask: Ask, looked: Mapping[str, Version] | None = None) -> Doing[Grant]:
         """Ask the gate about a request to a memory; see `_decided`."""
@@ -116,6 +120,8 @@ class Clerk:
         if (hopeless := self._hopeless(caller.token)) is not None:
             yield from self._refused(hopeless, ask, self.now(), caller)
             raise hopeless
+        if self.refusals.is_due(self.now()):
+            yield from self.sum_up()
         locator = self._locator(caller)
         self.state.catch_up(locator, looked)
         now = self.now()
@@ -154,10 +160,27 @@ class Clerk:
         return self.state.slots.actor(held.actor) if held is not None and held.actor else ""
 
     def _refused(self, error: StrongroomError, ask: Ask | None, now: Millis, caller: Caller) -> Doing[None]:
+        """Put a refusal by the gate on record, or count it (`refusals`); what nobody signed is only counted."""
         if not error.links:
             self.garbage += 1
-        else:
-            yield from self._record_refusal(error, ask, now, caller.request)
+            return
+        yield from self._append(self.refusals.take(self._refusal(error, ask, now, caller.request)))
+        error.recorded = True
+
+    def sum_up(self, *, wholly: bool = False) -> Doing[None]:
+        """Put on record how many refusals were counted in minutes that are over; `wholly`: in this one, too."""
+        now = self.now()
+        yield from self._append(self.refusals.all(now) if wholly else self.refusals.over(now))
+
+    def _append(self, entries: Sequence[Entry]) -> Doing[None]:
+        """Write refusals and sums of refusals; the sums are kept where that fails."""
+        if not entries:
+            return
+        try:
+            yield self.state.log.pending(entries)
+        except BaseException:
+            self.refusals.restore([entry for entry in entries if entry.detail])
+            raise
 
     def recorded(self, admitted: Grant | Office, caller: Caller, doing: Doing[T]) -> Doing[T]:
         """Record what fails between admission and answer. Unavailable is not a decision and is not recorded."""
@@ -180,7 +203,8 @@ class Clerk:
             ask = Ask(admitted.op, data_class=admitted.data_class)
         else:
             ask = Ask(admitted.op, frozenset(admitted.namespaces), unnamed=False)
-        yield from self._record_refusal(error, ask, self.now(), request)
+        yield self.state.log.pending([self._refusal(error, ask, self.now(), request)])
+        error.recorded = True
 
     def _record_defect(self, error: Exception, admitted: Grant | Office, request: str) -> Doing[None]:
         """Put on record that an admitted request ended in an error that is none of ours; only its kind is named."""
@@ -208,7 +232,7 @@ class Clerk:
     def at_hand(self, grant: Grant) -> list[Shelf] | None:
         """The shelves that a grant covers; None if they have to be read, or if that fails."""
         try:
-            places = shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
+            places = self._places(grant)
         except (Tampered, Unavailable):
             return None  # who loads them will meet it again, on record
         found: list[Shelf] = []
@@ -226,29 +250,60 @@ class Clerk:
         unread = sum([shelf.unread_size for shelf in shelves])
         return unread > _LARGE or sum([len(shelf.lines) for shelf in shelves]) > _MANY
 
-    def loading(self, grant: Grant, caller: Caller, patience: float | None = None) -> Doing[None]:
-        """Read from disk what a grant covers. Then ask the gate again: the cap may have been revoked meanwhile."""
+    def readable(
+        self,
+        caller: Caller,
+        ask: Ask,
+        patience: float | None = None,
+        looked: Mapping[str, Version] | None = None,
+        *,
+        is_long: bool = False,
+    ) -> Doing[tuple[Grant, list[Shelf]]]:
+        """Admit a request to read lines, and have the shelves that it covers in RAM.
 
-        def load() -> Doing[None]:
-            yield LONG
-            self.shelves(grant, patience)
-
-        yield from self.recorded(grant, caller, load())
-
-    def shelves(self, grant: Grant, patience: float | None = None) -> list[Shelf]:
-        """The loaded shelves that a grant covers; a namespace into which nothing was put has none.
-
-        With `patience`, what is not loaded after so many seconds in all is used as far as it is.
+        Asks the gate again whenever time has passed: the cap may have been revoked meanwhile. With `patience`, the
+        shelves are given as far as they are loaded after so many seconds in all. `is_long` says that what comes next
+        takes long whatever the size of the shelves.
         """
-        places = shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
-        return self._load(grant, places, patience)
+        is_paced = False
+        shelves: list[Shelf] | None = None
+        for _ in range(_TRIES):
+            grant = yield from self.admit(caller, ask, looked)
+            # While `shelves` holds what was loaded before, it is at hand, whatever the budget says.
+            looked, shelves = None, self.at_hand(grant)
+            if shelves is None:
+                shelves = yield from self.recorded(grant, caller, self._load(grant, patience))
+                if patience is None:
+                    continue
+                patience = 0.0
+                grant = yield from self.admit(caller, ask)
+                shelves = self._so_far(grant)
+            if is_paced or not (is_long or self.is_long(shelves)) or (yield Long(grant.actor)) is AT_ONCE:
+                return grant, shelves
+            is_paced = True
+        raise StoreUnavailable("the server has too little memory for what is asked of it at once", hint="try again")
 
-    def _load(self, grant: Grant, places: Sequence[ShelfPlace], patience: float | None) -> list[Shelf]:
-        end = None if patience is None else monotonic() + patience
-        for place in places[1:] if patience else ():
-            shelf_at(self.state, grant.actor, place, 0.0)  # begun at once: the first may take all the time there is
-        left = (None if end is None else max(end - monotonic(), 0.0) for _ in places)
-        return [shelf_at(self.state, grant.actor, place, time) for place, time in zip(places, left, strict=True)]
+    def _load(self, grant: Grant, patience: float | None) -> Doing[list[Shelf]]:
+        """Wait until the shelves of a grant are whole, or patience is over; raise what one of them failed with."""
+        found = [shelf_at(self.state, grant.actor, place, waits=patience is None) for place in self._places(grant)]
+        loads = [one for one in found if isinstance(one, Load)]
+        if loads:
+            yield Loading(self.state.shelves, loads, patience)
+        for load in loads:
+            self.state.shelves.check(load)
+        return [one.shelf if isinstance(one, Load) else one for one in found]
+
+    def _so_far(self, grant: Grant) -> list[Shelf]:
+        """The shelves of a grant as far as they are loaded."""
+        found = [shelf_at(self.state, grant.actor, place) for place in self._places(grant)]
+        for one in found:
+            if isinstance(one, Load):
+                self.state.shelves.load_in_background(one)
+        return [one.shelf if isinstance(one, Load) else one for one in found]
+
+    def _places(self, grant: Grant) -> list[ShelfPlace]:
+        """Where the shelves of a grant are; a namespace into which nothing was put has none."""
+        return shelf_places(self.state, grant.actor, self.in_order(grant.namespaces))
 
     def commit(
         self,
@@ -276,7 +331,7 @@ class Clerk:
             entries[0] = msgspec.structs.replace(entries[0], detail=detail)
         commit = yield self.state.log.pending(entries, effects, since)
         if effects:
-            self.state.committed(effects, commit.version, written)
+            self.state.committed(effects, commit.version, written, keys)
 
     def commit_erasure(
         self,
@@ -396,14 +451,14 @@ class Clerk:
         """What the effects do to objects, under the tags of the actor that `keys` belong to, or of the vault."""
         return marks(effects, lambda name: self._tags(name, keys))
 
-    def _record_refusal(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> Doing[None]:
-        """Put a refusal on record; without an `ask` the cap was refused before it asked for anything."""
+    def _refusal(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> Entry:
+        """The entry of a refusal; without an `ask` the cap was refused before it asked for anything."""
         keys = self._keys_if_sound(error.actor)
         tags: list[str] = []
         if keys is not None and ask is not None:
             named = sorted(filter(model.is_namespace, ask.namespaces))[:_NAMED]
             tags = [keys.namespace_tag(self.state.slots.namespace(keys.actor, Namespace(name))) for name in named]
-        entry = Entry(
+        return Entry(
             v=1,
             time=now,
             op=SHOWN if ask is None else ask.op,
@@ -416,8 +471,6 @@ class Clerk:
             links=tuple(map(LinkId, error.links)),
             holder=error.holder,
         )
-        yield self.state.log.pending([entry])
-        error.recorded = True
 
     def _keys_if_sound(self, actor: str | None) -> ActorKeys | None:
         """The keys to tag a refusal with; a refusal must be recorded even where the keys are what is broken."""

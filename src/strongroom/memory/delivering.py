@@ -6,7 +6,7 @@ from strongroom import inbox, wire
 from strongroom.errors import CapLimitExceeded, InvalidRequest
 from strongroom.gate import Ask, Grant
 from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.doing import LONG, Doing
+from strongroom.memory.doing import Doing, Long
 from strongroom.memory.putting import put
 from strongroom.memory.state import State
 from strongroom.model import NewLine, Op
@@ -29,14 +29,13 @@ def read_inbox(clerk: Clerk, caller: Caller, call: wire.ReadInbox) -> Doing[wire
 
 def deliver(clerk: Clerk, caller: Caller, call: wire.Deliver) -> Doing[wire.Receipts]:
     """Open a bundle for a cap that may put, and put its lines: the gate is asked again, about what is in it."""
-    yield LONG
     grant = yield from clerk.admit(caller, _TO_PUT)
     lines = yield from clerk.recorded(grant, caller, _lines(clerk.state, grant, call.sealed))
     return (yield from put(clerk, caller, wire.Put(lines=lines)))
 
 
 def _lines(state: State, grant: Grant, sealed: bytes) -> Doing[tuple[NewLine, ...]]:
-    yield LONG
+    yield Long(grant.actor)
     bundle = inbox.unseal(_identity(state), sealed)
     if bundle.actor != grant.actor:
         raise CapLimitExceeded("the bundle is for another actor's memory")

@@ -1,34 +1,67 @@
 """Operations in steps: each yields what must be durable before it goes on, and is sent the commit.
 
-An operation is written once, as a generator. Embedded, `done` carries it out, waiting for every commit. A server runs
+An operation is written once, as a generator. Embedded, `done` carries it out, waiting for every step. A server runs
 many side by side on one thread and makes their commits together: no thread waits, and one flush of the disk serves
 all. An operation holds no lock while it yields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from enum import Enum
-from typing import Literal, TypeVar
+from collections.abc import Generator, Sequence
+from time import monotonic
+from typing import NamedTuple, TypeVar
 
+from strongroom.shelves import Load, Shelves
 from strongroom.store import Commit, Pending, Store
 
 T = TypeVar("T")
 
 
-class Pace(Enum):
-    """What an operation says of itself."""
+class Long(NamedTuple):
+    """Yielded before work that takes long, and between two portions of it: others need not wait for it.
 
-    LONG = "long"
+    `actor` is whose memory it works on, once the gate has said so: a server shares its threads out by that.
+    """
+
+    actor: str = ""
 
 
-LONG = Pace.LONG
-"""Yielded before work that takes long, such as reading a shelf from disk: others need not wait for it."""
+class Loading(NamedTuple):
+    """Yielded to wait until shelves are in RAM, or until `patience`, in seconds, is over.
+
+    Without `patience` each of them has ended then. Whether one failed is for the operation to check.
+    """
+
+    shelves: Shelves
+    loads: Sequence[Load]
+    patience: float | None = None
+
+    def begin_in_background(self) -> None:
+        """Leave the loads to the loader's threads."""
+        for load in self.loads:
+            self.shelves.load_in_background(load)
+
+    def wait(self) -> None:
+        """Wait on this thread; without `patience` it does the loading."""
+        if self.patience is None:
+            for load in self.loads:
+                load.finish()
+            return
+        end = monotonic() + self.patience
+        self.begin_in_background()
+        for load in self.loads:
+            load.wait(max(end - monotonic(), 0.0))
+
+
+LONG = Long()
 
 AT_ONCE = Commit(0, 0)
-"""What is sent for it where the operation goes on at once, and no time has passed."""
+"""What is sent for `Long` where the operation goes on at once, and no time has passed."""
 
-Step = Pending | Literal[Pace.LONG]
+LATER = Commit(-1, -1)
+"""What is sent where time has passed: the cap may have been revoked meanwhile."""
+
+Step = Pending | Long | Loading
 Doing = Generator[Step, Commit, T]
 
 
@@ -37,15 +70,22 @@ def done(doing: Doing[T], store: Store) -> T:
     try:
         step = next(doing)
         while True:
-            if step is LONG:
-                step = doing.send(AT_ONCE)
-                continue
             try:
-                commit = store.commit(step.entries, step.effects, step.time, since=step.since)
+                sent = carried_out(step, store)
             except Exception as error:  # noqa: BLE001 - it is the operation's to deal with
                 step = doing.throw(error)
             else:
-                step = doing.send(commit)
+                step = doing.send(sent)
     except StopIteration as stop:
         answer: T = stop.value
         return answer
+
+
+def carried_out(step: Step, store: Store) -> Commit:
+    """Do what a step asks for, on this thread; what the operation is to be sent."""
+    if isinstance(step, Pending):
+        return store.commit(step.entries, step.effects, step.time, since=step.since)
+    if isinstance(step, Long):
+        return AT_ONCE
+    step.wait()
+    return LATER

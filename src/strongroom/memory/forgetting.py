@@ -10,69 +10,88 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from strongroom import model, wire
-from strongroom.errors import CapLimitExceeded, CapNamespaceDenied, InvalidRequest, StoreUnavailable
+from strongroom.errors import CapLimitExceeded, CapNamespaceDenied, InvalidRequest, StoreUnavailable, StrongroomError
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
-from strongroom.memory.choosing import Choice
+from strongroom.memory.choosing import Choice, place_of
 from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.doing import LONG, Doing
+from strongroom.memory.doing import AT_ONCE, Doing, Long
 from strongroom.memory.pages import pages_of
 from strongroom.memory.putting import line_name
 from strongroom.memory.state import ACTORS, SECRETS, HeldKeys, State
-from strongroom.model import CapRecord, Erased, Forgotten, LineId, Namespace, Op
+from strongroom.model import CapRecord, Erased, Forgotten, Line, LineId, Namespace, Op
+from strongroom.shelves import Shelf
 from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Swap, is_derived
 
 _TRIES = 64
-_AT_ONCE = 128
+_PORTION = 256
+"""Lines that one commit forgets: as many as one entry of the log can name."""
+_RECORDS = 128
 """Records of caps that one commit removes."""
 Records = Sequence[tuple[Object, CapRecord]]
 
 
 def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Doing[Forgotten]:
-    """Forget the lines that meet every condition given. At least one must be given."""
+    """Forget the lines that meet every condition given. At least one must be given.
+
+    In portions, each with its own entry in the log: who forgets much must not keep everybody else from writing. If it
+    is interrupted, what was forgotten by then stays so, and the same call forgets the rest.
+    """
     ask = Ask.of(Op.FORGET, call.namespaces, session=call.session)
-    yield LONG
-    grant = yield from clerk.admit(caller, ask)
-    yield from clerk.loading(grant, caller)
-    for _ in range(_TRIES):
-        grant = yield from clerk.admit(caller, ask)
-        gone = yield from clerk.recorded(grant, caller, _forget(clerk, grant, caller, call))
-        if gone is None:
-            continue  # another process forgot one of them first, or changed the keys: choose again
-        clerk.state.catch_up()
-        missing = sorted(set(map(model.line_id, call.ids or ())) - set(gone))
-        return Forgotten(tuple(gone), tuple(missing), clerk.state.store.scrub())
-    raise StoreUnavailable("the vault is too busy: other processes kept changing the same lines")
+    gone: list[LineId] = []
+    try:
+        left: Sequence[Line] | None = None
+        while left is None or left:
+            grant, shelves = yield from clerk.readable(caller, ask, is_long=True)
+            if left is None:
+                left = yield from clerk.recorded(grant, caller, _chosen(grant, shelves, call))
+            portion, left = left[:_PORTION], left[_PORTION:]
+            gone += yield from _forget(clerk, grant, shelves, caller, portion)
+    except StrongroomError:
+        if gone:
+            clerk.state.store.scrub()
+        raise
+    clerk.state.catch_up()
+    missing = sorted(set(map(model.line_id, call.ids or ())) - set(gone))
+    return Forgotten(tuple(gone), tuple(missing), clerk.state.store.scrub())
 
 
-def _forget(clerk: Clerk, grant: Grant, caller: Caller, call: wire.Forget) -> Doing[list[LineId] | None]:
+def _chosen(grant: Grant, shelves: Sequence[Shelf], call: wire.Forget) -> Doing[list[Line]]:
+    """The lines that are meant, in the order of a listing."""
     if call == wire.Forget():
         raise InvalidRequest("say what to forget", hint="to destroy everything, use erase")
     session = grant.session if call.session is None else call.session
     choice = Choice.of(ids=call.ids, session=session, link=call.link, since=call.since, until=call.until)
-    try:
-        return (yield from _delete(clerk, grant, caller, choice))
-    except Lost:
-        return None
+    return sorted(choice.among(shelves), key=place_of)
+    yield  # never reached: it makes this an operation, whose failure is recorded
 
 
-def _delete(clerk: Clerk, grant: Grant, caller: Caller, choice: Choice) -> Doing[list[LineId]]:
+def _forget(
+    clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], caller: Caller, portion: Sequence[Line]
+) -> Doing[list[LineId]]:
+    """Forget these lines in one commit, again if somebody else changed one of them or a page meanwhile."""
+    for _ in range(_TRIES):
+        try:
+            return (yield from clerk.recorded(grant, caller, _delete(clerk, grant, shelves, caller, portion)))
+        except Lost:
+            clerk.state.catch_up(clerk.state.slots.actor(grant.actor))
+    raise StoreUnavailable("the vault is too busy: other processes kept changing the same lines")
+
+
+def _delete(
+    clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], caller: Caller, portion: Sequence[Line]
+) -> Doing[list[LineId]]:
     state = clerk.state
-    shelves = clerk.shelves(grant)
-    lines = sorted(choice.among(shelves), key=lambda line: (line.id, line.namespace))
-    effects: list[Effect] = []
-    for line in lines:
-        name = line_name(state, grant, line.namespace, line.id)
-        stored = state.store.get(name)
-        if stored is None or stored.body is None:
-            state.catch_up()
-            raise Lost(name)
-        effects.append(Delete(name, stored.version))
-    for shelf in shelves:
-        if gone := {line.id for line in lines if shelf.lines.get(line.id) is line}:
-            effects += pages_of(shelf).without(gone)
-    yield from clerk.commit(grant, effects, lines=[line.id for line in lines], caller=caller)
-    return [line.id for line in lines]
+    named = [(line, state.store.get(line_name(state, grant, line.namespace, line.id))) for line in portion]
+    # Without those that somebody else has forgotten or erased since they were chosen.
+    found = [(line, stored) for line, stored in named if stored is not None and stored.body is not None]
+    effects: list[Effect] = [Delete(stored.name, stored.version) for _, stored in found]
+    for pages in map(pages_of, shelves):
+        if ids := {line.id for line, _ in found if line.namespace == pages.namespace}:
+            effects += pages.without(ids)
+    ids_gone = [line.id for line, _ in found]
+    yield from clerk.commit(grant, effects, lines=ids_gone, caller=caller)
+    return ids_gone
 
 
 def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Doing[Erased]:
@@ -81,8 +100,9 @@ def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Doing[Erased]:
     The whole actor needs a cap that covers every namespace of the vault, whether or not the actor uses it.
     """
     ask = Ask.of(Op.ERASE, call.namespaces)
-    yield LONG
     grant = yield from clerk.admit(caller, ask)
+    if (yield Long(grant.actor)) is not AT_ONCE:
+        grant = yield from clerk.admit(caller, ask)
     total = 0
     for _ in range(_TRIES):
         count = yield from clerk.recorded(grant, caller, _erase(clerk, grant, caller, call))
@@ -158,7 +178,7 @@ def _own_records(state: State, grant: Grant, records: Records) -> list[Delete]:
     In a bucket only some: each is a request or more, and a commit that takes long is given up.
     """
     found = [Delete(thing.name, thing.version) for thing, record in records if record.actor == grant.actor]
-    return found if state.store.is_whole else found[:_AT_ONCE]
+    return found if state.store.is_whole else found[:_RECORDS]
 
 
 def _sweep_records(clerk: Clerk, grant: Grant, caller: Caller, records: Records, removed: int) -> Doing[None]:
@@ -175,8 +195,8 @@ def _sweep_records(clerk: Clerk, grant: Grant, caller: Caller, records: Records,
         if record.actor == grant.actor and record.issued < voided
     ]
     over = [thing for thing, record in records if record.actor != grant.actor and state.is_over(record, now)]
-    batches = [own[at : at + _AT_ONCE] for at in range(0, len(own), _AT_ONCE)]
-    for batch in [*batches, over[:_AT_ONCE]] if over else batches:
+    batches = [own[at : at + _RECORDS] for at in range(0, len(own), _RECORDS)]
+    for batch in [*batches, over[:_RECORDS]] if over else batches:
         gone = [Delete(thing.name, thing.version) for thing in batch]
         with suppress(Lost):  # another erasure was first
             yield from clerk.commit_erasure(grant, (), gone, keys=None, count=0, caller=caller)

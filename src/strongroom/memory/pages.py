@@ -28,7 +28,7 @@ from strongroom.errors import Tampered, Unavailable
 from strongroom.memory.state import HeldKeys, State, line_id_of
 from strongroom.model import Actor, Kind, Line, LineId, Millis, Namespace, Provenance
 from strongroom.seal import Place
-from strongroom.shelves import Batch, Shelf
+from strongroom.shelves import Batch, Load, Shelf, reading
 from strongroom.store import Effect, Expect, Lost, Object, Purge, Version
 
 PAGE_LINES = 1024
@@ -109,7 +109,7 @@ class Pages:
     def __init__(self, state: State, actor: Actor, namespace: Namespace, birth: bytes) -> None:
         self._state = state
         self._actor = actor
-        self._namespace = namespace
+        self.namespace = namespace
         self._birth = birth
         self._shelf = state.slots.shelf(actor, namespace)
         self._lines = f"{self._shelf}lines/"
@@ -172,10 +172,10 @@ class Pages:
             found = self._state.store.get(place.name)
             if found is None or not found.body:
                 return None
-            opened = self._state.opening(self._actor, self._namespace, found, partial(self._opened, place.name))
+            opened = self._state.opening(self._actor, self.namespace, found, partial(self._opened, place.name))
             if opened is None:
                 return None
-            batch = _decode(opened).batch(self._namespace)
+            batch = _decode(opened).batch(self.namespace)
         except (Tampered, msgspec.DecodeError, IndexError):
             return None
         ids = frozenset(line.id for line in batch.lines)
@@ -185,11 +185,11 @@ class Pages:
         return batch
 
     def _opened(self, name: str, body: bytes, keys: Mapping[int, bytes]) -> bytes:
-        return seal.open_page(body, name, Place(self._state.vault_id, self._actor, self._namespace), keys)
+        return seal.open_page(body, name, Place(self._state.vault_id, self._actor, self.namespace), keys)
 
     def read(self, name: LineId) -> Line | None:
         """One line as it is now; None if it was forgotten or never was."""
-        return self._state.open_line(self._actor, self._namespace, self._state.store.get(self._lines + name))
+        return self._state.open_line(self._actor, self.namespace, self._state.store.get(self._lines + name))
 
     def _loose(
         self, names: Sequence[LineId], living: dict[LineId, Version], unwritten: list[tuple[Object, Batch]]
@@ -231,7 +231,7 @@ class Pages:
         """As a page gives them back: lines opened one by one share nothing, and take three times the room."""
         if len(lines) <= _FEW:
             return Batch(lines)
-        return Page.of(Batch(lines, self._readings(lines))).batch(self._namespace)
+        return Page.of(Batch(lines, self._readings(lines))).batch(self.namespace)
 
     def _readings(self, lines: Sequence[Line]) -> bytes:
         return self._state.shelves.readings(lines)
@@ -244,14 +244,14 @@ class Pages:
             wanted = {self._lines + name for name in names}
             listed = self._state.objects(self._lines, _right_before(min(wanted)), max(wanted), len(wanted))
             found = (thing for thing in listed if thing.name in wanted)
-            lines = [self._state.open_line(self._actor, self._namespace, thing) for thing in found]
+            lines = [self._state.open_line(self._actor, self.namespace, thing) for thing in found]
         return [line for line in lines if line is not None]
 
     # Writing.
 
     def keep(self, shelf: Shelf) -> None:
         """Put the loose lines of a loaded shelf into pages, if there are enough of them."""
-        if not self._are_kept or len(shelf.lines) - sum(len(names) for _, names in self._held.values()) < LOOSE_LIMIT:
+        if not self._are_kept or self._count_loose(shelf) < LOOSE_LIMIT:
             return
         paged = self._paged(shelf)
         while len(loose := self._first_loose(shelf, paged)) >= LOOSE_LIMIT:
@@ -264,6 +264,11 @@ class Pages:
             still = [line for line in loose if line.id in shelf.lines]
             self._fill(claimed, Batch(still, self._readings(still)))
 
+    def _count_loose(self, shelf: Shelf) -> int:
+        """About how many lines are in no page."""
+        with reading([shelf]):
+            return len(shelf.lines) - sum(len(names) for _, names in self._held.values())
+
     def _paged(self, shelf: Shelf) -> set[LineId]:
         """The lines that are in a page by now, also in those that other processes have written."""
         places = self._places_used()
@@ -275,7 +280,7 @@ class Pages:
         return {name for _, names in self._held.values() for name in names}
 
     def _first_loose(self, shelf: Shelf, paged: Collection[LineId]) -> list[Line]:
-        with shelf.lock:
+        with reading([shelf]):
             return sorted((line for line in shelf.lines.values() if line.id not in paged), key=_id)[:PAGE_LINES]
 
     def _claim(self) -> Object | None:
@@ -302,7 +307,7 @@ class Pages:
     def _keys(self) -> HeldKeys | None:
         """The actor's keys, if the namespace's are still those of this shelf: lines of an erased one stay unwritten."""
         held = self._state.keys_of(self._actor)
-        locator = self._state.slots.namespace(self._actor, self._namespace)
+        locator = self._state.slots.namespace(self._actor, self.namespace)
         return held if held is not None and held.keys.birth(locator) == self._birth else None
 
     def _fill(self, claimed: Object, batch: Batch) -> None:
@@ -316,8 +321,8 @@ class Pages:
         held = self._keys()
         if held is None:
             raise Lost(name)
-        epoch, key = held.keys.newest(self._state.slots.namespace(self._actor, self._namespace))
-        place = Place(self._state.vault_id, self._actor, self._namespace)
+        epoch, key = held.keys.newest(self._state.slots.namespace(self._actor, self.namespace))
+        place = Place(self._state.vault_id, self._actor, self.namespace)
         return seal.seal_page(data, name, place, epoch, key, self._state.random(24))
 
     # Forgetting.
@@ -354,13 +359,10 @@ def shelf_places(state: State, actor: Actor, names: Iterable[Namespace]) -> list
     return [ShelfPlace(name, state.slots.shelf(actor, name), birth) for name, birth in births if birth is not None]
 
 
-def shelf_at(state: State, actor: Actor, place: ShelfPlace, patience: float | None = None) -> Shelf:
-    """The shelf in a place, loaded.
-
-    With `patience`, it is loaded in the background and returned after so many seconds, newest lines first.
-    """
+def shelf_at(state: State, actor: Actor, place: ShelfPlace, *, waits: bool = True) -> Shelf | Load:
+    """The shelf in a place, or its load; see `Shelves.find`."""
     source = partial(Pages, state, actor, place.namespace, place.birth)
-    return state.shelves.shelf(place.prefix, place.birth, source, patience)
+    return state.shelves.find(place.prefix, place.birth, source, waits=waits)
 
 
 def keep_pages(state: State) -> None:

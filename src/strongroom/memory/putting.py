@@ -19,7 +19,7 @@ from strongroom.errors import (
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.doing import LONG, Doing
+from strongroom.memory.doing import Doing, Long
 from strongroom.memory.state import SECRETS, State
 from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
 from strongroom.seal import Place
@@ -53,7 +53,7 @@ def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
     ask = Ask(Op.PUT, frozenset(named), unnamed=len(named) < len(lines), sessions=frozenset(sessions))
     size = _raw_size(lines)
     if len(lines) > _MANY or size > _LARGE:
-        yield LONG
+        yield Long((yield from clerk.admit(caller, ask)).actor)
     since = clerk.known(caller, lines=False)
     for tried in range(_TRIES):
         grant, since = yield from clerk.admit_to_seal(caller, ask, since)

@@ -14,9 +14,9 @@ from strongroom.errors import (
     Unavailable,
 )
 from strongroom.gate import Ask, Grant
-from strongroom.memory.choosing import Choice
+from strongroom.memory.choosing import Choice, place_of
 from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.doing import AT_ONCE, LONG, Doing
+from strongroom.memory.doing import AT_ONCE, Doing, Long
 from strongroom.model import Hit, Line, LineId, LineInfo, Listing, Op
 from strongroom.shelves import Shelf, reading
 from strongroom.store import ANY, Stale, Version
@@ -38,13 +38,7 @@ def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
         if isinstance(answer, wire.Recalled):
             return answer
         looked = answer or None
-    grant = yield from clerk.admit(caller, ask, looked)
-    shelves = clerk.at_hand(grant)
-    if shelves is not None and clerk.is_long(shelves) and (yield LONG) is not AT_ONCE:
-        shelves = None  # it waited for a thread, and the cap may have been revoked meanwhile
-    if shelves is None:
-        yield from clerk.loading(grant, caller, _patience(call))
-        grant = yield from clerk.admit(caller, ask)
+    grant, shelves = yield from clerk.readable(caller, ask, _patience(call), looked)
     return (yield from clerk.recorded(grant, caller, _get(clerk, grant, caller, call, shelves)))
 
 
@@ -56,7 +50,7 @@ def _by_what_is_known(
     Nothing is refused by what is known: who looks first may find otherwise, and that is on record.
     """
     shelves = clerk.at_hand(grant)
-    if shelves is None or (clerk.is_long(shelves) and (yield LONG) is not AT_ONCE):
+    if shelves is None or (clerk.is_long(shelves) and (yield Long(grant.actor)) is not AT_ONCE):
         return ANY
     try:
         return (yield from _get(clerk, grant, caller, call, shelves, since))
@@ -74,13 +68,11 @@ def _get(
     grant: Grant,
     caller: Caller,
     call: wire.Get,
-    shelves: list[Shelf] | None,
+    shelves: list[Shelf],
     since: Mapping[str, Version] = ANY,
 ) -> Doing[wire.Recalled]:
     _check_patience(call.patience)
     _check_without(call)
-    if shelves is None:
-        shelves = clerk.shelves(grant, None if _patience(call) is None else 0.0)
     without = model.line_ids(call.without)
     found = _ranked(clerk, grant, shelves, call, without) if call.ids is None else _named(grant, shelves, call.ids)
     hits = _within_budget(found)
@@ -133,30 +125,20 @@ def _check_patience(patience: float | None) -> None:
 def list_lines(clerk: Clerk, caller: Caller, call: wire.List) -> Doing[Listing]:
     """One page of what there is, without texts, in id order."""
     ask = Ask.of(Op.LIST, call.namespaces, session=call.session)
-    yield LONG
-    grant = yield from clerk.admit(caller, ask)
-    yield from clerk.loading(grant, caller)
-    grant = yield from clerk.admit(caller, ask)
-    return (yield from clerk.recorded(grant, caller, _list(clerk, grant, caller, call)))
+    grant, shelves = yield from clerk.readable(caller, ask)
+    return (yield from clerk.recorded(grant, caller, _list(clerk, grant, shelves, caller, call)))
 
 
-def _list(clerk: Clerk, grant: Grant, caller: Caller, call: wire.List) -> Doing[Listing]:
+def _list(clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], caller: Caller, call: wire.List) -> Doing[Listing]:
     limit = call.limit
     if type(limit) is not int or not 1 <= limit <= model.LIST_LIMIT:
         raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
     choice = Choice.of(session=call.session, kind=call.kind, since=call.since, until=call.until)
-    start = _cursor(call.after)
-    lines = sorted(choice.among(clerk.shelves(grant)), key=_place)
-    lines = [line for line in lines if _place(line) > start][: limit + 1]
+    lines = choice.page(shelves, _cursor(call.after), limit + 1)
     page = lines[:limit]
     yield from clerk.commit(grant, count=len(page), caller=caller)
-    more = ".".join(_place(page[-1])) if len(lines) > limit else None
+    more = ".".join(place_of(page[-1])) if len(lines) > limit else None
     return Listing(tuple(map(_info, page)), more)
-
-
-def _place(line: Line) -> tuple[str, str]:
-    """Where a line stands in a listing. An id is unique within a namespace only."""
-    return line.id, line.namespace
 
 
 def _cursor(after: str | None) -> tuple[str, str]:

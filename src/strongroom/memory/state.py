@@ -7,11 +7,10 @@ since the last look and applies it, so that a put, a forget or a revocation anyw
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -24,7 +23,7 @@ from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
 from strongroom.model import Actor, CapRecord, DataClass, Line, LineId, LinkId, Millis, Namespace
 from strongroom.seal import Place
-from strongroom.shelves import Shelf, Shelves
+from strongroom.shelves import Shelves
 from strongroom.store import (
     ANY,
     CLOCK_LEEWAY,
@@ -51,8 +50,6 @@ ARCHIVED = "vault/archived"
 ACTORS = "actors/"
 
 _ACTORS_HELD = 10_000
-_FEW, _SHORT = 16, 8 * 1024
-"""Lines, and characters in them, that are taken in later than they were put."""
 _UNSEEN = (Expect, Purge)
 _PAGE = 1000
 _NAMES = 10_000
@@ -87,15 +84,6 @@ class HeldKeys:
     version: Version
 
 
-class _Put(NamedTuple):
-    """A put of this process: what was committed, at which version, its opened lines, and the shelves they belong on."""
-
-    effects: Sequence[Effect]
-    version: Version
-    written: Mapping[str, Line]
-    shelves: Mapping[str, Shelf | None]
-
-
 class State:
     """One open vault in one process. Thread-safe."""
 
@@ -105,7 +93,7 @@ class State:
         self.vault_id = vault_id
         self.store = store
         self.source = source
-        self._shelves = shelves
+        self.shelves = shelves
         self.random = random
         self._guard = threading.RLock()
         self._ring: Keyring | None = None
@@ -116,17 +104,11 @@ class State:
         self._generation = 0
         self._caught_up_for = 0
         """The thread for which `together` has caught up; one at a time."""
-        self._put: deque[_Put] = deque()
-        """Lines that this process put and that nobody has looked for yet."""
+        self._loop_thread = 0
+        """The thread that calls `together`: an event loop's."""
         self._quiet, self._enough_quiet = 0, _QUIET
         """How many looks in a row found nothing new, and how many it takes to do without."""
         self._open()
-
-    @property
-    def shelves(self) -> Shelves:
-        """The shelves, with all that this process has put."""
-        self._take_in_put()
-        return self._shelves
 
     # Opening and following.
 
@@ -149,11 +131,11 @@ class State:
 
         Gives True if nothing is new, so that none of them need look again; else each has to, which may take long.
         """
-        self._take_in_put()
+        self._loop_thread = threading.get_ident()
         if self.store.is_distant or self.store.version() > self._seen[self._vault_scope]:
             yield False
             return
-        self._caught_up_for = threading.get_ident()
+        self._caught_up_for = self._loop_thread
         try:
             yield True
         finally:
@@ -166,7 +148,6 @@ class State:
         """
         if self._caught_up_for and self._caught_up_for == threading.get_ident():
             return
-        self._take_in_put()
         scopes = [self._vault_scope, *self._actor_scope(locator)]
         found = self.store.versions(scopes) if looked is None else [looked.get(scope, -1) for scope in scopes]
         self._quiet += 1
@@ -175,6 +156,7 @@ class State:
                 self._quiet = 0
                 with self._guard:
                     self._follow(scope, latest, locator)
+                self._let_go()
 
     def known(self, locator: str, *, lines: bool) -> Mapping[str, Version]:
         """How far the vault, and with `lines` an actor, have been followed, where that saves a wait; else nothing.
@@ -183,7 +165,6 @@ class State:
         that is near, that is worth it only where nobody else writes.
         """
         if not self.store.is_distant:
-            self._take_in_put()
             is_alone = self._quiet >= self._enough_quiet and self._caught_up_for != threading.get_ident()
             return {self._vault_scope: self._seen[self._vault_scope]} if is_alone else ANY
         if not locator:
@@ -206,7 +187,7 @@ class State:
         if scope not in self._seen:
             # Never followed, or not for long: whatever is held of it may be old.
             self._actors.pop(locator, None)
-            self._shelves.drop(f"{ACTORS}{locator}/")
+            self.shelves.drop(f"{ACTORS}{locator}/")
             while len(self._seen) > _ACTORS_HELD:
                 del self._seen[next(name for name in self._seen if name != self._vault_scope)]
             self._seen[scope] = latest
@@ -218,54 +199,59 @@ class State:
             if len(page) < _PAGE:
                 return
 
-    def committed(self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line]) -> None:
+    def committed(
+        self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line], keys: ActorKeys | None
+    ) -> None:
         """Take in a commit of this process, if nothing came between; else the next `catch_up` finds it.
 
-        A few lines for shelves in RAM are taken in by who looks next: who put them need not wait. All else is at once.
+        `written` are the opened lines among the effects, by name, and `keys` those that sealed them.
         """
-        if self.store.is_whole and _are_few_lines(effects, written):
-            shelves = {prefix: self._shelves.found_at(prefix) for prefix in {_shelf_of(name) for name in written}}
-            if None not in shelves.values():
-                self._put.append(_Put(effects, version, written, shelves))
-                return
-        self._take_in_own(effects, version, written)
-
-    def _take_in_put(self) -> None:
-        """Take in the lines that were put, in their order; not where another thread is at it."""
-        if self._put and self._guard.acquire(blocking=False):
-            try:
-                while self._put:
-                    put = self._put.popleft()
-                    # Another shelf in its place may be one that was erased and made anew: what is right for it is read.
-                    if all(self._shelves.found_at(prefix) is shelf for prefix, shelf in put.shelves.items()):
-                        self._take_in_own(put.effects, put.version, put.written)
-            finally:
-                self._guard.release()
-
-    def _take_in_own(self, effects: Sequence[Effect], version: Version, written: Mapping[str, Line]) -> None:
         changed = [effect for effect in effects if not isinstance(effect, _UNSEEN)]
         scopes = {self.store.scope(effect.name) for effect in changed}
         scope = scopes.pop() if len(scopes) == 1 else None
         # Not waited for: this may be a server's event loop, and the next `catch_up` finds it as well.
-        if any(self._shelves.is_busy(prefix) for prefix in {_shelf_of(name) for name in written}):
+        if scope is None or not self._guard.acquire(blocking=False):
             return
-        if not self._guard.acquire(blocking=False):
-            return
-        # It is durable: what cannot be read now must not make it look as if it had failed.
         try:
+            # It is durable: what cannot be read now must not make it look as if it had failed.
             with suppress(StrongroomError):
-                seen = None if scope is None else self._seen.get(scope)
-                if scope is None or seen is None:
-                    return
-                if not self.store.is_whole:
-                    self._take_in(scope, {effect.name for effect in changed}, written)
-                elif seen == version - len(changed):
-                    for effect in changed:
-                        body = None if isinstance(effect, Delete) else b""
-                        self._apply(Object(effect.name, 0, body), written.get(effect.name))
-                    self._seen[scope] = version
+                own = {} if keys is None else self._still_fit(written, keys)
+                self._take_in_own(scope, changed, version, own)
         finally:
             self._guard.release()
+        self._let_go()
+
+    def _take_in_own(
+        self,
+        scope: str,
+        changed: Sequence[PutNew | Swap | Delete],
+        version: Version,
+        written: Mapping[str, Line],
+    ) -> None:
+        seen = self._seen.get(scope)
+        if seen is None:
+            return
+        if not self.store.is_whole:
+            self._take_in(scope, {effect.name for effect in changed}, written)
+        elif seen == version - len(changed):
+            for effect in changed:
+                body = None if isinstance(effect, Delete) else b""
+                self._apply(Object(effect.name, 0, body), written.get(effect.name))
+            self._seen[scope] = version
+
+    def _still_fit(self, written: Mapping[str, Line], keys: ActorKeys) -> dict[str, Line]:
+        """The lines that belong on the shelves that are there now.
+
+        A namespace may have been erased and made anew since: what was sealed before must not get onto the new shelf.
+        """
+        prefixes = {name.rpartition("lines/")[0] for name in written}
+        fit = {prefix for prefix in prefixes if self.shelves.birth_at(prefix) == keys.birth(prefix.split("/")[3])}
+        return {name: line for name, line in written.items() if name.rpartition("lines/")[0] in fit}
+
+    def _let_go(self) -> None:
+        """Have the shelves do what they put off; not on an event loop, which would keep everybody waiting."""
+        if threading.get_ident() != self._loop_thread:
+            self.shelves.let_go()
 
     def _take_in(self, scope: str, changed: Collection[str], written: Mapping[str, Line]) -> None:
         """Take in what was written one by one: all up to the first change of somebody else, then lines alone.
@@ -303,12 +289,7 @@ class State:
             self._drop_stale_shelves(parts[1])
         elif len(parts) == 6 and parts[4] == "lines":
             line_id = LineId(parts[5])
-            prefix = name.removesuffix("lines/" + line_id)
-            try:
-                self._shelves.changed(prefix, line_id, line, deleted=deleted)
-            except Tampered:
-                # Whoever asks for this shelf will load it and hear of it, on record; nobody else need fail.
-                self._shelves.drop(prefix)
+            self.shelves.changed(name.removesuffix("lines/" + line_id), line_id, line, deleted=deleted)
 
     def _apply_standing(self, name: str) -> None:
         locator = name.removeprefix(STANDING)
@@ -326,7 +307,7 @@ class State:
 
         A namespace that was erased and used again has keys again, but others: hence the comparison.
         """
-        loaded = self._shelves.below(f"{ACTORS}{locator}/")
+        loaded = self.shelves.below(f"{ACTORS}{locator}/")
         if loaded:
             try:
                 held = self.held_keys(locator)
@@ -334,7 +315,7 @@ class State:
                 held = None  # who asks for this actor will hear of it
             for prefix, birth in loaded.items():
                 if held is None or held.keys.birth(prefix.split("/")[3]) != birth:
-                    self._shelves.drop(prefix)
+                    self.shelves.drop(prefix)
 
     # Keys.
 
@@ -612,18 +593,6 @@ class State:
             self._actors.pop(locator, None)
             found = self._read_keys(locator)
         return found is None or found.version != held.version
-
-
-def _are_few_lines(effects: Sequence[Effect], written: Mapping[str, Line]) -> bool:
-    """Whether a commit is a put of no more than a turn's lines, which changes no keys."""
-    if not 0 < len(written) <= _FEW or sum([len(line.text) for line in written.values()]) > _SHORT:
-        return False
-    return len([effect for effect in effects if not isinstance(effect, _UNSEEN)]) == len(written)
-
-
-def _shelf_of(name: str) -> str:
-    """The shelf of a line, by the line's name."""
-    return name.rpartition("lines/")[0]
 
 
 def _concerns(record: CapRecord, actor: Actor) -> bool:

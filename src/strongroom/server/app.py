@@ -1,15 +1,18 @@
 """The application: one route for each call there is, answered by the vault's own door.
 
 Plain ASGI and a dictionary: measured, a routing framework costs twice what the rest of a request's HTTP does
-(ADR 0017). The order is fixed: head, route, address, cap, body, gate. Every answer that is no success has the one
-error shape.
+(ADR 0017). The order is fixed: head, route, cap, body, gate. Every answer that is no success has the one error shape.
+
+A request is charged to its cap, if that verifies, and to its address only if not: so nobody pays for a stranger who
+floods (ADR 0033). An address that has used up its rate gets 429 in place of any refusal, before a body is read; its
+valid caps are answered as ever.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from time import monotonic
@@ -25,11 +28,13 @@ from strongroom.errors import (
     ServerDefect,
     ServerUnavailable,
     StrongroomError,
+    Unavailable,
     UnknownRoute,
 )
 from strongroom.memory.doing import LONG, Doing
 from strongroom.model import Profile
 from strongroom.server import logs, openapi
+from strongroom.server.connections import Connections
 from strongroom.server.lanes import Lanes
 from strongroom.server.limits import Buckets, Room
 from strongroom.server.metrics import CONTENT_TYPE, Metrics
@@ -43,14 +48,21 @@ MCP = "/mcp"
 _JSON = (b"content-type", b"application/json")
 _KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _FAILED_COST = 10
-"""A request whose cap is refused counts as this many for its address."""
+"""A request whose cap is refused counts as this many others for its address."""
 
 _READY_SECONDS = 1.0
 _LARGE = 64 * 1024
 """A body that takes a while to read."""
 
-_ALWAYS_ANSWERED = ("healthz", "readyz")
+_WATCHING = ("healthz", "readyz", "metrics")
 """Who watches over the server must not be shut out by what others send."""
+
+_RECORD_SECONDS = 10
+"""How often the logs are told what was counted instead of written."""
+
+_SLOW, _SLOW_DISTANT = 2, 8
+"""Threads for work that takes long: few where they would only fight over the interpreter, more where they wait for a
+network."""
 
 _UNPROVEN = 401
 _encode = msgspec.json.Encoder().encode
@@ -82,10 +94,12 @@ _MCP_ROUTE = Route("mcp", None)
 class Application:
     """The ASGI application of one open vault. The vault stays the caller's: it is not closed here."""
 
-    def __init__(self, vault: Vault, options: Options = DEFAULT) -> None:
+    def __init__(self, vault: Vault, options: Options = DEFAULT, places: Connections | None = None) -> None:
         self.options = options
         self._vault = vault
-        self._metrics = Metrics(vault)
+        self._lines = logs.Sample()
+        places = Connections(options.connections) if places is None else places
+        self._metrics = Metrics(vault, places, self._lines)
         self._holders = Buckets(self.options.holder_rate, self.options.burst_seconds)
         self._addresses = Buckets(self.options.address_rate, self.options.burst_seconds)
         self._lanes: Lanes | None = None
@@ -95,6 +109,7 @@ class Application:
         self._room = Room(options.bodies_limit)
         self._ready: asyncio.Future[None] | None = None
         self._ready_until = 0.0
+        self._scrape: asyncio.Future[bytes] | None = None
         self.routes: dict[str, dict[str, Route]] = self._table()
 
     def _table(self) -> dict[str, dict[str, Route]]:
@@ -133,17 +148,19 @@ class Application:
 
     async def start(self) -> None:
         """Begin to answer. Belongs to the event loop that serves."""
-        self._lanes = Lanes(self._vault.store, self._vault.together, self.options.slow, self.options.waiting)
+        store = self._vault.store
+        slow = self.options.slow or (_SLOW_DISTANT if store.is_distant else _SLOW)
+        self._lanes = Lanes(store, self._vault.together, slow, self.options.waiting, self.charge)
         if self._mcp_app is not None:
             self._mcp, lifespan = self._mcp_app(self._vault, body_limit=self.options.body_limit)
             await self._stack.enter_async_context(lifespan)
+        tasks = [asyncio.create_task(self._keep_counts())]
         if self.options.checkpoint_seconds:
-            keeping = asyncio.create_task(self._keep_checkpoints())
-            self._stack.callback(keeping.cancel)
-
+            tasks.append(asyncio.create_task(self._keep_checkpoints()))
         if self.options.maintenance_seconds:
-            upkeep = asyncio.create_task(self._finish_scrubs())
-            self._stack.callback(upkeep.cancel)
+            tasks.append(asyncio.create_task(self._finish_scrubs()))
+        for task in tasks:
+            self._stack.callback(task.cancel)
 
     async def stop(self) -> None:
         """Stop answering; what was begun is finished first."""
@@ -151,6 +168,17 @@ class Application:
         await self._stack.aclose()
         if lanes is not None:
             await lanes.close()
+        self._lines.tell()
+
+    async def _keep_counts(self) -> None:
+        """Have both logs told, now and then, what was counted instead of written."""
+        while True:
+            await asyncio.sleep(_RECORD_SECONDS)
+            self._lines.tell()
+            try:
+                await self._open_lanes().run(self._vault.sum_up_refusals)
+            except StrongroomError as error:  # it stays counted
+                logs.event("refusals not recorded", level=logging.ERROR, reason=error.reason)
 
     async def _keep_checkpoints(self) -> None:
         while True:
@@ -177,8 +205,8 @@ class Application:
         try:
             route = self._find(request)
             name = route.name
-            if name not in _ALWAYS_ANSWERED:
-                self._check_address(request, began)
+            if name not in _WATCHING and request.connection.is_spare:
+                raise ServerUnavailable("the server has as many connections as it takes", hint="try again later")
             if request.method == "GET":
                 request.check_bodiless()
             if route.handler is None:
@@ -189,27 +217,39 @@ class Application:
         except Disconnected:
             return
         except StrongroomError as error:
+            error = self._charged(error, request, began)
             outcome = error.reason
             answer = _refusal(error)
             if isinstance(error, MethodRefused):
                 answer = answer._replace(headers=((b"allow", _allowed(self.routes[request.path]).encode()),))
-            if answer.status == _UNPROVEN:
-                self._addresses.take(request.neighbourhood, began, 1 if request.is_local else _FAILED_COST)
         except asyncio.CancelledError:  # it took longer than a stopping server waits
             outcome = ServerUnavailable.reason
             answer = _refusal(_stopping())
         except Exception as error:  # noqa: BLE001 - the top-level handler
             outcome = ServerDefect.reason
-            logs.defect(error, request=request.id, op=name)
+            if self._lines.takes("defect", began):
+                logs.defect(error, request=request.id, op=name)
             answer = _refusal(ServerDefect("the server met a defect", hint="its log names it under this request's id"))
+        if request.connection.is_spare:
+            answer = answer._replace(headers=(*answer.headers, (b"connection", b"close")))
         seconds = monotonic() - began
         self._metrics.count(name, outcome, seconds)
-        if outcome != "ok" or self.options.log_requests:
-            self._log(request, name, answer.status, outcome, seconds)
+        self._log(request, name, answer.status, outcome, seconds)
         try:
             await _send(send, answer, request.id)
         except (OSError, RuntimeError):  # the peer has gone, and the library below says so in many ways
             await _gone(receive)
+
+    def _charged(self, error: StrongroomError, request: Request, now: float) -> StrongroomError:
+        """Charge a refusal to its address unless a valid cap was shown; what to answer."""
+        is_unproven = wire.STATUS[error.reason] == _UNPROVEN
+        if isinstance(error, Unavailable) or (error.links and not is_unproven):
+            return error
+        wait = self._addresses.wait(request.neighbourhood, now)
+        if wait > 0:
+            return _slow_down(wait)
+        self._addresses.take(request.neighbourhood, now, _FAILED_COST if is_unproven else 1)
+        return error
 
     def _find(self, request: Request) -> Route:
         request.check_head(self.options)
@@ -223,13 +263,13 @@ class Application:
             raise MethodRefused(f"this route takes {_allowed(methods)}")
         return route
 
-    def _check_address(self, request: Request, now: float) -> None:
-        wait = self._addresses.wait(request.neighbourhood, now)
-        if wait > 0:
-            raise _slow_down(wait)
-        self._addresses.take(request.neighbourhood, now)
-
     def _log(self, request: Request, name: str, status: int, outcome: str, seconds: float) -> None:
+        """Log a refusal; with `log_requests` what went well, too, as it came if a cap was shown."""
+        is_fine = outcome == "ok"
+        if is_fine and not self.options.log_requests:
+            return
+        if not (is_fine and request.path.startswith("/v1/")) and not self._lines.takes(outcome, monotonic()):
+            return
         logs.event(
             "request",
             level=logging.INFO if status < 500 else logging.ERROR,
@@ -257,21 +297,24 @@ class Application:
             door = self._vault.door(token, source="http", request=request.id)
 
             async def prove(size: int) -> None:
-                await self._open_lanes().carry_out(door.checking())
+                await self._prove(request, door, holder)
                 take(size)
 
             try:
+                if self._addresses.wait(request.neighbourhood, monotonic()) > 0:
+                    await self._prove(request, door, holder)
                 with self._room.place() as take:
                     body = await request.body(self.options, prove) if has_body else b""
                     if body:
                         request.check_json()
-                    answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body))
+                    answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body), holder)
             except StrongroomError as error:
                 # A refusal is an entry in the log and must not be free; but nobody pays for a cap that is not theirs.
                 if error.links and wire.STATUS[error.reason] != _UNPROVEN:
                     self._holders.take(holder, monotonic())
                 raise
             self._holders.take(holder, monotonic())
+            request.connection.is_proven = True
             return answer
 
         return handle
@@ -285,11 +328,16 @@ class Application:
             raise _slow_down(wait)
         return token, holder
 
+    async def _prove(self, request: Request, door: VaultDoor, holder: Hashable) -> None:
+        """Go no further unless the cap is valid."""
+        await self._open_lanes().carry_out(door.checking(), holder)
+        request.connection.is_proven = True
+
     async def _pass_on(self, request: Request, receive: Receive, send: Send) -> None:
         """Let the MCP application answer, once the cap is known to be valid."""
         token, holder = self._cap(request)
         door = self._vault.door(token, source="mcp", request=request.id)
-        await self._open_lanes().carry_out(door.checking())
+        await self._prove(request, door, holder)
         self._holders.take(holder, monotonic())
         state = request.scope.setdefault("state", {})
         state["strongroom.token"], state["strongroom.request"] = token, request.id
@@ -305,6 +353,10 @@ class Application:
                 check_unique_keys(body)
             assert self._mcp is not None  # noqa: S101 - the route is there only with it
             await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
+
+    def charge(self, holder: Hashable, seconds: float) -> None:
+        """Count CPU time that was spent on the calls of a cap beside the event loop."""
+        self._holders.charge(holder, monotonic(), seconds)
 
     # What needs no cap.
 
@@ -331,9 +383,16 @@ class Application:
                 "the figures are shown to callers on the server's own machine only",
                 hint="scrape http://127.0.0.1 there, or have a proxy on that machine pass them on",
             )
-        return Answer(200, await self._open_lanes().run(self._metrics.text), kind=(b"content-type", CONTENT_TYPE))
+        if self._scrape is None or self._scrape.done():
+            self._scrape = self._open_lanes().run(self._metrics.text)  # one for all who ask at once
+        await asyncio.wait([self._scrape])
+        return Answer(200, self._scrape.result(), kind=(b"content-type", CONTENT_TYPE))
 
-    async def _openapi(self, request: Request) -> Answer:  # noqa: ARG002 - a handler
+    async def _openapi(self, request: Request) -> Answer:
+        now = monotonic()
+        if (wait := self._addresses.wait(request.neighbourhood, now)) > 0:
+            raise _slow_down(wait)
+        self._addresses.take(request.neighbourhood, now)
         return Answer(200, openapi.encoded())
 
 
@@ -429,6 +488,6 @@ def _mcp_app() -> Callable[..., Any]:
     return mcp_app
 
 
-def application(vault: Vault, options: Options = DEFAULT) -> Application:
-    """The ASGI application of a vault."""
-    return Application(vault, options)
+def application(vault: Vault, options: Options = DEFAULT, places: Connections | None = None) -> Application:
+    """The ASGI application of a vault; `places` are the connections that it is reached by."""
+    return Application(vault, options, places)

@@ -4,8 +4,10 @@ The loop brings each operation to its commit, a fraction of a millisecond. The c
 one thread, which makes one transaction of them; then the loop goes on with each. So no two threads fight over the
 interpreter, nothing is answered before it is durable, and one flush of the disk serves all.
 
-What takes long (a shelf to be read from disk, many lines to rank, an erasure) moves to the slow lane, a few threads, so
-that nobody else waits for it. What was begun is finished, also if whoever asked has gone: a write is whole or absent.
+Work that takes long (many lines to rank, an erasure) moves to the slow lane, a few threads that are shared out fairly
+(`fair_queue.py`); between two portions of it the thread goes to whoever waits. An operation that waits for a shelf to be
+loaded holds no thread. The server's own work, such as its metrics, has threads of its own. What was begun is finished,
+also if whoever asked has gone: a write is whole or absent.
 """
 
 from __future__ import annotations
@@ -13,34 +15,57 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from time import thread_time
+from typing import Any, TypeVar
 
 from strongroom.errors import ServerUnavailable
-from strongroom.memory.doing import LONG, Doing, done
+from strongroom.memory.doing import AT_ONCE, Doing, Loading, Long, Step, carried_out
+from strongroom.server.fair_queue import FairQueue
+from strongroom.shelves import Load
 from strongroom.store import Commit, Grouping, Pending, Store
 
 T = TypeVar("T")
 Outcome = Commit | Exception
+_OWN_THREADS = 3
+"""Threads for the server's own work: a checkpoint may take long, and nobody who watches the server waits for it."""
 
 
-class _Job(NamedTuple):
-    """One operation, and who waits for it."""
+class _Job:
+    """One operation, who waits for it, and for whom it is done."""
 
-    future: asyncio.Future[Any]
-    doing: Doing[Any]
+    __slots__ = ("actor", "cap", "doing", "future", "seconds")
+
+    def __init__(self, future: asyncio.Future[Any], doing: Doing[Any], cap: Hashable) -> None:
+        self.future = future
+        self.doing = doing
+        self.cap = cap
+        self.actor = ""
+        self.seconds = 0.0
+        """CPU time that threads have spent on it and nobody was charged for yet."""
 
 
 class Lanes:
-    """The lanes of one server. `carry_out` and `run` belong to the event loop that made it."""
+    """The lanes of one server. `carry_out` and `run` belong to the event loop that made it.
+
+    `charge` is told how many seconds of CPU time the calls of a cap took beside the event loop.
+    """
 
     def __init__(
-        self, store: Store, together: Callable[[], AbstractContextManager[bool]], slow: int, waiting: int
+        self,
+        store: Store,
+        together: Callable[[], AbstractContextManager[bool]],
+        slow: int,
+        waiting: int,
+        charge: Callable[[Hashable, float], None],
     ) -> None:
         self._store = store
         self._together = together
+        self._charge = charge
         self._loop = asyncio.get_running_loop()
         self._limit = waiting
         self._under_way = 0
@@ -51,46 +76,46 @@ class Lanes:
         self._idle = asyncio.Event()
         self._idle.set()
         self._groups: SimpleQueue[list[tuple[_Job, Pending]] | None] = SimpleQueue()
-        self._slow: SimpleQueue[_Job | None] = SimpleQueue()
-        self._finished: deque[tuple[_Job, Any, BaseException | None]] = deque()
+        self._slow: FairQueue[_Job] = FairQueue(slow)
+        self._returned: deque[Callable[[], None]] = deque()
+        """What threads have for the loop to do."""
         self._waking = False
+        self._own = ThreadPoolExecutor(_OWN_THREADS, "strongroom-own")
         self._threads = [threading.Thread(target=self._run_commits, name="strongroom-commit")]
         self._threads += [threading.Thread(target=self._run_slow, name=f"strongroom-slow-{n}") for n in range(slow)]
         for thread in self._threads:
             thread.start()
 
-    def carry_out(self, doing: Doing[T]) -> asyncio.Future[T]:
-        """Carry out an operation. Raises ServerUnavailable at once if too much waits already."""
-        job = self._accept(doing)
-        self._arrived.append(job)
-        if len(self._arrived) == 1:
-            self._loop.call_soon(self._begin)  # once the loop has seen what else is there
-        return job.future
-
-    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Have other work done, on the slow lane."""
-        job = self._accept(_just(work))
-        self._slow.put(job)
-        return job.future
-
-    def _accept(self, doing: Doing[Any]) -> _Job:
+    def carry_out(self, doing: Doing[T], cap: Hashable) -> asyncio.Future[T]:
+        """Carry out an operation for a cap. Raises ServerUnavailable at once if too much waits already."""
         if self._under_way >= self._limit:
             doing.close()
             raise ServerUnavailable("the server has more to do than it can", hint="try again in a moment")
         self._under_way += 1
         self._idle.clear()
-        return _Job(self._loop.create_future(), doing)
+        job = _Job(self._loop.create_future(), doing, cap)
+        self._arrive(job)
+        return job.future
+
+    def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Have work of the server's own done, beside all calls."""
+        return self._loop.run_in_executor(self._own, work)
 
     async def close(self) -> None:
         """Finish what was begun, then end the threads."""
         await self._idle.wait()
         self._groups.put(None)
-        for _ in self._threads:
-            self._slow.put(None)
+        self._slow.close()
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
+        await asyncio.to_thread(self._own.shutdown)
 
     # On the event loop.
+
+    def _arrive(self, job: _Job) -> None:
+        self._arrived.append(job)
+        if len(self._arrived) == 1:
+            self._loop.call_soon(self._begin)  # once the loop has seen what else is there
 
     def _begin(self) -> None:
         """Begin with all that has arrived: one look for what others did serves them all.
@@ -114,21 +139,19 @@ class Lanes:
     def _advance(self, job: _Job, outcome: Outcome | None) -> None:
         """Go on with an operation up to its next commit, its end, or the point where it takes long."""
         try:
-            if outcome is None:
-                step = next(job.doing)
-            elif isinstance(outcome, Exception):
-                step = job.doing.throw(outcome)
-            else:
-                step = job.doing.send(outcome)
+            step = _resumed(job.doing, outcome)
         except StopIteration as stop:
             self._finish(job, stop.value, None)
         except Exception as error:  # noqa: BLE001 - it is raised again where the call was made
             self._finish(job, None, error)
         else:
-            if step is LONG:
+            if isinstance(step, Pending):
+                self._waiting.append((job, step))
+            elif isinstance(step, Long):
+                job.actor = step.actor or job.actor
                 self._slow.put(job)
             else:
-                self._waiting.append((job, step))
+                self._await_loads(job, step)
 
     def _commit_waiting(self) -> None:
         self._committing = True
@@ -143,10 +166,35 @@ class Lanes:
         else:
             self._committing = False
 
+    def _await_loads(self, job: _Job, step: Loading) -> None:
+        """Go on with an operation when its shelves are loaded, or when its patience is over. No thread waits."""
+        left, resumed = len(step.loads), False
+
+        def resume() -> None:
+            nonlocal resumed
+            if not resumed:
+                resumed = True
+                self._arrive(job)
+
+        def ended(load: Load) -> None:
+            nonlocal left
+            left -= 1
+            self._charge(job.cap, load.seconds)
+            if not left:
+                resume()
+
+        if step.patience is not None:
+            self._loop.call_later(step.patience, resume)
+        step.begin_in_background()
+        for load in step.loads:
+            load.on_end(partial(self._return, partial(ended, load)))
+
     def _finish(self, job: _Job, answer: Any, error: BaseException | None) -> None:
         self._under_way -= 1
         if not self._under_way:
             self._idle.set()
+        if job.seconds:
+            self._charge(job.cap, job.seconds)
         if job.future.done():  # its request was cancelled
             return
         if error is None:
@@ -154,12 +202,20 @@ class Lanes:
         else:
             job.future.set_exception(error)
 
-    def _deliver(self) -> None:
+    def _catch(self) -> None:
         self._waking = False
-        while self._finished:
-            self._finish(*self._finished.popleft())
+        while self._returned:
+            self._returned.popleft()()
 
     # On threads.
+
+    def _return(self, work: Callable[[], None]) -> None:
+        """Have the loop do something."""
+        self._returned.append(work)
+        # Whoever finds the flag set is seen by a `_catch` that is still to come.
+        if not self._waking:
+            self._waking = True
+            self._loop.call_soon_threadsafe(self._catch)
 
     def _run_commits(self) -> None:
         while (group := self._groups.get()) is not None:
@@ -173,28 +229,52 @@ class Lanes:
                 return store.commit_all(steps)
         except Exception as error:  # noqa: BLE001 - each operation hears of it
             return [error] * len(steps)
-        return [_committed_alone(store, step) for step in steps]
+        return [_outcome(store, step) for step in steps]
 
     def _run_slow(self) -> None:
-        while (job := self._slow.get()) is not None:
-            try:
-                self._finished.append((job, done(job.doing, self._store), None))
-            except BaseException as error:  # noqa: BLE001 - it is raised again where the call was made
-                self._finished.append((job, None, error))
-            del job
-            # Whoever finds the flag set is seen by a delivery that is still to come.
-            if not self._waking:
-                self._waking = True
-                self._loop.call_soon_threadsafe(self._deliver)
+        while (job := self._slow.take()) is not None:
+            began = thread_time()
+            work = self._drive(job)
+            job.seconds += thread_time() - began
+            self._slow.finished(job)
+            work()
+            del job, work
+
+    def _drive(self, job: _Job) -> Callable[[], None]:
+        """Carry on with an operation on this thread; what is to be done with it then.
+
+        It goes on until it ends, has to wait for shelves, or is between two portions while somebody else waits.
+        """
+        outcome: Outcome | None = None
+        try:
+            while True:
+                step = _resumed(job.doing, outcome)
+                if isinstance(step, Loading):
+                    return partial(self._return, partial(self._await_loads, job, step))
+                if isinstance(step, Long):
+                    job.actor = step.actor or job.actor
+                    if self._slow.is_awaited(job):
+                        return partial(self._slow.put, job)
+                    outcome = AT_ONCE
+                else:
+                    outcome = _outcome(self._store, step)
+        except StopIteration as stop:
+            return partial(self._return, partial(self._finish, job, stop.value, None))
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the call was made
+            return partial(self._return, partial(self._finish, job, None, error))
 
 
-def _just(work: Callable[[], T]) -> Doing[T]:
-    yield LONG
-    return work()
+def _resumed(doing: Doing[Any], outcome: Outcome | None) -> Step:
+    """The next step of an operation that is told how the last one went; None: it begins, or time has passed."""
+    if outcome is None:
+        return next(doing)
+    if isinstance(outcome, Exception):
+        return doing.throw(outcome)
+    return doing.send(outcome)
 
 
-def _committed_alone(store: Store, step: Pending) -> Outcome:
+def _outcome(store: Store, step: Pending) -> Outcome:
     try:
-        return store.commit(step.entries, step.effects, step.time, since=step.since)
+        return carried_out(step, store)
     except Exception as error:  # noqa: BLE001 - it is the operation's to deal with
         return error

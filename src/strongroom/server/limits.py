@@ -1,6 +1,6 @@
 """How much one caller may ask, and how much all of them may send at once. For use on one thread.
 
-A bucket is kept as the moment at which it would be full again.
+A bucket is kept as the moment at which it would be full again. Requests count, and so does the time that they take.
 """
 
 from __future__ import annotations
@@ -10,6 +10,12 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 from strongroom.errors import ServerUnavailable
+
+_WEIGHT = 2
+"""A second of a processor counts like all requests of so many seconds: at its rate a caller gets half of one."""
+
+LONGEST = 2.0
+"""Seconds for which time that was used may turn a caller away: who must read a large memory anew is no attacker."""
 
 
 class Buckets:
@@ -27,9 +33,17 @@ class Buckets:
 
     def take(self, key: Hashable, now: float, cost: float = 1) -> None:
         """Count a request of `key`."""
-        if not self._each:
-            return
-        self._full_at[key] = max(self._full_at.get(key, 0.0), now) + cost * self._each
+        if self._each:
+            self._set(key, max(self._full_at.get(key, 0.0), now) + cost * self._each)
+
+    def charge(self, key: Hashable, now: float, seconds: float) -> None:
+        """Count time of a processor that was used for `key`. It may have to wait for that, but never for long."""
+        if self._each:
+            full_at = max(self._full_at.get(key, 0.0), now)
+            self._set(key, max(full_at, min(full_at + seconds * _WEIGHT, now + self._burst + LONGEST)))
+
+    def _set(self, key: Hashable, full_at: float) -> None:
+        self._full_at[key] = full_at
         self._full_at.move_to_end(key)
         if len(self._full_at) > self._held:
             self._full_at.popitem(last=False)

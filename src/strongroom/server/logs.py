@@ -1,17 +1,26 @@
 """The server's own log: one JSON object a line on stderr. It names requests, outcomes and kinds of errors.
 
-It never holds a cap, a text, a query, a namespace or an actor: what was decided about whom stands in the audit log,
-under the same request id.
+Of refusals there are so many lines a second and no more, whoever causes them; the rest is counted, and the log says
+how many. It never holds a cap, a text, a query, a namespace or an actor: what was decided about whom stands in the
+audit log, under the same request id.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+
+from strongroom.server.limits import Buckets
+
+LINES_A_SECOND = 5
+"""Lines about refused requests with the same outcome."""
+
+_BURST_SECONDS = 10
 
 LOGGER = logging.getLogger("strongroom.server")
 
@@ -55,3 +64,28 @@ def defect(error: BaseException, **fields: Any) -> None:
         place = place.tb_next
     where = "" if place is None else f"{place.tb_frame.f_globals.get('__name__', '?')}:{place.tb_lineno}"
     event("defect", level=logging.ERROR, kind=type(error).__name__, where=where, **fields)
+
+
+class Sample:
+    """Lets so many lines of each outcome through, and counts the others. For use on one thread."""
+
+    def __init__(self) -> None:
+        self._lines = Buckets(LINES_A_SECOND, _BURST_SECONDS)
+        self._withheld: Counter[str] = Counter()
+        self.suppressed = 0
+        """Lines that were not written, since the server began."""
+
+    def takes(self, outcome: str, now: float) -> bool:
+        """Whether a line may be written. `outcome` comes from a fixed set, never from a request."""
+        if self._lines.wait(outcome, now) > 0:
+            self._withheld[outcome] += 1
+            self.suppressed += 1
+            return False
+        self._lines.take(outcome, now)
+        return True
+
+    def tell(self) -> None:
+        """Log how many lines of each outcome were not written since this was last told."""
+        withheld, self._withheld = self._withheld, Counter()
+        for outcome, number in withheld.items():
+            event("requests not logged", outcome=outcome, count=number)

@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from strongroom.server.connections import Connections
+from strongroom.server.logs import Sample
 from strongroom.vault.owner import Usage, Vault
 from strongroom.vault.upkeep import Upkeep
 
@@ -29,12 +31,13 @@ class Metrics:
     Counted in plain numbers, since every request passes here, and put into Prometheus' form at a scrape.
     """
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: Vault, places: Connections, lines: Sample) -> None:
         self._outcomes: dict[tuple[str, str], int] = {}
         self._times: dict[str, tuple[list[int], list[float]]] = {}
         self._registry = CollectorRegistry()
         self._registry.register(_Requests(self._outcomes, self._times))
         self._registry.register(_VaultFigures(vault))
+        self._registry.register(_ServerFigures(places, lines))
 
     def count(self, op: str, outcome: str, seconds: float) -> None:
         """Count one answered request. `op` and `outcome` come from fixed sets, never from a request."""
@@ -76,6 +79,26 @@ class _Requests(Collector):
         yield seconds
 
 
+class _ServerFigures(Collector):
+    """What the server holds, and what it did to hold no more."""
+
+    def __init__(self, places: Connections, lines: Sample) -> None:
+        self._places = places
+        self._lines = lines
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("strongroom_connections", "Connections that are held.", value=len(self._places))
+        yield CounterMetricFamily(
+            "strongroom_connections_dropped", "Connections ended to make room.", value=self._places.dropped
+        )
+        yield CounterMetricFamily(
+            "strongroom_log_lines_suppressed", "Refused requests without a line.", value=self._lines.suppressed
+        )
+
+
 class _VaultFigures(Collector):
     """Reads the vault's own figures when they are asked for."""
 
@@ -96,6 +119,16 @@ class _VaultFigures(Collector):
         yield GaugeMetricFamily("strongroom_log_entries", "Entries in the audit log.", value=usage.log_size)
         yield CounterMetricFamily(
             "strongroom_garbage_tokens", "Tokens refused before any signature was valid.", value=usage.garbage
+        )
+        yield CounterMetricFamily(
+            "strongroom_refusals_counted",
+            "Refusals without an entry of their own in the audit log.",
+            value=usage.refusals_counted,
+        )
+        yield GaugeMetricFamily(
+            "strongroom_refusals_pending",
+            "Of these, those that no entry of the log counts yet.",
+            value=usage.refusals_pending,
         )
         if usage.checkpoint_age is not None:
             yield GaugeMetricFamily(

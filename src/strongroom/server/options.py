@@ -29,8 +29,8 @@ class Options:
     stop_seconds: int = 30
     """How long requests in flight may take when the server stops."""
     connections: int = 4096
-    slow: int = 8
-    """Threads for what takes long."""
+    slow: int = 0
+    """Threads for work that takes long; 0: two, or eight where the vault is in a bucket."""
     waiting: int = 1024
     """Calls that may be under way or wait for their turn; more are turned away."""
     holder_rate: float = 500

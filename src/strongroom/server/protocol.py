@@ -16,17 +16,22 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from strongroom import wire
-from strongroom.errors import HeadersTooLarge, InvalidRequest, RequestTooSlow, ServerUnavailable, StrongroomError
+from strongroom.errors import HeadersTooLarge, InvalidRequest, RequestTooSlow, StrongroomError
+from strongroom.server.connections import Connections, Place, user_of
 from strongroom.server.options import Options
+from strongroom.server.reading import CONNECTION, neighbourhood
 
 _PACKED = len("transfer-encoding")
 _AT_ONCE = struct.pack("ii", 1, 0)
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """One connection. Made by `guarded`, which gives it its options."""
+    """One connection. Made by `guarded`, which gives it its options and the place among the others."""
 
     options: Options
+    places: Connections
+    handshake: Place | None = None
+    """The place that it had while TLS was agreed upon."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -40,15 +45,27 @@ class GuardedProtocol(HttpToolsProtocol):
         self._packed: list[bytes] = []
         """How the body is said to be packed."""
         self._answering: RequestResponseCycle | None = None
+        self.peer = ""
+        self.is_proven = self.is_spare = False
+        self.since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.options.connections:
-            self._refuse(ServerUnavailable("the server has as many connections as it takes", hint="try again later"))
-            return
+        self.since = self.loop.time()
+        client = self.client
+        self.peer = user_of(transport.get_extra_info("socket")) if client is None else neighbourhood(client[0])
+        if self.handshake is not None:
+            self.handshake.end()
+        self.places.add(self)
         self._expect_head()
 
+    def is_waiting(self) -> bool:
+        """Whether the server has nothing to do here before the peer sends or reads something."""
+        answering = self._answering
+        return answering is None or answering.response_complete or answering.more_body or self._writing is not None
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self.places.remove(self)
         self._came()
         self._written()
         # The library tells only the latest of several requests that were sent together.
@@ -60,8 +77,12 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._answering = cycle
+        self._answering, self.since = cycle, self.loop.time()
         super()._start_asgi_task(cycle, app)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["state"][CONNECTION] = self
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -134,19 +155,19 @@ class GuardedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._writing is None:
-            self._writing = self.loop.call_later(self.options.body_seconds, self._drop)
+            self._writing = self.loop.call_later(self.options.body_seconds, self.drop)
 
     def resume_writing(self) -> None:
         self._written()
         super().resume_writing()
 
-    def _drop(self) -> None:
-        """Let go of a peer that does not read, and of what the kernel still holds for it."""
-        self._writing = None
+    def drop(self) -> None:
+        """End it now; where the peer does not read, without what the kernel still holds for it."""
         held = self.transport.get_extra_info("socket")
-        if held is not None:
+        if self._writing is not None and held is not None:
             with suppress(OSError):
                 held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self._written()
         self.transport.abort()
 
     def _written(self) -> None:
@@ -183,10 +204,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         body = msgspec.json.encode(wire.Refusal.of(error))
-        again = b"retry-after: 1\r\n" if isinstance(error, ServerUnavailable) else b""
         self.transport.write(
             STATUS_LINE[wire.STATUS[error.reason]]
-            + again
             + b"content-type: application/json\r\ncache-control: no-store\r\nconnection: close\r\n"
             + b"content-length: %d\r\n\r\n" % len(body)
             + body
@@ -194,6 +213,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def guarded(options: Options) -> type[asyncio.Protocol]:
-    """The protocol class of a server with these options."""
-    return type("GuardedProtocol", (GuardedProtocol,), {"options": options})
+def guarded(options: Options, places: Connections) -> type[asyncio.Protocol]:
+    """The protocol class of a server with these options, whose connections take these places."""
+    return type("GuardedProtocol", (GuardedProtocol,), {"options": options, "places": places})

@@ -25,12 +25,16 @@ from strongroom.errors import (
     MediaTypeRefused,
     OriginRefused,
 )
+from strongroom.server.connections import Connection, Unheld
 from strongroom.server.options import LOOPBACK, Options
 from strongroom.unique_keys import check_unique_keys
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+CONNECTION = "strongroom.connection"
+"""The key in a request's state under which the connection is that it came over."""
 
 _ONCE = frozenset(
     (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"if-match", b"x-request-id")
@@ -48,7 +52,7 @@ class Disconnected(Exception):
 class Request:
     """One HTTP request: its head, read once, and how to get its body."""
 
-    __slots__ = ("_receive", "address", "headers", "id", "method", "path", "query", "scope")
+    __slots__ = ("_receive", "address", "connection", "headers", "id", "method", "path", "query", "scope")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -59,6 +63,7 @@ class Request:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         client = scope["client"]
         self.address: str = "" if client is None else client[0]
+        self.connection: Connection = scope.get("state", {}).get(CONNECTION) or Unheld()
         given = self.headers.get(b"x-request-id")
         if given is not None and _REQUEST_ID.fullmatch(given):
             self.id = given.decode()
@@ -72,8 +77,8 @@ class Request:
 
     @property
     def neighbourhood(self) -> str:
-        """Whose requests are counted together: an IPv6 address stands for its /64, which one customer has."""
-        return self.address if ":" not in self.address else _network(self.address)
+        """Whose requests without a valid cap are counted together; over a unix socket a user's."""
+        return neighbourhood(self.address) if self.address else self.connection.peer
 
     def check_head(self, options: Options) -> None:
         """Refuse a head that two readers could read in two ways, and one that a web page elsewhere caused."""
@@ -146,6 +151,11 @@ class Request:
         told = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if told != b"application/json":
             raise MediaTypeRefused("the body must be JSON", hint="send `Content-Type: application/json`")
+
+
+def neighbourhood(address: str) -> str:
+    """Which addresses count as one: an IPv6 address stands for its /64, which one customer has."""
+    return address if ":" not in address else _network(address)
 
 
 @lru_cache(maxsize=1024)

@@ -26,8 +26,10 @@ import uvicorn
 from strongroom.errors import InvalidRequest, ServerUnavailable
 from strongroom.server import logs
 from strongroom.server.app import application
+from strongroom.server.connections import SPARE, Connections
+from strongroom.server.handshake import SecureListener
 from strongroom.server.options import DEFAULT, Options
-from strongroom.server.protocol import guarded
+from strongroom.server.protocol import GuardedProtocol, guarded
 from strongroom.vault.owner import Vault
 
 PORT = 8765
@@ -85,8 +87,8 @@ def serve(
     place.check()
     if place.unix is None:
         options = replace(options, hosts=options.hosts | {place.address.lower()})
-    server = server_for(vault, place, options)
-    _allow_files(options.connections + _OTHER_FILES)
+    allowed = _allow_files(options.connections + SPARE + _OTHER_FILES) - SPARE - _OTHER_FILES
+    server = server_for(vault, place, replace(options, connections=max(min(options.connections, allowed), 1)))
     bound = listen(place)
     made = None if place.unix is None else _identity(place.unix)
     try:
@@ -106,18 +108,24 @@ def serve(
         logs.event("stopped")
 
 
-def _allow_files(count: int) -> None:
-    """Raise the number of files that this process may open, as far as it may: a connection is one."""
+def _allow_files(count: int) -> int:
+    """Raise the number of files that this process may open, as far as it may: a connection is one.
+
+    Returns how many of so many it may open. With more connections than that nobody would be let in any more.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return count if soft == resource.RLIM_INFINITY else min(count, soft)
 
 
 def server_for(vault: Vault, place: Place, options: Options = DEFAULT) -> uvicorn.Server:
     """A server that is ready to be given a socket; `serve` does all the rest."""
-    return _Server(_config(vault, place, options), options.head_seconds)
+    places = Connections(options.connections)
+    return _Server(_config(vault, place, options, places), places, options.head_seconds)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -131,12 +139,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
 class _Server(uvicorn.Server):
     """uvicorn's, but for two things.
 
-    It would raise signals again when it has stopped, and end the process there; and it would wait a minute for a TLS
-    handshake.
+    It would raise signals again when it has stopped, and end the process there; it would wait a minute for a TLS
+    handshake, and not count who is in one.
     """
 
-    def __init__(self, config: uvicorn.Config, handshake_seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, places: Connections, handshake_seconds: float) -> None:
         super().__init__(config)
+        self._places = places
         self._handshake_seconds = handshake_seconds
 
     @contextmanager
@@ -148,18 +157,18 @@ class _Server(uvicorn.Server):
             await super().startup(sockets)
             return
         await super().startup([])
-        loop = asyncio.get_running_loop()
+        loop, context = asyncio.get_running_loop(), self.config.ssl
 
-        def protocol() -> asyncio.Protocol:
-            return self.config.http_protocol_class(  # type: ignore[call-arg]
+        def protocol() -> GuardedProtocol:
+            made = self.config.http_protocol_class(  # type: ignore[call-arg]
                 config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
             )
+            assert isinstance(made, GuardedProtocol)  # noqa: S101 - the configuration's own
+            return made
 
         for bound in sockets:
-            listening = await loop.create_server(
-                protocol, sock=bound, ssl=self.config.ssl, ssl_handshake_timeout=self._handshake_seconds
-            )
-            self.servers.append(listening)
+            listener = SecureListener(bound, context, self._handshake_seconds, self._places, protocol)
+            self.servers.append(listener)  # type: ignore[arg-type] # it can be closed, and no more is asked of it
 
 
 @contextmanager
@@ -176,10 +185,10 @@ def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _config(vault: Vault, place: Place, options: Options) -> uvicorn.Config:
+def _config(vault: Vault, place: Place, options: Options, places: Connections) -> uvicorn.Config:
     config = uvicorn.Config(
-        application(vault, options),
-        http=guarded(options),
+        application(vault, options, places),
+        http=guarded(options, places),
         ws="none",
         loop="uvloop",
         lifespan="on",

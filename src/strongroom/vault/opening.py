@@ -31,6 +31,8 @@ from strongroom.vault.fleet import audit_of
 from strongroom.vault.owner import Vault
 
 FORMAT_VERSION = 1
+_LOADING_DISTANT = 8
+"""Threads that load shelves where loading is mostly waiting for a network."""
 SHELF_BYTES = 256 * 1024 * 1024
 
 Location = str | os.PathLike[str]
@@ -256,7 +258,8 @@ def _open(
     witness: Witness | None,
     now: Clock,
 ) -> Vault:
-    state = State(vault_id, store, source, Shelves(engine, shelf_bytes), os.urandom)
+    shelves = Shelves(engine, shelf_bytes, _LOADING_DISTANT if store.is_distant else 1)
+    state = State(vault_id, store, source, shelves, os.urandom)
     store.authenticate(state.mac)
     return Vault(Clerk(state, now), _witness(witness, source, vault_id))
 

@@ -18,6 +18,7 @@ from strongroom.cap import Token
 from strongroom.errors import ClockBehind, InvalidRequest, StrongroomError, UnknownNamespace
 from strongroom.keys import FileKeys
 from strongroom.memory import Clerk, Memory
+from strongroom.memory.doing import done
 from strongroom.memory.pages import keep_pages
 from strongroom.memory.state import NAMESPACES, NamespaceRegistry
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
@@ -41,6 +42,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     log_size: int
     checkpoint_age: float | None
     garbage: int
+    refusals_counted: int
+    refusals_pending: int
     group_sizes: Mapping[int, int]
     grouped: int
 
@@ -67,6 +70,8 @@ class Vault:
     def close(self) -> None:
         """Let go of the vault. What a later process can use to answer faster is written first, if it can be."""
         try:
+            with suppress(StrongroomError):
+                self.sum_up_refusals(wholly=True)
             with suppress(StrongroomError):
                 keep_pages(self._state)
                 if self.scrub_is_due():
@@ -103,6 +108,13 @@ class Vault:
         """
         self._state.shelves.settle()
 
+    def sum_up_refusals(self, *, wholly: bool = False) -> None:
+        """Write down how many refusals were counted instead of written, in minutes that are over or `wholly`.
+
+        Every request does it where that is due, and so does `close`; a process that gets no requests calls this.
+        """
+        done(self._clerk.sum_up(wholly=wholly), self._state.store)
+
     def check_ready(self) -> None:
         """Raise unless store, keys and log answer: what a request would need, without making one."""
         state = self._state
@@ -129,6 +141,8 @@ class Vault:
             log_size=state.log.size(),
             checkpoint_age=self.audit.seen_age(),
             garbage=self._clerk.garbage,
+            refusals_counted=self._clerk.refusals.counted,
+            refusals_pending=self._clerk.refusals.pending,
             group_sizes=sizes,
             grouped=grouped,
         )

@@ -1,0 +1,185 @@
+"""Loads: a shelf is filled in portions, so that nobody else has to wait for the whole of it.
+
+A load is begun by the first who asks for a shelf and shared by everybody who asks meanwhile. One thread at a time
+carries it a portion further: the caller's own (`finish`), or one of the `Loader`'s, which take the loads in turn. Callers
+that must not hold a thread while they wait, such as those of a server, leave it to the loader and are told (`on_end`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import thread_time
+
+from strongroom.errors import StoreUnavailable, StrongroomError
+from strongroom.shelves.shelf import Shelf
+
+_SMALL = 1 << 20
+"""A load of so many bytes is finished even if there is no room left: small shelves do not wait for large ones."""
+
+
+class Load:
+    """The filling of one shelf. Thread-safe."""
+
+    def __init__(self, shelf: Shelf, on_portion: Callable[[Load], None], on_end: Callable[[Load], None]) -> None:
+        self.shelf = shelf
+        self.is_whole = False
+        self.is_in_background = False
+        self.failure: BaseException | None = None
+        self.seconds = 0.0
+        """CPU time that it has taken so far."""
+        self.is_stopped = False
+        self._stopped_by: StrongroomError | None = None
+        self._portions = shelf.portions()
+        self._on_portion = on_portion
+        self._on_end = on_end
+        self._driving = threading.Lock()
+        self._ended = threading.Event()
+        self._guard = threading.Lock()
+        self._told: list[Callable[[], None]] = []
+
+    def stop(self, failure: StrongroomError | None = None) -> None:
+        """End the load before its next portion. Without a `failure`, those who wait look for the shelf again."""
+        self._stopped_by, self.is_stopped = failure, True
+
+    def advance(self) -> bool:
+        """Load one portion. False if the load has ended, or another thread is carrying it to its end."""
+        if not self._driving.acquire(blocking=False):
+            return False
+        try:
+            return self._advance()
+        finally:
+            self._driving.release()
+
+    def finish(self) -> None:
+        """Load all of it on this thread, or wait for the thread that does. Raises what this thread failed with."""
+        if self._driving.acquire(blocking=False):
+            try:
+                while self._advance():
+                    pass
+            finally:
+                self._driving.release()
+        self._ended.wait()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end; False if it did not come in so many seconds."""
+        return self._ended.wait(seconds)
+
+    def on_end(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called when the load ends, from the thread that ends it; at once if it has ended."""
+        with self._guard:
+            if not self._ended.is_set():
+                self._told.append(tell)
+                return
+        tell()
+
+    def check(self) -> None:
+        """Raise what the load failed with, as an error of the caller's own: each caller's refusal is on record."""
+        failure = self.failure
+        if isinstance(failure, StrongroomError):
+            raise type(failure)(failure.message, hint=failure.hint) from failure
+        if isinstance(failure, Exception):
+            raise failure
+
+    def _advance(self) -> bool:
+        if self._ended.is_set():
+            return False
+        began = thread_time()
+        try:
+            if self.is_stopped:
+                self._end(self._stopped_by)
+                return False
+            next(self._portions)
+        except StopIteration:
+            self.is_whole = True
+            self._end(None)
+            return False
+        except BaseException as error:  # an interrupt, too: nobody else would carry it on
+            self._end(error)
+            raise
+        finally:
+            self.seconds += thread_time() - began
+        self._on_portion(self)
+        return True
+
+    def _end(self, failure: BaseException | None) -> None:
+        self.failure = failure
+        self._on_end(self)
+        with self._guard:
+            self._ended.set()
+            told, self._told = self._told, []
+        for tell in told:
+            tell()
+
+
+class Loader:
+    """Threads that carry loads on, a portion of each in turn. They live only while there is something to load.
+
+    While there is no room left (`has_room`), only the oldest load goes on, and small ones: else many large shelves would be
+    half loaded at once, each of them beyond the budget.
+    """
+
+    def __init__(self, threads: int, has_room: Callable[[], bool]) -> None:
+        self._most = threads
+        self._has_room = has_room
+        self._changed = threading.Condition()
+        self._loads: dict[Load, None] = {}
+        """Every load that was handed over and has not ended, oldest first."""
+        self._waiting: deque[Load] = deque()
+        """Those that no thread carries on at the moment, in the order of their turns."""
+        self._threads: set[threading.Thread] = set()
+
+    def add(self, load: Load) -> None:
+        """Carry a load on in the background until it ends."""
+        with self._changed:
+            if load in self._loads:
+                return
+            load.is_in_background = True
+            self._loads[load] = None
+            self._waiting.append(load)
+            if len(self._threads) < self._most:
+                thread = threading.Thread(target=self._run, name="strongroom-load", daemon=True)
+                self._threads.add(thread)
+                thread.start()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Stop every load and wait for the threads: one that outlives its vault may crash the process at exit."""
+        with self._changed:
+            threads = list(self._threads)
+            for load in self._loads:
+                load.stop(StoreUnavailable("the vault is closed", hint="open the vault again in this process"))
+            self._changed.notify_all()
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def _run(self) -> None:
+        while (load := self._take()) is not None:
+            try:
+                goes_on = load.advance()
+            except Exception:  # noqa: BLE001 - those who wait for the load raise it
+                goes_on = False
+            with self._changed:
+                if goes_on:
+                    self._waiting.append(load)
+                else:
+                    del self._loads[load]
+                self._changed.notify_all()
+
+    def _take(self) -> Load | None:
+        """The next load to carry on; None, and this thread ends, once none is left."""
+        with self._changed:
+            while self._loads:
+                for _ in range(len(self._waiting)):
+                    load = self._waiting.popleft()
+                    if self._may_go_on(load):
+                        return load
+                    self._waiting.append(load)
+                self._changed.wait()
+            self._threads.discard(threading.current_thread())
+            return None
+
+    def _may_go_on(self, load: Load) -> bool:
+        return load.is_stopped or load is next(iter(self._loads)) or load.shelf.bytes < _SMALL or self._has_room()

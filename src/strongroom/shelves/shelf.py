@@ -1,0 +1,290 @@
+"""A shelf: the opened lines of one (actor, namespace) in RAM, with the engine's index over them.
+
+It is filled in portions (`portions`) and kept true by `post`, which is called for every object that any process wrote or
+deleted. A posted change waits until somebody next holds the shelf (`take_in`): posting must not wait for a reader, since
+it is done for all actors under one lock. Taking in a change only ever moves a shelf to the object's present state, so
+changes may come twice, or before loading is done. New lines are read into the index with the next question.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from sys import getsizeof
+from typing import Any, NamedTuple, Protocol
+
+from strongroom.engines import Index, KeptIndex, Measured
+from strongroom.model import Line, LineId, Provenance
+
+
+class Batch(NamedTuple):
+    """Lines to put on a shelf together, oldest first, and the engine's readings of them if any were kept."""
+
+    lines: Sequence[Line]
+    readings: bytes = b""
+
+
+class Source(Protocol):
+    """Where a shelf's lines come from."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Every line there is, newest batches first. Each takes some milliseconds, and may be empty."""
+
+    def read(self, name: LineId) -> Line | None:
+        """One line as it is now; None if it is deleted or gone."""
+
+
+_SHARED = 10_000
+_EMPTY = getsizeof("")
+_READING = 40
+"""What reading a line costs beside its text, in characters."""
+_OVERHEAD = 900
+"""Bytes a line costs besides its text: the struct, its id, and its place in the indexes (measured, bench/ram.py)."""
+
+
+class _Change(NamedTuple):
+    """A line that was written or deleted. Its opened `line` is there only if this process wrote it."""
+
+    name: LineId
+    line: Line | None
+    is_deleted: bool
+
+    @property
+    def bytes(self) -> int:
+        return _OVERHEAD if self.line is None else _size(self.line)
+
+    @property
+    def reading(self) -> int:
+        """About what taking it in costs, in characters."""
+        return _READING if self.line is None else len(self.line.text) + _READING
+
+
+class Shelf:
+    """The lines of one namespace of one actor. `lock` is held while they are read or changed; see `reading`."""
+
+    def __init__(self, prefix: str, birth: bytes, source: Source, index: Index) -> None:
+        self.prefix = prefix
+        self.birth = birth
+        self.source = source
+        self.lock = threading.Lock()
+        self.lines: dict[LineId, Line] = {}
+        self._bytes = 0
+        self._posted: deque[_Change] = deque()
+        """Changes that nobody has taken in yet, oldest first."""
+        self._posted_bytes, self._posted_reading = 0, 0
+        """What was ever posted. Only the poster changes these, and only `take_in` the two below: neither has a lock."""
+        self._taken_bytes, self._taken_reading = 0, 0
+        self.counted = 0
+        """What of it counts towards the budget of all shelves."""
+        self.index = index
+        self._unread: dict[LineId, Line] = {}
+        """Lines that the index does not hold yet."""
+        self._unread_size = 0
+        """About what reading them costs, in characters."""
+        self._unreadable: set[LineId] = set()
+        """Lines that the engine could not read, and so does not hold."""
+        self._unheard: Exception | None = None
+        """What it failed with while nobody asked."""
+        self._measured = index if isinstance(index, Measured) else None
+        self._loaded = False
+        self._gone: set[LineId] = set()
+        """Deleted while the shelf is loading: a batch that was read before may still hold them."""
+        self._ordered: list[LineId] | None = None
+        """All ids in their order, once somebody has asked for them."""
+        self._shared: dict[Any, Any] = {}
+        self._origin: Provenance | None = None
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes in RAM. Texts of few words that are all different take far more than their size."""
+        held = self._bytes if self._measured is None else max(self._bytes, self._measured.size())
+        return held + self._posted_bytes - self._taken_bytes
+
+    @property
+    def unread_size(self) -> int:
+        """About what the next question has to read first, in characters."""
+        return self._unread_size + self._posted_reading - self._taken_reading
+
+    def portions(self) -> Iterator[None]:
+        """Fill the shelf, a portion with each step.
+
+        Changes that arrive meanwhile are applied at once: the shelf may be in use already.
+        """
+        for batch in self.source.batches():
+            if batch.lines:
+                with self.lock:
+                    self.take_in()
+                    self._add_batch(self._without_gone(batch))
+            yield
+        with self.lock:
+            self.take_in()
+            self._loaded = True
+            self._gone.clear()
+
+    def from_id(self, start: str) -> Iterator[Line]:
+        """The lines whose id is `start` or comes after it, in the order of their ids. The lock is held.
+
+        Sorted once; from then on each change keeps the order, so that a page of a listing costs its own lines.
+        """
+        if self._ordered is None:
+            self._ordered = sorted(self.lines)
+        for at in range(bisect_left(self._ordered, start), len(self._ordered)):
+            yield self.lines[self._ordered[at]]
+
+    @property
+    def has_posted(self) -> bool:
+        return bool(self._posted)
+
+    def post(self, name: LineId, line: Line | None, *, is_deleted: bool) -> None:
+        """Note that a line was written or deleted. Never waits; calls for one shelf must not overlap.
+
+        `line` spares reading it, if the caller has it.
+        """
+        change = _Change(name, line, is_deleted)
+        self._posted_bytes += change.bytes
+        self._posted_reading += change.reading
+        self._posted.append(change)
+
+    def take_in(self) -> None:
+        """Apply what was posted. The lock is held. A line that cannot be read now stays posted, and the error is raised."""
+        while self._posted:
+            change = self._posted[0]
+            if change.is_deleted:
+                self._drop(change.name)
+            elif change.line is not None:
+                self._add(change.line)
+            elif change.name not in self.lines:
+                self._refresh(change.name)
+            self._taken_bytes += change.bytes
+            self._taken_reading += change.reading
+            self._posted.popleft()
+
+    def _refresh(self, name: LineId) -> None:
+        line = self.source.read(name)
+        if line is None:
+            self._drop(name)
+        else:
+            self._add(line)
+
+    def _without_gone(self, batch: Batch) -> Batch:
+        if self._gone.isdisjoint(line.id for line in batch.lines):
+            return batch
+        return Batch([line for line in batch.lines if line.id not in self._gone])
+
+    def _add_batch(self, batch: Batch) -> None:
+        index = self.index
+        known = any(line.id in self.lines for line in batch.lines)
+        if known or not batch.readings or not isinstance(index, KeptIndex):
+            for line in batch.lines:
+                self._add(line)
+            self.make_ready()
+            return
+        try:
+            index.add_read(batch.lines, batch.readings)
+        except ValueError:  # another engine's, or made by other rules
+            self._add_batch(Batch(batch.lines))
+            return
+        self.lines.update((line.id, line) for line in batch.lines)
+        self._ordered = None
+        self._bytes += sum(map(_size, batch.lines))
+
+    def _add(self, line: Line) -> None:
+        if line.id not in self.lines and line.id not in self._gone:
+            line = self._sharing(line)
+            self.lines[line.id] = line
+            if self._ordered is not None:
+                insort(self._ordered, line.id)
+            self._bytes += _size(line)
+            self._unread[line.id] = line
+            self._unread_size += len(line.text) + _READING
+
+    def read_all(self) -> None:
+        """Read into the index what is not there yet. The lock is held.
+
+        What the engine fails with is kept for who asks next: here it would fail a put that is durable. A line that it
+        cannot read is not tried again, and is in no ranked answer until the shelf is loaded anew.
+        """
+        for name in list(self._unread):
+            line = self._unread.pop(name)
+            self._unread_size -= len(line.text) + _READING
+            try:
+                self.index.add(line)
+            except Exception as error:  # noqa: BLE001 - it is raised where somebody asks
+                self._unreadable.add(name)
+                self._unheard = self._unheard or error
+
+    def make_ready(self) -> None:
+        """Make the index hold all lines, or raise what the engine failed with, once. The lock is held."""
+        if self._unread:
+            self.read_all()
+        if self._unheard is not None:
+            error, self._unheard = self._unheard, None
+            raise error
+
+    def _sharing(self, line: Line) -> Line:
+        """The same line, made of values that other lines hold already: most of them have much in common."""
+        if len(self._shared) > _SHARED:
+            self._shared.clear()
+        share = self._shared.setdefault
+        origin = line.provenance
+        if origin != self._origin:
+            links, holder, source = origin.links, origin.holder, origin.source
+            self._origin = Provenance(
+                share(links, links), share(holder, holder), share(source, source), origin.recorded
+            )
+        return Line(
+            line.id,
+            line.time,
+            line.kind,
+            share(line.namespace, line.namespace),
+            share(line.session, line.session),
+            share(line.author, line.author),
+            line.text,
+            self._origin,
+        )
+
+    def _drop(self, name: LineId) -> None:
+        if not self._loaded:
+            self._gone.add(name)
+        line = self.lines.pop(name, None)
+        if line is None:
+            return
+        if self._ordered is not None:
+            del self._ordered[bisect_left(self._ordered, name)]
+        self._bytes -= _size(line)
+        if self._unread.pop(name, None) is not None:
+            self._unread_size -= len(line.text) + _READING
+        elif name in self._unreadable:
+            self._unreadable.remove(name)
+        else:
+            self.index.remove(line)
+
+
+def _size(line: Line) -> int:
+    return getsizeof(line.text) + getsizeof(line.session) + getsizeof(line.author) - 2 * _EMPTY + _OVERHEAD
+
+
+def _prefix(shelf: Shelf) -> str:
+    return shelf.prefix
+
+
+@contextmanager
+def reading(shelves: Sequence[Shelf]) -> Iterator[None]:
+    """Hold shelves still, with all changes taken in.
+
+    Locks are taken in one order, so that two readers cannot wait for each other.
+    """
+    held: list[Shelf] = []
+    try:
+        for shelf in sorted(shelves, key=_prefix) if len(shelves) > 1 else shelves:
+            shelf.lock.acquire()
+            held.append(shelf)
+            if shelf.has_posted:
+                shelf.take_in()
+        yield
+    finally:
+        for shelf in held:
+            shelf.lock.release()

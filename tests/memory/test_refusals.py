@@ -1,0 +1,225 @@
+"""Refusals that repeat: the first are written one by one, the others counted, and no count is lost to the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import strongroom
+from strongroom import FileKeys, Token, Vault
+from strongroom.audit.entry import Decision, Entry
+from strongroom.cli.reading import Filter, matching, seen_row
+from strongroom.errors import AuditUnavailable, StrongroomError
+from strongroom.memory.refusals import EACH, HELD, TOTAL, Refusals
+from strongroom.model import LinkId, Millis
+from tests.conftest import Clock
+
+
+def refused(link: str = "a", reason: str = "cap_revoked", time: int = 0, request: str = "") -> Entry:
+    return Entry(
+        v=1, time=Millis(time), op="get", decision=Decision.DENY, reason=reason, links=(LinkId(link),), request=request
+    )
+
+
+def denials(vault: Vault, start: int = 0) -> list[Entry]:
+    found = [entry for _, entry in vault.audit.entries(start) if entry is not None]
+    return [entry for entry in found if entry.decision == Decision.DENY]
+
+
+def ask_revoked(vault: Vault, token: Token, times: int) -> None:
+    for number in range(times):
+        with pytest.raises(StrongroomError) as raised:
+            vault.memory(token, request=f"r{number}").get("x")
+        assert raised.value.reason == "cap_revoked"
+
+
+def revoked(vault: Vault) -> Token:
+    token = vault.mint(actor="local/bob", ops=["get"], namespaces=["work"], ttl=3600)
+    vault.revoke(token)
+    return token
+
+
+# The rule alone.
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_refusals_of_one_cap_for_one_reason_are_written_so_often_a_minute_and_then_counted() -> None:
+    refusals = Refusals()
+    written = [refusals.take(refused(time=number)) for number in range(EACH + 5)]
+    assert [len(entries) for entries in written] == [1] * EACH + [0] * 5
+    assert (refusals.counted, refusals.pending) == (5, 5)
+    assert refusals.over(Millis(59_999)) == []
+    (entry,) = refusals.over(Millis(60_000))
+    assert (entry.count, entry.detail, entry.time) == (5, f"repeated {EACH}-{EACH + 4}", 60_000)
+    assert refusals.pending == 0
+    assert refusals.over(Millis(120_000)) == []
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_another_reason_or_another_cap_is_written_however_much_is_counted() -> None:
+    refusals = Refusals()
+    for _ in range(EACH + 5):
+        refusals.take(refused())
+    other = refused(reason="cap_namespace_denied")
+    assert refusals.take(other) == [other]
+    other = refused(link="b")
+    assert refusals.take(other) == [other]
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_caps_narrowed_from_one_share_its_count() -> None:
+    refusals = Refusals()
+    for number in range(EACH):
+        narrowed = (LinkId("a"), LinkId(f"n{number}"))
+        refusals.take(msgspec.structs.replace(refused(), links=narrowed))
+    assert refusals.take(refused()) == []
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_many_caps_together_write_so_many_a_second_and_the_first_of_each() -> None:
+    refusals = Refusals()
+    caps = 10
+    written = sum(len(refusals.take(refused(link=f"{number % caps}", time=1000))) for number in range(TOTAL * caps))
+    assert written == TOTAL + caps
+    first = refused(link="new", time=1000)
+    assert refusals.take(first) == [first]
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_a_sum_tells_the_last_refusal_whole_and_the_next_minute_begins_anew() -> None:
+    refusals = Refusals()
+    for number in range(EACH + 3):
+        refusals.take(refused(time=number, request=f"r{number}"))
+    entry = refused(time=60_000)
+    total, alone = refusals.take(entry)
+    assert (total.request, total.count, total.reason) == (f"r{EACH + 2}", 3, "cap_revoked")
+    assert alone == entry
+    assert len(refusals.take(refused(time=60_001))) == 1
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_a_clock_that_is_turned_back_ends_a_minute() -> None:
+    refusals = Refusals()
+    for _ in range(EACH + 1):
+        refusals.take(refused(time=100_000))
+    assert [entry.count for entry in refusals.take(refused(time=5))] == [1, 0]
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_what_is_told_apart_is_bounded_and_no_count_is_dropped() -> None:
+    refusals = Refusals()
+    for _ in range(EACH + 7):
+        refusals.take(refused(link="counted"))
+    written = [entry for number in range(HELD * 2) for entry in refusals.take(refused(link=str(number)))]
+    assert [entry.count for entry in written if entry.detail] == [7]
+    assert len(refusals._windows) <= HELD
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_what_broke_is_no_refusal_and_is_always_written() -> None:
+    refusals = Refusals()
+    broken = Entry(v=1, time=Millis(0), op="get", decision=Decision.FAIL, reason="tampered", links=(LinkId("a"),))
+    assert [refusals.take(broken) for _ in range(EACH * 2)] == [[broken]] * (EACH * 2)
+
+
+# In a vault.
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_a_revoked_cap_that_asks_on_and_on_does_not_fill_the_log(vault: Vault, clock: Clock) -> None:
+    token, size = revoked(vault), vault.audit.size()
+    ask_revoked(vault, token, EACH + 500)
+    assert vault.audit.size() - size == EACH
+    assert vault.usage().refusals_pending == 500
+    clock.move(61)
+    ask_revoked(vault, token, 1)
+    *_, total, alone = denials(vault, size)
+    assert (total.count, total.reason, total.request) == (500, "cap_revoked", f"r{EACH + 499}")
+    assert (alone.count, alone.request) == (0, "r0")
+    assert vault.usage().refusals_counted == 500
+    assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_whoever_asks_next_is_preceded_by_the_count(vault: Vault, clock: Clock, cap: Token) -> None:
+    token = revoked(vault)
+    ask_revoked(vault, token, EACH + 3)
+    clock.move(61)
+    size = vault.audit.size()
+    vault.memory(cap).list()
+    found = [entry for _, entry in vault.audit.entries(size) if entry is not None]
+    assert [(entry.decision, entry.count) for entry in found] == [(Decision.DENY, 3), (Decision.ALLOW, 0)]
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_an_admitted_call_is_on_record_however_many_were_refused(vault: Vault, cap: Token) -> None:
+    with suppress(StrongroomError):
+        for _ in range(EACH + 10):
+            with suppress(StrongroomError):
+                vault.memory(cap).get("x", namespaces=["nowhere"])
+    size = vault.audit.size()
+    for _ in range(EACH + 10):
+        vault.memory(cap).list()
+    assert vault.audit.size() - size == EACH + 10
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_a_guess_at_an_id_is_on_record_each_time(vault: Vault, cap: Token) -> None:
+    """It was admitted: what it found out is no repetition."""
+    size = vault.audit.size()
+    for _ in range(EACH + 10):
+        with pytest.raises(StrongroomError):
+            vault.memory(cap).get(ids=["01JABCDEFGHJKMNPQRSTVWXYZ0"])
+    assert vault.audit.size() - size == EACH + 10
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_a_vault_that_is_closed_writes_what_it_counted(vault: Vault, reopen: Callable[[], Vault]) -> None:
+    token = revoked(vault)
+    ask_revoked(vault, token, EACH + 9)
+    vault.close()
+    again = reopen()
+    assert denials(again)[-1].count == 9
+    assert again.audit.verify().ok
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_a_count_that_cannot_be_written_is_kept(
+    vault: Vault, clock: Clock, monkeypatch: pytest.MonkeyPatch, cap: Token
+) -> None:
+    token = revoked(vault)
+    ask_revoked(vault, token, EACH + 4)
+    clock.move(61)
+
+    def fails(*_: object, **__: object) -> None:
+        raise AuditUnavailable("no room")
+
+    monkeypatch.setattr(vault._state.store, "commit", fails)
+    with pytest.raises(AuditUnavailable):
+        vault.memory(cap).list()
+    monkeypatch.undo()
+    assert vault.usage().refusals_pending == 4
+    vault.sum_up_refusals(wholly=True)
+    assert denials(vault)[-1].count == 4
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_the_command_line_shows_how_many_more_there_were(vault: Vault) -> None:
+    ask_revoked(vault, revoked(vault), EACH + 12)
+    vault.sum_up_refusals(wholly=True)
+    chosen = Filter.of(vault, ops=(), denied=True, since=None, actor=None, line=None)
+    (row,) = map(seen_row, matching(vault, chosen, 1)[0])
+    assert row[-1] == "12 more"
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_each_process_counts_for_itself(vault: Vault, tmp_path: Path, keys: FileKeys, clock: Clock) -> None:
+    token, size = revoked(vault), vault.audit.size()
+    with strongroom.open(tmp_path / "vault", keys=keys, now=clock) as other:
+        ask_revoked(vault, token, EACH + 1)
+        ask_revoked(other, token, EACH + 1)
+    assert vault.audit.size() - size == 2 * EACH + 1

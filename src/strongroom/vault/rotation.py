@@ -155,7 +155,7 @@ def rotate_actor(clerk: Clerk, actor: Actor) -> None:
         ]
         clerk.record_owner("rotate-actor", effects, keys=[held.keys])
 
-    retrying(state, rotate)
+    retrying(state, rotate, hint="if it is a holder of the actor's cap, revoke the actor's caps first")
 
 
 def rotate_issuer(clerk: Clerk) -> None:
@@ -195,7 +195,7 @@ def _roots(state: State) -> Iterator[tuple[str, str]]:
             yield locator, root
 
 
-def retrying(state: State, change: Callable[[], object]) -> None:
+def retrying(state: State, change: Callable[[], object], *, hint: str = "") -> None:
     """Carry out a change of the vault itself, starting anew whenever another process was first."""
     for _ in range(_TRIES):
         state.catch_up()
@@ -205,4 +205,4 @@ def retrying(state: State, change: Callable[[], object]) -> None:
             continue
         state.catch_up()
         return
-    raise StoreUnavailable("the vault is too busy: other processes kept changing it")
+    raise StoreUnavailable("the vault is too busy: other processes kept changing it", hint=hint)

@@ -250,7 +250,8 @@ def rotate_root(run: Run, resume: bool) -> None:
             "note: this takes a minute; copy root.keyring to the other workers now, and once more when it has ended"
         )
     rotated = vault.rotate_root(resume=resume)
-    run.answer({"rotated": "root", "actors": rotated.actors, "pending": rotated.pending}, _of_root(rotated))
+    done: dict[str, object] = {"rotated": "root"}
+    run.answer(done | {"pending": True} if rotated.pending else done, _of_root(rotated))
 
 
 def unfinished_rotation(stopped: Unfinished) -> str:

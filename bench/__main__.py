@@ -13,7 +13,24 @@ from pathlib import Path
 
 import apsw
 
-from bench import caps, following, fresh, gate, get, hermes, host, log, put, ram, recall, s3, scores, sealing, served
+from bench import (
+    caps,
+    following,
+    fresh,
+    gate,
+    get,
+    growth,
+    hermes,
+    host,
+    log,
+    put,
+    ram,
+    recall,
+    s3,
+    scores,
+    sealing,
+    served,
+)
 from bench.measure import Goal, Row, Run, table
 from bench.scores import Score
 
@@ -39,6 +56,7 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "recall.time": recall.time,
     "ram": ram.rows,
     "follow": following.rows,
+    "growth": growth.rows,
     "serve.get": served.get,
     "serve.put": served.put,
     "serve.mcp": served.mcp,

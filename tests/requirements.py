@@ -51,8 +51,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "keys-permissions": ("design", "a key file that others can read is refused"),
     "keys-rotate-root": (
         "design",
-        "root rotation re-wraps in one commit, drops the old root, and other processes follow",
+        "root rotation re-wraps in portions, drops the old root, and other processes follow",
     ),
+    "rotate-ends": ("show", "no holder of a cap keeps a rotation of the root from ending; killed, it can be continued"),
+    "growth": ("show", "over all pages an operation takes at most n log n steps in what it touches"),
     "keys-rotate-actor": ("design", "actor rotation seals new lines in a new epoch and keeps old ones readable"),
     "keys-rotate-issuer": ("design", "issuer rotation voids the caps minted before"),
     "secrets-hidden": ("design", "no text, query, token or key appears in logs, errors, reprs or the audit log"),

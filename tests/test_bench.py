@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from bench import evaldata, filler, lines, recall, scores, served, vaults
+from bench import evaldata, filler, growth, lines, recall, scores, served, vaults
 from bench.__main__ import BENCHMARKS
 from bench.evaldata import NoData, Pool, Question, new_line
 from bench.load import Load, Plan, Report, request
@@ -247,6 +247,21 @@ def test_lines_to_measure_are_unrepeated_and_of_usual_length() -> None:
     assert len({line.author for line in made}) > 2
     assert made == list(lines.lines(1, 2000))
     assert len(set(lines.questions(40))) == 40
+
+
+# Growth.
+
+
+@pytest.mark.requirement("growth")
+@pytest.mark.parametrize("power", [1, 2])
+def test_the_exponent_is_that_of_the_points(power: int) -> None:
+    assert growth.exponent([(size, 3e-6 * size**power) for size in (10, 20, 40, 80)]) == pytest.approx(power)
+
+
+@pytest.mark.requirement("growth", "rotate-ends")
+def test_a_rotation_ends_beside_a_process_that_puts_and_erases_without_pause(tmp_path: Path) -> None:
+    (row,) = growth._contended(Run(tmp_path, quick=True))
+    assert row.ours > 0
 
 
 # The load on a server.

@@ -232,6 +232,33 @@ def test_rotating_the_root_leaves_lines_readable_and_earlier_backups_closed(cli:
     assert not Path("new").exists()
 
 
+def _stop_a_rotation() -> FileKeys:
+    """Leave what a rotation leaves that was killed before it had moved anybody."""
+    keys = FileKeys(key_directory())
+    keys.replace(keys.load().adding(bytes(32)))
+    return keys
+
+
+@pytest.mark.requirement("cli-keeping", "rotate-ends")
+@pytest.mark.parametrize("options", [(), ("--continue",)])
+def test_a_stopped_rotation_of_the_root_is_shown_and_finished(cli: Cli, vault: None, options: tuple[str, ...]) -> None:
+    cli("put", "line one", "-n", "work")
+    keys = _stop_a_rotation()
+    before = keys.load()
+    (found,) = [check for check in cli("doctor", "--json").json["checks"] if check["name"] == "opening"]
+    assert (found["state"], "1 actor" in found["message"], "--continue" in found["hint"]) == ("warn", True, True)
+    done = cli("rotate", "root", *options)
+    assert (done.code, "was stopped" in done.err) == (0, True)
+    assert len(keys.load().keys) == 1
+    assert (keys.load().active == before.active) is bool(options)
+    assert texts(cli) == {"line one"}
+
+
+@pytest.mark.requirement("cli-keeping", "rotate-ends")
+def test_there_is_no_rotation_to_continue_where_none_was_stopped(cli: Cli, vault: None) -> None:
+    assert cli("rotate", "root", "--continue", "--json").reason == "invalid_request"
+
+
 @pytest.mark.requirement("cli-keeping", "keys-rotate-actor")
 def test_rotating_an_actor_leaves_its_lines_readable(cli: Cli, vault: None) -> None:
     assert cli("rotate", "actor", "local/owner").code == 2, "nothing was put, so there are no keys"

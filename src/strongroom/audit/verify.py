@@ -77,11 +77,15 @@ class Report(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, findings=(*found, *self.findings))
 
 
-class Expected(msgspec.Struct):
+class Expected(msgspec.Struct, dict=True):
     """What the store must hold according to the log: for each owner's tag, the last mark of each object."""
 
     size: int = 0
     owners: dict[str, dict[str, Mark]] = {}
+
+    def __post_init__(self) -> None:
+        self._by_shelf: dict[str, dict[str, set[str]]] = {}
+        """The tags on each shelf of the owners of which a namespace was erased. Not written."""
 
     def apply(self, entry: Entry) -> None:
         """Take in one entry. Marks of an entry that erases come after the erasure."""
@@ -89,13 +93,26 @@ class Expected(msgspec.Struct):
             return
         if entry.erased == "actor":
             self.owners.pop(entry.actor, None)
+            self._by_shelf.pop(entry.actor, None)
         if entry.erased == "namespace":
-            gone = set(entry.namespaces)
-            kept = {tag: mark for tag, mark in self.owners.get(entry.actor, {}).items() if mark.shelf not in gone}
-            self.owners[entry.actor] = kept
+            self._empty(entry.actor, entry.namespaces)
         for mark in entry.objects:
             owner = "" if mark.shelf == VAULT else entry.actor
             self.owners.setdefault(owner, {})[mark.tag] = mark
+            if owner in self._by_shelf:
+                self._by_shelf[owner].setdefault(mark.shelf, set()).add(mark.tag)
+
+    def _empty(self, owner: str, shelves: Sequence[str]) -> None:
+        """Take out what is on some shelves. A holder may erase one small namespace over and over, beside a large one:
+        so what stays is looked at once."""
+        held = self.owners.setdefault(owner, {})
+        if owner not in self._by_shelf:
+            found = self._by_shelf[owner] = {}
+            for tag, mark in held.items():
+                found.setdefault(mark.shelf, set()).add(tag)
+        for shelf in shelves:
+            for tag in self._by_shelf[owner].pop(shelf, ()):
+                held.pop(tag, None)
 
     def encoded(self) -> bytes:
         return msgspec.json.encode(self)

@@ -22,6 +22,7 @@ from strongroom.audit.log import Witness
 from strongroom.cap import parse
 from strongroom.cli import extras, output, ownercap
 from strongroom.cli.context import Run
+from strongroom.cli.keeping import unfinished_rotation
 from strongroom.engines.lexical import finding
 from strongroom.errors import Tampered, VaultMissing
 from strongroom.keys import default_directory
@@ -171,6 +172,10 @@ def _opens(patient: Patient) -> str:
         raise Found("skip", "there is no vault to open")
     found = patient.settings or Settings(patient.place, settings.config_path(), None, None)
     patient.vault = patient.run.keep(settings.open_vault(found, patient.run.passphrase))
+    stopped = patient.vault.unfinished_rotation()
+    if stopped is not None:
+        hint = "`strongroom rotate root` moves all to a new root; with --continue only what was left"
+        raise Found("warn", unfinished_rotation(stopped), hint)
     return "the keys open the vault, and the log's head is authentic"
 
 

@@ -127,8 +127,7 @@ def erase(run: Run, namespaces: tuple[str, ...], everything: bool, rotate_root: 
     erased = run.ask(lambda memory: memory.erase(None if everything else namespaces, everything=everything))
     pending = erased.pending
     if rotate_root:
-        run.vault().rotate_root()
-        pending = not run.vault().scrub()
+        pending = run.vault().rotate_root().pending
     done = Destroyed(actor, namespaces, everything, erased.objects, pending, rotate_root)
     run.answer(done, _promises(done, own=run.given is None))
 

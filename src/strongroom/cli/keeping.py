@@ -22,6 +22,7 @@ from strongroom.keys import FileKeys, KeySource, default_directory
 from strongroom.store import is_bucket
 from strongroom.vault.keeping import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
 from strongroom.vault.opening import identify
+from strongroom.vault.rotation import Rotated, Unfinished
 from strongroom.wiring.steps import counted
 
 _KEYS_LIMIT = 1 << 20
@@ -226,29 +227,45 @@ rotate = Group("rotate", help="Replace keys: the root, the issuer, or an actor's
 
 
 @rotate.command("root", examples=["strongroom rotate root"])
+@click.option(
+    "--continue", "resume", is_flag=True, help="Finish a rotation that was stopped, with the root that it made."
+)
 @owner_options
 @pass_run
-def rotate_root(run: Run) -> None:
+def rotate_root(run: Run, resume: bool) -> None:
     """Replace the root key, which opens everything else.
 
-    All keys are wrapped anew in one step, and the old root is dropped. Lines, caps and running agents go on as before.
-    Over a bucket it takes a minute, and other workers answer again once they have the new root.keyring. Earlier
-    backups and copies of the vault open only with copies of the old root.keyring. Interrupted, the vault still opens;
-    run it again.
+    All keys are wrapped anew, in portions, and then the old root is dropped. Lines, caps and running agents go on as
+    before, and none of them can hold it up. Over a bucket it takes a minute, and other workers answer again once they
+    have the new root.keyring. Earlier backups and copies of the vault open only with copies of the old root.keyring.
+    Interrupted, the vault still opens, and `doctor` says what is left: run it again, or with --continue if nobody can
+    have copied root.keyring meanwhile.
     """
     vault = run.vault()
+    stopped = vault.unfinished_rotation()
+    if stopped is not None:
+        run.note(f"note: {unfinished_rotation(stopped)}")
     if is_bucket(run.settings.vault):
         run.note(
             "note: this takes a minute; copy root.keyring to the other workers now, and once more when it has ended"
         )
-    vault.rotate_root()
-    run.answer(
-        {"rotated": "root"},
-        [
-            "The root key is new. Back it up now: an older copy of root.keyring does not open this vault any more.",
-            "Earlier backups open only with the old one: destroy its copies where nothing may open them.",
-        ],
-    )
+    rotated = vault.rotate_root(resume=resume)
+    done: dict[str, object] = {"rotated": "root"}
+    run.answer(done | {"pending": True} if rotated.pending else done, _of_root(rotated))
+
+
+def unfinished_rotation(stopped: Unfinished) -> str:
+    """What a stopped rotation left, in words."""
+    left = counted(stopped.actors, "actor")
+    return f"a rotation of the root was stopped: {stopped.roots} roots in the keyring, {left} not yet under the newest"
+
+
+def _of_root(rotated: Rotated) -> Iterator[str]:
+    yield "The root key is new. Back it up now: an older copy of root.keyring does not open this vault any more."
+    yield "Earlier backups open only with the old one: destroy its copies where nothing may open them."
+    if rotated.pending:
+        yield "Pending: another process is reading the vault, and its journal may still hold what the old root wrapped."
+        yield "`strongroom doctor` removes that when it has finished."
 
 
 @rotate.command("issuer", examples=["strongroom rotate issuer --yes"])

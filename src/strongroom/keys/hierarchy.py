@@ -79,6 +79,16 @@ class _Wrapped(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     sealed: bytes
 
 
+class _Rooted(msgspec.Struct, frozen=True):
+    v: int
+    root: str
+
+
+def root_of(document: bytes) -> str:
+    """The id of the root that seals a vault's secrets or an actor's keys, without opening them."""
+    return decode(document, _Rooted).root
+
+
 class Slots:
     """Names of things in the store. Locators are keyed, so the names say nothing to who lacks the name key."""
 

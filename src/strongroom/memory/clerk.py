@@ -441,9 +441,10 @@ class Clerk:
             detail=detail,
         )
         entries = [entry]
+        by_name = {_name(effect): effect for effect in effects}
         for one in keys:
-            own = [effect for effect in effects if _name(effect) == self.state.slots.keys(one.actor)]
-            marked = self._marks(own, one)
+            own = by_name.get(self.state.slots.keys(one.actor))
+            marked = self._marks([] if own is None else [own], one)
             entries.append(msgspec.structs.replace(entry, actor=one.actor_tag(), objects=marked, links=()))
         return self.state.log.append(entries, effects, accept_clock=accept_clock)
 

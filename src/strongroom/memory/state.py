@@ -20,7 +20,7 @@ from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, T
 from strongroom.gate import Gate, Standing
 from strongroom.keyed import Keyed
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
-from strongroom.keys.hierarchy import tag
+from strongroom.keys.hierarchy import root_of, tag
 from strongroom.model import Actor, CapRecord, DataClass, Line, LineId, LinkId, Millis, Namespace
 from strongroom.seal import Place
 from strongroom.shelves import Shelves
@@ -356,7 +356,7 @@ class State:
     def _read_keys(self, locator: str) -> HeldKeys | None:
         with self._guard:
             for _ in range(_TRIES):  # another process may make or erase them between two looks
-                held = self._stored_keys(locator)
+                held = self.stored_keys(locator)
                 if held is not None:
                     self._keep(locator, held)
                     return held
@@ -377,22 +377,37 @@ class State:
             self._actors.pop(next(iter(self._actors)))
         self._actors[locator] = held
 
-    def _stored_keys(self, locator: str) -> HeldKeys | None:
-        stored = self.store.get(f"{ACTORS}{locator}/keys")
+    def stored_keys(self, locator: str) -> HeldKeys | None:
+        """An actor's keys as they are stored, whatever is cached; None if there are none."""
+        stored = self._key_document(locator)
         if stored is None:
             return None
-        if stored.body is None:
-            raise Tampered("an actor's keys are a tombstone")
-        body = stored.body
+        body = stored.body or b""
         opened = self._with_ring(lambda ring: ActorKeys.open(body, self.vault_id, self.slots, locator, ring))
         return HeldKeys(opened, stored.version)
+
+    def stored_root(self, locator: str) -> str | None:
+        """The id of the root that seals an actor's keys, which are not opened for it; None if it is nobody."""
+        stored = self._key_document(locator)
+        if stored is not None:
+            return root_of(stored.body or b"")
+        held = self.held_keys(locator)  # raises where keys are gone that must be there
+        return None if held is None else held.keys.root
+
+    def _key_document(self, locator: str) -> Object | None:
+        stored = self.store.get(f"{ACTORS}{locator}/keys")
+        if stored is not None and stored.body is None:
+            raise Tampered("an actor's keys are a tombstone")
+        return stored
 
     def locators(self) -> Iterator[str]:
         """The locator of every actor that has anything in the store, found without reading what it has."""
         after = ""
         while found := self.store.list(ACTORS, after, 1):
-            locator = found[0].name.split("/")[1]
-            if self._has_objects(locator):
+            name = found[0].name
+            locator = name.split("/")[1]
+            # Nothing of an actor comes before its keys.
+            if name == f"{ACTORS}{locator}/keys" or self._has_objects(locator):
                 yield locator
             after = f"{ACTORS}{locator}0"  # "0" follows "/": behind everything below this actor
 
@@ -528,7 +543,7 @@ class State:
         held = self._actors.get(locator)
         if held is None:
             with self._guard:
-                held = self._stored_keys(locator)
+                held = self.stored_keys(locator)
                 if held is None:
                     return "?", name
                 self._keep(locator, held)

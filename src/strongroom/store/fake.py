@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import re
 import threading
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 
 from strongroom import tlog
 from strongroom.errors import (
@@ -59,6 +61,35 @@ class Disk:
     version: Version = 0
     busy: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
+    _names: list[str] = field(default_factory=list, init=False, compare=False)
+    _changes: tuple[Version, list[tuple[Version, str]]] = field(default=(-1, []), init=False, compare=False)
+
+    def names(self) -> list[str]:
+        """All names in order. Kept, so that who reads page by page does not have them sorted for each."""
+        if len(self._names) != len(self.objects):
+            self._names = sorted(self.objects)
+        return self._names
+
+    def changes(self) -> list[tuple[Version, str]]:
+        """The latest change of each object, in commit order; kept until something is written."""
+        version, found = self._changes
+        if version != self.version or len(found) != len(self.objects):
+            self._changes = self.version, sorted((version, name) for name, (version, _) in self.objects.items())
+        return self._changes[1]
+
+    def set(self, name: str, body: bytes | None) -> None:
+        self.version += 1
+        if name not in self.objects:
+            insort(self._names, name)
+        self.objects[name] = (self.version, body)
+
+    def purge(self, prefix: str) -> None:
+        names = self.names()
+        first = bisect_left(names, prefix)
+        gone = list(takewhile(lambda name: name.startswith(prefix), islice(names, first, None)))
+        for name in gone:
+            del self.objects[name]
+        del names[first : first + len(gone)]
 
     def copied(self) -> Disk:
         """Another disk with the same on it, as it stands at one moment."""
@@ -222,8 +253,10 @@ class FakeStore:
         _check(after, str, "a name")
         _check_count(limit)
         with self._call("list") as disk:
-            names = sorted(name for name in disk.objects if name.startswith(prefix) and name > after)
-            return [Object(name, *disk.objects[name]) for name in names[:limit]]
+            names = disk.names()
+            first = bisect_right(names, after) if after >= prefix else bisect_left(names, prefix)
+            page = takewhile(lambda name: name.startswith(prefix), names[first : first + limit])
+            return [Object(name, *disk.objects[name]) for name in page]
 
     def names(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
         return [_without_body(found) for found in self.list(prefix, after, limit)]
@@ -254,8 +287,9 @@ class FakeStore:
         _check(after, int, "a version")
         _check_count(limit)
         with self._call("changes") as disk:
-            newer = sorted((version, name) for name, (version, _) in disk.objects.items() if version > after)
-            return [_without_body(Object(name, *disk.objects[name])) for _, name in newer[:limit]]
+            changes = disk.changes()
+            first = bisect_right(changes, after, key=lambda change: change[0])
+            return [_without_body(Object(name, *disk.objects[name])) for _, name in changes[first : first + limit]]
 
     # The ledger.
 
@@ -397,11 +431,9 @@ def _without_body(found: Object) -> Object:
 def _apply(disk: Disk, effects: Sequence[Effect]) -> None:
     for effect in effects:
         if isinstance(effect, Purge):
-            for name in [name for name in disk.objects if name.startswith(effect.prefix)]:
-                del disk.objects[name]
+            disk.purge(effect.prefix)
         elif not isinstance(effect, Expect):
-            disk.version += 1
-            disk.objects[effect.name] = (disk.version, None if isinstance(effect, Delete) else effect.body)
+            disk.set(effect.name, None if isinstance(effect, Delete) else effect.body)
 
 
 def _append(disk: Disk, mac: HeadMac, entries: Sequence[bytes], time: int) -> None:

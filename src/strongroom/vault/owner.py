@@ -26,7 +26,7 @@ from strongroom.store import CLOCK_LEEWAY, Grouping, OnDisk, Store, Swap
 from strongroom.vault import issuing, rotation
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.fleet import audit_of
-from strongroom.vault.rotation import all_keys, retrying
+from strongroom.vault.rotation import Rotated, Unfinished, all_keys, retrying
 from strongroom.vault.upkeep import Upkeep, upkeep_of
 
 TTL_DEFAULT = 300
@@ -259,10 +259,7 @@ class Vault:
             delegable=False,
         )
         erased = self.memory(token, source="owner").erase(everything=True)
-        if rotate_root:
-            self.rotate_root()
-            erased = Erased(erased.objects, pending=not self.scrub())
-        return erased
+        return Erased(erased.objects, pending=self.rotate_root().pending) if rotate_root else erased
 
     def scrub(self) -> bool:
         """Remove what deleted objects left in the store's journals; False if another process is in the way."""
@@ -279,9 +276,17 @@ class Vault:
 
     # Rotation.
 
-    def rotate_root(self) -> None:
-        """Replace the root key. Interrupted, the vault still opens; run it again."""
-        rotation.rotate_root(self._clerk)
+    def rotate_root(self, *, resume: bool = False) -> Rotated:
+        """Replace the root key. Interrupted, the vault still opens; run it again.
+
+        That makes a root that nobody can have seen yet, and moves everything to it. With `resume` it is the root of the
+        rotation that was stopped, and only what was left is moved.
+        """
+        return rotation.rotate_root(self._clerk, resume=resume)
+
+    def unfinished_rotation(self) -> Unfinished | None:
+        """What a rotation of the root left to do that was stopped, or is under way; None if none was."""
+        return rotation.unfinished(self._state)
 
     def rotate_actor(self, actor: str) -> None:
         """Give an actor a new key and each of its namespaces a new epoch; old lines stay readable."""

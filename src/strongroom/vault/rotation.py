@@ -1,68 +1,142 @@
-"""Replacing keys: the root, an actor's, the issuer's. Each ends in one commit or leaves the vault as it was."""
+"""Replacing keys: the root in portions, an actor's and the issuer's each in one commit.
+
+A rotation of the root ends whatever holders of caps do meanwhile. First the vault's secrets are sealed by the new root.
+Whoever makes or changes an actor's keys commits on condition that the secrets are unchanged, so from then on no old
+root seals anything new. What is left then only shrinks: a document that is lost to somebody else's commit is sealed by
+the new root already, or gone. Interrupted anywhere, every root that is needed is in the keyring.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
 from strongroom import cap, inbox
 from strongroom.errors import InvalidRequest, StoreUnavailable
-from strongroom.keys import ActorKeys, Keyring
+from strongroom.keys import Keyring
 from strongroom.memory import Clerk, State
 from strongroom.memory.state import SECRETS, HeldKeys
 from strongroom.model import Actor
-from strongroom.store import Effect, Lost, Swap
+from strongroom.store import Effect, Expect, Lost, Store, Swap
 from strongroom.store.fleet import Fleet
 
 _TRIES = 64
+_SCRUBS = 8
 _PORTION = 256
-"""Actors in one commit where commits are not whole."""
+"""Actors in one commit: some 30 ms in which nobody else writes."""
 
 
-def rotate_root(clerk: Clerk) -> None:
-    """Wrap every actor's keys anew in one commit, then drop the old root.
+class Rotated(msgspec.Struct, frozen=True):
+    """What a rotation of the root did. `pending` while the store's journal may hold what the old root sealed."""
 
-    The new root is in the keyring before anything is wrapped by it, and the old one until nothing is.
+    actors: int
+    pending: bool
+
+
+class Unfinished(msgspec.Struct, frozen=True):
+    """A rotation of the root that was stopped, or is under way: roots in the keyring, and actors still to be moved."""
+
+    roots: int
+    actors: int
+
+
+def rotate_root(clerk: Clerk, *, resume: bool = False) -> Rotated:
+    """Seal the secrets and every actor's keys by a new root, in portions, and drop the old roots from the keyring.
+
+    The new root is in the keyring before anything is sealed by it, and the old ones until nothing is.
     """
     state = clerk.state
     with state.source.rotating():
-        ring = state.source.load().adding(os.urandom(32))
-        state.source.replace(ring)
+        for _ in all_keys(state):
+            pass  # keys that do not open could not be moved: that is said before anything is changed
+        ring = _ring_to_reach(state, resume=resume)
         state.use_ring(ring)
-        retrying(state, lambda: _rewrap(clerk, ring, everything=True))
-        # From that commit on nothing new is wrapped by the old root, but an actor made just before it may be.
-        retrying(state, lambda: _rewrap(clerk, ring, everything=False))
+        retrying(state, lambda: _seal_secrets(clerk, ring))
         if isinstance(state.store, Fleet):
-            state.store.settle()
-            retrying(state, lambda: _rewrap(clerk, ring, everything=False))
+            state.store.settle()  # its conditions are not of one moment: who began before may still write
+        moved = 0
+        while found := _move_all(clerk, ring):  # the last time none is found: a root is dropped once that was seen
+            moved += found
         state.source.replace(ring.only_active())
         state.use_ring(ring.only_active())
-    state.store.scrub()
+    return Rotated(moved, pending=not _scrub(state.store))
 
 
-def _rewrap(clerk: Clerk, ring: Keyring, *, everything: bool) -> None:
-    """Wrap the vault's secrets and every actor's keys anew, or only those keys that the active root does not wrap."""
+def unfinished(state: State) -> Unfinished | None:
+    """What a stopped rotation of the root left to do, by the keyring; None if there was none."""
+    state.catch_up()
+    ring = state.source.load()
+    if len(ring.keys) == 1:
+        return None
+    return Unfinished(len(ring.keys), sum(root != ring.active for _, root in _roots(state)))
+
+
+def _ring_to_reach(state: State, *, resume: bool) -> Keyring:
+    """The keyring with the root that is to seal everything: a new one, or that of the rotation to be resumed."""
+    ring = state.source.load()
+    if resume and len(ring.keys) == 1:
+        raise InvalidRequest("no rotation of the root was stopped: the keyring holds one", hint="begin a new one")
+    if not resume:
+        ring = ring.adding(os.urandom(32))
+        state.source.replace(ring)
+    return ring
+
+
+def _seal_secrets(clerk: Clerk, ring: Keyring) -> None:
     state = clerk.state
-    effects: list[Effect] = []
-    if everything:
-        # A vault made before there were inboxes gets its key here; one that has a key keeps it.
-        secrets = state.secrets if state.secrets.inbox else state.secrets.with_inbox(inbox.new_identity())
-        body = secrets.sealed(state.vault_id, ring, os.urandom)
-        effects.append(Swap(SECRETS, body, state.secrets_version))
-    touched: list[ActorKeys] = []
-    for held in all_keys(state):
-        if everything or held.keys.root != ring.active:
-            name = state.slots.keys(held.keys.actor)
-            effects.append(Swap(name, held.keys.sealed(ring, os.urandom), held.version))
-            touched.append(held.keys)
-            if len(effects) >= _PORTION and not state.store.is_whole:
-                # Both roots are in the keyring: nothing depends on all of it being one commit.
-                clerk.record_owner("rotate-root", effects, keys=touched)
-                effects, touched = [], []
-    if effects:
-        clerk.record_owner("rotate-root", effects, keys=touched)
+    # A vault made before there were inboxes gets its key here; one that has a key keeps it.
+    secrets = state.secrets if state.secrets.inbox else state.secrets.with_inbox(inbox.new_identity())
+    body = secrets.sealed(state.vault_id, ring, os.urandom)
+    clerk.record_owner("rotate-root", [Swap(SECRETS, body, state.secrets_version)])
+
+
+def _move_all(clerk: Clerk, ring: Keyring) -> int:
+    """Seal anew all keys that another root seals than the active one; of how many actors."""
+    moved, portion = 0, dict[str, HeldKeys]()
+    for locator, root in _roots(clerk.state):
+        held = None if root == ring.active else clerk.state.stored_keys(locator)
+        if held is not None:
+            portion[locator] = held
+        if len(portion) == _PORTION:
+            moved += _move(clerk, ring, portion)
+            portion = {}
+    return moved + _move(clerk, ring, portion)
+
+
+def _move(clerk: Clerk, ring: Keyring, portion: Mapping[str, HeldKeys]) -> int:
+    """Seal a portion anew in one commit, without what others change before it; how many actors that were."""
+    state = clerk.state
+    left = dict(portion)
+    sealed: dict[str, Effect] = {locator: _sealed(state, ring, held) for locator, held in left.items()}
+    for _ in range(len(portion) + _TRIES):
+        if not left:
+            return 0
+        try:
+            clerk.record_owner("rotate-root", list(sealed.values()), keys=[held.keys for held in left.values()])
+        except Lost as lost:
+            # Where a commit is not whole, some of it may have been carried out: all of it is looked at again.
+            for locator in [lost.name.split("/")[1]] if state.store.is_whole else list(left):
+                state.catch_up(locator)
+                held = state.stored_keys(locator)
+                if held is None or held.keys.root == ring.active:
+                    del left[locator], sealed[locator]
+                else:
+                    left[locator], sealed[locator] = held, _sealed(state, ring, held)
+            continue
+        state.catch_up()
+        return len(left)
+    raise StoreUnavailable("others kept changing keys below the old root", hint="rotate again: nothing is lost")
+
+
+def _sealed(state: State, ring: Keyring, held: HeldKeys) -> Swap:
+    return Swap(state.slots.keys(held.keys.actor), held.keys.sealed(ring, os.urandom), held.version)
+
+
+def _scrub(store: Store) -> bool:
+    """A reader elsewhere holds the journal up for a moment at a time: ask again before giving up."""
+    return any(store.scrub() for _ in range(_SCRUBS))
 
 
 def rotate_actor(clerk: Clerk, actor: Actor) -> None:
@@ -74,9 +148,14 @@ def rotate_actor(clerk: Clerk, actor: Actor) -> None:
         if held is None:
             raise InvalidRequest("this actor has no keys to rotate: nothing was ever put")
         body = held.keys.rotated(os.urandom).sealed(state.ring(), os.urandom)
-        clerk.record_owner("rotate-actor", [Swap(state.slots.keys(actor), body, held.version)], keys=[held.keys])
+        # A rotation of the root must not overlook it.
+        effects: list[Effect] = [
+            Expect(SECRETS, state.secrets_version),
+            Swap(state.slots.keys(actor), body, held.version),
+        ]
+        clerk.record_owner("rotate-actor", effects, keys=[held.keys])
 
-    retrying(state, rotate)
+    retrying(state, rotate, hint="if it is a holder of the actor's cap, revoke the actor's caps first")
 
 
 def rotate_issuer(clerk: Clerk) -> None:
@@ -99,16 +178,24 @@ def _set_issuers(clerk: Clerk, issuers: dict[str, bytes]) -> None:
 
 
 def all_keys(state: State) -> Iterator[HeldKeys]:
-    """The keys of every actor."""
-    state.catch_up()
-    for locator in state.locators():
-        state.catch_up(locator)
-        held = state.held_keys(locator)
+    """The keys of every actor. Those that are in use stay cached; these are read past them."""
+    for locator, _ in _roots(state):
+        held = state.stored_keys(locator)
         if held is not None:
             yield held
 
 
-def retrying(state: State, change: Callable[[], object]) -> None:
+def _roots(state: State) -> Iterator[tuple[str, str]]:
+    """The locator of every actor that has keys, and the root that seals them."""
+    state.catch_up()
+    for locator in state.locators():
+        state.catch_up(locator)
+        root = state.stored_root(locator)
+        if root is not None:
+            yield locator, root
+
+
+def retrying(state: State, change: Callable[[], object], *, hint: str = "") -> None:
     """Carry out a change of the vault itself, starting anew whenever another process was first."""
     for _ in range(_TRIES):
         state.catch_up()
@@ -118,4 +205,4 @@ def retrying(state: State, change: Callable[[], object]) -> None:
             continue
         state.catch_up()
         return
-    raise StoreUnavailable("the vault is too busy: other processes kept changing it")
+    raise StoreUnavailable("the vault is too busy: other processes kept changing it", hint=hint)

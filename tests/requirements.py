@@ -82,6 +82,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "audit-garbage": ("design", "what fails before link 0's signature is counted, not logged"),
     "audit-private": ("design", "entries hold no text, query, token, actor or locator"),
     "audit-bits": ("show", "flipping any single bit of an entry or checkpoint is found"),
+    "audit-unseen": (
+        "design",
+        "without a checkpoint to compare with, verify says that a roll-back cannot be ruled out, and keeps none",
+    ),
     "audit-verify": ("design", "verify names rollback, truncation, edited entries, missing and extra objects"),
     "audit-prove": ("design", "an inclusion proof checks with an independent implementation"),
     "audit-restore": ("design", "accept-restore records a rollback and nothing else"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import platform
-import re
 import shutil
 import stat
 import sys
@@ -18,7 +17,6 @@ import apsw
 
 import strongroom
 from strongroom import engines, settings
-from strongroom.audit.log import Witness
 from strongroom.cap import parse
 from strongroom.cli import extras, output, ownercap
 from strongroom.cli.context import Run
@@ -33,6 +31,8 @@ from strongroom.vault.owner import Vault
 _SQLITE = (3, 54, 0)
 _SPACE_FAIL, _SPACE_WARN = 64 << 20, 1 << 30
 _WITNESS_DAYS = 30
+UNSEEN = "unseen"
+"""The reason told where there is no checkpoint to compare the log with. It has an exit code of its own."""
 
 
 class Found(Exception):
@@ -181,26 +181,29 @@ def _writable(patient: Patient) -> str:
 
 
 def _log(patient: Patient) -> str:
-    vault = patient.opened()
-    path = patient.keys() / "checkpoint"
-    seen = Witness(path).read()
+    audit, path = patient.opened().audit, patient.keys() / "checkpoint"
+    again = patient.run.command
+    try:
+        seen = audit.seen()
+    except Tampered:
+        hint = f"put back a copy of it; without one, move it away, then {again('audit checkpoint --yes')}"
+        raise Found("fail", f"{path} is no checkpoint of this vault", hint, Tampered.reason) from None
     if seen is None:
-        raise Found("warn", f"nothing was kept as seen in {path}", "run `strongroom audit verify`, then keep a copy")
-    written = re.match(r"strongroom/[0-9a-f]{16}\n([0-9]{1,18})\n", seen)
-    if written is None:
-        raise Found("fail", f"{path} is no checkpoint", "put back its backup", Tampered.reason)
-    size, last = vault.audit.size(), int(written[1])
-    if size < last:
+        hint = f"put back a copy of it; if this is the newest state that you know, {again('audit checkpoint --yes')}"
+        raise Found("fail", f"a roll-back cannot be ruled out: nothing was kept as last seen in {path}", hint, UNSEEN)
+    size = audit.size()
+    if not audit.continues(seen):
+        what = f"has {size} entries, but {seen.size} were seen before" if size < seen.size else "was rewritten"
         raise Found(
             "fail",
-            f"the log has {size} entries, but {last} were seen before",
-            "if you restored a backup: `strongroom audit accept-restore`; if not: `strongroom audit verify`",
+            f"the log {what}",
+            f"if you restored a backup: {again('audit accept-restore')}; if not: {again('audit verify')}",
             Tampered.reason,
         )
-    days = (time.time() - path.stat().st_mtime) / 86_400
+    days = (audit.seen_age() or 0) / 86_400
     if days > _WITNESS_DAYS:
-        raise Found("warn", f"last verified {round(days)} days ago", "run `strongroom audit verify` on a schedule")
-    return f"{size} entries; {last} of them seen {output.in_words(-max(days, 0) * 86_400)}"
+        raise Found("warn", f"last seen {round(days)} days ago", f"run {again('audit verify')} on a schedule")
+    return f"{size} entries; they continue the {seen.size} seen {output.in_words(-days * 86_400)}"
 
 
 def _clock(patient: Patient) -> str:

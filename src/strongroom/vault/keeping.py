@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from strongroom.audit.log import Witness
-from strongroom.audit.verify import Flaw, Progress, Report
+from strongroom.audit.verify import Finding, Flaw, Progress, Report
 from strongroom.errors import (
     InvalidRequest,
     KeyUnavailable,
@@ -99,7 +99,7 @@ def backup(
         if not report.ok:
             raise Tampered(
                 f"the vault has a flaw, so there is no backup: {report.findings[0].flaw}",
-                hint="verify the vault; to keep it as evidence, copy its files while nobody has it open",
+                hint="vault.audit.verify() names what is wrong",
             )
     return Backup(vault_id, report.size, report.root, report.objects)
 
@@ -132,8 +132,19 @@ def restore(
             report = opening.verify(draft, keys=keys, witness=seen, progress=verifying)
             others = [one for one in report.findings if one.flaw not in _ROLLBACKS]
             if others:
-                raise Tampered(f"the backup has a flaw, so it was not restored: {others[0].flaw}")
+                raise _refused(others[0], seen)
     return Restored(vault_id, report)
+
+
+def _refused(finding: Finding, seen: Witness) -> Tampered:
+    if finding.flaw == Flaw.WITNESS_INVALID:
+        return Tampered(
+            f"{seen.path} is no checkpoint of this vault, so the backup was not restored",
+            hint="put back a copy of it; without one, move it away: then nothing counts as seen",
+        )
+    return Tampered(
+        f"the backup has a flaw, so it was not restored: {finding.flaw}", hint="use another backup, and keep this one"
+    )
 
 
 def backup_of(source: str | os.PathLike[str]) -> str:

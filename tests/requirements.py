@@ -29,6 +29,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "cap-limits-first": ("design", "size and link limits are checked before any cryptography"),
     "cap-scope": ("design", "a cap for a scope of actors is refused until a later link names one actor inside it"),
     "cap-revoke": ("design", "revoking a link kills the cap and its descendants at their next use, cached or not"),
+    "cap-void": ("design", "a cap that the gate refuses for good is listed as void, with why and since when"),
     "cap-interop": ("design", "an independent JOSE library verifies our links"),
     "gate-order": ("design", "the gate checks verify, op, data class, namespaces, limits, in that order"),
     "gate-grant": ("design", "only the gate makes a grant"),

@@ -19,10 +19,12 @@ import strongroom
 from strongroom import engines, settings
 from strongroom.cap import parse
 from strongroom.cli import extras, output, ownercap
+from strongroom.cli.capview import WHY
 from strongroom.cli.context import Run
 from strongroom.engines.lexical import finding
 from strongroom.errors import Tampered, VaultMissing
 from strongroom.keys import default_directory
+from strongroom.model import Void
 from strongroom.settings import Settings
 from strongroom.store import CLOCK_LEEWAY, backend
 from strongroom.vault.opening import identify
@@ -261,9 +263,16 @@ def _accepted(patient: Patient, token: str) -> None:
     chain = parse(token)
     if chain.first.aud != patient.vault.id:
         raise Found("fail", "the cap is for another vault", "name the right one with --cap-file", "cap_audience")
-    voided = {record.link for record in patient.vault.caps() if record.revoked}
-    if any(link.id in voided for link in chain.links):
-        raise Found("fail", "the cap was revoked", "ask its owner for another", "cap_revoked")
+    voided = {record.link: record.void for record in patient.vault.caps()}
+    why = next((voided[link.id] for link in chain.links if voided.get(link.id)), None)
+    if why is not None:
+        own = patient.run.given is None
+        raise Found(
+            "warn" if own else "fail",
+            f"the cap is void: {WHY[why]}",
+            "the next command makes a new one" if own else "ask its owner for another",
+            "cap_signature_invalid" if why == Void.ISSUER_ROTATED else "cap_revoked",
+        )
 
 
 CHECKS: tuple[tuple[str, Callable[[Patient], str]], ...] = (

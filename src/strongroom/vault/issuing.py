@@ -30,6 +30,7 @@ from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.state import CAPS, REVOKED, State
 from strongroom.model import Actor, CapRecord, DataClass, LinkId, Op
 from strongroom.store import Effect, Expect, Lost, PutNew
+from strongroom.vault.void import judge
 
 TTL_LIMIT = 400 * 24 * 3600
 _TRIES = 8
@@ -142,12 +143,7 @@ def records(state: State) -> Iterator[CapRecord]:
     state.catch_up()
     found = [record for _, record in state.cap_records()]
     for record in sorted(found, key=lambda one: (one.issued, one.link)):
-        yield msgspec.structs.replace(record, revoked=_is_void(state, record))
-
-
-def _is_void(state: State, record: CapRecord) -> bool:
-    voided = state.standing.not_before.get(state.slots.actor(Actor(record.actor)), 0)
-    return record.link in state.standing.revoked or record.issued < voided
+        yield judge(state, record)
 
 
 def _line_of_descent(clerk: Clerk, link: LinkId) -> Iterator[LinkId]:
@@ -339,4 +335,5 @@ def _record(first: cap.Link, parents: tuple[LinkId, ...]) -> CapRecord:
         expires=claims.exp,
         label=claims.label or "",
         parents=parents,
+        issuer=claims.iss,
     )

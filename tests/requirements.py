@@ -49,6 +49,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "keys-random": ("design", "no actor or namespace key can be derived from the root"),
     "keys-never-new": ("design", "a missing, wrong or unreadable key never makes a new one"),
     "keys-sources": ("design", "keys come from a 0600 file, a passphrase or the environment"),
+    "keys-hints": ("design", "what is said about a key file that cannot be used is true: the hinted act mends it"),
     "keys-permissions": ("design", "a key file that others can read is refused"),
     "keys-rotate-root": (
         "design",

@@ -24,6 +24,7 @@ from strongroom.cli.context import Run
 from strongroom.engines.lexical import finding
 from strongroom.errors import Tampered, VaultMissing
 from strongroom.keys import default_directory
+from strongroom.keys.sources import hint_for
 from strongroom.model import Void
 from strongroom.settings import Settings
 from strongroom.store import CLOCK_LEEWAY, backend
@@ -163,7 +164,7 @@ def _key_file(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        raise Found("fail", f"{path} is not there", "put back its backup; a new key cannot open the vault") from None
+        raise Found("fail", f"{path} is not there", hint_for(path)) from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise Found("fail", f"{path} can be read by others", f"chmod 600 {path}")
 

@@ -25,6 +25,8 @@ from strongroom.errors import (
     UnknownNamespace,
 )
 from strongroom.gate import Ask, Office
+from strongroom.keys import FileKeys
+from strongroom.keys.sources import ISSUER_HINT
 from strongroom.memory import Caller, Clerk
 from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.state import CAPS, REVOKED, State
@@ -251,7 +253,8 @@ def _signed(
 def _issuer_seed(state: State) -> bytes:
     seed = state.source.issuer()
     if cap.issuer_id(cap.public_key(seed)) not in state.secrets.issuers:
-        raise KeyUnavailable("the issuer key is not the one of this vault", hint="use the keys made with it")
+        hint = ISSUER_HINT if isinstance(state.source, FileKeys) else "use the issuer key made with this vault"
+        raise KeyUnavailable("the issuer key is not the one of this vault", hint=hint)
     return seed
 
 

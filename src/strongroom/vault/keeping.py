@@ -282,21 +282,24 @@ def lock_keys(
 
 
 def unlock_keys(data: bytes, passphrase: str, *, vault: str, into: FileKeys) -> None:
-    """Bring locked keys back into a key directory. Other keys that are there are never overwritten."""
+    """Bring locked keys back into a key directory: what is missing there. Nothing that is there is overwritten."""
     file = _read_keys(unlock(data, passphrase))
     if file.vault != vault:
         raise InvalidRequest("these are the keys of another vault", hint=f"they are those of {file.vault}")
     ring = Keyring(file.active, file.keys)
-    if (into.directory / "root.keyring").exists() or (into.directory / "issuer.key").exists():
-        if into.load() == ring and into.issuer() == file.issuer:
-            return
-        raise KeyUnavailable(f"there are other keys in {into.directory}", hint="name another directory for the keys")
+    has_ring, has_issuer = ((into.directory / name).exists() for name in ("root.keyring", "issuer.key"))
+    if (has_ring and into.load() != ring) or (has_issuer and into.issuer() != file.issuer):
+        raise KeyUnavailable(
+            f"there are other keys in {into.directory}", hint="move them away, or name another place in STRONGROOM_KEYS"
+        )
     try:
         make_directory(into.directory)
     except OSError as error:
         raise KeyUnavailable(f"cannot write to {into.directory}: {error.strerror}") from None
-    into.replace(ring)
-    into.replace_issuer(file.issuer)
+    if not has_ring:
+        into.replace(ring)
+    if not has_issuer:
+        into.replace_issuer(file.issuer)
     witness = Witness(into.directory / _CHECKPOINT)
     if file.checkpoint and witness.read() is None:
         witness.keep(file.checkpoint)

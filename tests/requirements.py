@@ -186,6 +186,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "cli-colour": ("design", "colour on a terminal only"),
     "cli-hostile-text": ("bad-input", "recalled text cannot steer the terminal"),
     "cli-erase": ("design", "erase asks first and says what it promises"),
+    "cli-hints": ("design", "a command that a message names exists, and does what the message says"),
     "cli-caps": ("design", "caps are minted, narrowed, shown, revoked and listed without showing secrets"),
     "cli-init": ("design", "init overwrites nothing and says where things are"),
     "routing-rules": ("design", "routing is by bounded, deterministic rules"),

@@ -202,11 +202,20 @@ class Erased(msgspec.Struct, frozen=True):
     pending: bool = False
 
 
+class Void(StrEnum):
+    """Why a cap is void before its end."""
+
+    REVOKED = "revoked"
+    ACTOR_REVOKED = "actor_revoked"
+    ISSUER_ROTATED = "issuer_rotated"
+
+
 class CapRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What the vault remembers of a cap that it minted. The token itself is not kept.
 
     `parents` are the links of the cap with which this one was renewed or minted, and of all before it; revoking one of
-    them revokes this.
+    them revokes this. `issuer` is the id of the key that signed it. `void` says why it is void, if it is, and
+    `void_since` since which second, where that is known.
     """
 
     link: LinkId
@@ -219,6 +228,9 @@ class CapRecord(msgspec.Struct, frozen=True, kw_only=True):
     label: str = ""
     revoked: bool = False
     parents: tuple[LinkId, ...] = ()
+    issuer: str = ""
+    void: Void | None = None
+    void_since: int | None = None
 
 
 def actor(text: str) -> Actor:

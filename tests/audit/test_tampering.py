@@ -538,6 +538,7 @@ def test_a_verification_with_findings_is_not_what_was_seen(closed: Closed) -> No
 def test_a_witness_can_be_kept_anywhere_outside_the_vault(closed: Closed, tmp_path: Path) -> None:
     elsewhere = Witness(tmp_path / "a" / "b" / "seen")
     with strongroom.open(closed.place, keys=closed.keys, witness=elsewhere, now=closed.clock) as vault:
+        vault.audit.checkpoint(first=True)
         assert vault.audit.verify().ok
         seen = elsewhere.read()
         assert seen is not None

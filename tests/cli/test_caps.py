@@ -256,3 +256,31 @@ def test_times_in_json_are_iso(cli: Cli, vault: None) -> None:
     said = json.loads(cli("cap", "show", "--json").out)
     assert said["expires"].endswith("Z")
     assert said["issued"] < said["expires"]
+
+
+# What is void.
+
+
+@pytest.mark.requirement("cap-void", "cli-caps")
+@pytest.mark.parametrize(
+    ("act", "why"),
+    [
+        (["cap", "revoke", "LINK"], "revoked"),
+        (["cap", "revoke", "--for", "local/agent"], "actor_revoked"),
+        (["rotate", "issuer", "--yes"], "issuer_rotated"),
+    ],
+)
+def test_a_void_cap_is_not_listed_as_alive_and_all_says_why_and_since_when(
+    cli: Cli, vault: None, act: list[str], why: str
+) -> None:
+    mint = ["cap", "mint", "--for", "local/agent", "--ops", "get", "--namespaces", "work", "--ttl", "1h"]
+    assert cli(*mint).code == 0
+    (listed,) = cli("cap", "list", "--json", "--for", "local/agent").json["caps"]
+    assert (listed["void"], listed["void_since"]) == (None, None)
+    assert cli(*[listed["link"] if word == "LINK" else word for word in act]).code == 0
+    alive = cli("cap", "list", "--for", "local/agent")
+    assert (alive.out, "--all" in alive.err) == ("", True)
+    (shown,) = cli("cap", "list", "--all", "--json", "--for", "local/agent").json["caps"]
+    assert (shown["void"], shown["expired"]) == (why, False)
+    assert shown["void_since"] is not None
+    assert "void since 20" in cli("cap", "list", "--all").out

@@ -189,8 +189,28 @@ def test_a_vault_that_another_process_keeps_busy_or_that_others_can_enter_is_a_w
 def test_a_log_that_was_not_verified_for_long_is_a_warning(cli: Cli, vault: None) -> None:
     os.utime(keys() / "checkpoint", (1_600_000_000, 1_600_000_000))
     assert states(cli("doctor", "--json"))["log"] == "warn"
+
+
+@pytest.mark.requirement("cli-doctor", "audit-unseen")
+def test_a_log_without_a_checkpoint_fails_with_a_code_of_its_own_until_it_is_accepted(cli: Cli, vault: None) -> None:
     (keys() / "checkpoint").unlink()
-    assert states(cli("doctor", "--json"))["log"] == "warn"
+    done = cli("doctor", "--json")
+    assert (done.code, check_of(done, "log")["state"], check_of(done, "log")["reason"]) == (8, "fail", "unseen")
+    assert cli("audit", "checkpoint", "--yes").code == 0
+    assert cli("doctor", "--json").code == 0
+
+
+@pytest.mark.requirement("cli-doctor", "audit-unseen")
+def test_a_log_that_was_rewritten_at_the_same_length_is_not_called_seen(cli: Cli, vault: None, home: Path) -> None:
+    shutil.copytree(place(), home / "older")
+    cli("put", "line one", "-n", "work")
+    assert cli("audit", "verify").code == 0
+    shutil.rmtree(place())
+    shutil.copytree(home / "older", place())
+    for number in range(5):
+        cli("put", f"line {number}", "-n", "travel")
+    done = cli("doctor", "--json")
+    assert (done.code, check_of(done, "log")["state"]) == (6, "fail")
 
 
 # The cap.

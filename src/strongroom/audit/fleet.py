@@ -101,7 +101,8 @@ class FleetVerifier:
             if self._size() == before:
                 break
         found = [*self._findings, *(one.finding for one in doubts), *map(_stray, self._logs.strays())]
-        return Report(self._size(), self._root(), len(objects), tuple(found), len(self.walked))
+        seen_before = sum(one.size for one in self._seen.values()) if self._seen else None
+        return Report(self._size(), self._root(), len(objects), tuple(found), len(self.walked), seen_before)
 
     def _read_logs(self, progress: Progress) -> Statements:
         self._findings = []

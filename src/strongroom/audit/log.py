@@ -74,7 +74,10 @@ class Witness:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise KeyUnavailable(f"cannot read the last seen checkpoint {self.path}: {error}") from None
+            raise KeyUnavailable(
+                f"cannot read the last seen checkpoint {self.path}: {_why(error)}",
+                hint="put back a copy of it; without one, move it away: then nothing counts as seen",
+            ) from None
 
     def age(self) -> float | None:
         """Seconds since it was last written; None if it never was."""
@@ -89,7 +92,9 @@ class Witness:
             make_directory(self.path.parent)
             write_file(self.path, note.encode(), new=False)
         except OSError as error:
-            raise KeyUnavailable(f"cannot keep the checkpoint {self.path}: {error.strerror}") from None
+            raise KeyUnavailable(
+                f"cannot keep the checkpoint {self.path}: {error.strerror}", hint="make its directory writable"
+            ) from None
 
 
 class AuditLog:
@@ -195,6 +200,10 @@ class AuditLog:
         return self.sign(
             tlog.Checkpoint(self.origin_of(self.worker), head.size, tlog.Range.of(head.size, head.peaks).root())
         )
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else "it is not text"
 
 
 def bundle_path(directory: Path, number: int) -> Path:

@@ -1,8 +1,9 @@
 """Verification: does the log hold together, does it continue what was seen, and do log and store agree?
 
 Works offline on any copy of the vault, given its keys. Every flaw has a name; a report without findings means that
-none was found up to the log's size, and whoever holds the keys *and* the files could still have rewritten what came
-after the last checkpoint kept elsewhere.
+none was found up to the log's size. It is `ok` only if there was a checkpoint to compare with: without one an older
+copy of the vault is as sound as the newest. Anyone who holds the keys *and* the files could still have rewritten what
+came after the last checkpoint kept elsewhere.
 """
 
 from __future__ import annotations
@@ -59,16 +60,27 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What verification looked at and what it found."""
+    """What verification looked at and what it found.
+
+    `seen_before` is how many entries the checkpoint last seen covers. None: there was none that could be used, so a
+    roll-back cannot be ruled out.
+    """
 
     size: int
     root: str
     objects: int
     findings: tuple[Finding, ...] = ()
     logs: int = 1
+    seen_before: int | None = None
 
     @property
     def ok(self) -> bool:
+        """True if nothing is wrong and the log continues what was last seen."""
+        return self.is_sound and self.seen_before is not None
+
+    @property
+    def is_sound(self) -> bool:
+        """True if log and store show no flaw. An older copy of the vault shows none either."""
         return not self.findings
 
     def with_findings(self, more: Sequence[tuple[Flaw, str]]) -> Report:
@@ -182,7 +194,13 @@ class Verifier:
         moved = {change.name for change in self._changes(before)}
         self._refresh()
         self._reconcile([thing for thing in objects if thing.name not in moved], expected, moved)
-        return Report(head.size, root.hex(), len(objects), tuple(self._findings))
+        return Report(
+            head.size,
+            root.hex(),
+            len(objects),
+            tuple(self._findings),
+            seen_before=None if seen is None else seen.size,
+        )
 
     def _refresh(self) -> None:
         with suppress(Tampered):  # what stops a running process is what verification is to name

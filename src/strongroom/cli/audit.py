@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,37 +17,51 @@ from strongroom.audit import Finding, Report
 from strongroom.cli import leaving, output
 from strongroom.cli.app import Group
 from strongroom.cli.context import Run, owner_options, pass_run
-from strongroom.cli.errors import BY_FAMILY, Failure
+from strongroom.cli.errors import BY_FAMILY, UNSEEN, Failure
 from strongroom.cli.reading import Filter, Seen, matching, seen_row
 from strongroom.cli.types import MOMENT, NAMES
 from strongroom.errors import InvalidRequest, LineNotFound, Tampered
+from strongroom.keys import default_directory
+from strongroom.store import is_bucket
 from strongroom.vault.auditing import BETWEEN
 from strongroom.vault.opening import identify
 from strongroom.vault.owner import Vault
 from strongroom.wiring.steps import counted
+
+Told = dict[str, str | int | None]
+"""A finding as `--json` tells it."""
 
 audit = Group("audit", help="Who did what, whether the record holds, and proofs of it.")
 
 HINTS = {
     "head_forged": "somebody without the vault's keys wrote to the log; keep the files as evidence, restore a backup",
     "log_rolled_back": "after a restore, say `strongroom audit accept-restore`; else somebody put back an older copy",
-    "log_forked": "after a restore, say `strongroom audit accept-restore`; else the log was rewritten",
+    "log_forked": "after a restore, say `strongroom audit accept-restore`; else somebody put back an older copy that"
+    " was used since, or rewrote the log",
     "log_truncated": "the end of the log was cut off; keep the files, restore a backup",
     "log_edited": "the log was edited; keep the files, restore a backup",
     "entry_edited": "this entry was edited; keep the files, restore a backup",
     "entry_missing": "entries were removed; if you archived them, name the place with --archive",
     "entry_extra": "entries were added behind the log's end by somebody without the keys",
-    "witness_invalid": "the file `checkpoint` beside the keys is damaged or of another vault; put back its backup",
+    "witness_invalid": "the file `checkpoint` beside the keys is damaged or of another vault; put back a copy of it;"
+    " without one, move it away and accept the log as it stands with `strongroom audit checkpoint --yes`",
     "archive_damaged": "name the right directory with --archive, or put back its backup",
     "object_missing": "something was deleted behind the vault's back; a backup may still have it",
-    "object_extra": "something was added behind the vault's back; nothing reads it",
+    "object_extra": "something was added behind the vault's back: no text of it is given out, but it can revoke a cap"
+    " or make reading fail; restore a backup",
     "object_altered": "something was edited behind the vault's back; reading it is refused; a backup may have it",
-    "object_revived": "something forgotten was put back behind the vault's back; forget it again after restoring",
+    "object_revived": "something forgotten was put back behind the vault's back; forget it again",
     "log_missing": "all that this worker wrote down was removed from the bucket; look who can delete there",
     "log_unknown": "somebody without the vault's keys wrote a log into the bucket; nothing it says is believed",
     "roster_forged": "somebody without the vault's keys wrote to the roster; look who can write to the bucket",
 }
 """What to do about each finding."""
+
+FLEET_HINTS = {
+    "log_rolled_back": "somebody who can write to the bucket cut this log; look who can delete and overwrite there",
+    "log_forked": "somebody who can write to the bucket rewrote this log; look who can overwrite there",
+}
+"""What to do instead where each worker has a log: a bucket is not restored from a backup."""
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -97,14 +112,21 @@ def show(
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What verification found. `seen`: from now on this is what was last seen."""
+    """What verification found. `seen`: from now on this is what was last seen.
+
+    `seen_before` is how many entries had been seen; null: there was nothing to compare with, so a roll-back cannot be
+    ruled out, and `ok` is false. `is_sound` says that nothing else is wrong either.
+    """
 
     ok: bool
     size: int
     root: str
     objects: int
     seen: bool
-    findings: list[dict[str, str | int | None]]
+    findings: list[Told]
+    is_sound: bool
+    seen_before: int | None
+    hint: str
 
 
 @audit.command("verify", examples=["strongroom audit verify", "strongroom audit verify --json"])
@@ -114,16 +136,38 @@ class Verdict(msgspec.Struct, frozen=True):
 def verify(run: Run, archive: Path | None) -> None:
     """Check the whole log, and that it agrees with the store object by object.
 
-    Works also where the vault does not open. Without findings, the log as it is counts as last seen: a roll-back to
-    before it will be found. Exit code 6 if anything is wrong.
+    Works also where the vault does not open. If all is well, the log as it is counts as last seen: a roll-back to
+    before it will be found. Exit code 6 if anything is wrong. Exit code 8 if nothing is, but no checkpoint was kept as
+    last seen: an older copy of the vault looks the same then. Nothing is kept in that case; put back a copy of the
+    file `checkpoint`, or accept the log as it stands with `audit checkpoint`.
     """
     with leaving.bar(run, "verifying") as told:
         report, seen = _verified(run, archive, told)
-    found = [_finding(one) for one in report.findings]
-    verdict = Verdict(report.ok, report.size, report.root, report.objects, seen, found)
-    run.answer(verdict, _verdict(report))
-    if not report.ok:
+    hints = HINTS | FLEET_HINTS if is_bucket(run.settings.vault) else HINTS
+    found = [_finding(run, one, hints) for one in report.findings]
+    hint = _unseen_hint(run) if report.is_sound and not report.ok else ""
+    verdict = Verdict(
+        report.ok,
+        report.size,
+        report.root,
+        report.objects,
+        seen,
+        found,
+        report.is_sound,
+        report.seen_before,
+        hint,
+    )
+    run.answer(verdict, _verdict(report, found, hint))
+    if not report.is_sound:
         raise Failure(BY_FAMILY["tampered"])
+    if not report.ok:
+        raise Failure(UNSEEN)
+
+
+def _unseen_hint(run: Run) -> str:
+    place = default_directory(identify(run.settings.vault)) / "checkpoint"
+    accept = run.command("audit checkpoint --yes")
+    return f"put back a copy of {place} and verify again; if this is the newest state that you know, {accept}"
 
 
 def _verified(run: Run, archive: Path | None, told: leaving.Told) -> tuple[Report, bool]:
@@ -137,28 +181,36 @@ def _verified(run: Run, archive: Path | None, told: leaving.Told) -> tuple[Repor
     return report, report.ok
 
 
-def _finding(one: Finding) -> dict[str, str | int | None]:
+def _finding(run: Run, one: Finding, hints: Mapping[str, str]) -> Told:
     return {
         "flaw": one.flaw.value,
         "message": one.message,
         "entry": one.entry,
         "object": one.object,
-        "hint": HINTS[one.flaw],
+        "hint": re.sub("`strongroom ([^`]+)`", lambda found: run.command(found[1]), hints[one.flaw]),
     }
 
 
-def _verdict(report: Report) -> Iterator[str]:
+def _verdict(report: Report, found: Sequence[Told], hint: str) -> Iterator[str]:
     if report.ok:
         yield f"ok: {report.size} entries and {report.objects} objects agree, and continue what was last seen"
         yield f"root {report.root}"
         return
+    if report.is_sound:
+        yield f"UNSEEN: {report.size} entries and {report.objects} objects agree, but a roll-back cannot be ruled out"
+        yield "  nothing was kept as last seen, and an older copy of the vault would look the same"
+        yield f"  {output.shown(hint)}"
+        yield f"root {report.root}"
+        return
     problems = counted(len(report.findings), "problem")
     yield f"NOT OK: {problems} in {report.size} entries and {report.objects} objects"
-    for one in report.findings:
-        where = f"entry {one.entry}" if one.entry is not None else one.object or ""
-        yield f"  {one.flaw.value}{': ' + output.shown(where) if where else ''}"
-        yield f"    {output.shown(one.message)}"
-        yield f"    {HINTS[one.flaw]}"
+    for one in found:
+        where = f"entry {one['entry']}" if one["entry"] is not None else str(one["object"] or "")
+        yield f"  {one['flaw']}{': ' + output.shown(where) if where else ''}"
+        yield f"    {output.shown(str(one['message']))}"
+        yield f"    {one['hint']}"
+    if report.seen_before is None:
+        yield "  and a roll-back cannot be ruled out: there was no last seen checkpoint to compare with"
 
 
 class Proven(msgspec.Struct, frozen=True):
@@ -213,22 +265,40 @@ def _entry_at(vault: Vault, number: int) -> str:
 
 @audit.command("checkpoint", examples=["strongroom audit checkpoint", "strongroom audit checkpoint --out seen.txt"])
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write it into a new file.")
+@click.option("--yes", is_flag=True, help="Do not ask, where nothing was kept as last seen before.")
 @owner_options
 @pass_run
-def checkpoint(run: Run, out: Path | None) -> None:
+def checkpoint(run: Run, out: Path | None, yes: bool) -> None:
     """Sign the log as it stands, and keep that as last seen. Over a bucket: verify all logs first, and sign each.
 
     Keep copies where nobody can change both: whoever has one can show that the log was rolled back to before it.
+    Where nothing was kept as last seen, this accepts the log as it stands and asks first: a roll-back that was made
+    until now is not found any more then.
     """
     vault = run.vault()
-    note = vault.audit.checkpoint()
+    is_first = not vault.audit.is_seen()
+    if is_first:
+        run.confirm(
+            "Nothing was kept as last seen, so it is not known whether this log was rolled back. From now on this"
+            " state counts as seen.",
+            yes=yes,
+        )
+    note = vault.audit.checkpoint(first=is_first)
     if out is not None:
         write_whole(out, note.encode())
     sizes = [int(one.split("\n")[1]) for one in note.split(BETWEEN)]
     size, which = sum(sizes), "log" if len(sizes) == 1 else f"{len(sizes)} logs"
-    document = {"checkpoint": note, "size": size, "verifier_key": vault.audit.verifier_key, "out": out and str(out)}
+    document = {
+        "checkpoint": note,
+        "size": size,
+        "verifier_key": vault.audit.verifier_key,
+        "out": out and str(out),
+        "first": is_first,
+    }
     where = "" if out is None else output.one_line(str(out))
     run.answer(document, note.rstrip("\n") if out is None else f"the {which} of {size} entries, signed, in {where}")
+    if is_first:
+        run.note("note: the first that is kept as last seen; a roll-back from before it will not be found")
 
 
 @audit.command("accept-restore", examples=["strongroom audit accept-restore --yes"])
@@ -241,6 +311,11 @@ def accept_restore(run: Run, yes: bool) -> None:
     Only a roll-back is accepted. Anything else that is wrong is refused, and so is a vault that is not rolled back.
     """
     vault = run.vault()
+    if not vault.audit.is_seen() and not is_bucket(run.settings.vault):
+        raise InvalidRequest(
+            "nothing was kept as last seen, so whether the log was rolled back is not known",
+            hint=f"{run.command('audit checkpoint --yes')} takes it as it stands",
+        )
     run.confirm(
         "What was recorded after the backup is gone, and the log will say that you accept that. Was it you who"
         " restored it?",
@@ -248,7 +323,7 @@ def accept_restore(run: Run, yes: bool) -> None:
     )
     report = vault.audit.accept_restore()
     run.answer(
-        {"accepted": [_finding(one) for one in report.findings], "size": vault.audit.size()},
+        {"accepted": [_finding(run, one, HINTS) for one in report.findings], "size": vault.audit.size()},
         "The restore is on record. Forget, erase and revoke again what you had since the backup.",
     )
 

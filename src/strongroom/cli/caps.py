@@ -24,6 +24,8 @@ from strongroom.cli.types import DURATION, NAMES
 from strongroom.errors import CapMissing, InvalidRequest
 from strongroom.files import write_file
 from strongroom.model import DataClass
+from strongroom.vault import void
+from strongroom.wiring.steps import counted
 
 cap = Group("cap", help="Mint, narrow, renew, show, revoke and list caps: who may do what, where, and until when.")
 
@@ -294,17 +296,20 @@ def _whole_link(run: Run, link: str) -> str:
     ],
 )
 @click.option("--for", "actor", metavar="ACTOR", help="Only caps of this actor.")
-@click.option("--all", "everything", is_flag=True, help="Those that ended or were revoked, too.")
+@click.option("--all", "everything", is_flag=True, help="Those that ended or are void, too, with since when and why.")
 @owner_options
 @pass_run
 def list_caps(run: Run, actor: str | None, everything: bool) -> None:
     """List the caps that were minted, oldest first. Tokens are not kept, so none is shown."""
     now = time.time()
-    found = [registered(one, now) for one in run.vault().caps() if actor in (None, one.actor)]
-    found = [one for one in found if everything or not (one.expired or one.revoked)]
+    minted = [one for one in run.vault().caps() if actor in (None, one.actor)]
+    known = [registered(one, now) for one in void.date(minted, run.vault().audit.newest())]
+    found = [one for one in known if everything or one.void is None]
     run.answer({"caps": found}, output.table(registered_row(one, now) for one in found))
-    if not found:
+    if not known:
         run.note("there are no such caps")
+    elif len(found) < len(known):
+        run.note(f"note: {counted(len(known) - len(found), 'cap')} ended or void, shown with --all")
 
 
 def _check_free(out: str | None) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from strongroom.cap import Cap, parse
 from strongroom.cli import output, ownercap
-from strongroom.model import CapRecord, DataClass
+from strongroom.model import CapRecord, DataClass, Void
 from strongroom.wiring.steps import counted
 
 
@@ -48,10 +48,21 @@ class Registered(msgspec.Struct, frozen=True):
     expired: bool
     revoked: bool
     label: str
+    void: str | None
+    void_since: datetime | None
+
+
+WHY: dict[str, str] = {
+    Void.REVOKED: "revoked",
+    Void.ACTOR_REVOKED: "its actor's caps were revoked",
+    Void.ISSUER_ROTATED: "the issuer key was replaced",
+}
 
 
 def registered(record: CapRecord, now: float) -> Registered:
-    """A record as `--json` tells it."""
+    """A record as `--json` tells it. `void` says why it is void, if it is; a cap that only ended is `expired`."""
+    expired = record.expires <= now
+    since = record.void_since if record.void else record.expires if expired else None
     return Registered(
         record.link,
         record.actor,
@@ -60,15 +71,19 @@ def registered(record: CapRecord, now: float) -> Registered:
         record.namespaces,
         output.moment(record.issued),
         output.moment(record.expires),
-        record.expires <= now,
+        expired,
         record.revoked,
         record.label,
+        record.void or ("expired" if expired else None),
+        None if since is None else output.moment(since),
     )
 
 
 def registered_row(one: Registered, now: float) -> tuple[str, ...]:
     """A record as a row for people."""
-    state = "revoked" if one.revoked else end_in_words(one.expires, now)
+    state = end_in_words(one.expires, now)
+    if one.void is not None and one.void in WHY:
+        state = f"void{'' if one.void_since is None else f' since {output.local(one.void_since)}'}: {WHY[one.void]}"
     names = ",".join(one.namespaces)
     return (one.link[:16], one.actor, one.label or "-", state, f"{','.join(one.ops)} in {names or 'nothing'}")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import platform
-import re
 import shutil
 import stat
 import sys
@@ -18,14 +17,16 @@ import apsw
 
 import strongroom
 from strongroom import engines, settings
-from strongroom.audit.log import Witness
 from strongroom.cap import parse
 from strongroom.cli import extras, output, ownercap
+from strongroom.cli.capview import WHY
 from strongroom.cli.context import Run
 from strongroom.cli.keeping import unfinished_rotation
 from strongroom.engines.lexical import finding
 from strongroom.errors import Tampered, VaultMissing
 from strongroom.keys import default_directory
+from strongroom.keys.sources import hint_for
+from strongroom.model import Void
 from strongroom.settings import Settings
 from strongroom.store import CLOCK_LEEWAY, backend
 from strongroom.vault.opening import identify
@@ -34,6 +35,8 @@ from strongroom.vault.owner import Vault
 _SQLITE = (3, 54, 0)
 _SPACE_FAIL, _SPACE_WARN = 64 << 20, 1 << 30
 _WITNESS_DAYS = 30
+UNSEEN = "unseen"
+"""The reason told where there is no checkpoint to compare the log with. It has an exit code of its own."""
 
 
 class Found(Exception):
@@ -162,7 +165,7 @@ def _key_file(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        raise Found("fail", f"{path} is not there", "put back its backup; a new key cannot open the vault") from None
+        raise Found("fail", f"{path} is not there", hint_for(path)) from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise Found("fail", f"{path} can be read by others", f"chmod 600 {path}")
 
@@ -192,26 +195,29 @@ def _writable(patient: Patient) -> str:
 
 
 def _log(patient: Patient) -> str:
-    vault = patient.opened()
-    path = patient.keys() / "checkpoint"
-    seen = Witness(path).read()
+    audit, path = patient.opened().audit, patient.keys() / "checkpoint"
+    again = patient.run.command
+    try:
+        seen = audit.seen()
+    except Tampered:
+        hint = f"put back a copy of it; without one, move it away, then {again('audit checkpoint --yes')}"
+        raise Found("fail", f"{path} is no checkpoint of this vault", hint, Tampered.reason) from None
     if seen is None:
-        raise Found("warn", f"nothing was kept as seen in {path}", "run `strongroom audit verify`, then keep a copy")
-    written = re.match(r"strongroom/[0-9a-f]{16}\n([0-9]{1,18})\n", seen)
-    if written is None:
-        raise Found("fail", f"{path} is no checkpoint", "put back its backup", Tampered.reason)
-    size, last = vault.audit.size(), int(written[1])
-    if size < last:
+        hint = f"put back a copy of it; if this is the newest state that you know, {again('audit checkpoint --yes')}"
+        raise Found("fail", f"a roll-back cannot be ruled out: nothing was kept as last seen in {path}", hint, UNSEEN)
+    size = audit.size()
+    if not audit.continues(seen):
+        what = f"has {size} entries, but {seen.size} were seen before" if size < seen.size else "was rewritten"
         raise Found(
             "fail",
-            f"the log has {size} entries, but {last} were seen before",
-            "if you restored a backup: `strongroom audit accept-restore`; if not: `strongroom audit verify`",
+            f"the log {what}",
+            f"if you restored a backup: {again('audit accept-restore')}; if not: {again('audit verify')}",
             Tampered.reason,
         )
-    days = (time.time() - path.stat().st_mtime) / 86_400
+    days = (audit.seen_age() or 0) / 86_400
     if days > _WITNESS_DAYS:
-        raise Found("warn", f"last verified {round(days)} days ago", "run `strongroom audit verify` on a schedule")
-    return f"{size} entries; {last} of them seen {output.in_words(-max(days, 0) * 86_400)}"
+        raise Found("warn", f"last seen {round(days)} days ago", f"run {again('audit verify')} on a schedule")
+    return f"{size} entries; they continue the {seen.size} seen {output.in_words(-days * 86_400)}"
 
 
 def _clock(patient: Patient) -> str:
@@ -269,9 +275,16 @@ def _accepted(patient: Patient, token: str) -> None:
     chain = parse(token)
     if chain.first.aud != patient.vault.id:
         raise Found("fail", "the cap is for another vault", "name the right one with --cap-file", "cap_audience")
-    voided = {record.link for record in patient.vault.caps() if record.revoked}
-    if any(link.id in voided for link in chain.links):
-        raise Found("fail", "the cap was revoked", "ask its owner for another", "cap_revoked")
+    voided = {record.link: record.void for record in patient.vault.caps()}
+    why = next((voided[link.id] for link in chain.links if voided.get(link.id)), None)
+    if why is not None:
+        own = patient.run.given is None
+        raise Found(
+            "warn" if own else "fail",
+            f"the cap is void: {WHY[why]}",
+            "the next command makes a new one" if own else "ask its owner for another",
+            "cap_signature_invalid" if why == Void.ISSUER_ROTATED else "cap_revoked",
+        )
 
 
 CHECKS: tuple[tuple[str, Callable[[Patient], str]], ...] = (

@@ -8,6 +8,7 @@ keys and no cap). The vault opens at the first use and closes with the command. 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterable
@@ -76,6 +77,12 @@ class Run:
         if found == "":
             raise InvalidRequest("the server's address is empty", hint="leave it out to use the vault itself")
         return found
+
+    def command(self, words: str, place: str | None = None) -> str:
+        """A further command in backticks, with the --vault that it takes to mean this vault, or the one in `place`."""
+        meant = self.settings.vault if place is None else place
+        is_usual = Path(settings.find().vault).absolute() == Path(meant).absolute()
+        return f"`strongroom {words}`" if is_usual else f"`strongroom {words} --vault {shlex.quote(meant)}`"
 
     def check_local(self) -> None:
         """Refuse what a server cannot be asked for."""

@@ -13,11 +13,10 @@ from typing import Any
 import click
 import msgspec
 
-from strongroom.cli import output
+from strongroom.cli import errors, output
 from strongroom.cli.app import command
-from strongroom.cli.checks import CHECKS, Found, Patient
+from strongroom.cli.checks import CHECKS, UNSEEN, Found, Patient
 from strongroom.cli.context import Run, memory_options, pass_run, store_option
-from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.errors import StrongroomError, Tampered
 from strongroom.store import is_bucket
 
@@ -55,16 +54,23 @@ def doctor(run: Run, use_cap: bool) -> None:
 
     Works also where there is no vault, or none that opens. With --url it is a server that is looked at, and the cap
     that you would show it; with --store s3://bucket/prefix a bucket, in which what is tried is removed again. Nothing
-    else is changed. Exit code 0 if no check fails, 6 if something was tampered with, 7
-    otherwise. The log is looked at only briefly: `audit verify` checks it all.
+    else is changed. Exit code 0 if no check fails, 6 if something was tampered with, 8 if the one thing that fails is
+    that no checkpoint was kept to compare the log with, 7 otherwise. The log is looked at only briefly: `audit verify`
+    checks it all.
     """
     checks, patient = _examined(run, use_cap)
     found = [_checked(number, name, look, patient) for number, (name, look) in enumerate(checks, start=1)]
     failed = [check for check in found if check.state == "fail"]
     run.answer({"ok": not failed, "checks": found}, _lines(found))
     if failed:
-        tampered = any(check.reason == Tampered.reason for check in failed)
-        raise Failure(BY_FAMILY["tampered" if tampered else "unavailable"])
+        raise errors.Failure(_code({check.reason for check in failed}))
+
+
+def _code(reasons: set[str]) -> int:
+    """The exit code: tampering comes first, and a missing checkpoint alone has its own."""
+    if Tampered.reason in reasons:
+        return errors.BY_FAMILY["tampered"]
+    return errors.UNSEEN if reasons == {UNSEEN} else errors.BY_FAMILY["unavailable"]
 
 
 def _examined(run: Run, use_cap: bool) -> tuple[Sequence[tuple[str, Callable[[Any], str]]], object]:
@@ -104,4 +110,4 @@ def _lines(found: list[Check]) -> Iterator[str]:
             yield f"{'':{width + 12}}{output.shown(check.hint)}"
     counts = [(sum(check.state == state for check in found), state) for state in ("fail", "warn")]
     bad = ", ".join(f"{count} {state}" for count, state in counts if count)
-    yield f"{bad}: mend the first one first" if bad else "all is well"
+    yield f"{bad}: fix the first one, then run doctor again" if bad else "all is well"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,6 +92,7 @@ class Back(msgspec.Struct, frozen=True):
     keys: str | None
     verified: bool
     rolled_back: bool
+    seen_before: int | None
 
 
 @command(
@@ -146,8 +146,9 @@ def restore(
         keys=None if keys is None else str(default_directory(vault)),
         verified=back.report is not None,
         rolled_back=back.rolled_back,
+        seen_before=None if back.report is None else back.report.seen_before,
     )
-    run.answer(done, _back(done, back))
+    run.answer(done, _back(run, done, back))
     if target is not None:
         run.note("note: it shares keys and checkpoint with the vault that it is a copy of: use only one of the two")
 
@@ -195,14 +196,10 @@ def _keys_if_there(run: Run, vault: str) -> KeySource | None:
     return None
 
 
-def _naming(place: str) -> str:
-    """How a further command names the vault in this place: not at all, if it is the one that is meant anyway."""
-    usual = Path(settings.find().vault).absolute() == Path(place).absolute()
-    return "" if usual else f" --vault {shlex.quote(place)}"
+def _back(run: Run, done: Back, back: Restored) -> Iterator[str]:
+    def step(words: str) -> str:
+        return "  " + run.command(words, done.place).strip("`")
 
-
-def _back(done: Back, back: Restored) -> Iterator[str]:
-    naming = _naming(done.place)
     yield f"vault {done.vault} restored to {done.place}"
     if done.moved_to:
         yield f"What was there is now {done.moved_to}; nothing was deleted."
@@ -210,15 +207,19 @@ def _back(done: Back, back: Restored) -> Iterator[str]:
         yield f"Its keys are back in {done.keys}."
     if not done.verified:
         yield f"Not verified: there are no keys in {default_directory(done.vault)}. Bring them back, then run"
-        yield f"  strongroom audit verify{naming}"
+        yield step("audit verify")
     elif done.rolled_back:
         size = back.report.size if back.report else 0
-        yield f"Its log has {size} entries, and more were seen before: it looks rolled back, and verify says so,"
-        yield "until you accept that:"
-        yield f"  strongroom audit accept-restore{naming}"
+        yield f"Its log has {size} entries and does not continue the {done.seen_before} seen before: it looks rolled"
+        yield "back, and verify says so, until you accept that:"
+        yield step("audit accept-restore")
         yield "Forget, erase and revoke again what you had since the backup: all of it is back."
+    elif done.seen_before is None:
+        yield "Nothing was kept as last seen, so it is not known whether there was anything newer. If you have a copy"
+        yield f"of the file `checkpoint`, put it into {default_directory(done.vault)}; if not, accept the log as it is:"
+        yield step("audit checkpoint --yes")
     else:
-        yield "Its log is as far as what was last seen."
+        yield "Its log continues what was last seen."
 
 
 # Rotation.

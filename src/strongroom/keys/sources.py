@@ -30,6 +30,12 @@ _ISSUER = "issuer.key"
 _LOCK = "rotation.lock"
 _SEALED_BY = "strongroom/passphrase/v1"
 
+ROOT_HINT = "put back a copy of root.keyring, or name its place with STRONGROOM_KEYS: a new key cannot open the vault"
+ISSUER_HINT = (
+    "put back a copy of issuer.key; without one, `strongroom rotate issuer` makes a new one: all caps are void"
+)
+"""What to do about a key file that is lost. The issuer key only signs caps; the vault opens without it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
@@ -56,7 +62,7 @@ class Keyring:
         if name not in self.keys:
             raise KeyUnavailable(
                 "the keyring does not hold the root key that this vault was sealed with",
-                hint="point to the keys made with this vault; a new key cannot open it",
+                hint="use the root key of this vault, as new as the vault is: a rotation makes older copies useless",
             )
         return self.keys[name]
 
@@ -148,13 +154,17 @@ class FileKeys:
             read_secret(self.directory / name)
 
     def load(self) -> Keyring:
-        return _decode_ring(self._unpack(read_secret(self.directory / _KEYRING)), self.directory / _KEYRING)
+        path = self.directory / _KEYRING
+        return _decode_ring(self._unpack(read_secret(path), path), path)
 
     def replace(self, ring: Keyring) -> None:
         write_secret(self.directory / _KEYRING, self._pack(_encode_ring(ring)), new=False)
 
     def issuer(self) -> bytes:
-        return _unb64_key(self._unpack(read_secret(self.directory / _ISSUER)).decode("ascii", "replace"), "issuer key")
+        path = self.directory / _ISSUER
+        return _unb64_key(
+            self._unpack(read_secret(path), path).decode("ascii", "replace"), f"key in {path}", ISSUER_HINT
+        )
 
     def replace_issuer(self, seed: bytes) -> None:
         write_secret(self.directory / _ISSUER, self._pack(_b64(seed).encode()), new=False)
@@ -181,7 +191,7 @@ class FileKeys:
     def _pack(self, data: bytes) -> bytes:
         return data + b"\n"
 
-    def _unpack(self, data: bytes) -> bytes:
+    def _unpack(self, data: bytes, path: Path) -> bytes:  # noqa: ARG002 - a locked file names itself
         return data.rstrip(b"\n")
 
 
@@ -212,22 +222,25 @@ class PassphraseKeys(FileKeys):
             )
         )
 
-    def _unpack(self, data: bytes) -> bytes:
+    def _unpack(self, data: bytes, path: Path) -> bytes:
         try:
             file = msgspec.json.decode(data, type=_SealedFile)
             salt, sealed = base64.b64decode(file.salt), base64.b64decode(file.sealed)
         except (msgspec.DecodeError, ValueError):
-            raise KeyUnavailable("the key file is not one that a passphrase opens") from None
+            raise KeyUnavailable(f"no passphrase opens the key file {path}", hint=hint_for(path)) from None
         floor = (self.TIME_COST, self.MEMORY_KIB, self.LANES)
         most = (self._MOST_TIME, self._MOST_MEMORY, self._MOST_LANES)
         given = (file.time_cost, file.memory_kib, file.lanes)
         sound = all(low <= value <= high for low, value, high in zip(floor, given, most, strict=True))
         if file.v != 1 or file.kdf != "argon2id" or not sound or len(salt) < 16:
-            raise KeyUnavailable("the key file asks for passphrase parameters that are not acceptable")
+            raise KeyUnavailable(f"the key file {path} asks for weak or absurd work", hint=hint_for(path))
         try:
             return cobblestone.unseal(self._stretch(salt, *given), sealed, cobblestone.context(_SEALED_BY))
         except Tampered:
-            raise KeyUnavailable("the passphrase does not open the key file") from None
+            raise KeyUnavailable(
+                f"the passphrase does not open the key file {path}",
+                hint=f"try another one; if it is right, the file is damaged: {hint_for(path)}",
+            ) from None
 
     def _stretch(self, salt: bytes, time_cost: int, memory_kib: int, lanes: int) -> bytes:
         kdf = Argon2id(salt=salt, length=32, iterations=time_cost, lanes=lanes, memory_cost=memory_kib)
@@ -249,8 +262,8 @@ class EnvironmentKeys:
         return "EnvironmentKeys()"
 
     def create(self) -> None:
-        self.load()
-        self.issuer()
+        for name in (self.ROOT, self.ISSUER):
+            self._key(name, "EnvironmentKeys.generate() makes the values to set for a new vault")
 
     def discard(self) -> None:
         """Nothing was made here."""
@@ -261,24 +274,28 @@ class EnvironmentKeys:
         return {cls.ROOT: _b64(os.urandom(32)), cls.ISSUER: _b64(os.urandom(32))}
 
     def load(self) -> Keyring:
-        return Keyring.of(self._key(self.ROOT))
+        return Keyring.of(self._key(self.ROOT, _AS_MADE))
 
     def replace(self, ring: Keyring) -> None:  # noqa: ARG002 - the seam's signature
-        raise KeyUnavailable("keys in the environment cannot be rotated from here")
+        raise KeyUnavailable("keys in the environment cannot be rotated from here", hint=_IN_FILES)
 
     def issuer(self) -> bytes:
-        return self._key(self.ISSUER)
+        return self._key(self.ISSUER, _AS_MADE)
 
     def replace_issuer(self, seed: bytes) -> None:  # noqa: ARG002 - the seam's signature
-        raise KeyUnavailable("keys in the environment cannot be rotated from here")
+        raise KeyUnavailable("keys in the environment cannot be rotated from here", hint=_IN_FILES)
 
     def rotating(self) -> AbstractContextManager[None]:
-        raise KeyUnavailable("keys in the environment cannot be rotated from here")
+        raise KeyUnavailable("keys in the environment cannot be rotated from here", hint=_IN_FILES)
 
-    def _key(self, name: str) -> bytes:
+    def _key(self, name: str, hint: str) -> bytes:
         if name not in self._environment:
-            raise KeyUnavailable(f"{name} is not set", hint="EnvironmentKeys.generate() makes the values to set")
-        return _unb64_key(self._environment[name], name)
+            raise KeyUnavailable(f"{name} is not set", hint=hint)
+        return _unb64_key(self._environment[name], name, hint)
+
+
+_IN_FILES = "only keys in files are replaced; put these values into files if they must be"
+_AS_MADE = "set it to the value that the vault was made with: another one does not fit"
 
 
 def default_directory(vault_id: str) -> Path:
@@ -302,10 +319,12 @@ def read_secret(path: Path) -> bytes:
     except OSError as error:
         raise KeyUnavailable(
             f"cannot read the key file {path}: {error.strerror}",
-            hint="if they are elsewhere, STRONGROOM_KEYS names the place; else restore a backup: no new key opens it",
+            hint=hint_for(path),
         ) from None
     if status.st_uid != os.geteuid():
-        raise KeyUnavailable(f"the key file {path} belongs to another user", hint="use keys of your own")
+        raise KeyUnavailable(
+            f"the key file {path} belongs to another user", hint=f"run as that user, or chown {os.geteuid()} {path}"
+        )
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise KeyUnavailable(f"the key file {path} can be read by others", hint=f"chmod 600 {path}")
     return data
@@ -327,10 +346,10 @@ def _decode_ring(data: bytes, path: Path) -> Keyring:
     except (msgspec.DecodeError, UnicodeDecodeError):
         if b'"argon2id"' in data:
             raise KeyUnavailable(f"the keyring {path} is behind a passphrase", hint="use PassphraseKeys") from None
-        raise KeyUnavailable(f"the keyring {path} is damaged", hint="restore it from your backup") from None
-    keys = {name: _unb64_key(text, "root key") for name, text in file.keys.items()}
+        raise KeyUnavailable(f"the keyring {path} is damaged", hint=ROOT_HINT) from None
+    keys = {name: _unb64_key(text, f"key in {path}", ROOT_HINT) for name, text in file.keys.items()}
     if file.v != 1 or file.active not in keys or any(root_id(key) != name for name, key in keys.items()):
-        raise KeyUnavailable(f"the keyring {path} is damaged", hint="restore it from your backup")
+        raise KeyUnavailable(f"the keyring {path} is damaged", hint=ROOT_HINT)
     return Keyring(file.active, keys)
 
 
@@ -338,11 +357,16 @@ def _b64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-def _unb64_key(text: str, what: str) -> bytes:
+def hint_for(path: Path) -> str:
+    """What to do about a key file that is missing or damaged."""
+    return ISSUER_HINT if path.name == _ISSUER else ROOT_HINT
+
+
+def _unb64_key(text: str, what: str, hint: str) -> bytes:
     try:
         raw = base64.b64decode(text, validate=True)
     except ValueError:
         raw = b""
     if len(raw) != cobblestone.KEY_SIZE:
-        raise KeyUnavailable(f"the {what} is not 32 bytes in base64")
+        raise KeyUnavailable(f"the {what} is not 32 bytes in base64", hint=hint)
     return raw

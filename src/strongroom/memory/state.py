@@ -56,7 +56,7 @@ _NAMES = 10_000
 _TRIES = 4
 _KEPT = 24 * 3600
 """Seconds after its end in which a cap's record still counts: clocks differ."""
-_NEVER = 2**53
+NEVER = 2**53
 """A `not_before` after every cap."""
 _QUIET, _QUIET_AT_MOST = 8, 1024
 """Looks in a row that find nothing new before it is decided by what is known; more, where that went wrong."""
@@ -298,7 +298,7 @@ class State:
             # Never earlier than what is known: an older record put back must not revive a cap here.
             self.standing.not_before[locator] = max(found, self.standing.not_before.get(locator, 0))
         except Tampered:
-            self.standing.not_before[locator] = _NEVER  # unreadable, so void: for this actor alone
+            self.standing.not_before[locator] = NEVER  # unreadable, so void: for this actor alone
         self._actors.pop(locator, None)
         self._drop_stale_shelves(locator)
 

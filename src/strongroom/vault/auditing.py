@@ -129,27 +129,51 @@ class Audit:
         """Check as `verify` does, but keep nothing as seen: fit for a vault that does not even open."""
         return self._verify(archive, progress)
 
-    def verify(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
-        """Check tree, head, what was last seen, and that log and store agree. Without findings, it is seen now."""
+    def verify(
+        self, *, archive: str | Path | None = None, progress: Progress | None = None, first: bool = False
+    ) -> Report:
+        """Check tree, head, what was last seen, and that log and store agree. If all is well, it is seen now.
+
+        Where nothing was seen before, nothing is kept and the report is not `ok`, unless `first` says to begin here.
+        """
         report = self._verify(archive, progress)
-        if report.ok:
-            self._keep_if_newer(tlog.Checkpoint(self.origin, report.size, bytes.fromhex(report.root)))
+        if report.is_sound:
+            checked = tlog.Checkpoint(self.origin, report.size, bytes.fromhex(report.root))
+            self._keep_if_newer(checked, first=first)
         return report
 
-    def checkpoint(self) -> str:
-        """Sign the log as it stands and keep that as last seen. Tampered if it does not continue what was seen."""
+    def checkpoint(self, *, first: bool = False) -> str:
+        """Sign the log as it stands and keep that as last seen. Tampered if it does not continue what was seen.
+
+        Where nothing was seen before, it is signed and not kept, unless `first` says to begin here: a roll-back that
+        was made until now is not found any more then.
+        """
         log = self._state.log
-        seen = self._witness.read()  # before signing: what another process keeps meanwhile is no rollback
+        seen = self.seen()  # before signing: what another process keeps meanwhile is no rollback
         note = log.checkpoint()
         new = log.open_checkpoint(note)
-        if seen is not None:
-            old = log.open_checkpoint(seen)
-            if old.size > new.size or (old.size and log.read_range(0, old.size) != old.root):
-                raise Tampered(
-                    "the log does not continue what was last seen", hint="vault.audit.verify() names what is wrong"
-                )
-        self._keep_if_newer(new)
+        if seen is not None and not self._continues(seen, new.size):
+            raise Tampered(
+                "the log does not continue what was last seen", hint="vault.audit.verify() names what is wrong"
+            )
+        self._keep_if_newer(new, first=first)
         return note
+
+    def seen(self) -> tlog.Checkpoint | None:
+        """The checkpoint last seen; None if none was kept. Tampered or KeyUnavailable if it cannot be used."""
+        note = self._witness.read()
+        return None if note is None else self._state.log.open_checkpoint(note)
+
+    def is_seen(self) -> bool:
+        """Whether anything was kept as last seen, usable or not."""
+        return self._witness.read() is not None
+
+    def continues(self, seen: tlog.Checkpoint) -> bool:
+        """Whether the log continues a checkpoint. Only hashes are read: whether they fit the entries, `verify` says."""
+        return self._continues(seen, self.size())
+
+    def _continues(self, seen: tlog.Checkpoint, size: int) -> bool:
+        return seen.size <= size and (not seen.size or self._state.log.read_range(0, seen.size) == seen.root)
 
     def prove(self, index: int) -> str:
         """A proof that entry `index` is in the log, as c2sp.org/tlog-proof text."""
@@ -162,10 +186,10 @@ class Audit:
         except OSError as error:
             raise StoreUnavailable(f"the log cannot be written to {directory}: {error.strerror}") from None
 
-    def _keep_if_newer(self, checked: tlog.Checkpoint) -> None:
+    def _keep_if_newer(self, checked: tlog.Checkpoint, *, first: bool) -> None:
         """Keep exactly what was checked, unless another process has meanwhile kept more."""
-        seen = self._witness.read()
-        if seen is None or self._state.log.open_checkpoint(seen).size <= checked.size:
+        seen = self.seen()
+        if first if seen is None else seen.size <= checked.size:
             self._witness.keep(self._state.log.sign(checked))
 
     def accept_restore(self) -> Report:
@@ -180,13 +204,21 @@ class Audit:
                 f"the restored vault has another flaw: {others[0].flaw}",
                 hint="vault.audit.verify() names what is wrong",
             )
-        if report.ok:
-            raise InvalidRequest("nothing was rolled back, so there is nothing to accept")
-        seen = self._witness.read()
-        before = "" if seen is None else self._state.log.open_checkpoint(seen).text().replace("\n", " ").strip()
+        if report.is_sound:
+            raise self._nothing_to_accept(report)
+        seen = self.seen()
+        before = "" if seen is None else seen.text().replace("\n", " ").strip()
         self._clerk.record_owner("accept-restore", detail=f"last seen: {before}")
         self._witness.keep(self._state.log.checkpoint())
         return report
+
+    def _nothing_to_accept(self, report: Report) -> InvalidRequest:
+        if report.ok:
+            return InvalidRequest("nothing was rolled back, so there is nothing to accept")
+        return InvalidRequest(
+            "nothing was kept as last seen, so whether the log was rolled back is not known",
+            hint="vault.audit.checkpoint(first=True) takes it as it stands",
+        )
 
     def archive(self, directory: str | Path, *, keep: int = 0) -> int:
         """Move old entries into `directory` as entry bundles, all but the newest `keep`. Returns how many left.
@@ -197,7 +229,7 @@ class Audit:
         if keep < 0:
             raise InvalidRequest("keep is a number of entries")
         report = self._verify(None, None)
-        if not report.ok:
+        if not report.is_sound:
             raise Tampered("the log has flaws; nothing was archived", hint="vault.audit.verify() names what is wrong")
         expected = self._archived() or Expected(0, {})
         before = expected.size

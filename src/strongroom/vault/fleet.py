@@ -56,11 +56,15 @@ class FleetAudit(Audit):
 
     # What was seen.
 
-    def checkpoint(self) -> str:
-        """Verify all logs, and sign each as it stands: what was last seen then is the answer, a note for each log."""
-        if not self.verify().ok:
+    def checkpoint(self, *, first: bool = False) -> str:
+        """Verify all logs, and sign each as it stands: a note for each log, and those last seen of others."""
+        verifier, report = self._checked(None, None, first=first)
+        if not report.is_sound:
             raise Tampered("the logs have flaws; nothing is signed", hint="vault.audit.verify() names what is wrong")
-        return self._witness.read() or ""
+        return self._witness.read() or self._signed(self._found(verifier))
+
+    def seen(self) -> tlog.Checkpoint | None:
+        raise InvalidRequest("a fleet has a checkpoint for each log", hint="vault.audit.verify() compares them")
 
     def _seen(self) -> dict[str, tlog.Checkpoint]:
         """The checkpoint last seen of each worker's log."""
@@ -75,17 +79,31 @@ class FleetAudit(Audit):
         """Keep checkpoints as seen, but never an older one than another process has kept meanwhile."""
         now = self._seen()
         newest = {**seen, **{name: one for name, one in now.items() if name not in seen or seen[name].size < one.size}}
-        self._witness.keep(BETWEEN.join(self._state.log.sign(one) for _, one in sorted(newest.items())))
+        self._witness.keep(self._signed(newest))
+
+    def _signed(self, checked: dict[str, tlog.Checkpoint]) -> str:
+        return BETWEEN.join(self._state.log.sign(one) for _, one in sorted(checked.items()))
+
+    def _found(self, verifier: FleetVerifier) -> dict[str, tlog.Checkpoint]:
+        """Each log as it was walked."""
+        log = self._state.log
+        return {name: tlog.Checkpoint(log.origin_of(name), *one.checkpoint) for name, one in verifier.walked.items()}
 
     # Verifying.
 
-    def verify(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
+    def verify(
+        self, *, archive: str | Path | None = None, progress: Progress | None = None, first: bool = False
+    ) -> Report:
+        return self._checked(archive, progress, first=first)[1]
+
+    def _checked(
+        self, archive: str | Path | None, progress: Progress | None, *, first: bool
+    ) -> tuple[FleetVerifier, Report]:
+        """Verify; what is sound is seen now, if anything was before or `first` says to begin here."""
         verifier, report = self._run(archive, progress)
-        if report.ok:
-            log = self._state.log
-            walked = verifier.walked.items()
-            self._keep({name: tlog.Checkpoint(log.origin_of(name), *one.checkpoint) for name, one in walked})
-        return report
+        if report.ok or (report.is_sound and first):
+            self._keep(self._found(verifier))
+        return verifier, report
 
     def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
         return self._run(archive, progress)[1]
@@ -117,7 +135,7 @@ class FleetAudit(Audit):
         if found is None:
             raise InvalidRequest(f"the logs have entries 0 to {self.size() - 1}")
         verifier, report = self._run(None, None)
-        if not report.ok:
+        if not report.is_sound:
             raise Tampered("the logs have flaws; nothing is proven", hint="vault.audit.verify() names what is wrong")
         _, worker, number = found
         walked, log = verifier.walked[worker], self._state.log

@@ -25,11 +25,14 @@ from strongroom.errors import (
     UnknownNamespace,
 )
 from strongroom.gate import Ask, Office
+from strongroom.keys import FileKeys
+from strongroom.keys.sources import ISSUER_HINT
 from strongroom.memory import Caller, Clerk
 from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.state import CAPS, REVOKED, State
 from strongroom.model import Actor, CapRecord, DataClass, LinkId, Op
 from strongroom.store import Effect, Expect, Lost, PutNew
+from strongroom.vault.void import judge
 
 TTL_LIMIT = 400 * 24 * 3600
 _TRIES = 8
@@ -142,12 +145,7 @@ def records(state: State) -> Iterator[CapRecord]:
     state.catch_up()
     found = [record for _, record in state.cap_records()]
     for record in sorted(found, key=lambda one: (one.issued, one.link)):
-        yield msgspec.structs.replace(record, revoked=_is_void(state, record))
-
-
-def _is_void(state: State, record: CapRecord) -> bool:
-    voided = state.standing.not_before.get(state.slots.actor(Actor(record.actor)), 0)
-    return record.link in state.standing.revoked or record.issued < voided
+        yield judge(state, record)
 
 
 def _line_of_descent(clerk: Clerk, link: LinkId) -> Iterator[LinkId]:
@@ -255,7 +253,8 @@ def _signed(
 def _issuer_seed(state: State) -> bytes:
     seed = state.source.issuer()
     if cap.issuer_id(cap.public_key(seed)) not in state.secrets.issuers:
-        raise KeyUnavailable("the issuer key is not the one of this vault", hint="use the keys made with it")
+        hint = ISSUER_HINT if isinstance(state.source, FileKeys) else "use the issuer key made with this vault"
+        raise KeyUnavailable("the issuer key is not the one of this vault", hint=hint)
     return seed
 
 
@@ -339,4 +338,5 @@ def _record(first: cap.Link, parents: tuple[LinkId, ...]) -> CapRecord:
         expires=claims.exp,
         label=claims.label or "",
         parents=parents,
+        issuer=claims.iss,
     )

@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from strongroom.audit.log import Witness
-from strongroom.audit.verify import Flaw, Progress, Report
+from strongroom.audit.verify import Finding, Flaw, Progress, Report
 from strongroom.errors import (
     InvalidRequest,
     KeyUnavailable,
@@ -100,7 +100,7 @@ def backup(
         if not report.ok:
             raise Tampered(
                 f"the vault has a flaw, so there is no backup: {report.findings[0].flaw}",
-                hint="verify the vault; to keep it as evidence, copy its files while nobody has it open",
+                hint="vault.audit.verify() names what is wrong",
             )
     with suppress(StrongroomError):  # the backup is there, even if that cannot be written down
         vault.audit.keep_backup(note)
@@ -135,8 +135,19 @@ def restore(
             report = opening.verify(draft, keys=keys, witness=seen, progress=verifying)
             others = [one for one in report.findings if one.flaw not in _ROLLBACKS]
             if others:
-                raise Tampered(f"the backup has a flaw, so it was not restored: {others[0].flaw}")
+                raise _refused(others[0], seen)
     return Restored(vault_id, report)
+
+
+def _refused(finding: Finding, seen: Witness) -> Tampered:
+    if finding.flaw == Flaw.WITNESS_INVALID:
+        return Tampered(
+            f"{seen.path} is no checkpoint of this vault, so the backup was not restored",
+            hint="put back a copy of it; without one, move it away: then nothing counts as seen",
+        )
+    return Tampered(
+        f"the backup has a flaw, so it was not restored: {finding.flaw}", hint="use another backup, and keep this one"
+    )
 
 
 def backup_of(source: str | os.PathLike[str]) -> str:
@@ -274,21 +285,24 @@ def lock_keys(
 
 
 def unlock_keys(data: bytes, passphrase: str, *, vault: str, into: FileKeys) -> None:
-    """Bring locked keys back into a key directory. Other keys that are there are never overwritten."""
+    """Bring locked keys back into a key directory: what is missing there. Nothing that is there is overwritten."""
     file = _read_keys(unlock(data, passphrase))
     if file.vault != vault:
         raise InvalidRequest("these are the keys of another vault", hint=f"they are those of {file.vault}")
     ring = Keyring(file.active, file.keys)
-    if (into.directory / "root.keyring").exists() or (into.directory / "issuer.key").exists():
-        if into.load() == ring and into.issuer() == file.issuer:
-            return
-        raise KeyUnavailable(f"there are other keys in {into.directory}", hint="name another directory for the keys")
+    has_ring, has_issuer = ((into.directory / name).exists() for name in ("root.keyring", "issuer.key"))
+    if (has_ring and into.load() != ring) or (has_issuer and into.issuer() != file.issuer):
+        raise KeyUnavailable(
+            f"there are other keys in {into.directory}", hint="move them away, or name another place in STRONGROOM_KEYS"
+        )
     try:
         make_directory(into.directory)
     except OSError as error:
         raise KeyUnavailable(f"cannot write to {into.directory}: {error.strerror}") from None
-    into.replace(ring)
-    into.replace_issuer(file.issuer)
+    if not has_ring:
+        into.replace(ring)
+    if not has_issuer:
+        into.replace_issuer(file.issuer)
     witness = Witness(into.directory / _CHECKPOINT)
     if file.checkpoint and witness.read() is None:
         witness.keep(file.checkpoint)

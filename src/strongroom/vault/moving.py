@@ -67,6 +67,8 @@ class Origin:
     """What its logs and objects were when this began."""
     seen: SeenOf
     """What was last seen in such a place as the target is."""
+    is_seen: bool
+    """Whether a roll-back of the source was ruled out."""
 
     @property
     def store(self) -> Store:
@@ -196,10 +198,11 @@ def _opened(
         mark = mark_of(store)
         seen = opening._witness(witness, held, vault_id)
         report = opening.verify(place, keys=held, witness=seen, archive=archive, progress=bars("verifying"))
-        if not report.ok:
+        if not report.is_sound:
             raise Tampered(f"the source has a flaw, so nothing was moved: {report.findings[0].flaw}")
         state = State(vault_id, store, held, Shelves(engines.load(_ENGINE), 0), os.urandom)
-        yield Origin(place, state, report.size, report.logs, mark, SeenOf(seen, is_fleet=is_bucket(target)))
+        of_target = SeenOf(seen, is_fleet=is_bucket(target))
+        yield Origin(place, state, report.size, report.logs, mark, of_target, report.ok)
     finally:
         store.close()
 
@@ -209,8 +212,9 @@ def _verify(moved: Moved, origin: Origin, bars: Bars) -> None:
     with tempfile.TemporaryDirectory(prefix="strongroom-") as scratch:
         fresh = Witness(Path(scratch) / "checkpoint")
         with opening.open(moved.target, keys=origin.state.source, engine=_ENGINE, witness=fresh) as vault:
-            report = vault.audit.verify(progress=bars("verifying again"))
-        if not report.ok:
+            # Where nothing was seen of the source, the copy is none the more seen for having been moved.
+            report = vault.audit.verify(progress=bars("verifying again"), first=origin.is_seen)
+        if not report.is_sound:
             raise Tampered(f"what was moved does not verify: {report.findings[0].flaw}")
         if (new := fresh.read()) is not None and origin.seen.read() is None:
             origin.seen.keep(new)

@@ -87,7 +87,7 @@ def create(
         raise
     try:
         vault = _open(store, vault_id, source, ranking, shelf_bytes, witness, now)
-        vault.audit.checkpoint()
+        vault.audit.checkpoint(first=True)
     except BaseException:
         store.close()
         raise

@@ -1,0 +1,64 @@
+"""Why a minted cap is void, and since when. Why: from what the vault knows; since when: from its log, where that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from strongroom.audit.entry import Decision, Entry
+from strongroom.memory.state import NEVER, State
+from strongroom.model import Actor, CapRecord, Void
+from strongroom.vault.auditing import EntryOf
+
+_LEEWAY = 60
+"""Seconds by which the clocks of two workers may differ, and more."""
+
+
+def judge(state: State, record: CapRecord) -> CapRecord:
+    """The record with what the gate would hold against the cap. Its end is not looked at."""
+    not_before = state.standing.not_before.get(state.slots.actor(Actor(record.actor)), 0)
+    is_old = record.issued < not_before
+    if record.link in state.standing.revoked:
+        return replace(record, revoked=True, void=Void.REVOKED)
+    if is_old:
+        since = None if not_before == NEVER else not_before - 1
+        return replace(record, revoked=True, void=Void.ACTOR_REVOKED, void_since=since)
+    if record.issuer and record.issuer not in state.secrets.issuers:
+        return replace(record, void=Void.ISSUER_ROTATED)
+    return record
+
+
+def date(records: Iterable[CapRecord], newest: Iterable[EntryOf]) -> Iterator[CapRecord]:
+    """The records, each void one with its moment, from the log's entries, newest first. What was archived has none."""
+    found = list(records)
+    undated = [one for one in found if one.void and one.void_since is None]
+    revoked: dict[str, int] = {}
+    rotations: list[int] = []
+    first = min((one.issued for one in undated), default=None)
+    for _, entry, _ in newest if first is not None else ():
+        if entry is None or first is None or entry.time // 1000 < first - _LEEWAY:
+            break
+        if entry.op == "rotate-issuer":
+            rotations.insert(0, entry.time // 1000)
+        elif entry.op == "revoke" and entry.decision == Decision.ALLOW:
+            revoked |= dict.fromkeys(_links(entry), entry.time // 1000)
+    for one in found:
+        if one in undated:
+            yield replace(one, void_since=revoked.get(one.link) if one.revoked else _replaced(one, rotations))
+        else:
+            yield one
+
+
+def _links(entry: Entry) -> Iterable[str]:
+    """Which links an entry revokes. One by an admin cap has the shown cap's links, and says in words whom it means."""
+    if not entry.detail:
+        return entry.links
+    words = entry.detail.split(" ")
+    return words[1:] if words[0] == "link" and len(words) == 2 else ()
+
+
+def _replaced(record: CapRecord, rotations: list[int]) -> int | None:
+    """When a cap's issuer was dropped: a rotation adds the new one in one entry, and drops the others in the next."""
+    later = [time for time in rotations if time >= record.issued][:2]
+    return later[-1] if later else None

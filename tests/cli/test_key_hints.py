@@ -1,0 +1,190 @@
+"""What a hint says about a key file that is missing, damaged, open to others or foreign is true: done, it mends it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pyrage  # type: ignore[import-untyped]
+import pytest
+
+from strongroom import EnvironmentKeys, PassphraseKeys, settings
+from strongroom.cli import leaving
+from strongroom.keys import default_directory
+from strongroom.vault.opening import identify
+from tests import age
+from tests.cli.conftest import Cli
+
+pytestmark = pytest.mark.requirement("keys-hints")
+
+MINT = ["cap", "mint", "--for", "local/a", "--ops", "get", "--namespaces", "work", "--ttl", "1h", "--json"]
+PASSPHRASE = "correct horse battery"
+Damage = Callable[[Path], object]
+
+DAMAGES: dict[str, Damage] = {
+    "missing": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "rubbish": lambda path: path.write_bytes(b"rubbish\xff"),
+    "foreign": lambda path: path.write_bytes((path.parents[1] / _other() / path.name).read_bytes()),
+}
+
+
+def _other() -> str:
+    return identify("other")
+
+
+def keys() -> Path:
+    return default_directory(identify(settings.find().vault))
+
+
+def follow(cli: Cli, hint: str) -> list[str]:
+    """Run every command that a hint names."""
+    named = [shlex.split(one) for one in re.findall("`strongroom ([^`]+)`", hint)]
+    for words in named:
+        done = cli(*words, *(["--yes"] if words[:2] == ["rotate", "issuer"] else []))
+        assert done.code == 0, done.err
+    return [" ".join(words) for words in named]
+
+
+@pytest.fixture(params=["plain", "locked"])
+def two(request: pytest.FixtureRequest, cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A vault and another one beside it, their keys behind a passphrase or not."""
+    monkeypatch.setattr(PassphraseKeys, "MEMORY_KIB", 64)
+    monkeypatch.setattr(pyrage.passphrase, "encrypt", age.encrypt)
+    secret = home / "passphrase"
+    secret.write_text(PASSPHRASE)
+    secret.chmod(0o600)
+    monkeypatch.setenv(leaving.VARIABLE, str(secret))
+    monkeypatch.setenv("STRONGROOM_PASSPHRASE_FILE", str(secret))
+    locked = ["--passphrase"] if request.param == "locked" else []
+    for place in ([], ["other"]):
+        assert cli("init", *place, *locked).code == 0
+    return str(request.param)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_bad_issuer_key_is_mended_by_the_hinted_rotation(cli: Cli, two: str, damage: str) -> None:
+    cli("put", "line one", "-n", "work")
+    DAMAGES[damage](keys() / "issuer.key")
+    done = cli(*MINT)
+    assert done.reason == "key_unavailable"
+    assert follow(cli, done.error["hint"]) == ["rotate issuer"]
+    assert cli(*MINT).code == 0
+    assert cli("get", "line one", "--json").json["hits"][0]["text"] == "line one"
+
+
+@pytest.mark.parametrize("name", ["issuer.key", "root.keyring"])
+@pytest.mark.parametrize("state", ["missing", "open"])
+def test_doctor_gives_each_key_file_its_own_hint(cli: Cli, vault: None, name: str, state: str) -> None:
+    path = keys() / name
+    kept = path.read_bytes()
+    path.unlink() if state == "missing" else path.chmod(0o644)
+    (found,) = [one for one in cli("doctor", "--json").json["checks"] if one["name"] == "key files"]
+    assert found["state"] == "fail"
+    if state == "open":
+        subprocess.run(shlex.split(found["hint"]), check=True)
+    elif name == "issuer.key":
+        assert follow(cli, found["hint"]) == ["rotate issuer"]
+    else:
+        assert "cannot open the vault" in found["hint"]
+        assert "rotate" not in found["hint"]
+        path.write_bytes(kept)
+        path.chmod(0o600)
+    assert cli("doctor", "--json").json["ok"]
+    assert cli(*MINT).code == 0
+
+
+@pytest.mark.parametrize("name", ["issuer.key", "root.keyring"])
+def test_a_key_file_that_others_can_read_is_mended_by_the_hinted_chmod(cli: Cli, two: str, name: str) -> None:
+    (keys() / name).chmod(0o640)
+    done = cli(*MINT)
+    assert done.reason == "key_unavailable"
+    subprocess.run(shlex.split(done.error["hint"]), check=True)
+    assert cli(*MINT).code == 0
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_bad_root_keyring_is_mended_by_a_copy_alone_and_no_hint_says_otherwise(
+    cli: Cli, two: str, damage: str
+) -> None:
+    path = keys() / "root.keyring"
+    kept = path.read_bytes()
+    DAMAGES[damage](path)
+    done = cli(*MINT)
+    assert done.reason == "key_unavailable"
+    assert "root" in done.error["hint"]
+    assert "rotate issuer" not in done.error["hint"]
+    assert cli("rotate", "root", "--json").reason == "key_unavailable"
+    path.write_bytes(kept)
+    path.chmod(0o600)
+    assert cli(*MINT).code == 0
+
+
+@pytest.mark.parametrize("name", ["issuer.key", "root.keyring"])
+def test_one_lost_key_file_comes_back_from_the_file_of_keys(cli: Cli, two: str, name: str) -> None:
+    assert cli("backup", "copy", "--with-keys", "keys.age").code == 0
+    kept = {path.name: path.read_bytes() for path in keys().iterdir()}
+    (keys() / name).unlink()
+    if two == "locked" and name == "root.keyring":
+        (keys() / "issuer.key").unlink()  # without the keyring nothing says that there was a passphrase
+    assert cli("restore", "copy", "--keys", "keys.age", "--to", "elsewhere").code == 0
+    left = {"root.keyring", "issuer.key"} - {name}
+    if not (two == "locked" and name == "root.keyring"):
+        assert all((keys() / other).read_bytes() == kept[other] for other in left), "what is there stays as it is"
+    assert cli(*MINT).code == 0
+
+
+def test_another_passphrase_says_which_file_it_does_not_open(
+    cli: Cli, vault: None, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PassphraseKeys, "MEMORY_KIB", 64)
+    secret = home / "passphrase"
+    secret.write_text(PASSPHRASE)
+    secret.chmod(0o600)
+    monkeypatch.setenv("STRONGROOM_PASSPHRASE_FILE", str(secret))
+    assert cli("init", "locked", "--passphrase").code == 0
+    secret.write_text("another one entirely")
+    done = cli("namespaces", "list", "--vault", "locked", "--json")
+    assert (done.reason, "root.keyring" in done.error["message"]) == ("key_unavailable", True)
+    assert "try another" in done.error["hint"]
+    secret.write_text(PASSPHRASE)
+    assert cli("namespaces", "list", "--vault", "locked").code == 0
+
+
+@pytest.mark.parametrize("name", [EnvironmentKeys.ROOT, EnvironmentKeys.ISSUER])
+@pytest.mark.parametrize("value", [None, "rubbish", "foreign"])
+def test_a_bad_key_in_the_environment_is_never_to_be_made_anew_for_a_vault_that_is_there(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str, value: str | None
+) -> None:
+    made = EnvironmentKeys.generate()
+    for one, text in made.items():
+        monkeypatch.setenv(one, text)
+    assert cli("init").code == 0
+    if value is None:
+        monkeypatch.delenv(name)
+    else:
+        monkeypatch.setenv(name, EnvironmentKeys.generate()[name] if value == "foreign" else value)
+    done = cli(*MINT)
+    assert done.reason == "key_unavailable"
+    assert "generate()" not in done.error["hint"]
+    assert "rotate" not in done.error["hint"]
+    assert done.error["hint"]
+    assert cli("rotate", "issuer", "--yes", "--json").reason == "key_unavailable"
+    monkeypatch.setenv(name, made[name])
+    assert cli(*MINT).code == 0
+
+
+def test_keys_of_another_user_are_refused_with_what_to_do(cli: Cli, vault: None) -> None:
+    path = keys() / "issuer.key"
+    try:
+        shutil.chown(path, 65534)
+    except PermissionError:
+        pytest.skip("only root gives files away")
+    done = cli(*MINT)
+    assert done.reason == "key_unavailable"
+    subprocess.run(["chown", *done.error["hint"].partition("chown ")[2].split()], check=True)
+    assert cli(*MINT).code == 0

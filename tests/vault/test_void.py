@@ -1,0 +1,61 @@
+"""Which minted caps are void, why, and since when: as the gate would judge them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from strongroom import Token, Vault, cap, errors
+from strongroom.model import CapRecord, Void
+from strongroom.vault import void
+from tests.conftest import Clock
+
+pytestmark = pytest.mark.requirement("cap-void")
+
+
+def _mint(vault: Vault) -> Token:
+    return vault.mint(actor="local/alice", ops=["get"], namespaces=["work"], ttl=3600)
+
+
+def _of(vault: Vault, token: Token) -> CapRecord:
+    link = cap.parse(token).links[0].id
+    (found,) = [one for one in void.date(vault.caps(), vault.audit.newest()) if one.link == link]
+    return found
+
+
+VOIDED: list[tuple[Callable[[Vault, Token], object], Void, type[errors.Denied]]] = [
+    (lambda vault, token: vault.revoke(token), Void.REVOKED, errors.CapRevoked),
+    (lambda vault, _: vault.revoke_actor("local/alice"), Void.ACTOR_REVOKED, errors.CapRevoked),
+    (lambda vault, _: vault.rotate_issuer(), Void.ISSUER_ROTATED, errors.CapSignatureInvalid),
+]
+
+
+@pytest.mark.parametrize(("act", "why", "refusal"), VOIDED, ids=[str(why) for _, why, _ in VOIDED])
+def test_a_cap_that_the_gate_refuses_is_void_with_why_and_since_when(
+    vault: Vault, clock: Clock, act: Callable[[Vault, Token], object], why: Void, refusal: type[errors.Denied]
+) -> None:
+    token = _mint(vault)
+    assert (_of(vault, token).void, _of(vault, token).void_since) == (None, None)
+    clock.move(60)
+    act(vault, token)
+    since = clock() // 1000
+    clock.move(60)
+    with pytest.raises(refusal):
+        vault.memory(token).get("x")
+    assert (_of(vault, token).void, _of(vault, token).void_since) == (why, since)
+    assert _of(vault, token).revoked is (why != Void.ISSUER_ROTATED)
+    fresh = _mint(vault)
+    vault.memory(fresh).get("x")
+    assert _of(vault, fresh).void is None
+
+
+def test_each_of_several_rotations_dates_the_caps_before_it(vault: Vault, clock: Clock) -> None:
+    tokens, times = [], []
+    for _ in range(3):
+        tokens.append(_mint(vault))
+        clock.move(60)
+        vault.rotate_issuer()
+        times.append(clock() // 1000)
+        clock.move(60)
+    assert [_of(vault, token).void_since for token in tokens] == times

@@ -261,7 +261,8 @@ class Pages:
             # A shelf that was let go of meanwhile hears of nothing any more: its lines may be forgotten.
             if claimed is None or not self._state.shelves.has(self._shelf, shelf):
                 return
-            still = [line for line in loose if line.id in shelf.lines]
+            with reading([shelf]):  # takes in what was just followed: a posted deletion must not be overlooked
+                still = [line for line in loose if line.id in shelf.lines]
             self._fill(claimed, Batch(still, self._readings(still)))
 
     def _count_loose(self, shelf: Shelf) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from bench import caps, following, fresh, gate, get, hermes, host, log, put, ram, recall, s3, scores, sealing, served
+from bench import caps, fair, following, fresh, gate, get, hermes, host, log, put, ram, recall, s3, scores, sealing, served
 from bench.measure import Goal, Row, Run, table
 from bench.scores import Score
 
@@ -43,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "serve.put": served.put,
     "serve.mcp": served.mcp,
     "serve.ram": served.ram,
+    "fair": fair.rows,
     "s3.put": s3.put,
     "s3.get": s3.get,
     "s3.threads": s3.threads,

@@ -13,7 +13,24 @@ from pathlib import Path
 
 import apsw
 
-from bench import caps, fair, following, fresh, gate, get, hermes, host, log, put, ram, recall, s3, scores, sealing, served
+from bench import (
+    caps,
+    fair,
+    following,
+    fresh,
+    gate,
+    get,
+    hermes,
+    host,
+    log,
+    put,
+    ram,
+    recall,
+    s3,
+    scores,
+    sealing,
+    served,
+)
 from bench.measure import Goal, Row, Run, table
 from bench.scores import Score
 

@@ -69,7 +69,13 @@ def rows(run: Run) -> Iterator[Row]:
         yield Row("fair", scenario.what, "refused", _refused(report), len(report.latencies), "all that it asked")
         room = SHELF_BYTES + idle
         yield Row(
-            "fair", scenario.what, "MB at most", peak / 1e6, room / 1e6, "the budget and an idle server", Goal("ratio", 1.3, 1)
+            "fair",
+            scenario.what,
+            "MB at most",
+            peak / 1e6,
+            room / 1e6,
+            "the budget and an idle server",
+            Goal("ratio", 1.3, 1),
         )
 
 

@@ -32,8 +32,8 @@ _READ_LIMIT = 1 << 30
 class Plan(msgspec.Struct, frozen=True):
     """What to send where: `count` requests, taken from `requests` in turn, on so many connections at once.
 
-    With `pace` one is due every so many seconds. After `seconds` no more are sent (0: all are). Without any to send, the
-    connections are only held open.
+    With `pace` one is due every so many seconds. After `seconds` no more are sent (0: all are). Without any to send,
+    the connections are only held open.
     """
 
     port: int

@@ -43,6 +43,9 @@ _KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosn
 _FAILED_COST = 10
 """A request whose cap is refused counts as this many for its address."""
 
+_REQUEST_SECONDS = 0.002
+"""Of the server's time: what a request is counted as, and one that takes longer counts as several."""
+
 _READY_SECONDS = 1.0
 _LARGE = 64 * 1024
 """A body that takes a while to read."""
@@ -294,7 +297,13 @@ class Application:
             await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
 
     def charge(self, holder: Hashable, seconds: float) -> None:
-        """Count CPU time that was spent on the calls of a cap beside the event loop."""
+        """Count the server's time that a call took as requests of its cap, but for the one that is counted anyway.
+
+        A single call takes a burst at most: nobody is shut out for long because their memory had to be loaded.
+        """
+        extra = min(seconds / _REQUEST_SECONDS, self.options.holder_rate * self.options.burst_seconds) - 1
+        if extra > 0:
+            self._holders.take(holder, monotonic(), extra)
 
     # What needs no cap.
 

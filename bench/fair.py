@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from statistics import quantiles
+from typing import Any
 
 import msgspec
 
@@ -103,7 +104,7 @@ def _scenarios(caps: _Caps) -> Iterator[_Scenario]:
     yield _Scenario("eight forgets of 64 MB", [_call(wire.Forget(link=link), caps.large)], is_once=True)
 
 
-def _call(call: wire.Call[object], cap: Token) -> bytes:
+def _call(call: wire.Call[Any], cap: Token) -> bytes:
     return request(call.path, msgspec.json.encode(call), cap=cap)
 
 
@@ -126,7 +127,7 @@ def _measured(run: Run, caps: _Caps, scenario: _Scenario, count: int) -> tuple[R
         asked = Plan(server.port, 4, count, _asking(caps.small), pace=_PACE)
         report = first.run(asked)
         if scenario.at_once:
-            print(scenario.what, noise.result().statuses)
+            noise.result()
         return report, idle, server.peak()
 
 

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -80,8 +80,10 @@ def _serve_vault(scratch: Path, started: Callable[[str], None], kind: Kind) -> N
     with vaults.reopen(scratch) as vault:
         if kind == "unlogged":
             _leave_out_commits(vault)
-        rates = {} if kind == "guarded" else {"holder_rate": 0.0, "address_rate": 0.0}
-        serve(vault, Place(port=0), Options(checkpoint_seconds=0, **rates), started=started)
+        options = Options(checkpoint_seconds=0)
+        if kind != "guarded":
+            options = replace(options, holder_rate=0, address_rate=0)
+        serve(vault, Place(port=0), options, started=started)
 
 
 def _leave_out_commits(vault: Any) -> None:

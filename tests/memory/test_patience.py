@@ -441,7 +441,7 @@ def test_the_first_answer_holds_the_newest_lines_of_every_namespace_although_non
             names += put(vault, cap, 2, namespace=namespace)
     began = threading.Semaphore(0)
 
-    def wait(self: Load, seconds: float) -> bool:  # noqa: ARG001 - the time is up when all have begun
+    def wait(self: Load, seconds: float) -> bool:
         for _ in NAMESPACES if seconds else ():
             assert began.acquire(timeout=DEADLOCK)
         return False

@@ -43,8 +43,8 @@ _KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosn
 _FAILED_COST = 10
 """A request whose cap is refused counts as this many for its address."""
 
-_REQUEST_SECONDS = 0.002
-"""Of the server's time: what a request is counted as, and one that takes longer counts as several."""
+_SHARE = 0.5
+"""Seconds of the server's time that the calls of one cap may take in a second, where rates are limited at all."""
 
 _READY_SECONDS = 1.0
 _LARGE = 64 * 1024
@@ -92,6 +92,8 @@ class Application:
         self._vault = vault
         self._metrics = Metrics(vault)
         self._holders = Buckets(self.options.holder_rate, self.options.burst_seconds)
+        self._share = _SHARE if self.options.holder_rate else 0.0
+        self._times = Buckets(self._share, self.options.burst_seconds)
         self._addresses = Buckets(self.options.address_rate, self.options.burst_seconds)
         self._lanes: Lanes | None = None
         self._stack = AsyncExitStack()
@@ -274,7 +276,8 @@ class Application:
         """The token and its holder's bucket: that of the cap that everything was narrowed from."""
         token = request.cap()
         holder = hash(token.partition("~")[0])
-        wait = self._holders.wait(holder, monotonic())
+        now = monotonic()
+        wait = max(self._holders.wait(holder, now), self._times.wait(holder, now))
         if wait > 0:
             raise _slow_down(wait)
         return token, holder
@@ -297,13 +300,11 @@ class Application:
             await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
 
     def charge(self, holder: Hashable, seconds: float) -> None:
-        """Count the server's time that a call took as requests of its cap, but for the one that is counted anyway.
+        """Count the server's time that a call of a cap took.
 
         A single call takes a burst at most: nobody is shut out for long because their memory had to be loaded.
         """
-        extra = min(seconds / _REQUEST_SECONDS, self.options.holder_rate * self.options.burst_seconds) - 1
-        if extra > 0:
-            self._holders.take(holder, monotonic(), extra)
+        self._times.take(holder, monotonic(), min(seconds, self._share * self.options.burst_seconds))
 
     # What needs no cap.
 

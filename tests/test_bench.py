@@ -331,7 +331,6 @@ def test_a_paced_load_asks_on_time_whatever_else_is_asked(tmp_path: Path) -> Non
         asked = [request("/echo", b"{}")]
         report = load.run(Plan(server.port, 2, 10, asked, pace=0.01))
         assert report.statuses == {200: 10}
-        assert report.wall >= 0.09
         report = load.run(Plan(server.port, 2, 1 << 40, asked, seconds=0.05))
         assert sum(report.statuses.values()) == len(report.latencies) > 0
         assert load.run(Plan(server.port, 20, 0, [])).latencies == []

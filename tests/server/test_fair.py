@@ -150,7 +150,7 @@ def test_eight_forgets_of_everything_hold_up_nobody_else(
     assert vault.memory(large).list().lines == ()
 
 
-@pytest.mark.requirement("server-fair", "revoke-next-call")
+@pytest.mark.requirement("server-fair", "cap-revoke")
 def test_a_cap_that_is_revoked_while_its_memory_loads_is_refused_on_record(
     start: StartThread, vault: Vault, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:

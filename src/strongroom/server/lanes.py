@@ -26,7 +26,6 @@ from typing import Any, TypeVar
 from strongroom.errors import ServerUnavailable
 from strongroom.memory.doing import AT_ONCE, Doing, Loading, Long, Step, carried_out
 from strongroom.server.fair_queue import FairQueue
-from strongroom.shelves import Load
 from strongroom.store import Commit, Grouping, Pending, Store
 
 T = TypeVar("T")
@@ -181,13 +180,13 @@ class Lanes:
                 resumed = True
                 self._arrive(job)
 
-        def ended(load: Load) -> None:
+        def ended(charge: Callable[[], float]) -> None:
             nonlocal left
             left -= 1
             if job.future.done():  # answered before, with what there was
-                self._charge(job.cap, load.charge())
+                self._charge(job.cap, charge())
             else:
-                job.seconds += load.charge()
+                job.seconds += charge()
             if not left:
                 resume()
 
@@ -195,7 +194,7 @@ class Lanes:
             self._loop.call_later(step.patience, resume)
         step.begin_in_background()
         for load in step.loads:
-            load.on_end(partial(self._return, partial(ended, load)))
+            load.on_end(partial(self._return, partial(ended, load.charge)))
 
     def _finish(self, job: _Job, answer: Any, error: BaseException | None) -> None:
         self._under_way -= 1

@@ -15,6 +15,7 @@ import apsw
 
 from bench import (
     caps,
+    fair,
     following,
     fresh,
     gate,
@@ -61,6 +62,7 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "serve.put": served.put,
     "serve.mcp": served.mcp,
     "serve.ram": served.ram,
+    "fair": fair.rows,
     "s3.put": s3.put,
     "s3.get": s3.get,
     "s3.threads": s3.threads,

@@ -1,5 +1,8 @@
 """A load: keeps connections to a server busy and takes the time of every answer. Runs as a process of its own.
 
+A plan may also be paced: so many requests a second, however long the answers take. A request that has to wait for a
+connection is counted from when it was due, so that a server that stops for a second is not counted as slow only once.
+
 No pipelining: a connection asks again when it has its whole answer, as a client that waits does. It parses no more of
 an answer than its status and its length, so that the server, and not this, is what is measured; its own CPU time is
 reported so that one can see that. Plans come in and reports go out as lines of JSON; it ends when its stdin does.
@@ -8,12 +11,14 @@ reported so that one can see that. Plans come in and reports go out as lines of 
 from __future__ import annotations
 
 import asyncio
+import resource
 import subprocess
 import sys
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
+from math import inf
 from time import perf_counter, process_time
 from types import TracebackType
 from typing import cast
@@ -25,12 +30,18 @@ _READ_LIMIT = 1 << 30
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to send where: `count` requests, taken from `requests` in turn, on so many connections at once."""
+    """What to send where: `count` requests, taken from `requests` in turn, on so many connections at once.
+
+    With `pace` one is due every so many seconds. After `seconds` no more are sent (0: all are). Without any to send,
+    the connections are only held open.
+    """
 
     port: int
     connections: int
     count: int
     requests: list[bytes]
+    pace: float = 0.0
+    seconds: float = 0.0
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -87,20 +98,30 @@ class _Work:
 
     def __init__(self, plan: Plan) -> None:
         self._upcoming: Iterator[bytes] = islice(cycle(plan.requests), plan.count)
-        self._left = plan.count
+        self._pace = plan.pace
+        self._due = perf_counter()
+        self._end = self._due + plan.seconds if plan.seconds else inf
+        self._under_way = 0
         self.latencies = array("d")
         self.statuses: Counter[int] = Counter()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def next(self) -> bytes | None:
-        return next(self._upcoming, None)
+    def next(self) -> tuple[bytes, float] | None:
+        """What to send next, and when; None if nothing is left."""
+        now = perf_counter()
+        asked = next(self._upcoming, None) if now < self._end else None
+        if asked is None:
+            if not self._under_way and not self.done.done():
+                self.done.set_result(None)
+            return None
+        self._under_way += 1
+        due, self._due = self._due, self._due + self._pace
+        return asked, due if self._pace else now
 
     def answered(self, status: int, seconds: float) -> None:
+        self._under_way -= 1
         self.latencies.append(seconds)
         self.statuses[status] += 1
-        self._left -= 1
-        if not self._left:
-            self.done.set_result(None)
 
     def failed(self, what: str) -> None:
         if not self.done.done():
@@ -126,13 +147,17 @@ class _Connection(asyncio.Protocol):
         self._ask(work)
 
     def _ask(self, work: _Work) -> None:
-        asked = work.next()
-        if asked is None:
+        upcoming = work.next()
+        if upcoming is None:
             self._work = None
             return
+        asked, self._sent = upcoming
         self._read, self._wanted = b"", 0
-        self._sent = perf_counter()
-        self._transport.write(asked)
+        early = self._sent - perf_counter()
+        if early > 0:
+            asyncio.get_running_loop().call_later(early, self._transport.write, asked)
+        else:
+            self._transport.write(asked)
 
     def data_received(self, data: bytes) -> None:
         work = self._work
@@ -193,6 +218,8 @@ class _Crowd:
 
 
 async def main() -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     lines = asyncio.StreamReader(limit=_READ_LIMIT)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     crowd = _Crowd()

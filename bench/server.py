@@ -1,4 +1,5 @@
-"""The servers that are measured, each a process of its own: a vault's, the same without its log commit, and an echo.
+"""The servers that are measured, each a process of its own: a vault's, the same with its limits on rates or without its
+log commit, and an echo.
 
 The echo is the least that an application on this server software can do: read a body, decode it, encode it, send it.
 It runs on the same event loop, parser and settings as the vault's server, and is what the others are measured against.
@@ -14,11 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-Kind = Literal["vault", "unlogged", "echo"]
+Kind = Literal["vault", "guarded", "unlogged", "echo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class Server:
     def resident(self) -> int:
         """Bytes of RAM that it takes."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def peak(self) -> int:
+        """The most bytes of RAM that it ever took."""
+        told = Path(f"/proc/{self.pid}/status").read_text()
+        return int(told.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 @contextmanager
@@ -64,7 +70,7 @@ def running(kind: Kind, scratch: Path) -> Iterator[Server]:
         process.stdout.close()
 
 
-def _serve_vault(scratch: Path, started: Callable[[str], None], *, logged: bool) -> None:
+def _serve_vault(scratch: Path, started: Callable[[str], None], kind: Kind) -> None:
     from bench import vaults
     from strongroom.server import logs
     from strongroom.server.options import Options
@@ -72,9 +78,12 @@ def _serve_vault(scratch: Path, started: Callable[[str], None], *, logged: bool)
 
     logs.to_stderr()
     with vaults.reopen(scratch) as vault:
-        if not logged:
+        if kind == "unlogged":
             _leave_out_commits(vault)
-        serve(vault, Place(port=0), Options(holder_rate=0, address_rate=0, checkpoint_seconds=0), started=started)
+        options = Options(checkpoint_seconds=0)
+        if kind != "guarded":
+            options = replace(options, holder_rate=0, address_rate=0)
+        serve(vault, Place(port=0), options, started=started)
 
 
 def _leave_out_commits(vault: Any) -> None:
@@ -137,7 +146,7 @@ def _end_with_stdin() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def main(kind: str, scratch: Path) -> None:
+def main(kind: Kind, scratch: Path) -> None:
     threading.Thread(target=_end_with_stdin, daemon=True).start()
 
     def started(url: str) -> None:
@@ -146,8 +155,8 @@ def main(kind: str, scratch: Path) -> None:
     if kind == "echo":
         _serve_echo(started)
     else:
-        _serve_vault(scratch, started, logged=kind == "vault")
+        _serve_vault(scratch, started, kind)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(cast(Kind, sys.argv[1]), Path(sys.argv[2]))

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from bench import evaldata, filler, growth, lines, recall, scores, served, vaults
+from bench import evaldata, fair, filler, growth, lines, recall, scores, served, vaults
 from bench.__main__ import BENCHMARKS
 from bench.evaldata import NoData, Pool, Question, new_line
 from bench.load import Load, Plan, Report, request
@@ -338,3 +338,27 @@ def test_the_mixed_load_is_answered_as_meant(tmp_path: Path) -> None:
         report = load.run(Plan(server.port, 4, len(mixed), mixed))
         assert report.statuses == {200: 40, 400: 20, 401: 160, 403: 20, 404: 80}
         assert vault.audit.size() - filled == 80
+
+
+@pytest.mark.requirement("server-fair", "server-bench")
+def test_a_paced_load_asks_on_time_whatever_else_is_asked(tmp_path: Path) -> None:
+    with running("echo", tmp_path) as server, Load() as load:
+        asked = [request("/echo", b"{}")]
+        report = load.run(Plan(server.port, 2, 10, asked, pace=0.01))
+        assert report.statuses == {200: 10}
+        report = load.run(Plan(server.port, 2, 1 << 40, asked, seconds=0.05))
+        assert sum(report.statuses.values()) == len(report.latencies) > 0
+        assert load.run(Plan(server.port, 20, 0, [])).latencies == []
+
+
+@pytest.mark.requirement("server-fair", "server-bench")
+def test_every_fair_scenario_is_answered_as_meant(tmp_path: Path) -> None:
+    with vaults.make(tmp_path) as vault:
+        caps = fair._filled(vault, 100_000)
+    for scenario in fair._scenarios(caps):
+        report, idle, peak = fair._measured(Run(tmp_path, quick=True), caps, scenario, 6)
+        assert len(report.latencies) == 6
+        assert 0 < idle <= peak
+    with vaults.reopen(tmp_path) as vault:
+        assert vault.memory(caps.large).list().lines == ()
+        assert len(vault.memory(caps.small).list(limit=1000).lines) > 100

@@ -125,7 +125,7 @@ def assert_sound(vault: Vault) -> None:
 
 
 def batches(vault: Vault, namespace: Namespace = WORK) -> list[list[LineId]]:
-    return [[line.id for line in batch.lines] for batch in source(vault, ALICE, namespace).batches()]
+    return [[line.id for line in batch.lines] for batch in source(vault, ALICE, namespace).batches() if batch.lines]
 
 
 def files(directory: Path) -> bytes:

@@ -24,8 +24,8 @@ from strongroom.shelves import Shelf
 from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Swap, is_derived
 
 _TRIES = 64
-_PORTION = 256
-"""Lines that one commit forgets: as many as one entry of the log can name."""
+_PORTION = 64
+"""Lines that one commit forgets. Nobody else can commit meanwhile."""
 _RECORDS = 128
 """Records of caps that one commit removes."""
 Records = Sequence[tuple[Object, CapRecord]]

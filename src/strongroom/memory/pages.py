@@ -37,6 +37,8 @@ LOOSE_LIMIT = 256
 
 _EMPTY = b""
 _FEW = 16
+_PORTION = 128 * 1024
+"""Characters that are read in one go where lines are long; a page of them takes half a second to read."""
 _NEWEST = 32
 """So many lines are read before any others; then twice as many, and so on."""
 _PLACE = re.compile("([0-9]{6})/lines")
@@ -134,6 +136,7 @@ class Pages:
         # The newest lines last: the page with the highest version is read first.
         for claimed, batch in reversed(unwritten):
             self._fill(claimed, batch if batch.readings else Batch(batch.lines, self._readings(batch.lines)))
+            yield Batch(())  # others get their turn
 
     def _living(self) -> dict[LineId, Version]:
         """The lines that there are, newest first."""
@@ -205,10 +208,18 @@ class Pages:
     def _group(self, group: Sequence[LineId], unwritten: list[tuple[Object, Batch]]) -> Iterator[Batch]:
         claimed = self._claim_for(group)
         # Only now, with the place claimed: a line forgotten from here on empties it.
-        batch = self._shared(self._opened_lines(group))
-        yield batch
-        if claimed:
-            unwritten.append((claimed, batch))
+        opened = self._opened_lines(group)
+        slices = list(_slices(opened))
+        if len(slices) > 1:
+            yield Batch(())  # opening them took its time
+        batches = []
+        for some in reversed(slices):
+            batches.append(self._shared(some))
+            yield batches[-1]
+        if claimed and len(batches) == 1:
+            unwritten.append((claimed, batches[0]))
+        elif claimed:
+            unwritten.append((claimed, Batch([line for batch in reversed(batches) for line in batch.lines])))
 
     def _growing(self, group: Sequence[LineId], unwritten: list[tuple[Object, Batch]]) -> Iterator[Batch]:
         """The newest few at once, before anything is claimed, then more and more: somebody may be waiting."""
@@ -261,7 +272,8 @@ class Pages:
             # A shelf that was let go of meanwhile hears of nothing any more: its lines may be forgotten.
             if claimed is None or not self._state.shelves.has(self._shelf, shelf):
                 return
-            still = [line for line in loose if line.id in shelf.lines]
+            with reading([shelf]):  # takes in what was just followed: a posted deletion must not be overlooked
+                still = [line for line in loose if line.id in shelf.lines]
             self._fill(claimed, Batch(still, self._readings(still)))
 
     def _count_loose(self, shelf: Shelf) -> int:
@@ -385,6 +397,17 @@ def _portions(names: Sequence[LineId]) -> Iterator[Sequence[LineId]]:
     while at < len(names):
         yield names[at : at + size]
         at, size = at + size, 2 * size
+
+
+def _slices(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+    """Lines in portions that are quickly read; all of them together if they are short. At least one, maybe empty."""
+    at, size = 0, 0
+    for number, line in enumerate(lines):
+        size += len(line.text)
+        if size > _PORTION and number > at:
+            yield lines[at:number]
+            at, size = number, len(line.text)
+    yield lines[at:]
 
 
 def _id(line: Line) -> LineId:

@@ -50,6 +50,9 @@ _KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosn
 _FAILED_COST = 10
 """A request whose cap is refused counts as this many others for its address."""
 
+_SHARE = 0.5
+"""Seconds of the server's time that the calls of one cap may take in a second, where rates are limited at all."""
+
 _READY_SECONDS = 1.0
 _LARGE = 64 * 1024
 """A body that takes a while to read."""
@@ -101,6 +104,7 @@ class Application:
         places = Connections(options.connections) if places is None else places
         self._metrics = Metrics(vault, places, self._lines)
         self._holders = Buckets(self.options.holder_rate, self.options.burst_seconds)
+        self._times = Buckets(_SHARE if self.options.holder_rate else 0.0, self.options.burst_seconds)
         self._addresses = Buckets(self.options.address_rate, self.options.burst_seconds)
         self._lanes: Lanes | None = None
         self._stack = AsyncExitStack()
@@ -323,7 +327,8 @@ class Application:
         """The token and its holder's bucket: that of the cap that everything was narrowed from."""
         token = request.cap()
         holder = hash(token.partition("~")[0])
-        wait = self._holders.wait(holder, monotonic())
+        now = monotonic()
+        wait = max(self._holders.wait(holder, now), self._times.wait(holder, now))
         if wait > 0:
             raise _slow_down(wait)
         return token, holder
@@ -355,8 +360,8 @@ class Application:
             await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
 
     def charge(self, holder: Hashable, seconds: float) -> None:
-        """Count CPU time that was spent on the calls of a cap beside the event loop."""
-        self._holders.charge(holder, monotonic(), seconds)
+        """Count the server's time that a call of a cap took. Nobody is shut out for long because of one call."""
+        self._times.charge(holder, monotonic(), seconds)
 
     # What needs no cap.
 

@@ -1,8 +1,8 @@
 """A fair queue: whose work is next, where everybody's takes long and threads are few.
 
-Work belongs to the cap that asked for it, by the cap's first link, and to the actor whose memory it is. Caps take turns.
-Of those whose turn it could be, the one goes first for whose cap and actor the fewest threads are at work; and nobody
-gets the last free thread besides others of their own, so that there is always one for somebody else.
+Work belongs to the cap that asked for it, by the cap's first link, and to the actor whose memory it is. Caps take
+turns. Of those whose turn it could be, the one goes first for whose cap and actor the fewest threads are at work; and
+nobody gets the last free thread besides others of their own, so that there is always one for somebody else.
 """
 
 from __future__ import annotations

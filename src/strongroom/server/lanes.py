@@ -5,9 +5,9 @@ one thread, which makes one transaction of them; then the loop goes on with each
 interpreter, nothing is answered before it is durable, and one flush of the disk serves all.
 
 Work that takes long (many lines to rank, an erasure) moves to the slow lane, a few threads that are shared out fairly
-(`fair_queue.py`); between two portions of it the thread goes to whoever waits. An operation that waits for a shelf to be
-loaded holds no thread. The server's own work, such as its metrics, has threads of its own. What was begun is finished,
-also if whoever asked has gone: a write is whole or absent.
+(`fair_queue.py`); between two portions of it the thread goes to whoever waits. An operation that waits for a shelf to
+be loaded holds no thread. The server's own work, such as its metrics, has threads of its own. What was begun is
+finished, also if whoever asked has gone: a write is whole or absent.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from queue import SimpleQueue
-from time import thread_time
+from time import perf_counter, thread_time
 from typing import Any, TypeVar
 
 from strongroom.errors import ServerUnavailable
 from strongroom.memory.doing import AT_ONCE, Doing, Loading, Long, Step, carried_out
 from strongroom.server.fair_queue import FairQueue
-from strongroom.shelves import Load
 from strongroom.store import Commit, Grouping, Pending, Store
 
 T = TypeVar("T")
@@ -46,13 +45,14 @@ class _Job:
         self.cap = cap
         self.actor = ""
         self.seconds = 0.0
-        """CPU time that threads have spent on it and nobody was charged for yet."""
+        """Time that it has taken: on the event loop, on a slow thread, and what it was the first to have loaded."""
 
 
 class Lanes:
     """The lanes of one server. `carry_out` and `run` belong to the event loop that made it.
 
-    `charge` is told how many seconds of CPU time the calls of a cap took beside the event loop.
+    `charge` is told how many seconds each call of a cap took: of the event loop's time, in which nobody else was
+    served, and of a thread's CPU time elsewhere. A load is charged once, to one of those who waited for it.
     """
 
     def __init__(
@@ -138,13 +138,17 @@ class Lanes:
 
     def _advance(self, job: _Job, outcome: Outcome | None) -> None:
         """Go on with an operation up to its next commit, its end, or the point where it takes long."""
+        began = perf_counter()
         try:
             step = _resumed(job.doing, outcome)
         except StopIteration as stop:
+            job.seconds += perf_counter() - began
             self._finish(job, stop.value, None)
         except Exception as error:  # noqa: BLE001 - it is raised again where the call was made
+            job.seconds += perf_counter() - began
             self._finish(job, None, error)
         else:
+            job.seconds += perf_counter() - began
             if isinstance(step, Pending):
                 self._waiting.append((job, step))
             elif isinstance(step, Long):
@@ -176,10 +180,13 @@ class Lanes:
                 resumed = True
                 self._arrive(job)
 
-        def ended(load: Load) -> None:
+        def ended(charge: Callable[[], float]) -> None:
             nonlocal left
             left -= 1
-            self._charge(job.cap, load.seconds)
+            if job.future.done():  # answered before, with what there was
+                self._charge(job.cap, charge())
+            else:
+                job.seconds += charge()
             if not left:
                 resume()
 
@@ -187,14 +194,13 @@ class Lanes:
             self._loop.call_later(step.patience, resume)
         step.begin_in_background()
         for load in step.loads:
-            load.on_end(partial(self._return, partial(ended, load)))
+            load.on_end(partial(self._return, partial(ended, load.charge)))
 
     def _finish(self, job: _Job, answer: Any, error: BaseException | None) -> None:
         self._under_way -= 1
         if not self._under_way:
             self._idle.set()
-        if job.seconds:
-            self._charge(job.cap, job.seconds)
+        self._charge(job.cap, job.seconds)
         if job.future.done():  # its request was cancelled
             return
         if error is None:

@@ -1,6 +1,6 @@
 """How much one caller may ask, and how much all of them may send at once. For use on one thread.
 
-A bucket is kept as the moment at which it would be full again. Requests count, and so does the time that they take.
+A bucket is kept as the moment at which it would be full again. It holds requests, or seconds of the server's time.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 from strongroom.errors import ServerUnavailable
-
-_WEIGHT = 2
-"""A second of a processor counts like all requests of so many seconds: at its rate a caller gets half of one."""
 
 LONGEST = 2.0
 """Seconds for which time that was used may turn a caller away: who must read a large memory anew is no attacker."""
@@ -37,10 +34,10 @@ class Buckets:
             self._set(key, max(self._full_at.get(key, 0.0), now) + cost * self._each)
 
     def charge(self, key: Hashable, now: float, seconds: float) -> None:
-        """Count time of a processor that was used for `key`. It may have to wait for that, but never for long."""
+        """Count time that was used for `key`, in a bucket of seconds. It may have to wait, but never for long."""
         if self._each:
             full_at = max(self._full_at.get(key, 0.0), now)
-            self._set(key, max(full_at, min(full_at + seconds * _WEIGHT, now + self._burst + LONGEST)))
+            self._set(key, max(full_at, min(full_at + seconds * self._each, now + self._burst + LONGEST)))
 
     def _set(self, key: Hashable, full_at: float) -> None:
         self._full_at[key] = full_at

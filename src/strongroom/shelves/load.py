@@ -1,14 +1,15 @@
 """Loads: a shelf is filled in portions, so that nobody else has to wait for the whole of it.
 
 A load is begun by the first who asks for a shelf and shared by everybody who asks meanwhile. One thread at a time
-carries it a portion further: the caller's own (`finish`), or one of the `Loader`'s, which take the loads in turn. Callers
-that must not hold a thread while they wait, such as those of a server, leave it to the loader and are told (`on_end`).
+carries it a portion further: the caller's own (`finish`), or one of the `Loader`'s, which take the loads in turn.
+Callers that must not hold a thread while they wait, such as those of a server, leave it to the loader and are told
+(`on_end`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from time import thread_time
 
@@ -27,8 +28,8 @@ class Load:
         self.is_whole = False
         self.is_in_background = False
         self.failure: BaseException | None = None
-        self.seconds = 0.0
-        """CPU time that it has taken so far."""
+        self._seconds = 0.0
+        """CPU time that it has taken and nobody was charged for."""
         self.is_stopped = False
         self._stopped_by: StrongroomError | None = None
         self._portions = shelf.portions()
@@ -74,6 +75,11 @@ class Load:
                 return
         tell()
 
+    def charge(self) -> float:
+        """The CPU time that it has taken, for the first caller who asks. For use on one thread, after its end."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
     def check(self) -> None:
         """Raise what the load failed with, as an error of the caller's own: each caller's refusal is on record."""
         failure = self.failure
@@ -99,7 +105,7 @@ class Load:
             self._end(error)
             raise
         finally:
-            self.seconds += thread_time() - began
+            self._seconds += thread_time() - began
         self._on_portion(self)
         return True
 
@@ -114,10 +120,10 @@ class Load:
 
 
 class Loader:
-    """Threads that carry loads on, a portion of each in turn. They live only while there is something to load.
+    """Threads that carry loads on, a portion in turn for each actor. They live only while there is something to load.
 
-    While there is no room left (`has_room`), only the oldest load goes on, and small ones: else many large shelves would be
-    half loaded at once, each of them beyond the budget.
+    While there is no room left (`has_room`), only the oldest load goes on, and small ones: else many large shelves
+    would be half loaded at once, each of them beyond the budget.
     """
 
     def __init__(self, threads: int, has_room: Callable[[], bool]) -> None:
@@ -126,8 +132,9 @@ class Loader:
         self._changed = threading.Condition()
         self._loads: dict[Load, None] = {}
         """Every load that was handed over and has not ended, oldest first."""
-        self._waiting: deque[Load] = deque()
-        """Those that no thread carries on at the moment, in the order of their turns."""
+        self._waiting: OrderedDict[str, deque[Load]] = OrderedDict()
+        """Those that no thread carries on at the moment, by their actor; the one whose turn is next comes first."""
+        self._is_closed = False
         self._threads: set[threading.Thread] = set()
 
     def add(self, load: Load) -> None:
@@ -137,7 +144,9 @@ class Loader:
                 return
             load.is_in_background = True
             self._loads[load] = None
-            self._waiting.append(load)
+            self._wait(load)
+            if self._is_closed:
+                load.stop(_closed())
             if len(self._threads) < self._most:
                 thread = threading.Thread(target=self._run, name="strongroom-load", daemon=True)
                 self._threads.add(thread)
@@ -147,9 +156,10 @@ class Loader:
     def close(self) -> None:
         """Stop every load and wait for the threads: one that outlives its vault may crash the process at exit."""
         with self._changed:
+            self._is_closed = True
             threads = list(self._threads)
             for load in self._loads:
-                load.stop(StoreUnavailable("the vault is closed", hint="open the vault again in this process"))
+                load.stop(_closed())
             self._changed.notify_all()
         for thread in threads:
             if thread is not threading.current_thread():
@@ -163,7 +173,7 @@ class Loader:
                 goes_on = False
             with self._changed:
                 if goes_on:
-                    self._waiting.append(load)
+                    self._wait(load)
                 else:
                     del self._loads[load]
                 self._changed.notify_all()
@@ -172,14 +182,32 @@ class Loader:
         """The next load to carry on; None, and this thread ends, once none is left."""
         with self._changed:
             while self._loads:
-                for _ in range(len(self._waiting)):
-                    load = self._waiting.popleft()
+                for load in [one for loads in self._waiting.values() for one in loads]:
                     if self._may_go_on(load):
+                        self._begin(load)
                         return load
-                    self._waiting.append(load)
                 self._changed.wait()
             self._threads.discard(threading.current_thread())
             return None
 
+    def _wait(self, load: Load) -> None:
+        self._waiting.setdefault(_owner(load), deque()).append(load)
+
+    def _begin(self, load: Load) -> None:
+        """Take a load out of those that wait; its actor's turn is last then."""
+        loads = self._waiting.pop(_owner(load))
+        loads.remove(load)
+        if loads:
+            self._waiting[_owner(load)] = loads
+
     def _may_go_on(self, load: Load) -> bool:
         return load.is_stopped or load is next(iter(self._loads)) or load.shelf.bytes < _SMALL or self._has_room()
+
+
+def _owner(load: Load) -> str:
+    """What an actor's shelves have in common: the first two parts of their prefix."""
+    return "/".join(load.shelf.prefix.split("/", 2)[:2])
+
+
+def _closed() -> StoreUnavailable:
+    return StoreUnavailable("the vault is closed", hint="open the vault again in this process")

@@ -1,9 +1,9 @@
 """A shelf: the opened lines of one (actor, namespace) in RAM, with the engine's index over them.
 
-It is filled in portions (`portions`) and kept true by `post`, which is called for every object that any process wrote or
-deleted. A posted change waits until somebody next holds the shelf (`take_in`): posting must not wait for a reader, since
-it is done for all actors under one lock. Taking in a change only ever moves a shelf to the object's present state, so
-changes may come twice, or before loading is done. New lines are read into the index with the next question.
+It is filled in portions (`portions`) and kept true by `post`, which is called for every object that any process wrote
+or deleted. A posted change waits until somebody next holds the shelf (`take_in`): posting must not wait for a reader,
+since it is done for all actors under one lock. Taking in a change only ever moves a shelf to the object's present
+state, so changes may come twice, or before loading is done. New lines are read into the index with the next question.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ class Shelf:
         self._posted.append(change)
 
     def take_in(self) -> None:
-        """Apply what was posted. The lock is held. A line that cannot be read now stays posted, and the error is raised."""
+        """Apply what was posted; a line that cannot be read now stays posted, and the error is raised. The lock is
+        held."""
         while self._posted:
             change = self._posted[0]
             if change.is_deleted:
@@ -201,13 +202,16 @@ class Shelf:
             self._unread[line.id] = line
             self._unread_size += len(line.text) + _READING
 
-    def read_all(self) -> None:
-        """Read into the index what is not there yet. The lock is held.
+    def read(self, down_to: int = 0) -> bool:
+        """Read into the index what is not there yet, oldest first, until no more than `down_to` characters are left.
+
+        The lock is held. Gives whether any are left.
 
         What the engine fails with is kept for who asks next: here it would fail a put that is durable. A line that it
         cannot read is not tried again, and is in no ranked answer until the shelf is loaded anew.
         """
-        for name in list(self._unread):
+        while self._unread and self._unread_size > down_to:
+            name = next(iter(self._unread))
             line = self._unread.pop(name)
             self._unread_size -= len(line.text) + _READING
             try:
@@ -215,11 +219,12 @@ class Shelf:
             except Exception as error:  # noqa: BLE001 - it is raised where somebody asks
                 self._unreadable.add(name)
                 self._unheard = self._unheard or error
+        return bool(self._unread)
 
     def make_ready(self) -> None:
         """Make the index hold all lines, or raise what the engine failed with, once. The lock is held."""
         if self._unread:
-            self.read_all()
+            self.read()
         if self._unheard is not None:
             error, self._unheard = self._unheard, None
             raise error

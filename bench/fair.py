@@ -1,0 +1,145 @@
+"""One caller's slowest answer while another keeps the server busy, beside its slowest answer alone.
+
+Each scenario has a server of its own, with its usual limits, and two clients, each a process of its own: one asks ten
+times a second, by turns for a get, a put and a list of its few lines; the other does what the scenario says. What is
+refused to the first counts as well. Times are counted from when a request was due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from statistics import quantiles
+from typing import Any
+
+import msgspec
+
+import strongroom
+from bench import vaults
+from bench.lines import lines, of_size
+from bench.load import Load, Plan, Report, request
+from bench.measure import Goal, Row, Run
+from bench.server import Server, running
+from strongroom import Token, Vault, wire
+from strongroom.cap import parse
+from strongroom.vault.opening import SHELF_BYTES
+
+_PACE = 0.1
+_TEXT = 2_000
+_NAMESPACES = ("personal", "work", "travel", "family")
+_AT_ONCE = 8
+_IDLE = 4_096
+_ALONE = "the same caller alone"
+
+
+@dataclass(frozen=True, slots=True)
+class _Caps:
+    """Of the caller with much text, and of the one with a few lines."""
+
+    large: Token
+    small: Token
+
+
+@dataclass(frozen=True, slots=True)
+class _Scenario:
+    """What the one caller does while the other asks: so many requests, and so many at once."""
+
+    what: str
+    requests: Sequence[bytes] = ()
+    at_once: int = _AT_ONCE
+    is_warm: bool = False
+    """Whether its lines are in RAM when it begins."""
+    is_once: bool = False
+    """Whether each connection asks once, and not again and again."""
+
+
+def rows(run: Run) -> Iterator[Row]:
+    """The other caller's p99 beside its p99 alone in every scenario, and the server's RAM."""
+    with vaults.make(run.scratch) as vault:
+        caps = _filled(vault, run.pick(64, 2) * 1_000_000)
+    count = run.pick(600, 30)
+    alone, idle, _ = _measured(run, caps, _Scenario("alone", at_once=0), count)
+    for scenario in _scenarios(caps):
+        report, _, peak = _measured(run, caps, scenario, count)
+        beside = Row("fair", scenario.what, "ms p99", _millis(report), _millis(alone), _ALONE, Goal("ratio", 5, 2))
+        yield beside
+        yield Row("fair", scenario.what, "ms slowest", max(report.latencies) * 1e3, max(alone.latencies) * 1e3, _ALONE)
+        yield Row("fair", scenario.what, "refused", _refused(report), len(report.latencies), "all that it asked")
+        room = SHELF_BYTES + idle
+        yield Row(
+            "fair",
+            scenario.what,
+            "MB at most",
+            peak / 1e6,
+            room / 1e6,
+            "the budget and an idle server",
+            Goal("ratio", 1.3, 1),
+        )
+
+
+def _filled(vault: Vault, size: int) -> _Caps:
+    large, small = (
+        vault.mint(actor=actor, ops=["get", "put", "list", "forget"], namespaces=_NAMESPACES, ttl=vaults.DAY)
+        for actor in ("local/large", "local/small")
+    )
+    texts = of_size(3, _TEXT)
+    for namespace in _NAMESPACES:
+        some = islice(texts, size // _TEXT // len(_NAMESPACES))
+        vaults.fill(vault.memory(large), (strongroom.NewLine(text=text, namespace=namespace) for text in some))
+    vaults.fill(vault.memory(strongroom.attenuate(small, namespaces=["work"])), lines(1, 100))
+    return _Caps(large, small)
+
+
+def _scenarios(caps: _Caps) -> Iterator[_Scenario]:
+    gets = [_call(wire.Get(query=f"the harbour and boat {number}"), caps.large) for number in range(_AT_ONCE)]
+    yield _Scenario("eight gets of 64 MB, warm", gets, is_warm=True)
+    yield _Scenario("eight gets of 64 MB, right after a restart", gets)
+    yield _Scenario("a flood without a cap", [request(wire.Get.path, b"{}"), request("/nowhere", b"{}")], at_once=16)
+    yield _Scenario(f"{_IDLE:,} idle connections", at_once=_IDLE)
+    # Last, since nothing is left after it.
+    link = parse(caps.large).links[0].id
+    yield _Scenario("eight forgets of 64 MB", [_call(wire.Forget(link=link), caps.large)], is_once=True)
+
+
+def _call(call: wire.Call[Any], cap: Token) -> bytes:
+    return request(call.path, msgspec.json.encode(call), cap=cap)
+
+
+def _asking(cap: Token) -> list[bytes]:
+    line = strongroom.NewLine(text="the boat leaves at noon", namespace="work")
+    return [_call(call, cap) for call in (wire.Get(query="boat"), wire.Put(lines=(line,)), wire.List(limit=20))]
+
+
+def _measured(run: Run, caps: _Caps, scenario: _Scenario, count: int) -> tuple[Report, int, int]:
+    """What the one with few lines saw; the bytes of the server before anybody asked, and at most."""
+    with ExitStack() as stack:
+        server = stack.enter_context(running("guarded", run.scratch))
+        first, second = (stack.enter_context(Load()) for _ in range(2))
+        idle = server.resident()
+        if scenario.is_warm:
+            second.run(Plan(server.port, 1, len(scenario.requests), list(scenario.requests)))
+        beside = stack.enter_context(ThreadPoolExecutor(1))
+        if scenario.at_once:
+            noise = beside.submit(second.run, _noise(server, scenario, count * _PACE))
+        asked = Plan(server.port, 4, count, _asking(caps.small), pace=_PACE)
+        report = first.run(asked)
+        if scenario.at_once:
+            noise.result()
+        return report, idle, server.peak()
+
+
+def _noise(server: Server, scenario: _Scenario, seconds: float) -> Plan:
+    count = scenario.at_once if scenario.is_once else 1 << 40
+    requests = list(scenario.requests)
+    return Plan(server.port, scenario.at_once, count if requests else 0, requests, seconds=seconds)
+
+
+def _millis(report: Report) -> float:
+    return quantiles(report.latencies, n=100)[98] * 1e3
+
+
+def _refused(report: Report) -> int:
+    return len(report.latencies) - report.statuses.get(200, 0)

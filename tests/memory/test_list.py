@@ -1,0 +1,60 @@
+"""List: a page costs its own lines, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from strongroom import NewLine, Token, Vault
+from strongroom.model import Line
+from strongroom.shelves import Shelf
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[Line]:
+    """Every line that a listing has looked at."""
+    found: list[Line] = []
+    real = Shelf.from_id
+
+    def from_id(shelf: Shelf, start: str) -> Iterator[Line]:
+        for line in real(shelf, start):
+            found.append(line)
+            yield line
+
+    monkeypatch.setattr(Shelf, "from_id", from_id)
+    return found
+
+
+@pytest.mark.requirement("server-fair")
+@pytest.mark.parametrize("count", [50, 200, 800])
+def test_a_page_looks_at_no_more_lines_than_it_gives(vault: Vault, cap: Token, looked: list[Line], count: int) -> None:
+    memory = vault.memory(cap)
+    for at in range(0, count, 200):
+        some = range(at, min(at + 200, count))
+        memory.put_many([NewLine(text=f"line {number}", namespace="work") for number in some])
+    after, pages = None, 0
+    while True:
+        looked.clear()
+        page = memory.list(limit=10, after=after)
+        pages += 1
+        assert len(looked) <= 10 + 2, "those of the page, one before it, one that shows that there are more"
+        after = page.next
+        if after is None:
+            break
+    assert pages == count // 10
+
+
+@pytest.mark.requirement("server-fair")
+def test_a_shelf_is_sorted_once_and_stays_in_order(vault: Vault, cap: Token) -> None:
+    memory = vault.memory(cap)
+    names = [memory.put(f"line {number}", namespace="work").id for number in range(20)]
+    assert [line.id for line in memory.list().lines] == names
+    (shelf,) = vault._state.shelves.loaded()
+    ordered = shelf._ordered
+    early = "01JABCDEFGHJKMNPQRSTVWXYZ0"
+    memory.put("before all others", namespace="work", id=early)
+    memory.forget(ids=names[3:5])
+    names.append(memory.put("after them", namespace="work").id)
+    assert [line.id for line in memory.list().lines] == [early, *names[:3], *names[5:]]
+    assert shelf._ordered is ordered

@@ -1,0 +1,209 @@
+"""One caller's long work does not hold up another caller's: loads and forgets that do not end until the test says
+so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from strongroom import NewLine, Token, Vault
+from strongroom.cap import parse
+from strongroom.memory import forgetting
+from strongroom.memory.pages import Pages
+from strongroom.server import app
+from strongroom.shelves import Batch
+from tests.conftest import ALL_OPS, NAMESPACES
+from tests.server.conftest import StartThread
+from tests.server.running import Running
+from tests.server.talking import Answer, Connection, request
+
+DEADLOCK = 60.0
+EIGHT = 8
+GET, PUT, LIST, FORGET = (f"/v1/memory/{name}" for name in ("get", "put", "list", "forget"))
+ONE = {"lines": [{"text": "the boat leaves at noon", "namespace": "work"}]}
+MANY = {"lines": [{"text": f"boat {number}", "namespace": "work"} for number in range(40)]}
+"""So many that they are sealed on a slow thread."""
+
+
+@pytest.fixture
+def large(vault: Vault) -> Token:
+    """Of an actor with something in every namespace."""
+    cap = vault.mint(actor="local/alice", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
+    for namespace in NAMESPACES:
+        vault.memory(cap).put_many([NewLine(text=f"boat {number}", namespace=namespace) for number in range(20)])
+    return cap
+
+
+@pytest.fixture
+def small(vault: Vault) -> Token:
+    cap = vault.mint(actor="local/bob", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
+    vault.memory(cap).put("a boat", namespace="work")
+    return cap
+
+
+@contextmanager
+def _loads_held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Alice's shelves have ever another portion to load, until the event is set."""
+    go, real = threading.Event(), Pages.batches
+
+    def batches(source: Pages) -> Iterator[Batch]:
+        while source._actor == "local/alice" and not go.wait(0.001):
+            yield Batch(())
+        yield from real(source)
+
+    monkeypatch.setattr(Pages, "batches", batches)
+    try:
+        yield go
+    finally:
+        go.set()
+
+
+@contextmanager
+def _forgets_held(monkeypatch: pytest.MonkeyPatch, began: threading.Semaphore) -> Iterator[threading.Event]:
+    """Alice's forgets keep their thread, until the event is set."""
+    go, real = threading.Event(), forgetting._delete
+
+    def delete(clerk: Any, grant: Any, *more: Any) -> Any:
+        if grant.actor == "local/alice":
+            began.release()
+            assert go.wait(DEADLOCK)
+        return (yield from real(clerk, grant, *more))
+
+    monkeypatch.setattr(forgetting, "_delete", delete)
+    try:
+        yield go
+    finally:
+        go.set()
+
+
+def _sent(stack: ExitStack, running: Running, cap: Token, path: str, body: object) -> list[Connection]:
+    """The same call eight times at once; nobody has read an answer yet."""
+    asking = [stack.enter_context(running.connect()) for _ in range(EIGHT)]
+    for connection in asking:
+        connection.send(request("POST", path, cap, body))
+    return asking
+
+
+def _all_answered(running: Running, cap: Token) -> None:
+    calls: Sequence[tuple[str, object]] = (
+        (GET, {"query": "boat"}),
+        (PUT, ONE),
+        (LIST, {}),
+        (PUT, MANY),
+        (GET, {"query": "boat", "k": 3}),
+        (FORGET, {"session": "none"}),
+    )
+    for path, body in calls:
+        assert running.ask("POST", path, cap, body).status == 200, path
+    assert running.ask("GET", "/metrics").status == 200
+    assert running.ask("GET", "/readyz").status == 200
+
+
+def _statuses(asking: Sequence[Connection]) -> list[int]:
+    return [connection.answer().status for connection in asking]
+
+
+@pytest.mark.requirement("server-fair")
+@pytest.mark.parametrize("slow", [0, 2, 8], ids=["default", "two", "eight"])
+def test_eight_gets_of_a_memory_that_is_loading_hold_up_nobody_else(
+    start: StartThread, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch, slow: int
+) -> None:
+    with _loads_held(monkeypatch) as go, ExitStack() as stack:
+        running = start(slow=slow)
+        asking = _sent(stack, running, large, GET, {"query": "boat"})
+        _all_answered(running, small)
+        go.set()
+        assert _statuses(asking) == [200] * EIGHT
+
+
+@pytest.mark.requirement("server-fair")
+def test_an_actor_whose_memory_is_loading_can_still_put(
+    start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _loads_held(monkeypatch) as go, ExitStack() as stack:
+        running = start()
+        asking = _sent(stack, running, large, GET, {"query": "ferry", "k": 20})
+        assert running.ask("POST", PUT, large, {"lines": [{"text": "a ferry", "namespace": "work"}]}).status == 200
+        go.set()
+        for connection in asking:
+            assert "a ferry" in [hit["text"] for hit in connection.answer().json["lines"]]
+
+
+@pytest.mark.requirement("server-fair")
+@pytest.mark.parametrize("slow", [0, 2, 8], ids=["default", "two", "eight"])
+def test_eight_forgets_of_everything_hold_up_nobody_else(
+    start: StartThread, vault: Vault, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch, slow: int
+) -> None:
+    vault.memory(large).list()
+    began = threading.Semaphore(0)
+    with _forgets_held(monkeypatch, began) as go, ExitStack() as stack:
+        running = start(slow=slow)
+        asking = _sent(stack, running, large, FORGET, {"link": parse(large).links[0].id})
+        assert began.acquire(timeout=DEADLOCK)
+        _all_answered(running, small)
+        go.set()
+        assert _statuses(asking) == [200] * EIGHT
+    assert vault.memory(large).list().lines == ()
+
+
+@pytest.mark.requirement("server-fair", "cap-revoke")
+def test_a_cap_that_is_revoked_while_its_memory_loads_is_refused_on_record(
+    start: StartThread, vault: Vault, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _loads_held(monkeypatch) as go, ExitStack() as stack:
+        running = start()
+        asking = _sent(stack, running, large, GET, {"query": "boat"})
+        _all_answered(running, small)
+        vault.revoke(large)
+        size = vault.audit.size()
+        go.set()
+        assert {connection.answer().outcome for connection in asking} == {(401, "cap_revoked")}
+    assert vault.audit.size() - size == EIGHT
+
+
+@pytest.mark.requirement("server-fair", "store-missing-broken")
+def test_a_load_that_fails_is_heard_by_each_call_that_waits(
+    start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _loads_held(monkeypatch) as go, ExitStack() as stack:
+        running = start()
+        asking = _sent(stack, running, large, GET, {"query": "boat"})
+        assert running.ask("POST", PUT, large, ONE).status == 200
+        monkeypatch.setattr(Pages, "_living", _broken)
+        go.set()
+        assert _statuses(asking) == [500] * EIGHT
+        monkeypatch.undo()
+        assert running.ask("POST", GET, large, {"query": "boat"}).status == 200
+
+
+def _broken(_: Pages) -> None:
+    raise RuntimeError("a defect")
+
+
+@pytest.mark.requirement("server-fair", "erase-keys")
+def test_an_erasure_while_a_memory_loads_leaves_nothing_to_answer_with(
+    start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _loads_held(monkeypatch) as go, ExitStack() as stack:
+        running = start()
+        asking = _sent(stack, running, large, GET, {"query": "boat"})
+        assert running.ask("POST", "/v1/memory/erase", large, {"namespaces": list(NAMESPACES)}).status == 200
+        go.set()
+        answers: list[Answer] = [connection.answer() for connection in asking]
+        assert [(answer.status, answer.json["lines"]) for answer in answers] == [(200, [])] * EIGHT
+
+
+@pytest.mark.requirement("server-fair", "server-rates")
+def test_a_cap_that_has_taken_its_share_of_time_is_slowed_down(
+    start: StartThread, small: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = {"holder_rate": 0.001, "burst_seconds": 3500}
+    usual = start(**slow)
+    assert [usual.ask("POST", GET, small, {}).status for _ in range(5)] == [200] * 4 + [429]
+    monkeypatch.setattr(app, "_SHARE", 1e-9)
+    long = start(**slow)
+    assert [long.ask("POST", GET, small, {}).status for _ in range(2)] == [200, 429]

@@ -16,7 +16,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from random import Random
 from typing import Any
@@ -28,6 +28,7 @@ from strongroom import Vault, engines, inbox
 from strongroom.errors import StrongroomError
 from strongroom.store import Effect, HeadMac, s3
 from strongroom.store.s3 import S3Store
+from strongroom.store.s3.log import Later
 from strongroom.vault import opening
 from tests.fleet.checking import Checker
 from tests.fleet.clients import Client, Ending, Owner
@@ -137,7 +138,21 @@ class World:
             threads=Threads(self.scheduler, bucket.worker),
             packs=False,
             views=self.views,
+            later=self._later(bucket),
         )
+
+    def _later(self, bucket: SimulatedBucket) -> Later:
+        """The timer of one worker: a task that begins later, and ends with the worker."""
+
+        def later(seconds: float, act: Callable[[], None]) -> Callable[[], object]:
+            def ring() -> None:
+                with suppress(Died):
+                    act()
+
+            self.scheduler.spawn(f"{bucket.worker}.timer", ring, round(seconds * 1000))
+            return lambda: None
+
+        return later
 
     def worker(self, name: str) -> Worker:
         return next(one for one in self.workers if one.name == name)

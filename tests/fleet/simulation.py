@@ -4,7 +4,8 @@
     python -m tests.fleet.simulation --seeds 0 1000
 
 Every worker is a whole vault with a clock of its own. Workers die at any request and are started anew. Clients are in
-`clients`, what a history may be in `checking`, and what must be in the bucket at the end in `ending`.
+`clients`, what a history may be in `checking`, and what must be in the bucket at the end in `ending`. When all is over,
+`attacker` undoes something that was acknowledged.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from strongroom.store import Effect, HeadMac, s3
 from strongroom.store.s3 import S3Store
 from strongroom.store.s3.log import Later
 from strongroom.vault import opening
+from tests.fleet.attacker import Attacker
 from tests.fleet.checking import Checker
 from tests.fleet.clients import Client, Ending, Owner
 from tests.fleet.ending import check_bucket
@@ -106,6 +108,7 @@ class World:
         self.server.weather = self.weather.calm
         self.scheduler.pause(20_000)
         Ending(self).run()
+        Attacker(self).run()
 
     # What stands in for the world outside.
 

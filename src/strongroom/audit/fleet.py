@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from strongroom import tlog
 from strongroom.audit.entry import DONE, Decision, Entry, decode_entry, done_runs, written
 from strongroom.audit.log import certified_part
-from strongroom.audit.statements import Statements, Told
+from strongroom.audit.statements import Statements, There, Told
 from strongroom.audit.unsettled import IS_OVER, Sighting, Unsettled, is_open, judge
 from strongroom.audit.verify import Finding, Flaw, Progress, Report, TagOf, owner_part
 from strongroom.errors import KeyUnavailable, Tampered
@@ -241,13 +241,13 @@ class FleetVerifier:
 
     def _settle(self, objects: Sequence[Seen], said: Statements) -> list[Unsettled]:
         """Judge what was begun and never said done, by the objects as they are now."""
-        there = {one.tags: one.digest for one in objects if one.tags is not None}
+        there = There({one.tags: one.digest for one in objects if one.tags is not None})
         found: list[Unsettled] = []
         self.sighted = {}
         for worker in sorted({one.worker for one in self._open}):
             begun = [one for one in self._open if one.worker == worker and self._is_over(one)]
             seen = self._seen_of.get(worker, Sighting())
-            judged, self.sighted[worker] = judge(begun, seen, said, lambda owner, tag: there.get((owner, tag)))
+            judged, self.sighted[worker] = judge(begun, seen, said, there)
             found += judged
         return found
 

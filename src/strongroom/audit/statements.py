@@ -9,7 +9,7 @@ its effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,8 +21,17 @@ VAULT = "vault"
 RESTATED = "migrate"
 """The op of entries that say what is there of an owner, whatever its log said before."""
 _NEVER = -1 << 62
-Found = Callable[[str, str], str | None]
-"""The digest of what is in the store by its owner's tag and its own: "" for a tombstone, None if nothing is."""
+
+
+class There:
+    """What is in a store: digests by owners' and objects' tags, "" for a tombstone."""
+
+    def __init__(self, digests: Mapping[tuple[str, str], str]) -> None:
+        self._digests = digests
+        self.owners = {owner for owner, _ in digests}
+
+    def digest(self, owner: str, tag: str) -> str | None:
+        return self._digests.get((owner, tag))
 
 
 class Told(NamedTuple):
@@ -174,25 +183,32 @@ class Statements:
 
     # What became of an entry.
 
-    def is_effective(self, told: Told, part: int, found: Found) -> bool:
-        """Whether the store is as one part of an entry left it, or as somebody left it who came after."""
+    def is_effective(self, told: Told, part: int, there: There) -> bool:
+        """Whether the store is as one part of an entry left it, or as somebody left it who came after.
+
+        So that a store which passes this passes as well when the part counts as carried out for sure.
+        """
         entry = told.entry
         if part < len(entry.objects):
             mark = entry.objects[part]
             owner = owner_of(entry, mark)
-            return self._is_as_left(owner, self._about(owner, mark.tag), mark, told, found(owner, mark.tag))
+            return self._is_as_left(owner, mark, told, there)
         return all(
             self._is_newer(owner, tag, told, digest)
             for owner, tag in self._touched(entry)
-            if (digest := found(owner, tag)) is not None
+            if (digest := there.digest(owner, tag)) is not None
         )
 
-    def _is_as_left(self, owner: str, about: Iterable[Said], mark: Mark, told: Told, digest: str | None) -> bool:
+    def _is_as_left(self, owner: str, mark: Mark, told: Told, there: There) -> bool:
+        about, digest = self._about(owner, mark.tag), there.digest(owner, mark.tag)
         if digest == mark.digest:
             return True
         if digest is None:
             said = Said(told.entry.time, mark.digest, mark.shelf, told.worker, told.number, is_sure=False)
-            return owner in self._erased | self._perhaps_erased or self._is_emptied(owner, said)
+            is_gone = owner in self._erased or (owner in self._perhaps_erased and owner not in there.owners)
+            return is_gone or self._is_emptied(owner, said)
+        if not mark.digest:  # as `allowed` has it: a tombstone stays, whatever was said at the same moment
+            return any(one.digest == digest and one.time > told.entry.time + CLOCK_LEEWAY for one in about)
         return any(one.digest == digest and _may_follow(one, told) for one in about)
 
     def _touched(self, entry: Entry) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from strongroom.audit.entry import Decision
-from strongroom.audit.statements import Found, Statements, Told
+from strongroom.audit.statements import Statements, There, Told
 from strongroom.errors import Tampered
 
 IS_OVER = 60_000
@@ -91,13 +91,13 @@ def is_open(told: Told) -> bool:
     return told.said_at is None and told.entry.decision == Decision.ALLOW and bool(told.parts)
 
 
-def judge(begun: Iterable[Told], seen: Sighting, said: Statements, found: Found) -> tuple[list[Unsettled], Sighting]:
+def judge(begun: Iterable[Told], seen: Sighting, said: Statements, store: There) -> tuple[list[Unsettled], Sighting]:
     """What one log's unsettled entries came to, and what is to be kept of that as seen."""
     there: set[Part] = set()
     missing: set[Part] = set()
     told: list[Unsettled] = []
     for one in begun:
-        effective = {part for part in one.parts if part in one.seen or said.is_effective(one, part, found)}
+        effective = {part for part in one.parts if part in one.seen or said.is_effective(one, part, store)}
         lost = {(one.number, part) for part in one.parts if part not in effective}
         there |= {(one.number, part) for part in effective}
         missing |= lost

@@ -459,6 +459,27 @@ def test_a_put_that_nobody_said_done_and_somebody_forgot_is_in_no_doubt(scene: S
 
 
 @pytest.mark.requirement("fleet-unsettled")
+@pytest.mark.parametrize("what", ACTS)
+def test_the_log_of_a_worker_of_an_earlier_version_is_read_and_its_last_entries_named(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    cap = scene.cap()
+    line = scene.owner.vault.memory(cap).put("old", namespace="travel").id
+    with monkeypatch.context() as patch:
+        for name in ("confirm", "carried_out"):
+            patch.setattr(log.WorkerLog, name, log.WorkerLog.released)
+        worker = scene.start()
+        before = scene.changed_by(lambda: ACTS[what].do(worker.vault, cap, line))
+        worker.cut_off()
+    scene.clock.pass_by(120)
+    report = scene.verify()
+    assert report.ok
+    assert {one.state for one in report.unsettled} == {State.THERE}
+    scene.undo(before)
+    assert scene.verify().findings, "what was seen is demanded"
+
+
+@pytest.mark.requirement("fleet-unsettled")
 @pytest.mark.parametrize(
     "lines", [["there 0"], ["there 0.0 0.0"], ["there 1.0", "there 2.0"], ["other 0.0"], ["there "]]
 )

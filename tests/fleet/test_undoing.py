@@ -465,6 +465,7 @@ def test_the_log_of_a_worker_of_an_earlier_version_is_read_and_its_last_entries_
 ) -> None:
     cap = scene.cap()
     line = scene.owner.vault.memory(cap).put("old", namespace="travel").id
+    scene.clock.pass_by(600)
     with monkeypatch.context() as patch:
         for name in ("confirm", "carried_out"):
             patch.setattr(log.WorkerLog, name, log.WorkerLog.released)

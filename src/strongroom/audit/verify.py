@@ -21,6 +21,7 @@ from strongroom import tlog
 from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, written
 from strongroom.audit.log import AuditLog, VaultMac, Witness, bundle_path
 from strongroom.audit.statements import VAULT
+from strongroom.audit.unsettled import Unsettled
 from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.store import Head, Object, Store, Version
 
@@ -63,7 +64,8 @@ class Report(msgspec.Struct, frozen=True):
     """What verification looked at and what it found.
 
     `seen_before` is how many entries the checkpoint last seen covers. None: there was none that could be used, so a
-    roll-back cannot be ruled out.
+    roll-back cannot be ruled out. `unsettled` are entries of a fleet that were begun and never said done; `recent`
+    counts those that are still too young to be judged.
     """
 
     size: int
@@ -72,16 +74,23 @@ class Report(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     logs: int = 1
     seen_before: int | None = None
+    unsettled: tuple[Unsettled, ...] = ()
+    recent: int = 0
 
     @property
     def ok(self) -> bool:
-        """True if nothing is wrong and the log continues what was last seen."""
-        return self.is_sound and self.seen_before is not None
+        """True if nothing is wrong, the log continues what was last seen, and nothing is gone that was acknowledged."""
+        return self.is_sound and self.seen_before is not None and not self.doubtful
 
     @property
     def is_sound(self) -> bool:
         """True if log and store show no flaw. An older copy of the vault shows none either."""
         return not self.findings
+
+    @property
+    def doubtful(self) -> tuple[Unsettled, ...]:
+        """Unsettled entries whose effect is not there, told for the first time."""
+        return tuple(one for one in self.unsettled if one.is_doubtful)
 
     def with_findings(self, more: Sequence[tuple[Flaw, str]]) -> Report:
         """The same with other flaws first."""

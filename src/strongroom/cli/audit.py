@@ -14,6 +14,7 @@ import strongroom
 from strongroom import settings
 from strongroom.archive import write_whole
 from strongroom.audit import Finding, Report
+from strongroom.audit.unsettled import State, Unsettled
 from strongroom.cli import leaving, output
 from strongroom.cli.app import Group
 from strongroom.cli.context import Run, owner_options, pass_run
@@ -56,6 +57,11 @@ HINTS = {
     "roster_forged": "somebody without the vault's keys wrote to the roster; look who can write to the bucket",
 }
 """What to do about each finding."""
+_PRESENCE = {
+    State.THERE: "there, and looked for from now on",
+    State.PARTLY: "there in part",
+    State.MISSING: "not there",
+}
 
 FLEET_HINTS = {
     "log_rolled_back": "somebody who can write to the bucket cut this log; look who can delete and overwrite there",
@@ -115,7 +121,9 @@ class Verdict(msgspec.Struct, frozen=True):
     """What verification found. `seen`: from now on this is what was last seen.
 
     `seen_before` is how many entries had been seen; null: there was nothing to compare with, so a roll-back cannot be
-    ruled out, and `ok` is false. `is_sound` says that nothing else is wrong either.
+    ruled out, and `ok` is false. `unsettled` are entries of a fleet that were begun and never said done; `ok` is false
+    if one of them is told for the first time and its effect is not there. `recent` counts those too young to be judged.
+    `is_sound` says that nothing else is wrong.
     """
 
     ok: bool
@@ -127,6 +135,8 @@ class Verdict(msgspec.Struct, frozen=True):
     is_sound: bool
     seen_before: int | None
     hint: str
+    unsettled: tuple[Unsettled, ...]
+    recent: int
 
 
 @audit.command("verify", examples=["strongroom audit verify", "strongroom audit verify --json"])
@@ -139,13 +149,15 @@ def verify(run: Run, archive: Path | None) -> None:
     Works also where the vault does not open. If all is well, the log as it is counts as last seen: a roll-back to
     before it will be found. Exit code 6 if anything is wrong. Exit code 8 if nothing is, but no checkpoint was kept as
     last seen: an older copy of the vault looks the same then. Nothing is kept in that case; put back a copy of the
-    file `checkpoint`, or accept the log as it stands with `audit checkpoint`.
+    file `checkpoint`, or accept the log as it stands with `audit checkpoint`. Exit code 8 also if a worker of a fleet
+    began something, never said that it was done, and it is not there: it was never carried out, or somebody undid it.
+    That is told with exit code 8 once, and counted from then on.
     """
     with leaving.bar(run, "verifying") as told:
         report, seen = _verified(run, archive, told)
     hints = HINTS | FLEET_HINTS if is_bucket(run.settings.vault) else HINTS
     found = [_finding(run, one, hints) for one in report.findings]
-    hint = _unseen_hint(run) if report.is_sound and not report.ok else ""
+    hint = _unseen_hint(run) if report.is_sound and report.seen_before is None else ""
     verdict = Verdict(
         report.ok,
         report.size,
@@ -156,6 +168,8 @@ def verify(run: Run, archive: Path | None) -> None:
         report.is_sound,
         report.seen_before,
         hint,
+        report.unsettled,
+        report.recent,
     )
     run.answer(verdict, _verdict(report, found, hint))
     if not report.is_sound:
@@ -178,7 +192,7 @@ def _verified(run: Run, archive: Path | None, told: leaving.Told) -> tuple[Repor
         keys = settings.keys_of(identify(place), run.passphrase)
         return strongroom.verify(place, keys=keys, archive=archive, progress=told), False
     report = vault.audit.verify(archive=archive, progress=told)
-    return report, report.ok
+    return report, report.is_sound and report.seen_before is not None
 
 
 def _finding(run: Run, one: Finding, hints: Mapping[str, str]) -> Told:
@@ -192,15 +206,18 @@ def _finding(run: Run, one: Finding, hints: Mapping[str, str]) -> Told:
 
 
 def _verdict(report: Report, found: Sequence[Told], hint: str) -> Iterator[str]:
-    if report.ok:
-        yield f"ok: {report.size} entries and {report.objects} objects agree, and continue what was last seen"
+    agree = f"{report.size} entries and {report.objects} objects agree"
+    if report.is_sound and report.seen_before is not None:
+        yield f"{'ok' if report.ok else 'no flaw found'}: {agree}, and continue what was last seen"
         yield f"root {report.root}"
+        yield from _unsettled(report)
         return
     if report.is_sound:
-        yield f"UNSEEN: {report.size} entries and {report.objects} objects agree, but a roll-back cannot be ruled out"
+        yield f"UNSEEN: {agree}, but a roll-back cannot be ruled out"
         yield "  nothing was kept as last seen, and an older copy of the vault would look the same"
         yield f"  {output.shown(hint)}"
         yield f"root {report.root}"
+        yield from _unsettled(report)
         return
     problems = counted(len(report.findings), "problem")
     yield f"NOT OK: {problems} in {report.size} entries and {report.objects} objects"
@@ -211,6 +228,22 @@ def _verdict(report: Report, found: Sequence[Told], hint: str) -> Iterator[str]:
         yield f"    {one['hint']}"
     if report.seen_before is None:
         yield "  and a roll-back cannot be ruled out: there was no last seen checkpoint to compare with"
+    yield from _unsettled(report)
+
+
+def _unsettled(report: Report) -> Iterator[str]:
+    """Entries that no worker said done: each that is told for the first time, and a count of the others."""
+    new = [one for one in report.unsettled if not one.is_known]
+    if report.doubtful:
+        yield f"NOT SURE: {counted(len(report.doubtful), 'write')} begun, never said done, and not there"
+        yield "    each was never carried out, or was acknowledged and then undone behind the vault's back"
+    for one in new:
+        when = output.local(datetime.fromtimestamp(one.time / 1000).astimezone())
+        yield f"  {output.shown(one.op)} #{one.entry} of {one.worker}, {when}: {_PRESENCE[one.state]}"
+    if known := len(report.unsettled) - len(new):
+        yield f"{counted(known, 'write')} never said done, told before"
+    if report.recent:
+        yield f"{counted(report.recent, 'write')} of the last moments not said done yet: verify again later"
 
 
 class Proven(msgspec.Struct, frozen=True):

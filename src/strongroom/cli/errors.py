@@ -33,7 +33,7 @@ MEANINGS = {
     5: "conflict: somebody else was first, or the line was forgotten; read again, then decide",
     6: "tampered: stop, keep the files, look at `strongroom audit verify`",
     7: "unavailable: nothing was answered; a write is whole or absent",
-    UNSEEN: "unseen: no flaw was found, but no checkpoint was kept to compare with, so a roll-back cannot be ruled out",
+    UNSEEN: "unseen: no flaw was found, but a roll-back, or a write that was undone, cannot be ruled out",
     INTERRUPTED: "interrupted by the user",
     BROKEN_PIPE: "the reader of the output went away",
 }

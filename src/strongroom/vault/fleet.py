@@ -15,6 +15,7 @@ from strongroom import tlog
 from strongroom.audit.entry import Entry
 from strongroom.audit.fleet import FleetVerifier, told
 from strongroom.audit.log import Witness
+from strongroom.audit.unsettled import Sighting
 from strongroom.audit.verify import Flaw, Progress, Report
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.memory import Clerk
@@ -57,10 +58,20 @@ class FleetAudit(Audit):
     # What was seen.
 
     def checkpoint(self, *, first: bool = False) -> str:
-        """Verify all logs, and sign each as it stands: a note for each log, and those last seen of others."""
-        verifier, report = self._checked(None, None, first=first)
+        """Verify all logs, and sign each as it stands: a note for each log, and those last seen of others.
+
+        With `first`, what is there now is accepted where nothing was seen before, unsettled entries too.
+        """
+        verifier, report = self._run(None, None)
         if not report.is_sound:
             raise Tampered("the logs have flaws; nothing is signed", hint="vault.audit.verify() names what is wrong")
+        if report.doubtful and not first:
+            raise Tampered(
+                "entries were begun and never said done, and their effect is not there; nothing is signed",
+                hint="vault.audit.verify() names them, and counts them as told from then on",
+            )
+        if report.seen_before is not None or first:
+            self._keep(self._found(verifier))
         return self._witness.read() or self._signed(self._found(verifier))
 
     def seen(self) -> tlog.Checkpoint | None:
@@ -73,7 +84,16 @@ class FleetAudit(Audit):
         for note in text.split(BETWEEN) if text is not None else ():
             worker = note.partition("\n")[0].rpartition("/")[2]
             found[worker] = self._state.log.open_checkpoint(note, worker)
+            Sighting.parse(found[worker].extensions)
         return found
+
+    def _found(self, verifier: FleetVerifier) -> dict[str, tlog.Checkpoint]:
+        """Each log as it was walked, with what was seen of its unsettled entries."""
+        log, sighted = self._state.log, verifier.sighted
+        return {
+            name: tlog.Checkpoint(log.origin_of(name), *one.checkpoint, sighted.get(name, Sighting()).lines)
+            for name, one in verifier.walked.items()
+        }
 
     def _keep(self, seen: dict[str, tlog.Checkpoint]) -> None:
         """Keep checkpoints as seen, but never an older one than another process has kept meanwhile."""
@@ -84,26 +104,19 @@ class FleetAudit(Audit):
     def _signed(self, checked: dict[str, tlog.Checkpoint]) -> str:
         return BETWEEN.join(self._state.log.sign(one) for _, one in sorted(checked.items()))
 
-    def _found(self, verifier: FleetVerifier) -> dict[str, tlog.Checkpoint]:
-        """Each log as it was walked."""
-        log = self._state.log
-        return {name: tlog.Checkpoint(log.origin_of(name), *one.checkpoint) for name, one in verifier.walked.items()}
-
     # Verifying.
 
     def verify(
         self, *, archive: str | Path | None = None, progress: Progress | None = None, first: bool = False
     ) -> Report:
-        return self._checked(archive, progress, first=first)[1]
+        """Check all logs and objects. What is sound is seen now, if anything was before or `first` says to begin here.
 
-    def _checked(
-        self, archive: str | Path | None, progress: Progress | None, *, first: bool
-    ) -> tuple[FleetVerifier, Report]:
-        """Verify; what is sound is seen now, if anything was before or `first` says to begin here."""
+        Unsettled entries are seen as they are, too.
+        """
         verifier, report = self._run(archive, progress)
-        if report.ok or (report.is_sound and first):
+        if report.is_sound and (report.seen_before is not None or first):
             self._keep(self._found(verifier))
-        return verifier, report
+        return report
 
     def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
         return self._run(archive, progress)[1]
@@ -120,7 +133,7 @@ class FleetAudit(Audit):
         except (Tampered, KeyUnavailable) as error:
             seen, bad = {}, [error.message]
         verifier = FleetVerifier(
-            state.store, self._logs, state.vault_id, state.log.public_key, state.fresh_tag_of, seen
+            state.store, self._logs, state.vault_id, state.log.public_key, state.fresh_tag_of, seen, self._clerk.now()
         )
         report = verifier.run(progress)
         return verifier, report.with_findings(

@@ -200,6 +200,11 @@ def _opened(
         report = opening.verify(place, keys=held, witness=seen, archive=archive, progress=bars("verifying"))
         if not report.is_sound:
             raise Tampered(f"the source has a flaw, so nothing was moved: {report.findings[0].flaw}")
+        if report.doubtful:
+            raise Tampered(
+                "in the source, entries were begun and never said done, and their effect is not there",
+                hint="`strongroom audit verify` names them, and counts them as told from then on",
+            )
         state = State(vault_id, store, held, Shelves(engines.load(_ENGINE), 0), os.urandom)
         of_target = SeenOf(seen, is_fleet=is_bucket(target))
         yield Origin(place, state, report.size, report.logs, mark, of_target, report.ok)

@@ -13,6 +13,7 @@ import pytest
 import strongroom
 from strongroom import NewLine, Token, Vault
 from strongroom.audit import Witness
+from strongroom.memory import forgetting
 from strongroom.store import Object
 from tests.audit.tools import entry_numbers, fill, flaws, query, reason, stored_objects
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
@@ -119,7 +120,7 @@ def test_a_busy_vault_has_no_flaw(vault: Vault, clock: Clock, reopen: Reopen, se
 @pytest.mark.requirement("audit-verify")
 @pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.long)])
 def test_a_vault_with_large_batches_and_forgets_has_no_flaw(vault: Vault, cap: Token, count: int) -> None:
-    """More objects than one entry names: the rest goes into further entries of the same commit."""
+    """More objects than one entry names, and more lines than one portion of a forget takes."""
     memory = vault.memory(cap)
     for start in range(0, count, 256):
         lines = [NewLine(text=f"line {number}", namespace="work") for number in range(min(256, count - start))]
@@ -127,7 +128,7 @@ def test_a_vault_with_large_batches_and_forgets_has_no_flaw(vault: Vault, cap: T
     size = vault.audit.size()
     assert len(memory.forget(namespaces=["work"]).ids) == count
     entries = [entry for _, entry in vault.audit.entries(size) if entry is not None]
-    assert len(entries) == -(-count // 256)
+    assert len(entries) == -(-count // forgetting._PORTION)
     assert sum(len(entry.objects) for entry in entries) == count
     assert vault.audit.verify().findings == ()
 

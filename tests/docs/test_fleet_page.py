@@ -142,6 +142,8 @@ class World:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World(tmp_path)
     monkeypatch.setattr(opening, "backend", lambda place: (made, place))
+    # No worker writes while a test tampers with its log.
+    monkeypatch.setattr(log, "on_timer", lambda seconds, act: lambda: None)
     made.start(strongroom.create)
     yield made
     for worker in made.workers:

@@ -70,6 +70,41 @@ def test_an_ordinary_variation_passes(tool: str, arguments: dict[str, Any], guar
     assert look(tool, arguments, guarded) is None
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "xargs -I",
+        "xargs -0 -I {}",
+        "env -C",
+        "env -S",
+        "sh -c",
+        "python -m",
+        "find . -exec",
+        "git -C",
+        "ssh",
+        "set --",
+        "for",
+        "read",
+        "printf -v",
+        "cat <<",
+        "${",
+        "$(",
+        "a=(",
+        "cat <(",
+        "$'",
+        "fd -x",
+        "alias",
+        "eval",
+        ". ",
+        "cd -",
+        "\0",
+        "\ud800/x",
+    ],
+)
+def test_an_unfinished_command_breaks_nothing(command: str, guarded: list[Guarded]) -> None:
+    assert look("terminal", {"command": command}, guarded) is None
+
+
 # Sizes
 
 

@@ -165,7 +165,7 @@ def _wrapper(follower: Follower, argv: list[str], stdin: str | None) -> str | No
         if word in ("-S", "--split-string"):
             follower.text(" ".join(argv[place + 1 :]))
         if word.startswith(("-C", "--chdir=")) and program_of(argv[0]) == "env":
-            follower.go((word.partition("=")[2] if "=" in word else word[2:]) or argv[place + 1])
+            follower.go((word.partition("=")[2] if "=" in word else word[2:]) or "".join(argv[place + 1 : place + 2]))
         place += 2 if programs.WITH_VALUE.fullmatch(word) else 1
     if argv[:2] == ["command", "-v"]:
         return argv[-1]

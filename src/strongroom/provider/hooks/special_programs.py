@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from strongroom.provider.hooks import programs, simple, textfilters
@@ -139,7 +140,7 @@ def _xargs(follower: Follower, argv: list[str], stdin: str | None) -> None:
         place += 2 if re.fullmatch(r"-[IinPLsdEa]|--(?:replace|max-\w+|delimiter|arg-file)", argv[place]) else 1
     given = [UNKNOWN] if stdin is None else stdin.split()[:512] or [""]
     command = argv[place:] or ["echo"]
-    token = next((argv[at + 1] for at in range(1, place - 1) if argv[at] in ("-I", "-i", "--replace")), "{}")
+    token = next((after for word, after in pairwise(argv[1:place]) if word in ("-I", "-i", "--replace")), "{}")
     if any(token in word for word in command):
         for one in given[:64]:
             follower.words([replace(word, token, one) for word in command])

@@ -593,6 +593,8 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "design",
         "`hook check` blocks arguments that reach for vault, keys, cap, spool or policy",
     ),
+    "hermes-hook-check-ordinary": ("design", "`hook check` lets ordinary commands, code and file tools pass"),
+    "hermes-hook-check-linear": ("bad-input", "the cost of `hook check` grows with its input, and is bounded"),
     "hermes-hook-stdin": ("bad-input", "a hook never waits on an open stdin, reads no terminal and bounds its input"),
     "hermes-hook-audit": ("design", "`hook audit` records name and hash, and never blocks"),
     "hermes-hook-inject": ("design", "`hook memory-inject` shows each line once, and only to whose memory it is"),

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from strongroom.cli.app import VERBS
-from strongroom.provider.hooks import reaching, spelling
-from strongroom.provider.hooks.reaching import HARMLESS, OWNERS, Guarded, reached
-from strongroom.provider.hooks.spelling import Surroundings
+from strongroom.provider.hooks import reaching
+from strongroom.provider.hooks.ownership import HARMLESS
+from strongroom.provider.hooks.paths import Guarded
+from strongroom.provider.hooks.reaching import Surroundings, reached
 
 HOME = "/home/ann"
 VAULT = f"{HOME}/.local/share/strongroom/vault"
@@ -51,7 +52,6 @@ REACHING = [
     "ls ~/.local/share/[st]trongroom",
     "ls ~/.local/{share,state}/strongroom",
     "ls ~/.local/**/root.keyring ~/.local/**/keys",
-    "ls ~/**",
     "cat ~/.local/share/$(echo strongroom)/vault",
     "cat ~/.local/share/`echo strongroom`/vault",
     "x=strongroom; cat ~/.local/share/$x/vault",
@@ -143,6 +143,7 @@ HARMLESS_ONES = [
     "cd ~/project && pytest",
     "ls ~",
     "ls ~/.local/share",
+    "ls ~/**",
     "cat ~/.local/share/strongroom-notes.txt",
     "cat ~/.hermes/config.yaml",
     "cat ~/.hermes/strongroom.toml.md",
@@ -212,24 +213,13 @@ def test_links_are_followed(tmp_path: Path) -> None:
     assert not look_here("cat x above/other", vault)
 
 
-def test_too_many_words_to_look_at_count_as_reaching(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reaching, "WORDS_LIMIT", 10)
-    assert look({"content": " ".join(map(str, range(9)))}) is None
-    assert look({"content": " ".join(map(str, range(11)))}) is not None
-
-
 @pytest.mark.requirement("hermes-hook-check-arguments")
-def test_every_verb_of_the_command_line_is_either_harmless_or_the_owners() -> None:
-    assert not HARMLESS & OWNERS
-    assert set(VERBS) - HARMLESS - OWNERS == set()
+@pytest.mark.parametrize("verb", [*sorted(set(VERBS) - HARMLESS), "a-later-verb"])
+@pytest.mark.parametrize("start", ["strongroom", "python -m strongroom", "uvx strongroom", "echo x | xargs strongroom"])
+def test_every_verb_that_is_not_harmless_is_the_owners(verb: str, start: str) -> None:
+    assert look({"command": f"{start} {verb} x"}) is not None
 
 
 def test_all_texts_are_found_and_nothing_else() -> None:
-    assert sorted(spelling.texts({"a": ["b", {"c": "d"}, 1, None, True], "e": ("f",)})) == [
-        "a",
-        "b",
-        "c",
-        "d",
-        "e",
-        "f",
-    ]
+    found = sorted(reaching.texts({"a": ["b", {"c": "d"}, 1, None, True], "e": ("f",)}))
+    assert found == [("", "a"), ("", "c"), ("", "e"), ("a", "b"), ("c", "d"), ("e", "f")]

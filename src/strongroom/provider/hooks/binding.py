@@ -25,9 +25,9 @@ from strongroom.model import Actor
 from strongroom.provider import recalling
 from strongroom.provider.home import home_of
 from strongroom.provider.hooks import reaching
+from strongroom.provider.hooks.paths import Guarded
 from strongroom.provider.hooks.payload import Payload
-from strongroom.provider.hooks.reaching import Guarded
-from strongroom.provider.hooks.spelling import Surroundings
+from strongroom.provider.hooks.reaching import Surroundings
 from strongroom.provider.serving import Session, ask
 from strongroom.provider.speaking import LOCAL, Conversation, Nobody, who
 from strongroom.wiring import policy as policies
@@ -35,6 +35,8 @@ from strongroom.wiring.policy import OWNER, Policy
 from strongroom.wiring.scrubbing import Facts, texts
 from strongroom.wiring.scrubbing.database import FILE, facts_of
 
+_SETTINGS = "config.yaml"
+"""Hermes' own configuration, where its hooks are named."""
 _LOOK = 0.3
 """Seconds to wait for Hermes' database."""
 _NO_DEED = re.compile(r"[^A-Za-z0-9._:/@+-]")
@@ -50,9 +52,11 @@ class Bound:
 
     def reached(self, said: Payload) -> str | None:
         """What the arguments of a tool call reach for."""
-        around = Surroundings(said.cwd or os.getcwd(), _homes(self._environ), self._environ)
-        guarded = guarded_of(self._wired(), self._home.path)
-        return reaching.reached(said.arguments or {}, guarded, around, names=_names, real=os.path.realpath)
+        home = self._home.path
+        around = Surroundings(said.cwd or os.getcwd(), _homes(self._environ), self._environ, str(home / _SETTINGS))
+        guarded = guarded_of(self._wired(), home)
+        arguments = said.arguments or {}
+        return reaching.reached(arguments, guarded, around, names=_names, real=os.path.realpath, tool=said.tool)
 
     def standing(self) -> None:
         """Ask the gate whether the runtime's cap still stands. It is not renewed for that."""
@@ -133,6 +137,9 @@ def guarded_of(policy: Policy, home: Path) -> list[Guarded]:
         "the policy of its memory": str(policies.path_of(home)),
         "the last good policy of its memory": str(home / policies.GOOD),
         "Strongroom's configuration": str(settings.config_path()),
+        "Strongroom's settings and caps": platformdirs.user_config_dir("strongroom"),
+        "what Strongroom keeps in this home": str(home / "strongroom"),
+        "Strongroom's plugin": str(home / "plugins" / "strongroom"),
         "Strongroom's data": platformdirs.user_data_dir("strongroom"),
     }
     return [Guarded(name, os.path.abspath(os.path.expanduser(path))) for name, path in found.items()]

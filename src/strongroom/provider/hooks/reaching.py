@@ -1,96 +1,52 @@
 """Whether the arguments of a tool reach for what is the owner's: the vault, its keys, the cap, the spool, the policy.
 
-A path reaches for another if it is that, lies in it, or is a pattern that may match either; also if it leads there by
-links or by `..`. A path above it reaches for it only in a command that takes whole trees. Case does not count. Commands
-of Strongroom that work with the owner's keys reach for them too. When in doubt it reaches. What this cannot see is said
-in `spelling`.
+Each argument is read as what it is: a command, code, a file's content, or a path. What is guarded must not be named
+anywhere; what is above it must not be given to anything that might read all below it. More than can be looked at counts
+as reaching. This is a fence, no wall: docs/hermes.md says what it cannot see.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
-from strongroom.provider.hooks import spelling
-from strongroom.provider.hooks.spelling import Surroundings
+from strongroom.provider.hooks.commands import Follower
+from strongroom.provider.hooks.expansion import Scene
+from strongroom.provider.hooks.paths import Guarded, Map, Names, Reaches, Real, Relation
+from strongroom.provider.hooks.programs import names
+from strongroom.provider.hooks.shell import ANY, ONE, TooMuch, clean
 
-HARMLESS = frozenset(("-h", "--help", "--version", "completion", "demo", "doctor", "route", "status"))
-"""What an agent may ask of the command line: it shows nothing that is remembered, and changes nothing."""
-_VERBS = (
-    "audit backup cap erase export forget get hook import init list mcp migrate mint namespaces profile provider put "
-    "recall restore rotate scrub serve snapshot unwire why wire"
-)
-OWNERS = frozenset(_VERBS.split())
-"""What works with the owner's keys or the owner's cap."""
-WORDS_LIMIT = 100_000
-"""Different words that are looked at. More are not, and count as reaching."""
 TEXT_LIMIT = 1 << 20
-"""Characters that are looked at, likewise."""
-BASES_LIMIT = 64
-"""Directories that a call may go to, likewise."""
+"""Characters of all arguments that are looked at. More are not, and count as reaching."""
+COMMAND_LIMIT = 1 << 17
+"""Characters of commands and code together, likewise."""
+_TEXTS_LIMIT = 10_000
+TOO_MUCH = "more than can be looked at"
 
-_TOO_MUCH = "more than can be looked at"
-_NAME_LIMIT = 255
-_PATH_LIMIT = 4096
-"""Characters of a path: no system opens a longer one."""
-_GLOB = re.compile(r"[*?\[]")
-_GOING = re.compile(r"(?:^|[\s;|&(])(?:cd|pushd|-C|--directory|--chdir)[ \t=]++([^\s;|&)]++)")
-_AFTER = re.compile(r"[\w-]|\.\w")
-_COMMANDS = re.compile(r"[;|&\n()`]+")
-_OWN_LIBRARY = re.compile(r"\b(?:import|from)\s++strongroom\b|\bimport_module\W++strongroom\b")
-_OWN_SECRETS = re.compile(
-    r"\bSTRONGROOM_(?:ROOT_KEY|ISSUER_KEY|CAP|PASSPHRASE)\b|/proc/[^/\s]++/(?:environ|mem)\b", re.IGNORECASE
-)
-
-# Commands that take whole trees: always, with an option, or as what a list of names is handed to.
-_TAKERS = frozenset(
-    (
-        "tar",
-        "bsdtar",
-        "zip",
-        "7z",
-        "7za",
-        "7zr",
-        "rsync",
-        "cpio",
-        "pax",
-        "mv",
-        "shred",
-        "ln",
-        "docker",
-        "podman",
-        "mount",
-    )
-)
-_RECURSIVE = frozenset(
-    ("cp", "grep", "egrep", "fgrep", "zgrep", "rm", "chmod", "chown", "chgrp", "scp", "diff", "setfacl")
-)
-_SEARCHERS = frozenset(("find", "fd", "rg", "ag"))
-_HANDING_ON = frozenset(("xargs", "parallel", "while", "cpio"))
-_TREE_OPTION = re.compile(r"-\w*[rRa]|--recursive|--archive|--dereference-recursive")
-_SEARCH_OPTION = re.compile(
-    r"-(?:exec|execdir|ok|okdir|delete|fls|fprint|\w*[uU.x])|--hidden|--no-ignore|--unrestricted|--exec"
-)
-
-Names = Callable[[str], frozenset[str]]
-Real = Callable[[str], str]
-
-
-class _Relation(IntEnum):
-    APART, ABOVE, WITHIN = 0, 1, 2
+_COMMANDS = names("command cmd commands script shell shell_command bash input")
+_CODES = frozenset(["code", "python", "source_code"])
+_CONTENTS = names("content contents new_string old_string new_str old_str text patch diff data body message file_text")
+_PLACES = frozenset(["workdir", "cwd", "working_directory", "working_dir"])
+_ARGVS = frozenset(["args", "argv", "arguments"])
+_PATHS = re.compile(r"path|file|dir|folder|root|source|src|dest|target|location|uri")
+_LISTING_TOOL = re.compile(r"list|tree|stat|info|exists|read_file|write_file|edit|patch|create_file")
+_WRITING_TOOL = re.compile(r"write|create|delete|remove|move|rename|upload|save")
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
-    """Something of the owner's: what to call it, and where it is."""
+class Surroundings:
+    """Where a command would run: its directory, the homes that `~` may mean, the variables it sees.
 
-    name: str
-    path: str
+    `settings` is the runtime's configuration file, whose hooks a tool must not change; empty if there is none.
+    """
+
+    cwd: str
+    homes: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    settings: str = ""
 
 
 def reached(
@@ -100,185 +56,93 @@ def reached(
     *,
     names: Names,
     real: Real,
+    tool: str = "",
 ) -> str | None:
     """What the arguments reach for; None if nothing. `names` lists a directory, `real` follows links."""
-    said = list(spelling.texts(arguments))
-    if sum(map(len, said)) > TEXT_LIMIT:
-        return _TOO_MUCH
-    if what := next((what for text in said if (what := owners_work(text))), None):
-        return what
-    means = [one for text in said for one in spelling.spellings(text, around)]
-    bases = _bases(means, around)
-    if len(bases) > BASES_LIMIT:
-        return _TOO_MUCH
-    look = _Look([*guarded, *_real(guarded, real)], around, bases, names, real)
-    return next((what for one in means if (what := look.at(one))), None)
+    try:
+        said = _Said(arguments)
+        scene = Scene(cwd=[around.cwd or "/"], homes=around.homes, environment=around.variables)
+        follower = Follower(Map(guarded, around.homes, names, real), scene, around.settings)
+        _look(said, follower, tool.casefold())
+    except Reaches as found:
+        return found.what
+    except (TooMuch, RecursionError):
+        return TOO_MUCH
+    return None
 
 
-class _Look:
-    """One look at all the texts of a call: what was looked at once is not looked at again."""
+class _Said:
+    """All texts of the arguments, each with the key it stands under."""
 
-    def __init__(
-        self, guarded: Sequence[Guarded], around: Surroundings, bases: Sequence[str], names: Names, real: Real
-    ) -> None:
-        self._guarded = [(one.name, _parts(one.path)) for one in guarded]
-        self._plain = [(one.name, _spelled(one.path, around.homes)) for one in guarded]
-        self._bases = [(base, names(base)) for base in bases]
-        self._real = real
-        self._seen: dict[str, tuple[_Relation, str]] = {}
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.pairs: list[tuple[str, str]] = []
+        self.argvs: list[list[str]] = []
+        for pair in texts(arguments):
+            self.pairs.append(pair)
+            if len(self.pairs) > _TEXTS_LIMIT:
+                raise TooMuch
+        for key, value in arguments.items():
+            if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+                self.argvs += [[clean(one) for one in value]] if key.casefold() in _COMMANDS | _ARGVS else []
+        program = arguments.get("command")
+        if self.argvs and isinstance(program, str):
+            self.argvs = [[clean(program), *one] for one in self.argvs]
+        sizes = [(len(text), key in _COMMANDS | _CODES) for key, text in self.pairs]
+        if sum(size for size, _ in sizes) > TEXT_LIMIT or sum(size for size, is_run in sizes if is_run) > COMMAND_LIMIT:
+            raise TooMuch
 
-    def at(self, text: str) -> str | None:
-        """What one text reaches for."""
-        folded = text.casefold()
-        named = next((name for name, needles in self._plain if any(_stands(one, folded) for one in needles)), None)
-        return named or owners_work(text) or self._by_words(text)
-
-    def _by_words(self, text: str) -> str | None:
-        words = spelling.words(text)
-        if len(self._seen) + len(words) > WORDS_LIMIT:
-            return _TOO_MUCH
-        least = _Relation.ABOVE if takes_trees(text) else _Relation.WITHIN
-        for word in words:
-            if word not in self._seen:
-                self._seen[word] = max((self._relation(place) for place in self._places(word)), default=_NOWHERE)
-            relation, name = self._seen[word]
-            if relation >= least:
-                return name
-        return None
-
-    def _places(self, word: str) -> Iterator[str]:
-        """Where a word may lead, as it is written and with links followed."""
-        if len(word) > _PATH_LIMIT:
-            return
-        if word.startswith("/"):
-            yield os.path.normpath(word)
-            yield self._followed(word)
-            return
-        first = word.split("/", 1)[0]
-        for base, names in self._bases:
-            is_there = first in names or first in (".", "..") or _GLOB.search(first) is not None
-            if is_there or "/" in word:
-                yield os.path.normpath(os.path.join(base, word))
-            if is_there:
-                yield self._followed(os.path.join(base, word))
-
-    def _followed(self, path: str) -> str:
-        parts = path.split("/")
-        plain = next((place for place, part in enumerate(parts) if _GLOB.search(part)), len(parts))
-        real = self._real("/".join(parts[:plain]) or "/")
-        return os.path.normpath("/".join((real, *parts[plain:])))
-
-    def _relation(self, place: str) -> tuple[_Relation, str]:
-        pattern = _parts(place)
-        return max(((_related(pattern, parts), name) for name, parts in self._guarded), default=_NOWHERE)
+    def of(self, *kinds: frozenset[str]) -> list[str]:
+        """The texts under keys of these kinds."""
+        return [text for key, text in self.pairs if any(key in kind for kind in kinds)]
 
 
-_NOWHERE = (_Relation.APART, "")
+def texts(value: object) -> Iterator[tuple[str, str]]:
+    """Every text in the arguments of a tool with the nearest key above it; names too, under no key."""
+    waiting: list[tuple[str, object]] = [("", value)]
+    while waiting:
+        key, one = waiting.pop()
+        if isinstance(one, str):
+            yield key, clean(one)
+        elif isinstance(one, Mapping):
+            waiting += [("", name) for name in one]
+            waiting += [(str(name).casefold(), inner) for name, inner in one.items()]
+        elif isinstance(one, list | tuple):
+            waiting += [(key, inner) for inner in one]
 
 
-def owners_work(text: str) -> str | None:
-    """Whether a text asks for what needs the owner's keys: a command, the library, or secrets of the environment."""
-    if _OWN_LIBRARY.search(text):
-        return "Strongroom's library, which opens the vault"
-    if _OWN_SECRETS.search(text):
-        return "secrets in the environment"
-    is_owners = any(_is_owners(command.split()) for command in _COMMANDS.split(text))
-    return "a command that uses the owner's keys" if is_owners else None
+def _look(said: _Said, follower: Follower, tool: str) -> None:
+    for text in said.of(_PLACES):
+        follower.look(_at_home(text, follower))
+        follower.go(_at_home(text, follower))
+    for text in said.of(_CONTENTS):
+        follower.note(text)
+        follower.mention(text)
+    for argv in said.argvs:
+        follower.words(argv)
+    for text in said.of(_COMMANDS):
+        follower.text(text)
+    for text in said.of(_CODES):
+        follower.python(text)
+    is_names_only = "files" in said.of(frozenset(("target", "mode", "output_mode")))
+    least = Relation.WITHIN if is_names_only or _LISTING_TOOL.search(tool) else Relation.ABOVE
+    for key, text in said.pairs:
+        if key not in _COMMANDS | _CODES | _CONTENTS | _PLACES:
+            _look_at_path(key, text, follower, least, tool)
 
 
-def _is_owners(words: list[str]) -> bool:
-    """Whether one command runs Strongroom for what is the owner's."""
-    later = ""
-    has_verb = False
-    for word in reversed(words):
-        program = word.rsplit("/", 1)[-1].strip("\"'=").removesuffix(".exe")
-        if program == "strongroom" and has_verb and later not in HARMLESS:
-            return True
-        later = word.strip("\"'")
-        has_verb = has_verb or later in OWNERS
-    return False
+def _look_at_path(key: str, text: str, follower: Follower, least: Relation, tool: str) -> None:
+    for one in dict.fromkeys((text, unquote(text) if "%" in text else text)):
+        path = _at_home(one, follower)
+        follower.look(_globbed(path))
+        if _PATHS.search(key) and tool:
+            follower.look_at(path, least)
+        follower.change(path, is_whole=bool(_WRITING_TOOL.search(tool)))
 
 
-def takes_trees(text: str) -> bool:
-    """Whether a text has a command that takes whole trees."""
-    is_listing = False
-    for command in _COMMANDS.split(text):
-        words = command.split()
-        programs = {word.rsplit("/", 1)[-1] for word in words}
-        if (
-            programs & _TAKERS
-            or ("git" in programs and "--no-index" in words)
-            or (is_listing and programs & _HANDING_ON)
-        ):
-            return True
-        options = [word for word in words if word.startswith("-")]
-        if programs & _RECURSIVE and any(map(_TREE_OPTION.match, options)):
-            return True
-        if programs & _SEARCHERS and any(map(_SEARCH_OPTION.match, options)):
-            return True
-        is_listing = is_listing or bool(programs & _SEARCHERS)
-    return False
+def _globbed(text: str) -> str:
+    return text.replace("*", ANY).replace("?", ONE)
 
 
-def _bases(means: Sequence[str], around: Surroundings) -> list[str]:
-    """The directories that relative paths may start from: the working one, and those that the call names."""
-    found = {around.cwd or "/": None}
-    for text in means:
-        if text.startswith("/") and not _GLOB.search(text) and len(text) <= _PATH_LIMIT and "\n" not in text:
-            found[os.path.normpath(text)] = None
-        last = next(iter(found))
-        for going in _GOING.findall(text):
-            last, start = os.path.normpath(os.path.join(last, going)), os.path.join(next(iter(found)), going)
-            found.update({last: None, os.path.normpath(start): None})
-            if len(found) > BASES_LIMIT:
-                return list(found)
-    return list(found)
-
-
-def _real(guarded: Sequence[Guarded], real: Real) -> list[Guarded]:
-    return [Guarded(one.name, there) for one in guarded if (there := real(one.path)) != one.path]
-
-
-def _parts(path: str) -> list[str]:
-    return [part for part in path.casefold().split("/") if part]
-
-
-def _spelled(path: str, homes: Sequence[str]) -> list[str]:
-    """What a path looks like in the middle of a text; below a home, also without that home before it."""
-    below = [path[len(home) :].lstrip("/") for home in homes if home and path.startswith(f"{home.rstrip('/')}/")]
-    return [path.casefold(), *(one.casefold() for one in below if "/" in one)]
-
-
-def _stands(needle: str, text: str) -> bool:
-    """Whether a path stands in a text, and not merely one whose name begins or ends alike."""
-    at = text.find(needle)
-    while at >= 0:
-        is_whole = needle.startswith("/") or at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "_.-")
-        if is_whole and not _AFTER.match(text, at + len(needle)):
-            return True
-        at = text.find(needle, at + 1)
-    return False
-
-
-def _related(pattern: list[str], parts: list[str]) -> _Relation:
-    """How a path or pattern stands to a path, part by part."""
-    if not parts:
-        return _Relation.WITHIN
-    if not pattern:
-        return _Relation.ABOVE
-    if pattern[0] == "**":
-        rest = pattern[1:]
-        if rest[:1] == ["**"]:
-            return _related(rest, parts)
-        if not rest or rest == ["*"]:
-            return _Relation.WITHIN
-        return max(_related(rest, parts[skipped:]) for skipped in range(len(parts)))
-    if not _fits(parts[0], pattern[0]):
-        return _Relation.APART
-    return _related(pattern[1:], parts[1:])
-
-
-def _fits(part: str, pattern: str) -> bool:
-    if len(pattern) > _NAME_LIMIT:  # no file is called so; a pattern of that length hides something
-        return bool(_GLOB.search(pattern))
-    return fnmatchcase(part, pattern)
+def _at_home(text: str, follower: Follower) -> str:
+    homes = follower.scene.homes
+    return homes[0] + text[1:] if homes and re.match(r"~(?=/|$)", text) else text

@@ -1,0 +1,108 @@
+"""What is known of programs: which only show names, which cannot take a tree, which run others. Tables, and no rules.
+
+A program that is in no table counts as one that reads whatever it is given, directories with all that is in them.
+"""
+
+from __future__ import annotations
+
+import re
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
+LISTING = names(
+    "ls dir vdir exa eza lsd tree du df stat file test [ [[ cd pushd popd pwd dirs echo printf basename dirname "
+    "realpath readlink findmnt mountpoint which whereis type hash mkdir rmdir touch find fd fdfind locate true "
+    "false : sleep date seq tr expr kill ps id whoami hostname uname export local declare typeset readonly unset "
+    "set shift let read mapfile readarray return exit break continue case for select trap umask ulimit getopts "
+    "wait jobs alias getfacl lsattr journalctl systemctl service pgrep namei command builtin exec env xargs "
+    "hermes history dig man getconf numfmt"
+)
+"""Show names, sizes and existence, or only words: what lies below a directory stays unread."""
+
+FLAT = names(
+    "cat bat head tail less more wc nl tac rev cut paste join sort uniq comm column fold fmt sed awk gawk mawk "
+    "nawk jq yq xxd od hexdump hd base64 base32 strings md5sum sha1sum sha256sum sha512sum cksum b2sum tee split "
+    "truncate dd source . vi vim nvim nano emacs ed curl wget unzip gunzip gzip zcat xz touch patch cmp iconv cp "
+    "grep egrep fgrep zgrep chmod chown chgrp rm scp diff setfacl install gh pip pip3 python python3 node deno "
+    "bun ruby perl php lua sh bash zsh dash ksh ssh sqlite3 psql awk rm_file kubectl"
+)
+"""Work on files named one by one: a directory is nothing to them, unless an option in RECURSIVE says so."""
+
+RECURSIVE = {
+    **dict.fromkeys(
+        ("cp", "scp", "rm", "grep", "egrep", "fgrep", "zgrep", "diff"),
+        re.compile(r"-\w*[rRa]|--(?:recursive|archive|dereference-r|directories)|-d$"),
+    ),
+    "php": re.compile(r"-[St]"),
+    **dict.fromkeys(("chmod", "chown", "chgrp", "setfacl"), re.compile(r"-\w*R|--recursive")),
+}
+
+SEARCHERS = frozenset(
+    ("grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "awk", "gawk", "mawk", "nawk", "jq", "yq", "tr")
+)
+"""The first operand is a pattern or a program, not a file, unless an option gave one."""
+PATTERN_OPTION = re.compile(r"-\w*[ef]$|--(?:regexp|file|expression|from-file)\b")
+
+WHOLE_CWD = frozenset(("rg", "ag", "ack", "http-server", "serve"))
+"""Take the working directory if no file is named."""
+
+MOVERS = frozenset(("cp", "mv", "scp", "rsync", "install", "ln"))
+"""The last operand is where it goes."""
+
+NAME_TAKERS = frozenset(("cpio", "pax", "parallel"))
+"""Take names of files from stdin; others with an option."""
+NAMES_OPTION = re.compile(r"-T|-@|--(?:files-from|paths-from-stdin|null|from-stdin)\b.*")
+
+LATER = frozenset(("at", "batch", "crontab"))
+"""Run what stands on stdin, later."""
+CRON = re.compile(r"(?m)^(?:@\w+|(?:\S+[ \t]+){4}\S+)[ \t]+(?=\S)")
+BANG = re.compile(r"(?:^|[:=])!(.+)", re.DOTALL)
+"""How git, vim and others spell a shell command in an argument."""
+
+DIRECTORY = re.compile(r"(?:-C|--directory|--chdir)(?:=?(.+))?$")
+"""Goes there first, for the programs in GOES."""
+GOES = names("tar gtar bsdtar git make gmake ninja env")
+
+WRAPPERS = names(
+    "sudo doas env nice nohup timeout gtimeout stdbuf time command builtin exec setsid ionice chrt unbuffer "
+    "busybox toybox flock caffeinate proot firejail bwrap strace ltrace catchsegv chronic torsocks proxychains "
+    "taskset runuser uvx pipx uv run npx poetry pdm hatch direnv dotenv winpty faketime unshare nsenter "
+    "systemd-run systemd-inhibit parallel"
+)
+"""Run the command that follows, after options of their own."""
+WITH_VALUE = re.compile(
+    r"-[ugnkosieCpPcj]|--(?:user|group|chdir|signal|kill-after|with|from|python|spec|project|directory|jobs)"
+)
+"""Options of wrappers that take the next word."""
+WRAPPED = re.compile(r"\d[\w.]*|\w+=.*|run|exec|tool|--|-.*", re.DOTALL)
+"""Words of a wrapper before the command: a number, an assignment, its own verb, an option."""
+
+SHELLS = names("sh bash zsh dash ksh mksh ash fish rbash")
+PYTHONS = re.compile(r"(?:python|pypy)[\d.]*")
+CODE_OPTION = {
+    **dict.fromkeys(("node", "nodejs", "bun"), re.compile(r"-(?:e|p|pe)$|--(?:eval|print)$")),
+    **dict.fromkeys(("ruby", "lua", "luajit", "osascript", "julia", "elixir"), re.compile(r"-\w*e$|--eval$")),
+    "perl": re.compile(r"-\w*[eE]$"),
+    "php": re.compile(r"-r$"),
+    "Rscript": re.compile(r"-e$"),
+    "deno": re.compile(r"eval$"),
+}
+"""What comes before code in an argument."""
+
+TEXT_COMMANDS = names(
+    "eval watch tmux screen script su trap entr hyperfine concurrently at batch parallel expect alias"
+)
+"""Some of their arguments are shell text."""
+LOCAL_HOSTS = re.compile(r"(?:[\w.-]+@)?(?:localhost(?:\.localdomain)?|ip6-localhost|127(?:\.\d+){1,3}|\[?::1\]?|0)")
+
+READERS = names("cat bat head tail less more wc grep egrep fgrep rg diff cmp stat ls jq file test [ view yq sed")
+"""Leave a file as it is, unless they are told to write it in place."""
+IN_PLACE = re.compile(r"-\w*i|--in-?place|--write")
+GIT_TREES = names("add clean stash rm mv commit archive grep diff restore checkout reset hash-object")
+"""Of git: take, show or change files of the work tree."""
+INNER_DOCKER = names("exec logs ps images image info inspect port start stop restart rm top stats wait version")
+"""Of docker: what is named there lies in the container."""

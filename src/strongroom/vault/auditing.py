@@ -80,7 +80,7 @@ class Audit:
         self._state = clerk.state
         self._witness = SeenOf(witness, is_fleet=isinstance(clerk.state.store, Fleet))
         # Not the log: its entry `backup` is written before the copy, which may fail.
-        self._backup = Witness(witness.path.with_name("last-backup"))
+        self._backup = Witness(witness.path.parent / "last-backup")
 
     @property
     def verifier_key(self) -> str:

@@ -15,6 +15,7 @@ from strongroom.cli import bucketcheck, bucketquery, extras, serve
 from strongroom.cli.bucketcheck import BUCKET_CHECKS, BucketPatient
 from strongroom.cli.checks import Found
 from strongroom.cli.context import Run
+from strongroom.server.options import DEFAULT
 from strongroom.store.s3.access import access
 from strongroom.store.s3.bucket import Listed
 from tests.cli.conftest import Cli, Done
@@ -86,7 +87,7 @@ def test_a_server_over_a_bucket_has_more_threads_than_one_over_a_file(home: Path
     run = Run()
     run.place = PLACE
     assert serve._options(run, **given).slow == 32  # type: ignore[arg-type]
-    assert serve._options(Run(), **given).slow == 0  # type: ignore[arg-type] - as few as the application takes
+    assert serve._options(Run(), **given).slow == DEFAULT.slow  # type: ignore[arg-type]
 
 
 def _told(monkeypatch: pytest.MonkeyPatch, told: bucketquery.Told | None) -> BucketPatient:

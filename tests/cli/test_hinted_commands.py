@@ -14,8 +14,8 @@ import pytest
 import strongroom
 from strongroom import settings
 from strongroom.cli.app import app
-from tests.audit.tools import edit, query
-from tests.cli.conftest import Cli
+from tests.audit.tools import edit, fill, query
+from tests.cli.conftest import Cli, opened
 
 SOURCES = Path(strongroom.__file__).parent
 MODULES = [*(SOURCES / "cli").glob("*.py"), *(SOURCES / "vault").glob("*.py"), *(SOURCES / "keys").glob("*.py")]
@@ -80,7 +80,7 @@ def test_a_revived_line_is_mended_by_forgetting_it_again(cli: Cli, vault: None) 
     line = _revive(cli)
     done = cli("audit", "verify", "--json")
     assert (done.code, [one["flaw"] for one in done.json["findings"]]) == (6, ["object_revived"])
-    assert "forget it again" in done.json["findings"][0]["hint"]
+    assert "forget the line again" in done.json["findings"][0]["hint"]
     assert cli("forget", line).code == 0
     assert cli("audit", "verify").code == 0
 
@@ -93,6 +93,8 @@ DAMAGES = {
     "head_forged": _sql("UPDATE head SET mac = x'00'"),
     "log_truncated": _sql("DELETE FROM entries WHERE number = (SELECT max(number) FROM entries)"),
     "entry_edited": _sql("UPDATE entries SET entry = x'00' WHERE number = 1"),
+    "log_edited": _sql("UPDATE entries SET leaf = zeroblob(32) WHERE number = 1"),
+    "entry_extra": _sql("INSERT INTO entries SELECT max(number) + 1, leaf, entry FROM entries"),
     "entry_missing": _sql("UPDATE entries SET entry = NULL WHERE number = 1"),
     "object_missing": _sql(
         "DELETE FROM objects WHERE name = (SELECT min(name) FROM objects WHERE name LIKE '%/lines/%')"
@@ -102,6 +104,92 @@ DAMAGES = {
     ),
     "object_extra": _sql("INSERT INTO objects VALUES (-1, 'vault/stray', x'00')"),
 }
+
+
+@pytest.mark.requirement("cli-hints", "cli-audit")
+@pytest.mark.parametrize("what", ["all of it", "the keys alone", "a cap's record alone"])
+def test_what_an_erased_actor_had_and_is_back_is_mended_by_erasing_that_actor_again(
+    cli: Cli, vault: None, what: str
+) -> None:
+    with opened() as owner:
+        cap = owner.mint(actor="local/bob", ops=["put"], namespaces=["work"], ttl=600)
+        owner.memory(cap).put("a line")
+        kept = dict(query(place(), "SELECT name, body FROM objects"))
+        owner.erase("local/bob")
+    left = dict(query(place(), "SELECT name, body FROM objects WHERE body IS NOT NULL"))
+    back = {name: body for name, body in kept.items() if name not in left}
+    if what != "all of it":
+        end = "/keys" if "keys" in what else next(name for name in back if name.startswith("vault/caps/"))
+        back = {name: body for name, body in back.items() if name.endswith(end)}
+    for name, body in back.items():
+        edit(place(), "INSERT OR REPLACE INTO objects SELECT min(min(version), 0) - 1, ?, ? FROM objects", name, body)
+    done = cli("audit", "verify", "--json")
+    assert done.code == 6
+    assert all("erase" in one["hint"] for one in done.json["findings"])
+    all_of_them = ["--namespaces", "personal,family,work,travel"]
+    token = cli("cap", "mint", "--for", "local/bob", "--ops", "erase", "--ttl", "1h", "--json", *all_of_them)
+    assert cli("erase", "--everything", "--yes", "--cap-file", "-", stdin=token.json["token"]).code == 0
+    assert cli("audit", "verify").code == 0
+
+
+@pytest.mark.requirement("cli-hints", "cli-audit")
+def test_a_vault_without_its_format_record_is_mended_by_a_backup_and_names_no_verify(cli: Cli, vault: None) -> None:
+    assert cli("backup", "copy").code == 0
+    edit(place(), "UPDATE objects SET body = x'00' WHERE name = 'vault/format'")
+    for words in (["audit", "verify"], ["get", "a question"], ["namespaces", "list"]):
+        done = cli(*words, "--json")
+        assert (done.code, done.reason) == (6, "tampered")
+        assert ("backup" in done.error["hint"], "audit verify" in done.error["hint"]) == (True, False)
+    assert cli("doctor", "--json").code == 6
+    assert cli("restore", "copy", "--move-away").code == 0
+    assert cli("audit", "verify").code == 0
+
+
+@pytest.mark.requirement("cli-hints", "cli-audit")
+def test_entries_behind_the_end_are_seen_by_doctor_because_they_stop_every_command(cli: Cli, vault: None) -> None:
+    assert cli("doctor").code == 0
+    DAMAGES["entry_extra"]()
+    assert cli("put", "line one", "-n", "work").code == 6
+    looked = cli("doctor", "--json")
+    (found,) = [one for one in looked.json["checks"] if one["state"] == "fail"]
+    assert (looked.code, found["name"], found["reason"]) == (6, "log", "tampered")
+    (named,) = re.findall("`strongroom ([^`]+)`", found["hint"])
+    assert cli(*named.split()).code == 6
+
+
+@pytest.mark.requirement("cli-hints", "cli-audit")
+def test_an_older_copy_that_was_used_since_is_accepted_by_the_hinted_command(cli: Cli, vault: None) -> None:
+    assert cli("backup", "copy").code == 0
+    cli("put", "line one", "-n", "work")
+    assert cli("audit", "verify").code == 0
+    assert cli("restore", "copy", "--move-away").code == 0
+    for text in ("line two", "line three"):
+        cli("put", text, "-n", "work")
+    done = cli("audit", "verify", "--json")
+    assert (done.code, [one["flaw"] for one in done.json["findings"]]) == (6, ["log_forked"])
+    looked = [one for one in cli("doctor", "--json").json["checks"] if one["state"] == "fail"]
+    hints = [done.json["findings"][0]["hint"], *(one["hint"] for one in looked)]
+    assert all("`strongroom audit accept-restore`" in hint for hint in hints)
+    assert cli("audit", "accept-restore", "--yes").code == 0
+    assert [cli("audit", "verify").code, cli("doctor").code] == [0, 0]
+
+
+@pytest.mark.requirement("cli-hints", "cli-audit")
+def test_a_damaged_archive_is_mended_by_the_right_directory_or_its_copy(cli: Cli, vault: None, home: Path) -> None:
+    with opened() as owner:
+        fill(owner, 2 * 256)
+        assert owner.audit.archive(home / "old") > 0
+    assert cli("audit", "verify", "--archive", "old").code == 0
+    bundle = max((home / "old" / "tile" / "entries").rglob("*000"))
+    kept = bundle.read_bytes()
+    bundle.write_bytes(b"rubbish")
+    for directory in ("old", "another"):
+        done = cli("audit", "verify", "--archive", directory, "--json")
+        assert done.code == 6
+        hints = {one["flaw"]: one["hint"] for one in done.json["findings"]}
+        assert "--archive" in hints["archive_damaged"]
+    bundle.write_bytes(kept)
+    assert [cli("audit", "verify", "--archive", "old").code, cli("audit", "verify").code] == [0, 0]
 
 
 @pytest.mark.requirement("cli-hints", "cli-audit")
@@ -115,7 +203,7 @@ def test_what_is_to_be_mended_by_a_backup_is_mended_by_it(cli: Cli, vault: None,
     done = cli("audit", "verify", "--json")
     hints = {one["flaw"]: one["hint"] for one in done.json["findings"]}
     assert (done.code, flaw in hints) == (6, True)
-    assert "backup" in hints[flaw] or "archived" in hints[flaw]
+    assert "backup" in hints[flaw]
     assert cli("audit", "accept-restore", "--yes", "--json").code == 6, "a flaw is not accepted away"
     assert cli("restore", "copy", "--move-away").code == 0
     rolled = cli("audit", "verify", "--json").json["findings"]

@@ -204,6 +204,9 @@ def _writable(patient: Patient) -> str:
 
 def _log(patient: Patient) -> str:
     audit, again = patient.opened().audit, patient.run.command
+    if audit.is_extended():
+        hint = f"{again('audit verify')} says what to do"
+        raise Found("fail", "there are entries behind the log's end", hint, Tampered.reason)
     seen = read_witness(patient.run, patient.keys() / "checkpoint", audit.seen)
     size = audit.size()
     if not audit.continues(seen):

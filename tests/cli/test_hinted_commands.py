@@ -6,14 +6,18 @@ import ast
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 import strongroom
-from strongroom import settings
+from strongroom import Memory, settings
 from strongroom.cli.app import app
+from strongroom.errors import Denied
+from strongroom.memory import Clerk
 from tests.audit.tools import edit, fill, query
 from tests.cli.conftest import Cli, opened
 
@@ -36,6 +40,7 @@ def _named() -> Iterator[tuple[str, str]]:
                 yield path.name, str(node.args[0].value)
 
 
+MINT = ["cap", "mint", "--ops", "get", "--namespaces", "work", "--ttl", "1h"]
 NAMED = sorted(set(_named()))
 
 
@@ -211,3 +216,105 @@ def test_what_is_to_be_mended_by_a_backup_is_mended_by_it(cli: Cli, vault: None,
     (named,) = re.findall("`strongroom ([^`]+)`", rolled[0]["hint"])
     assert cli(*named.split(), "--yes").code == 0
     assert cli("audit", "verify").code == 0
+
+
+@pytest.mark.requirement("cli-hints")
+@pytest.mark.parametrize("terms", [{"actor": "local/bob"}, {"actor_scope": "local/"}], ids=["actor", "scope"])
+def test_a_rotation_that_a_holder_keeps_from_ending_ends_after_the_hinted_revocation(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch, terms: dict[str, str]
+) -> None:
+    with opened() as other:
+        token = other.mint(ops=["put", "erase"], namespaces=["work"], ttl=3600, **terms)  # type: ignore[arg-type]
+        held = other.memory(strongroom.attenuate(token, actor="local/bob"))
+        held.put("a line")
+        _keep_from_rotating(monkeypatch, held)
+        done = cli("rotate", "actor", "local/bob", "--json")
+        assert (done.code, done.reason) == (7, "store_unavailable")
+        (named,) = re.findall("`strongroom ([^`]+)`", done.error["hint"])
+        assert cli(*named.split()).code == 0
+        assert cli("rotate", "actor", "local/bob").code == 0
+
+
+def _keep_from_rotating(monkeypatch: pytest.MonkeyPatch, held: Memory) -> None:
+    """Have a holder put and erase just before each commit of a rotation, for as long as its cap is good."""
+    commit = Clerk.record_owner
+
+    def late(clerk: Clerk, op: str, *given: Any, **named: Any) -> object:
+        if op == "rotate-actor":
+            with suppress(Denied):
+                held.put("another line", namespace="work")
+                held.erase(namespaces=["work"])
+        return commit(clerk, op, *given, **named)
+
+    monkeypatch.setattr(Clerk, "record_owner", late)
+
+
+# What does not even open: verify is the last to ask, so its hint names no other verb that only says the same.
+
+WRECKS: dict[str, Callable[[], object]] = {
+    "secrets damaged": _sql("UPDATE objects SET body = x'00' WHERE name = 'vault/secrets'"),
+    "secrets gone": _sql("DELETE FROM objects WHERE name = 'vault/secrets'"),
+    "namespaces damaged": _sql("UPDATE objects SET body = x'00' WHERE name = 'vault/namespaces'"),
+    "head gone": _sql("DELETE FROM head"),
+    "file damaged": lambda: (place() / "vault.db").write_bytes(b"rubbish" * 1000),
+}
+
+
+@pytest.mark.requirement("cli-hints", "cli-audit")
+@pytest.mark.parametrize("wreck", WRECKS)
+def test_a_vault_that_does_not_open_is_told_to_restore_a_backup_which_mends_it(
+    cli: Cli, vault: None, wreck: str
+) -> None:
+    cli("put", "line one", "-n", "work")
+    assert cli("backup", "copy").code == 0
+    WRECKS[wreck]()
+    for words in (["get", "line"], ["cap", "list"], ["rotate", "issuer", "--yes"], ["backup", "another"]):
+        done = cli(*words, "--json")
+        assert (done.code, done.reason) == (6, "tampered")
+        assert "`strongroom audit verify`" in done.error["hint"] or "backup" in done.error["hint"]
+    failed = [one for one in cli("doctor", "--json").json["checks"] if one["state"] == "fail"]
+    assert all(one["hint"] for one in failed)
+    done = cli("audit", "verify", "--json")
+    assert (done.code, done.reason) == (6, "tampered")
+    assert ("backup" in done.error["hint"], "`strongroom" in done.error["hint"]) == (True, False)
+    assert cli("restore", "copy", "--move-away").code == 0
+    assert [cli("audit", "verify").code, cli("get", "line").code] == [0, 0]
+
+
+# cap, rotate, backup, restore: state, command, and what it says.
+
+OLD_ROOT = ["rotate", "root"]
+STATES: dict[str, tuple[list[list[str]], list[str], int, str, str]] = {
+    "mint into a file that is there": ([["backup", "f"]], [*MINT, "--out", "f"], 2, "invalid_request", "another file"),
+    "mint into no directory": ([], [*MINT, "--out", "no/f"], 2, "invalid_request", "a directory that is there"),
+    "attenuate to nothing": ([], ["cap", "attenuate", "--ops", "renew"], 2, "invalid_request", "forget"),
+    "renew without a cap": ([], ["cap", "renew"], 3, "cap_missing", "--cap-file"),
+    "revoke a short link": ([], ["cap", "revoke", "abc"], 2, "invalid_request", "cap list"),
+    "revoke an unknown link": ([], ["cap", "revoke", "0" * 16], 2, "invalid_request", "cap list"),
+    "rotate issuer without yes": ([], ["rotate", "issuer"], 2, "usage", ""),
+    "rotate an actor of no keys": ([], ["rotate", "actor", "local/nobody"], 2, "invalid_request", ""),
+    "rotate root with nothing left": ([], ["rotate", "root", "--continue"], 2, "invalid_request", "begin a new one"),
+    "backup over something": ([["backup", "c"]], ["backup", "c"], 2, "vault_exists", "another place"),
+    "restore of no backup": ([], ["restore", "nowhere"], 4, "not_found", "strongroom backup"),
+    "restore over a vault": ([["backup", "c"]], ["restore", "c"], 2, "vault_exists", "--move-away"),
+    "restore of an older root": (
+        [["backup", "c"], OLD_ROOT],
+        ["restore", "c", "--to", "x"],
+        7,
+        "key_unavailable",
+        "of the same time",
+    ),
+    "a restore that was not rolled back": ([], ["audit", "accept-restore", "--yes"], 2, "invalid_request", ""),
+    "prove an entry that is not there": ([], ["audit", "prove", "99"], 2, "invalid_request", ""),
+}
+
+
+@pytest.mark.requirement("cli-hints")
+@pytest.mark.parametrize("state", STATES)
+def test_each_refusal_of_the_owners_verbs_has_its_reason_code_and_way_on(cli: Cli, vault: None, state: str) -> None:
+    before, words, code, reason, says = STATES[state]
+    for one in before:
+        assert cli(*one).code == 0
+    done = cli(*words, "--json")
+    assert (done.code, done.reason) == (code, reason), done.err
+    assert says in done.error["hint"], done.error

@@ -142,7 +142,9 @@ class FleetVerifier:
                 self._find(Flaw.ENTRY_MISSING, f"the log of {worker} has no bundle {expected}", entry=walked.edge.size)
             expected = number + 1
             if bundle is None:
-                self._find(Flaw.LOG_EDITED, f"bundle {number} in the log of {worker} cannot be read", entry=walked.edge.size)
+                self._find(
+                    Flaw.LOG_EDITED, f"bundle {number} in the log of {worker} cannot be read", entry=walked.edge.size
+                )
                 continue
             if public is None and bundle.member is not None:
                 public = self._certified(worker, bundle.member)
@@ -175,7 +177,11 @@ class FleetVerifier:
     def _take(self, walked: Walked, bundle: Bundle, public: bytes | None) -> None:
         signed = public is not None and fleet.is_signed(walked.worker, bundle, public)
         if public is not None and not signed:
-            self._find(Flaw.HEAD_FORGED, f"a bundle in the log of {walked.worker} does not have its signature", entry=bundle.first)
+            self._find(
+                Flaw.HEAD_FORGED,
+                f"a bundle in the log of {walked.worker} does not have its signature",
+                entry=bundle.first,
+            )
         if bundle.first == walked.edge.size:
             for entry in bundle.entries:
                 walked.edge.append(tlog.leaf_hash(entry))

@@ -42,14 +42,14 @@ HINTS = {
     "log_edited": "the log was edited; keep the files, restore a backup",
     "entry_edited": "this entry was edited; keep the files, restore a backup",
     "entry_missing": "entries were removed; keep the files, restore a backup",
-    "entry_extra": "somebody without the vault's keys added entries behind the log's end, which can stop every command;"
-    " keep the files, restore a backup",
+    "entry_extra": "somebody without the vault's keys added entries behind the log's end, which can stop every"
+    " command; keep the files, restore a backup",
     "witness_invalid": "the file `checkpoint` beside the keys is damaged or of another vault; put back a copy of it;"
     " without one, move it away and accept the log as it stands with `strongroom audit checkpoint --yes`",
     "archive_damaged": "name the right directory with --archive, or put back its backup",
     "object_missing": "something was deleted behind the vault's back; a backup may still have it",
-    "object_extra": "something was added behind the vault's back. If it belonged to an actor that was erased, erase that"
-    " actor again; else restore a backup",
+    "object_extra": "something was added behind the vault's back. If it belonged to an actor that was erased, erase"
+    " that actor again; else restore a backup",
     "object_altered": "something was edited behind the vault's back; reading it is refused; a backup may have it",
     "object_revived": "something deleted was put back behind the vault's back: forget the line again, by the id at the"
     " end of its name, or erase the actor again",
@@ -193,7 +193,13 @@ def _verified(run: Run, archive: Path | None, told: leaving.Told) -> tuple[Repor
     except Tampered:
         place = run.settings.vault
         keys = settings.keys_of(identify(place), run.passphrase)
-        return strongroom.verify(place, keys=keys, archive=archive, progress=told), False
+        try:
+            return strongroom.verify(place, keys=keys, archive=archive, progress=told), False
+        except Tampered as error:  # nothing names more of it
+            hint = error.hint or (_PUT_BACK if is_bucket(place) else "keep the files and restore a backup")
+            raise Tampered(
+                f"the vault does not open, so its log cannot be verified: {error.message}", hint=hint
+            ) from None
     report = vault.audit.verify(archive=archive, progress=told)
     return report, report.ok
 

@@ -155,7 +155,9 @@ def rotate_actor(clerk: Clerk, actor: Actor) -> None:
         ]
         clerk.record_owner("rotate-actor", effects, keys=[held.keys])
 
-    stop = f"if it is a holder of this actor's caps, `strongroom cap revoke --for {actor}` stops that; then rotate again"
+    stop = (
+        f"if it is a holder of this actor's caps, `strongroom cap revoke --for {actor}` stops that; then rotate again"
+    )
     retrying(state, rotate, hint=stop)
 
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
+import pyrage  # type: ignore[import-untyped]
 import pytest
 
 import strongroom
 from strongroom import Memory, settings
+from strongroom.cli import leaving
 from strongroom.cli.app import app
 from strongroom.errors import Denied
 from strongroom.memory import Clerk
+from tests import age
 from tests.audit.tools import edit, fill, query
-from tests.cli.conftest import Cli, opened
+from tests.cli.conftest import Cli, opened, owner_cap
 
 SOURCES = Path(strongroom.__file__).parent
 MODULES = [*(SOURCES / "cli").glob("*.py"), *(SOURCES / "vault").glob("*.py"), *(SOURCES / "keys").glob("*.py")]
@@ -318,3 +322,36 @@ def test_each_refusal_of_the_owners_verbs_has_its_reason_code_and_way_on(cli: Cl
     done = cli(*words, "--json")
     assert (done.code, done.reason) == (code, reason), done.err
     assert says in done.error["hint"], done.error
+
+
+@pytest.mark.requirement("cli-hints")
+@pytest.mark.parametrize("what", ["vault", "owner.cap"])
+def test_what_others_can_read_is_mended_by_the_chmod_that_doctor_hints(cli: Cli, vault: None, what: str) -> None:
+    path = place() if what == "vault" else owner_cap()
+    path.chmod(0o755 if what == "vault" else 0o644)
+    (found,) = [one for one in cli("doctor", "--json").json["checks"] if one["state"] in ("warn", "fail")]
+    command, _, _ = found["hint"].partition(",")
+    subprocess.run(shlex.split(command), check=True)
+    assert "all is well" in cli("doctor").out
+
+
+@pytest.mark.requirement("cli-hints")
+def test_a_backup_of_an_older_root_opens_with_the_keys_of_its_time_in_another_place_as_hinted(
+    cli: Cli, vault: None, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyrage.passphrase, "encrypt", age.encrypt)
+    secret = home / "passphrase"
+    secret.write_text("correct horse battery")
+    secret.chmod(0o600)
+    monkeypatch.setenv(leaving.VARIABLE, str(secret))
+    cli("put", "line one", "-n", "work")
+    assert cli("backup", "copy", "--with-keys", "keys.age").code == 0
+    assert cli("rotate", "root").code == 0
+    done = cli("restore", "copy", "--to", "older", "--json")
+    assert (done.reason, "of the same time" in done.error["hint"]) == ("key_unavailable", True)
+    done = cli("restore", "copy", "--to", "older", "--keys", "keys.age", "--json")
+    assert (done.reason, "STRONGROOM_KEYS" in done.error["hint"]) == ("key_unavailable", True)
+    assert not (home / "older").exists()
+    monkeypatch.setenv("STRONGROOM_KEYS", str(home / "keys of its time"))
+    assert cli("restore", "copy", "--to", "older", "--keys", "keys.age").code == 0
+    assert "line one" in cli("get", "line", "--vault", "older").out

@@ -7,6 +7,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Collection
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,7 +19,7 @@ from scripts.vectors_cap import AUDIENCE, HOLDERS, ISSUERS, NOW, STRANGER, b64, 
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Token, Vault, cap, gate
 from strongroom.errors import CapNamespaceDenied, Denied, InvalidRequest, StrongroomError
-from strongroom.gate import Ask, Gate, Grant, Office, Standing
+from strongroom.gate import NEVER, Ask, Gate, Grant, Office, Standing
 from strongroom.model import Actor, DataClass, LinkId, Op
 from tests.cap.chains import mint, narrow
 from tests.conftest import NAMESPACES, Clock
@@ -335,6 +336,18 @@ def test_the_moment_of_an_actor_also_voids_a_scope_narrowed_to_it() -> None:
     scope = mint(actor_scope="local/")
     assert _refusal(held, narrow(scope, actor="local/bob"), _get()).reason == "cap_revoked"
     assert held.admit(narrow(scope, actor="local/alice"), _get(), NOW).actor == "local/alice"
+
+
+@pytest.mark.requirement("cap-revoke")
+def test_the_moment_is_told_to_a_cap_made_for_the_actor_and_to_no_scope_narrowed_to_it() -> None:
+    held = _gate(not_before={"local/bob": NOW + 1, "local/carol": NOW + 100})
+    scope = mint(actor_scope="local/")
+    said = _refusal(held, mint(actor="local/bob"), _get()).message
+    assert f"{datetime.fromtimestamp(NOW + 1, UTC):%Y-%m-%d %H:%M:%S} UTC" in said
+    bob, carol = (_refusal(held, narrow(scope, actor=f"local/{name}"), _get()) for name in ("bob", "carol"))
+    assert (bob.reason, bob.message, bob.hint) == (carol.reason, carol.message, carol.hint)
+    unreadable = _gate(not_before={"local/bob": NEVER})
+    assert _refusal(unreadable, mint(actor="local/bob"), _get()).reason == "cap_revoked"
 
 
 @pytest.mark.requirement("cap-scope")

@@ -26,8 +26,10 @@ from strongroom.errors import (
     StrongroomError,
     TooMany,
 )
-from strongroom.model import Actor, DataClass, LinkId, Namespace, Op
+from strongroom.model import Actor, DataClass, LinkId, Millis, Namespace, Op
 
+NEVER = 2**53
+"""A `not_before` after every cap."""
 _CACHED = 4096
 
 
@@ -86,8 +88,9 @@ class Standing:
     def check(self, held: Cap) -> None:
         if not self.revoked.isdisjoint(held.links):
             raise CapRevoked("the cap, or one it was narrowed from, has been revoked")
-        if self.not_before and held.actor and held.issued < self.not_before.get(self._locate(held.actor), 0):
-            raise CapRevoked("caps of this actor issued before a certain moment have been revoked")
+        not_before = self.not_before.get(self._locate(held.actor), 0) if self.not_before and held.actor else 0
+        if held.issued < not_before:
+            raise CapRevoked(_voided(held, not_before), hint="ask its owner for a new one")
 
 
 class Gate:
@@ -174,6 +177,18 @@ def _key(token: str) -> bytes:
 def _attributed(error: StrongroomError, held: Cap) -> StrongroomError:
     error.links, error.actor, error.holder = held.links, held.actor, held.holder
     return error
+
+
+def _voided(held: Cap, not_before: int) -> str:
+    """What is said of an actor's voided caps.
+
+    The moment is for holders of a cap made for this actor alone: anyone with a scope can narrow it to any name in it,
+    and is not to learn when others were revoked or erased.
+    """
+    if held.actor_scope is not None or not_before == NEVER:
+        return "earlier caps for this actor were revoked"
+    moment = model.moment(Millis(not_before * 1000))
+    return f"caps for this actor issued before {moment:%Y-%m-%d %H:%M:%S} UTC were revoked"
 
 
 def _check_op(held: Cap, ask: Ask) -> None:

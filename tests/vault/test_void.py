@@ -59,3 +59,23 @@ def test_each_of_several_rotations_dates_the_caps_before_it(vault: Vault, clock:
         times.append(clock() // 1000)
         clock.move(60)
     assert [_of(vault, token).void_since for token in tokens] == times
+
+
+def test_a_cap_for_a_scope_is_not_void_but_shut_out_from_actors_whose_caps_were_revoked_since(
+    vault: Vault, clock: Clock
+) -> None:
+    def scope() -> Token:
+        return vault.mint(actor_scope="local/", ops=["put"], namespaces=["work"], ttl=3600)
+
+    old, whose = scope(), ("local/alice", "local/bob", "local/carol", "locals/dan")
+    for actor in whose:
+        vault.memory(vault.mint(actor=actor, ops=["put"], namespaces=["work"], ttl=60)).put("a line")
+    clock.move(60)
+    for actor in ("local/alice", "local/bob", "locals/dan"):
+        vault.revoke_actor(actor)
+    vault.erase("local/bob")
+    clock.move(60)
+    link = cap.parse(old).links[0].id
+    assert vault.shut_out(link) == ("local/alice",), "an erased actor is nobody any more"
+    assert _of(vault, old).void is None
+    assert vault.shut_out(cap.parse(scope()).links[0].id) == vault.shut_out("0" * 64) == ()

@@ -108,6 +108,14 @@ def test_revoking_reaches_those_that_it_was_renewed_from(vault: Vault, minted: C
     assert not runtimecap.revoke(vault, second)
 
 
+@pytest.mark.requirement("wire-cap-judged")
+def test_a_cap_of_an_issuer_key_that_was_replaced_does_not_stand(vault: Vault, minted: Callable[..., Token]) -> None:
+    token = minted()
+    assert runtimecap.is_standing(vault, token)
+    vault.rotate_issuer()
+    assert not runtimecap.is_standing(vault, token)
+
+
 def test_a_renewed_cap_is_later_than_the_one_it_came_from(
     vault: Vault, minted: Callable[..., Token], clock: Clock
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from strongroom import attenuate, inbox
-from strongroom.errors import CapSignatureInvalid
+from strongroom.errors import CapRevoked, CapSignatureInvalid
 from strongroom.wiring import capfile, policy, runtimecap
 from tests.cli.conftest import Cli, Done, opened
 from tests.cli.serving import serve
@@ -118,3 +118,39 @@ def test_an_owner_whose_caps_were_all_revoked_begins_anew_with_another(
     with opened() as vault:
         assert vault.memory(attenuate(capfile.read(path), actor=OWNER)).list().lines == ()
         assert not runtimecap.is_standing(vault, old)
+
+
+@pytest.mark.requirement("wire-cap-judged")
+def test_a_cap_that_is_void_for_one_actor_of_its_scope_is_replaced(
+    cli: Cli, hermes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired(cli)
+    path, guest = read_policy(hermes).cap, "hermes/default/telegram/bob"
+    old = capfile.read(path)
+    with opened() as vault:
+        vault.memory(attenuate(old, actor=guest)).put("a line", namespace="personal")
+        vault.revoke_actor(guest)
+        vault.memory(attenuate(old, actor=OWNER)).list()
+        with pytest.raises(CapRevoked):
+            vault.memory(attenuate(old, actor=guest)).list()
+    now = time.time_ns() + 2 * 10**9  # caps are issued at whole seconds
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+    look = cli("wire", "hermes", "--check-only", "--json")
+    assert (look.code, states(look)["cap"]) == (1, "drift")
+    assert capfile.read(path) == old
+    assert wired(cli)["changed"]
+    with opened() as vault:
+        assert len(vault.memory(attenuate(capfile.read(path), actor=guest)).list().lines) == 1
+        assert not runtimecap.is_standing(vault, old)
+    assert not wired(cli)["changed"]
+
+
+@pytest.mark.requirement("wire-cap-judged")
+def test_an_actor_outside_the_scope_whose_caps_were_revoked_changes_nothing(cli: Cli, hermes: Path) -> None:
+    wired(cli)
+    with opened() as vault:
+        for actor in ("hermes/other/bob", "hermes/default2/bob"):
+            cap = vault.mint(actor=actor, ops=["put"], namespaces=["personal"], ttl=600)
+            vault.memory(cap).put("a line", namespace="personal")
+            vault.revoke_actor(actor)
+    assert not wired(cli)["changed"]

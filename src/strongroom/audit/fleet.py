@@ -160,21 +160,23 @@ class FleetVerifier:
         expected = 1
         for number, bundle in self._logs.bundles(worker):
             if not number:
-                self._find(Flaw.LOG_EDITED, f"an object in the log of {worker} is called by no number")
+                self._find(Flaw.LOG_EDITED, f"an object in the log of {worker} has a name that is no number")
                 continue
             if number != expected:
                 self._find(Flaw.ENTRY_MISSING, f"the log of {worker} has no bundle {expected}", entry=walked.edge.size)
             expected = number + 1
             if bundle is None:
-                self._find(Flaw.LOG_EDITED, f"bundle {number} of {worker} does not read", entry=walked.edge.size)
+                self._find(
+                    Flaw.LOG_EDITED, f"bundle {number} in the log of {worker} cannot be read", entry=walked.edge.size
+                )
                 continue
             if public is None and bundle.member is not None:
                 public = self._certified(worker, bundle.member)
             self._take(walked, bundle, public)
         if expected == 1 and worker in members:
-            self._find(Flaw.LOG_MISSING, f"the log of {worker}, who is in the roster, is not there")
+            self._find(Flaw.LOG_MISSING, f"the log of {worker}, a worker in the roster, is not there")
         elif expected > 1 and public is None:
-            self._find(Flaw.LOG_UNKNOWN, f"there is a log of {worker}, whom the vault never certified")
+            self._find(Flaw.LOG_UNKNOWN, f"there is a log of {worker}, a worker that the vault never certified")
         self._check_seen(walked)
         return walked
 
@@ -199,13 +201,17 @@ class FleetVerifier:
     def _take(self, walked: Walked, bundle: Bundle, public: bytes | None) -> None:
         signed = public is not None and fleet.is_signed(walked.worker, bundle, public)
         if public is not None and not signed:
-            self._find(Flaw.HEAD_FORGED, f"a bundle of {walked.worker} was not signed by it", entry=bundle.first)
+            self._find(
+                Flaw.HEAD_FORGED,
+                f"a bundle in the log of {walked.worker} does not have its signature",
+                entry=bundle.first,
+            )
         if bundle.first == walked.edge.size:
             for entry in bundle.entries:
                 walked.edge.append(tlog.leaf_hash(entry))
                 self._check_fork(walked)
         if walked.edge.size != bundle.size or walked.edge.packed() != bundle.peaks:
-            message = f"entries of {walked.worker} are missing, or do not add up to its log"
+            message = f"the entries of {walked.worker} do not add up to its log, or some are missing"
             self._find(Flaw.LOG_EDITED, message, entry=bundle.first)
             walked.edge = _edge(bundle) or walked.edge  # from here on it may be sound again
         if signed:  # what nobody vouches for says nothing of any object
@@ -263,7 +269,7 @@ class FleetVerifier:
                 entry = decode_entry(data)
                 done_runs(entry)
             except Tampered:
-                self._find(Flaw.ENTRY_EDITED, f"an entry of {walked.worker} does not read as one", entry=number)
+                self._find(Flaw.ENTRY_EDITED, f"an entry in the log of {walked.worker} cannot be read", entry=number)
             else:
                 yield number, entry
 

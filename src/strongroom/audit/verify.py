@@ -310,7 +310,7 @@ class Verifier:
         try:
             said = decode_entry(entry)
         except Tampered:
-            self._find(Flaw.ENTRY_EDITED, "an entry does not read as one", entry=number)
+            self._find(Flaw.ENTRY_EDITED, "an entry cannot be read", entry=number)
             return
         if not counted:
             expected.apply(said)

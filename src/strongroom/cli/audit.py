@@ -42,19 +42,18 @@ HINTS = {
     "log_truncated": "the end of the log was cut off; keep the files, restore a backup",
     "log_edited": "the log was edited; keep the files, restore a backup",
     "entry_edited": "this entry was edited; keep the files, restore a backup",
-    "entry_missing": "entries were removed; if you archived them, name the place with --archive",
-    "entry_extra": "entries were added behind the log's end by somebody without the keys",
+    "entry_missing": "entries were removed; keep the files, restore a backup",
+    "entry_extra": "somebody without the vault's keys added entries behind the log's end, which can stop every"
+    " command; keep the files, restore a backup",
     "witness_invalid": "the file `checkpoint` beside the keys is damaged or of another vault; put back a copy of it;"
     " without one, move it away and accept the log as it stands with `strongroom audit checkpoint --yes`",
     "archive_damaged": "name the right directory with --archive, or put back its backup",
     "object_missing": "something was deleted behind the vault's back; a backup may still have it",
-    "object_extra": "something was added behind the vault's back: no text of it is given out, but it can revoke a cap"
-    " or make reading fail; restore a backup",
+    "object_extra": "something was added behind the vault's back. If it belonged to an actor that was erased, erase"
+    " that actor again; else restore a backup",
     "object_altered": "something was edited behind the vault's back; reading it is refused; a backup may have it",
-    "object_revived": "something forgotten was put back behind the vault's back; forget it again",
-    "log_missing": "all that this worker wrote down was removed from the bucket; look who can delete there",
-    "log_unknown": "somebody without the vault's keys wrote a log into the bucket; nothing it says is believed",
-    "roster_forged": "somebody without the vault's keys wrote to the roster; look who can write to the bucket",
+    "object_revived": "something deleted was put back behind the vault's back: forget the line again, by the id at the"
+    " end of its name, or erase the actor again",
 }
 """What to do about each finding."""
 _PRESENCE = {
@@ -63,9 +62,27 @@ _PRESENCE = {
     State.MISSING: "not there",
 }
 
+_PUT_BACK = (
+    "put its objects back as they were, or go on in another bucket from the newest copy and the keys kept with it:"
+    " `strongroom migrate`"
+)
 FLEET_HINTS = {
-    "log_rolled_back": "somebody who can write to the bucket cut this log; look who can delete and overwrite there",
-    "log_forked": "somebody who can write to the bucket rewrote this log; look who can overwrite there",
+    "head_forged": f"somebody without this worker's key wrote to its log; {_PUT_BACK}",
+    "log_rolled_back": f"the end of this log was removed; {_PUT_BACK}. If the rest is all that you have, move the file"
+    " `checkpoint` beside the keys away, and `strongroom audit checkpoint --yes` accepts it",
+    "log_forked": f"this log was rewritten; {_PUT_BACK}",
+    "log_edited": f"this log was edited, or a part of it removed; {_PUT_BACK}",
+    "log_missing": f"the log of this worker was removed from the bucket; {_PUT_BACK}",
+    "log_unknown": "somebody without the vault's keys wrote this log, and nothing in it is believed; delete it from the"
+    " bucket, below logs/",
+    "roster_forged": "somebody without the vault's keys wrote this entry; delete it from the bucket, below roster/: a"
+    " worker's own log has its certificate, too",
+    "entry_edited": f"this entry was edited; {_PUT_BACK}",
+    "entry_missing": f"a part of this log was removed; {_PUT_BACK}",
+    "object_missing": f"something was deleted behind the vault's back; {_PUT_BACK}",
+    "object_extra": "something was added behind the vault's back; delete it from the bucket. If it belonged to an actor"
+    " that was erased, erase that actor again",
+    "object_altered": f"something was edited behind the vault's back, and reading it is refused; {_PUT_BACK}",
 }
 """What to do instead where each worker has a log: a bucket is not restored from a backup."""
 
@@ -190,7 +207,13 @@ def _verified(run: Run, archive: Path | None, told: leaving.Told) -> tuple[Repor
     except Tampered:
         place = run.settings.vault
         keys = settings.keys_of(identify(place), run.passphrase)
-        return strongroom.verify(place, keys=keys, archive=archive, progress=told), False
+        try:
+            return strongroom.verify(place, keys=keys, archive=archive, progress=told), False
+        except Tampered as error:  # nothing names more of it
+            hint = error.hint or (_PUT_BACK if is_bucket(place) else "keep the files and restore a backup")
+            raise Tampered(
+                f"the vault does not open, so its log cannot be verified: {error.message}", hint=hint
+            ) from None
     report = vault.audit.verify(archive=archive, progress=told)
     return report, report.is_sound and report.seen_before is not None
 

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from strongroom import settings
 from strongroom.cli import bucketquery, extras
-from strongroom.cli.checks import Found, key_files, python
+from strongroom.cli.checks import Found, check_rotation, key_files, last_seen, python, read_witness
 from strongroom.cli.context import Run
 from strongroom.errors import StrongroomError, Tampered, VaultMissing
 from strongroom.keys import default_directory
 from strongroom.store import CLOCK_LEEWAY
+from strongroom.vault.fleet import FleetAudit
+from strongroom.vault.owner import Vault
 from strongroom.wiring.steps import counted
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class BucketPatient:
     trials: Iterator[Trial] | None = field(default=None, repr=False)
     is_fit: bool = True
     vault_id: str | None = None
+    vault: Vault | None = None
 
     def reached(self) -> S3Bucket:
         if self.bucket is None:
@@ -213,8 +217,32 @@ def _logs(patient: BucketPatient) -> str:
     members = dict(log.roster(bucket))
     written = set(log.written_logs(bucket))
     if None in members.values() or set(members) - written:
-        raise Found("fail", "a log is missing, or the roster is damaged", "`strongroom audit verify`", Tampered.reason)
+        hint = f"{patient.run.command('audit verify')} names what is wrong"
+        raise Found("fail", "a log is missing, or the roster is damaged", hint, Tampered.reason)
     return f"{counted(len(written), 'log')}, {len(members)} in the roster"
+
+
+def _opens(patient: BucketPatient) -> str:
+    if patient.vault_id is None:
+        raise Found("skip", "there is no vault to open")
+    patient.vault = patient.run.keep(settings.open_vault(patient.run.settings, patient.run.passphrase))
+    check_rotation(patient.run, patient.vault)
+    return "the keys open the vault"
+
+
+def _seen(patient: BucketPatient) -> str:
+    """Whether there is a witness, and every log that it has seen. How far each goes, `audit verify` looks at."""
+    audit = None if patient.vault is None else patient.vault.audit
+    if patient.vault_id is None or not isinstance(audit, FleetAudit):
+        raise Found("skip", "the vault is not open")
+    seen = read_witness(patient.run, default_directory(patient.vault_id) / "checkpoint", audit.seen_logs)
+    from strongroom.store.s3 import log
+
+    lost = set(seen) - set(log.written_logs(patient.reached()))
+    if lost:
+        what = f"gone since the logs were last seen: {counted(len(lost), 'log')}"
+        raise Found("fail", what, f"{patient.run.command('audit verify')} names what is wrong", Tampered.reason)
+    return f"{counted(len(seen), 'log')} seen {last_seen(patient.run, audit)}, and none is gone"
 
 
 BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (
@@ -229,5 +257,7 @@ BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (
     ("vault", _vault),
     ("key files", _keys),
     ("logs", _logs),
+    ("opening", _opens),
+    ("last seen", _seen),
 )
 """Each check: its name, and how it looks. It returns what is well, or raises what is not."""

@@ -46,7 +46,7 @@ class Issued(msgspec.Struct, frozen=True):
         "strongroom cap mint --class admin --scope team/ --ops mint,revoke --namespaces work --ttl 30d --out admin.cap",
     ],
 )
-@click.option("--for", "actor", metavar="ACTOR", help=f"Whose memory it opens; {ownercap.ACTOR} unless told.")
+@click.option("--for", "actor", metavar="ACTOR", help=f"Whose memory it opens; by default {ownercap.ACTOR}.")
 @click.option("--scope", metavar="PREFIX/", help="A prefix of actors instead: opens no memory until narrowed to one.")
 @click.option(
     "--ops", type=NAMES, required=True, help="What it allows, such as put,get,renew; for admin: mint,revoke,audit."
@@ -66,7 +66,7 @@ class Issued(msgspec.Struct, frozen=True):
 @click.option("--max-depth", type=click.IntRange(0), help="How many times it may be narrowed further.")
 @click.option("--label", metavar="TEXT", help="A name to know it by.")
 @click.option("--no-delegate", is_flag=True, help="It cannot be narrowed further.")
-@click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600; stdout unless told.")
+@click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600; by default to stdout.")
 @owner_options
 @pass_run
 def mint(
@@ -87,8 +87,8 @@ def mint(
     """Sign a cap. It is on record before you see it.
 
     A cap of the class admin opens no memory: it mints and revokes caps through a server, for the actors and namespaces
-    that it covers, and reads the log. This command itself needs the keys: who has an admin cap instead mints by HTTP,
-    with POST /v1/caps/mint. A cap that allows renew can be renewed by its holder until it is revoked.
+    that it covers, and reads the log. This command itself needs the keys; holders of an admin cap mint by HTTP, with
+    POST /v1/caps/mint. A cap that allows renew can be renewed by its holder until it is revoked.
     """
     _check_free(out)
     token = run.vault().mint(
@@ -123,7 +123,7 @@ def mint(
 @click.option("--max-depth", type=click.IntRange(0), help="How many times it may be narrowed further.")
 @click.option("--label", metavar="TEXT", help="A name to know it by.")
 @click.option("--no-delegate", is_flag=True, help="It cannot be narrowed further.")
-@click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600; stdout unless told.")
+@click.option("--out", metavar="FILE", help="Write it into a new file of mode 0600; by default to stdout.")
 @cap_options
 @pass_run
 def attenuate(
@@ -192,14 +192,14 @@ def _is_cut_short(parent: Token, narrowed: Token) -> bool:
 def renew(run: Run, out: str | None) -> None:
     """Get a new cap in place of the one that is given: the same scope, and the same time from now on.
 
-    It takes the place of the old one in its file, unless --out is said. The cap must allow renew, and must neither have
-    ended nor be a narrowed one. The old one still works until its own end.
+    It takes the place of the old one in its file, unless there is an --out. The cap must allow renew, and must neither
+    have ended nor be a narrowed one. The old one still works until its own end.
     """
     _check_free(out)
     if run.given is None:
         raise CapMissing(
-            "a cap is renewed that somebody was given, and none was named",
-            hint="name its file with --cap-file; your own is renewed by itself",
+            "no cap was named to renew",
+            hint="name its file with --cap-file; your own cap is renewed by itself",
         )
     token = run.memory().renew()
     if out is None and remote.keep(run, token):

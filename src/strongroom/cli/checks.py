@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 
@@ -29,12 +30,14 @@ from strongroom.keys.sources import hint_for
 from strongroom.model import Void
 from strongroom.settings import Settings
 from strongroom.store import CLOCK_LEEWAY, backend
+from strongroom.vault.auditing import Audit
 from strongroom.vault.opening import identify
 from strongroom.vault.owner import Vault
 
 _SQLITE = (3, 54, 0)
 _SPACE_FAIL, _SPACE_WARN = 64 << 20, 1 << 30
 _WITNESS_DAYS = 30
+T = TypeVar("T")
 UNSEEN = "unseen"
 """The reason told where there is no checkpoint to compare the log with. It has an exit code of its own."""
 
@@ -175,11 +178,16 @@ def _opens(patient: Patient) -> str:
         raise Found("skip", "there is no vault to open")
     found = patient.settings or Settings(patient.place, settings.config_path(), None, None)
     patient.vault = patient.run.keep(settings.open_vault(found, patient.run.passphrase))
-    stopped = patient.vault.unfinished_rotation()
-    if stopped is not None:
-        hint = "`strongroom rotate root` moves all to a new root; with --continue only what was left"
-        raise Found("warn", unfinished_rotation(stopped), hint)
+    check_rotation(patient.run, patient.vault)
     return "the keys open the vault, and the log's head is authentic"
+
+
+def check_rotation(run: Run, vault: Vault) -> None:
+    """Warn of a rotation of the root that was stopped."""
+    stopped = vault.unfinished_rotation()
+    if stopped is not None:
+        hint = f"{run.command('rotate root')} moves all to a new root; with --continue only what was left"
+        raise Found("warn", unfinished_rotation(stopped), hint)
 
 
 def _writable(patient: Patient) -> str:
@@ -195,16 +203,11 @@ def _writable(patient: Patient) -> str:
 
 
 def _log(patient: Patient) -> str:
-    audit, path = patient.opened().audit, patient.keys() / "checkpoint"
-    again = patient.run.command
-    try:
-        seen = audit.seen()
-    except Tampered:
-        hint = f"put back a copy of it; without one, move it away, then {again('audit checkpoint --yes')}"
-        raise Found("fail", f"{path} is no checkpoint of this vault", hint, Tampered.reason) from None
-    if seen is None:
-        hint = f"put back a copy of it; if this is the newest state that you know, {again('audit checkpoint --yes')}"
-        raise Found("fail", f"a roll-back cannot be ruled out: nothing was kept as last seen in {path}", hint, UNSEEN)
+    audit, again = patient.opened().audit, patient.run.command
+    if audit.is_extended():
+        hint = f"{again('audit verify')} says what to do"
+        raise Found("fail", "there are entries behind the log's end", hint, Tampered.reason)
+    seen = read_witness(patient.run, patient.keys() / "checkpoint", audit.seen)
     size = audit.size()
     if not audit.continues(seen):
         what = f"has {size} entries, but {seen.size} were seen before" if size < seen.size else "was rewritten"
@@ -214,10 +217,30 @@ def _log(patient: Patient) -> str:
             f"if you restored a backup: {again('audit accept-restore')}; if not: {again('audit verify')}",
             Tampered.reason,
         )
+    return f"{size} entries; they continue the {seen.size} seen {last_seen(patient.run, audit)}"
+
+
+def read_witness(run: Run, path: Path, read: Callable[[], T | None]) -> T:
+    """What was last seen, as `read` reads it from the file at `path`; Found if that is nothing, or of no use."""
+    accept = run.command("audit checkpoint --yes")
+    try:
+        seen = read()
+    except Tampered:
+        hint = f"put back a copy of it; without one, move it away, then {accept}"
+        raise Found("fail", f"{path} is no checkpoint of this vault", hint, Tampered.reason) from None
+    if not seen:
+        hint = f"put back a copy of it; if this is the newest state that you know, {accept}"
+        raise Found("fail", f"a roll-back cannot be ruled out: nothing was kept as last seen in {path}", hint, UNSEEN)
+    return seen
+
+
+def last_seen(run: Run, audit: Audit) -> str:
+    """When the log was last seen, in words; a warning if that is long ago."""
     days = (audit.seen_age() or 0) / 86_400
     if days > _WITNESS_DAYS:
-        raise Found("warn", f"last seen {round(days)} days ago", f"run {again('audit verify')} on a schedule")
-    return f"{size} entries; they continue the {seen.size} seen {output.in_words(-days * 86_400)}"
+        hint = f"run {run.command('audit verify')} on a schedule"
+        raise Found("warn", f"the log was last seen {round(days)} days ago", hint)
+    return output.in_words(-days * 86_400)
 
 
 def _clock(patient: Patient) -> str:

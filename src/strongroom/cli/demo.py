@@ -58,7 +58,7 @@ class Played(msgspec.Struct, frozen=True):
     "--hermes",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="PYTHON",
-    help="The Python of an environment with hermes-agent; this one, if it has it, unless told.",
+    help="The Python of an environment with hermes-agent; by default this one, if it has it.",
 )
 @click.option(
     "--store",

@@ -96,7 +96,7 @@ def _checked(number: int, name: str, look: Callable[[Any], str], patient: object
     except Found as found:
         return Check(number, name, found.state, found.message, found.hint, found.reason)
     except StrongroomError as error:
-        return Check(number, name, "fail", error.message, error.hint, error.reason)
+        return Check(number, name, "fail", error.message, errors.hint_of(error), error.reason)
     except OSError as error:
         return Check(number, name, "fail", f"it cannot be looked at: {error.strerror or error}")
 

@@ -66,7 +66,7 @@ def tell(error: BaseException, *, as_json: bool) -> int:
         _show(Told("interrupted", "interrupted", message), as_json=as_json)
         return INTERRUPTED
     if isinstance(error, StrongroomError):
-        _show(Told(error.family, error.reason, error.message, _hint(error)), as_json=as_json)
+        _show(Told(error.family, error.reason, error.message, hint_of(error)), as_json=as_json)
         return BY_FAMILY[error.family]
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
@@ -82,7 +82,8 @@ def wants_json(arguments: Sequence[str]) -> bool:
     return "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
 
 
-def _hint(error: StrongroomError) -> str:
+def hint_of(error: StrongroomError) -> str:
+    """What to do about an error, in words of the shell."""
     if isinstance(error, VaultMissing):
         return "make one with `strongroom init`, or name another with --vault or STRONGROOM_VAULT"
     if isinstance(error, Tampered) and (not error.hint or "verify(" in error.hint):  # said for Python

@@ -102,7 +102,7 @@ class Back(msgspec.Struct, frozen=True):
     ]
 )
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
-@click.option("--to", "target", metavar="PATH", help="Where the vault shall be; your vault's place unless told.")
+@click.option("--to", "target", metavar="PATH", help="Where the vault shall be; by default where yours is.")
 @click.option("--keys", type=click.Path(path_type=Path), metavar="FILE", help="Bring back the keys from this file.")
 @click.option("--move-away", is_flag=True, help="Rename the vault that is there, instead of refusing.")
 @leaving.passphrase_option

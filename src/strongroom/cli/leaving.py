@@ -24,7 +24,7 @@ def passphrase_option(command: F) -> F:
     return click.option(
         "--export-passphrase-file",
         metavar="FILE",
-        help=f"Where the passphrase of the file is ({VARIABLE}); - is stdin. Asked for unless told.",
+        help=f"Where the passphrase of the file is ({VARIABLE}); - is stdin. By default you are asked.",
     )(command)
 
 

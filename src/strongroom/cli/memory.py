@@ -47,7 +47,7 @@ class Kept(msgspec.Struct, frozen=True):
 @click.option(
     "--kind", type=click.Choice([kind.value for kind in Kind]), default="note", show_default=True, help="What it is."
 )
-@click.option("--time", type=DAY, help="When it happened; now, unless told. A date alone means noon of that day.")
+@click.option("--time", type=DAY, help="When it happened; by default now. A date alone means noon of that day.")
 @click.option("--id", "line_id", metavar="ULID", help="Its id: sent again with the same one, it is kept once.")
 @click.option("--file", metavar="FILE", help="Read the text from a file; - is stdin.")
 @click.option("--lines", is_flag=True, help="Keep every line of the file or of stdin by itself.")
@@ -181,10 +181,10 @@ def _kept_in_short(kept: Sequence[Kept]) -> Iterator[str]:
     ]
 )
 @click.argument("query", nargs=-1)
-@click.option("-k", type=int, help="How many lines at most: 5 unless told, never more than 20.")
+@click.option("-k", type=int, help="How many lines at most: by default 5, never more than 20.")
 @click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Look only here; may be repeated.")
 @click.option("--session", metavar="NAME", help="The conversation in which the question is asked.")
-@click.option("--now", type=DAY, help="What `tomorrow` counts from; now, unless told. A date alone means noon.")
+@click.option("--now", type=DAY, help="What `tomorrow` counts from; by default now. A date alone means noon.")
 @click.option("--id", "ids", multiple=True, metavar="ULID", help="Get exactly this line; may be repeated.")
 @memory_options
 @pass_run

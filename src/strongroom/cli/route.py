@@ -44,7 +44,7 @@ class Routed(msgspec.Struct, frozen=True):
 @click.option("--home", metavar="DIR", help="As in this home of Hermes, with its policy.")
 @click.option("--profile", metavar="NAME", help="As in this profile of Hermes.")
 @click.option("--write-default", is_flag=True, help="Write the default rules, with comments, to change them.")
-@click.option("--out", metavar="FILE", help="Where to write them: the configuration file unless told; - is stdout.")
+@click.option("--out", metavar="FILE", help="Where to write them: by default the configuration file; - is stdout.")
 @common_options
 @pass_run
 def route(

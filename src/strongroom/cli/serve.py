@@ -50,12 +50,10 @@ def _place_options(command: F) -> F:
         click.option(
             "--socket-mode",
             type=click.Choice(["0600", "0660"]),
-            help="Who may connect to the socket: you (0600, unless told) or its group too.",
+            help="Who may connect to the socket: you (0600, the default) or its group too.",
         ),
         click.option("--socket", type=click.Path(path_type=Path), metavar="PATH", help="Listen on a unix socket."),
-        click.option(
-            "--listen", type=LISTEN, help="Where to listen: 127.0.0.1:8765 unless told; port 0 is a free one."
-        ),
+        click.option("--listen", type=LISTEN, help="Where to listen; by default 127.0.0.1:8765. Port 0 is a free one."),
     ):
         command = option(command)
     return command
@@ -66,7 +64,7 @@ def _limit_options(command: F) -> F:
     for option in (
         click.option("--log-requests", is_flag=True, help="Log every request, not only those that were refused."),
         click.option(
-            "--mcp/--no-mcp", default=None, help="Serve MCP clients at /mcp; unless told, if its parts are installed."
+            "--mcp/--no-mcp", default=None, help="Serve MCP clients at /mcp; by default if its parts are installed."
         ),
         click.option("--stop-within", type=WITHIN, help="How long requests may take to finish at a stop: 30s."),
         click.option("--checkpoint-every", type=EVERY, help="How often the log's head is signed and kept: 1h."),

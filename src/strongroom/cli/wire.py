@@ -50,7 +50,7 @@ def _home_options(command: Any) -> Any:
     for option in (
         click.option("--profile", metavar="NAME", help="Which profile; `all` is every one."),
         click.option(
-            "--home", metavar="DIR", help="Which home; HERMES_HOME, or .hermes in your home directory, unless told."
+            "--home", metavar="DIR", help="Which home; by default HERMES_HOME, or .hermes in your home directory."
         ),
     ):
         command = option(command)
@@ -70,10 +70,10 @@ def _home_options(command: Any) -> Any:
 @click.option(
     "--me", multiple=True, metavar="PLATFORM:ID", help="An account of yours, such as telegram:123; repeatable."
 )
-@click.option("--namespaces", type=NAMES, default=(), help="Only these; all that the vault or the cap has unless told.")
+@click.option("--namespaces", type=NAMES, default=(), help="Only these; by default all that the vault or the cap has.")
 @click.option("--tools", type=click.Choice([tool.value for tool in Tools]), help="Which tools the model gets.")
 @click.option("--no-masking", is_flag=True, help="Keep keys and tokens as they are said.")
-@click.option("--python", metavar="FILE", help="The Python that runs Hermes; the one that `hermes` starts unless told.")
+@click.option("--python", metavar="FILE", help="The Python that runs Hermes; by default the one that `hermes` starts.")
 @click.option("--check-only", is_flag=True, help="Change nothing; exit code 1 if something is not as it should be.")
 @memory_options
 @pass_run

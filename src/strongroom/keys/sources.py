@@ -62,7 +62,7 @@ class Keyring:
         if name not in self.keys:
             raise KeyUnavailable(
                 "the keyring does not hold the root key that this vault was sealed with",
-                hint="use the root key of this vault, as new as the vault is: a rotation makes older copies useless",
+                hint="use the root.keyring of the same time as this vault or copy: each rotation replaces it",
             )
         return self.keys[name]
 

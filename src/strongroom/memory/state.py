@@ -17,7 +17,7 @@ import msgspec
 from strongroom import model, seal
 from strongroom.audit.log import AuditLog, VaultMac
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, Tampered
-from strongroom.gate import Gate, Standing
+from strongroom.gate import NEVER, Gate, Standing
 from strongroom.keyed import Keyed
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import root_of, tag
@@ -56,8 +56,6 @@ _NAMES = 10_000
 _TRIES = 4
 _KEPT = 24 * 3600
 """Seconds after its end in which a cap's record still counts: clocks differ."""
-NEVER = 2**53
-"""A `not_before` after every cap."""
 _QUIET, _QUIET_AT_MOST = 8, 1024
 """Looks in a row that find nothing new before it is decided by what is known; more, where that went wrong."""
 

@@ -168,6 +168,11 @@ class Audit:
         """Whether anything was kept as last seen, usable or not."""
         return self._witness.read() is not None
 
+    def is_extended(self) -> bool:
+        """Whether there are entries behind the log's end, where no process of this vault puts any."""
+        found = next(self._state.store.entries(self.size(), 2**62), None)
+        return found is not None and self.size() <= found[0]
+
     def continues(self, seen: tlog.Checkpoint) -> bool:
         """Whether the log continues a checkpoint. Only hashes are read: whether they fit the entries, `verify` says."""
         return self._continues(seen, self.size())

@@ -77,8 +77,8 @@ class FleetAudit(Audit):
     def seen(self) -> tlog.Checkpoint | None:
         raise InvalidRequest("a fleet has a checkpoint for each log", hint="vault.audit.verify() compares them")
 
-    def _seen(self) -> dict[str, tlog.Checkpoint]:
-        """The checkpoint last seen of each worker's log."""
+    def seen_logs(self) -> dict[str, tlog.Checkpoint]:
+        """The checkpoint last seen of each worker's log; none if nothing was kept. Tampered if it cannot be used."""
         text = self._witness.read()
         found: dict[str, tlog.Checkpoint] = {}
         for note in text.split(BETWEEN) if text is not None else ():
@@ -97,7 +97,7 @@ class FleetAudit(Audit):
 
     def _keep(self, seen: dict[str, tlog.Checkpoint]) -> None:
         """Keep checkpoints as seen, but never an older one than another process has kept meanwhile."""
-        now = self._seen()
+        now = self.seen_logs()
         newest = {**seen, **{name: one for name, one in now.items() if name not in seen or seen[name].size < one.size}}
         self._witness.keep(self._signed(newest))
 
@@ -129,7 +129,7 @@ class FleetAudit(Audit):
             state.catch_up()
         bad: list[str] = []
         try:
-            seen = self._seen()
+            seen = self.seen_logs()
         except (Tampered, KeyUnavailable) as error:
             seen, bad = {}, [error.message]
         verifier = FleetVerifier(

@@ -237,7 +237,8 @@ def _read_format(store: Store) -> str:
     try:
         record = msgspec.json.decode((stored and stored.body) or b"", type=VaultFormatRecord)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Tampered("this is not a vault, or its format record is damaged") from None
+        hint = "keep what is there as it is; if it was a vault, restore a backup"
+        raise Tampered("this is not a vault, or its format record is damaged", hint=hint) from None
     if record.v != FORMAT_VERSION:
         raise VaultFormat(
             f"the vault has format {record.v}; this version of strongroom knows {FORMAT_VERSION}",

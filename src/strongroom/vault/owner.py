@@ -23,7 +23,7 @@ from strongroom.memory.pages import keep_pages
 from strongroom.memory.state import NAMESPACES, NamespaceRegistry
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
 from strongroom.store import CLOCK_LEEWAY, Grouping, OnDisk, Store, Swap
-from strongroom.vault import issuing, rotation
+from strongroom.vault import issuing, rotation, void
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.fleet import audit_of
 from strongroom.vault.rotation import Rotated, Unfinished, all_keys, retrying
@@ -200,6 +200,16 @@ class Vault:
     def caps(self) -> Iterator[CapRecord]:
         """Every cap that was minted, oldest first, but for those of erased actors."""
         return issuing.records(self._state)
+
+    def shut_out(self, link: str) -> tuple[Actor, ...]:
+        """Actors that a minted cap for a scope covers no more: their caps were revoked after it was issued.
+
+        Told of actors that have keys. An erased one has none, and is not told.
+        """
+        known = [one for one in self.caps() if one.link == link]
+        if not known or not self._state.standing.not_before:
+            return ()
+        return tuple(sorted(void.shut_out(self._state, known[0], self.actors())))
 
     # Namespaces and actors.
 

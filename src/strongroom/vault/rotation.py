@@ -155,7 +155,10 @@ def rotate_actor(clerk: Clerk, actor: Actor) -> None:
         ]
         clerk.record_owner("rotate-actor", effects, keys=[held.keys])
 
-    retrying(state, rotate, hint="if it is a holder of the actor's cap, revoke the actor's caps first")
+    stop = (
+        f"if it is a holder of this actor's caps, `strongroom cap revoke --for {actor}` stops that; then rotate again"
+    )
+    retrying(state, rotate, hint=stop)
 
 
 def rotate_issuer(clerk: Clerk) -> None:

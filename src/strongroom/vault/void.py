@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from strongroom.audit.entry import Decision, Entry
-from strongroom.memory.state import NEVER, State
+from strongroom.gate import NEVER
+from strongroom.memory.state import State
 from strongroom.model import Actor, CapRecord, Void
 from strongroom.vault.auditing import EntryOf
 
@@ -27,6 +28,13 @@ def judge(state: State, record: CapRecord) -> CapRecord:
     if record.issuer and record.issuer not in state.secrets.issuers:
         return replace(record, void=Void.ISSUER_ROTATED)
     return record
+
+
+def shut_out(state: State, record: CapRecord, actors: Iterable[Actor]) -> Iterator[Actor]:
+    """Those of `actors` for whom a cap for a scope is void: their caps were revoked after it was issued."""
+    if record.actor.endswith("/"):
+        within = (one for one in actors if one.startswith(record.actor))
+        yield from (one for one in within if record.issued < state.standing.not_before.get(state.slots.actor(one), 0))
 
 
 def date(records: Iterable[CapRecord], newest: Iterable[EntryOf]) -> Iterator[CapRecord]:

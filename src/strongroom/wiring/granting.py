@@ -14,11 +14,11 @@ from strongroom.errors import Denied, InvalidRequest, StrongroomError
 from strongroom.vault.owner import Vault
 from strongroom.wiring import capfile, runtimecap
 from strongroom.wiring.ownplaces import claim, is_claimed
-from strongroom.wiring.steps import Outcome, State
+from strongroom.wiring.steps import Outcome, State, counted
 from strongroom.wiring.work import Work
 
 _DAY = 86_400
-_UNKNOWN = "the vault does not know the old one, or it was revoked"
+_UNKNOWN = "the vault does not know the old one, or it is void"
 _REFUSED = "the vault refuses the old one"
 
 
@@ -82,7 +82,7 @@ def _why_another(work: Work, vault: Vault, held: Token | None) -> str:
         return "there was none"
     if not runtimecap.is_standing(vault, held):
         return _UNKNOWN
-    return _why_unfit(work, held) or _why_refused(work, vault, held)
+    return _why_unfit(work, held) or _why_shut_out(vault, held) or _why_refused(work, vault, held)
 
 
 def _why_unfit(work: Work, held: Token) -> str:
@@ -93,6 +93,13 @@ def _why_unfit(work: Work, held: Token) -> str:
     if said.namespaces != set(work.namespaces):
         return "the old one covers more than it should"
     return "" if set(capfile.OPS) <= {str(op) for op in said.ops} else "the old one allows less than it should"
+
+
+def _why_shut_out(vault: Vault, held: Token) -> str:
+    """Whose memory the cap no longer opens; after `revoke_actor`, for instance."""
+    whose = vault.shut_out(runtimecap.said_by(held).links[0])
+    others = f" and of {counted(len(whose) - 1, 'other actor')}" if len(whose) > 1 else ""
+    return f"caps of {whose[0]}{others} were revoked after the old one was issued" if whose else ""
 
 
 def _why_refused(work: Work, vault: Vault, held: Token) -> str:

@@ -110,9 +110,9 @@ def inbox_of(memory: Memory, token: Token, scope: str) -> str:
 
 
 def is_standing(vault: Vault, token: Token) -> bool:
-    """Whether the vault minted a cap, and has not revoked it."""
+    """Whether the vault minted a cap, and it is not void: not revoked, and signed with an issuer key of today."""
     link = said_by(token).links[0]
-    return any(one.link == link and not one.revoked for one in vault.caps())
+    return any(one.link == link and not one.void for one in vault.caps())
 
 
 def revoke(vault: Vault, token: Token) -> bool:

@@ -292,6 +292,8 @@ def _costs(vault: Vault, bucket: Counting, count: int) -> Iterator[tuple[str, fl
     yield "forget of one line", each(lambda number, memory: memory.forget(ids=[ids[number]]))
     if any(line in [one.id for one in memory.list().lines] for memory, line in zip(memories, ids, strict=True)):
         raise Wrong("a forgotten line was found")
+    caps = iter([vault.mint(actor=name, ops=ops, namespaces=["work"], ttl=3600) for name in names])
+    yield "revoke", each(lambda *_: vault.revoke(next(caps)))
     yield "erase of a namespace", each(lambda _, memory: memory.erase(["work"]))
     if any(memory.list().lines for memory in memories):
         raise Wrong("an erased line was found")

@@ -651,6 +651,11 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "docs-fleet": ("show", "the page on fleets runs as shown, and its rights are those that the code uses"),
     "docs-scale": ("show", "requests, growth and money of the page are counted from the code"),
     "docs-bucket-spec": ("design", "a bucket's objects read as the specification says"),
+    "fleet-done": (
+        "show",
+        "a worker says in its log what it did before it acknowledges, of a put within about a second",
+    ),
+    "fleet-unsettled": ("show", "what was begun and never said done is named, and demanded once it was seen"),
     "fleet-tampering": ("show", "what a bucket's operator does is found, and what is not found is stated"),
     "fleet-erase-during-get": ("show", "a get during an erase answers with all or nothing, the next one with nothing"),
     "fleet-forget-everywhere": ("show", "a forget on one worker is seen by the next get on another"),

@@ -217,6 +217,16 @@ def test_a_signed_checkpoint_opens_here_and_by_the_second_reading() -> None:
     assert rfc.open_note(note(), tlog.verifier_key(ORIGIN, PUBLIC)) == rfc.SignedHead(ORIGIN, 21, grown(21).root())
 
 
+def test_extension_lines_are_read_where_they_are_asked_for_and_signed_with_the_rest() -> None:
+    made = tlog.Checkpoint(ORIGIN, 3, grown(3).root(), ("there 1.0", "missing 2.0"))
+    signed = tlog.sign_checkpoint(made, SEED)
+    assert tlog.open_checkpoint(signed, ORIGIN, PUBLIC, extended=True) == made
+    assert tlog.open_checkpoint(note(), ORIGIN, PUBLIC, extended=True) == checkpoint()
+    assert _refused(tlog.open_checkpoint, signed, ORIGIN, PUBLIC)
+    with pytest.raises(Tampered):
+        tlog.open_checkpoint(signed.replace("there 1.0", "there 1.1"), ORIGIN, PUBLIC, extended=True)
+
+
 def test_a_checkpoint_text_reads_back() -> None:
     for size in (0, 1, 9, 10, 2**63):
         made = tlog.Checkpoint(ORIGIN, size, bytes(32))

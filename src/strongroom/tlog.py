@@ -189,21 +189,23 @@ def _roots_from_consistency(old: int, new: int, path: list[bytes]) -> tuple[byte
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A tree head somebody can sign: which log, how many entries, which root."""
+    """A tree head somebody can sign: which log, how many entries, which root; and lines of their own behind it."""
 
     origin: str
     size: int
     root: bytes
+    extensions: tuple[str, ...] = ()
 
     def text(self) -> str:
-        return f"{self.origin}\n{self.size}\n{_b64(self.root)}\n"
+        more = "".join(f"{line}\n" for line in self.extensions)
+        return f"{self.origin}\n{self.size}\n{_b64(self.root)}\n{more}"
 
     @classmethod
-    def parse(cls, text: str) -> Checkpoint:
-        """Read a checkpoint's text strictly: no extension lines, no second way to write a number."""
-        origin, size, root, end = (text.split("\n") + [""] * 4)[:4]
-        found = cls(origin, _number(size), _unb64(root))
-        if not origin or end or found.text() != text or len(found.root) != HASH_SIZE:
+    def parse(cls, text: str, *, extended: bool = False) -> Checkpoint:
+        """Read a checkpoint's text strictly: extension lines only if `extended`, no second way to write a number."""
+        origin, size, root, *more = text.split("\n") + [""] * 3
+        found = cls(origin, _number(size), _unb64(root), tuple(filter(None, more)) if extended else ())
+        if not origin or found.text() != text or len(found.root) != HASH_SIZE:
             raise Tampered("a checkpoint is malformed")
         return found
 
@@ -226,7 +228,7 @@ def sign_checkpoint(checkpoint: Checkpoint, seed: bytes) -> str:
     return f"{text}\n{_DASH} {checkpoint.origin} {_b64(mark + key.sign(text.encode()))}\n"
 
 
-def open_checkpoint(note: str, origin: str, public: bytes) -> Checkpoint:
+def open_checkpoint(note: str, origin: str, public: bytes, *, extended: bool = False) -> Checkpoint:
     """Check a signed checkpoint of this log, or raise Tampered. Lines of other signers are left alone."""
     text, gap, signatures = note.partition("\n\n")
     text += "\n"
@@ -244,7 +246,7 @@ def open_checkpoint(note: str, origin: str, public: bytes) -> Checkpoint:
         Ed25519PublicKey.from_public_bytes(public).verify(own[0][4:], text.encode())
     except InvalidSignature:
         raise Tampered("a checkpoint's signature is wrong") from None
-    found = Checkpoint.parse(text)
+    found = Checkpoint.parse(text, extended=extended)
     if found.origin != origin:
         raise Tampered("a checkpoint belongs to another log")
     return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import pytest
 
 from strongroom.store import s3
+from strongroom.store.s3 import log
 from strongroom.store.s3.bucket import Changed, Found, Listed, Taken
 from strongroom.vault import opening
 
@@ -21,6 +22,7 @@ class MemoryBucket:
         self.objects: dict[str, bytes] = {}
         self.requests: dict[str, int] = {}
         self.time = 0
+        self.timers = Timers()
         self._guard = threading.Lock()
 
     def get(self, name: str) -> Found | None:
@@ -68,12 +70,30 @@ def _etag(body: bytes) -> str:
 B = TypeVar("B", bound=MemoryBucket)
 
 
+class Timers:
+    """What workers want to do a moment later: done when a test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+
+    def later(self, _: float, act: Callable[[], None]) -> Callable[[], object]:
+        self.waiting.append(act)
+        return lambda: self.waiting.remove(act) if act in self.waiting else None
+
+    def tick(self) -> None:
+        """Let the moment pass."""
+        due, self.waiting = self.waiting, []
+        for act in due:
+            act()
+
+
 def used_by_vaults(bucket: B, monkeypatch: pytest.MonkeyPatch) -> B:
-    """Have every vault that is made or opened lie in this bucket."""
+    """Have every vault that is made or opened lie in this bucket; no timer of theirs ever rings by itself."""
 
     class Backend(s3.S3Backend):
         create = staticmethod(lambda place, *rest: s3.create(bucket, place, *rest))  # type: ignore[assignment]
         open = staticmethod(lambda place: s3.open_store(bucket, place))  # type: ignore[assignment]
 
     monkeypatch.setattr(opening, "backend", lambda place: (Backend, place))
+    monkeypatch.setattr(log, "on_timer", bucket.timers.later)
     return bucket

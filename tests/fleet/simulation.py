@@ -4,7 +4,8 @@
     python -m tests.fleet.simulation --seeds 0 1000
 
 Every worker is a whole vault with a clock of its own. Workers die at any request and are started anew. Clients are in
-`clients`, what a history may be in `checking`, and what must be in the bucket at the end in `ending`.
+`clients`, what a history may be in `checking`, and what must be in the bucket at the end in `ending`. When all is over,
+`attacker` undoes something that was acknowledged.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from random import Random
 from typing import Any
@@ -28,7 +29,9 @@ from strongroom import Vault, engines, inbox
 from strongroom.errors import StrongroomError
 from strongroom.store import Effect, HeadMac, s3
 from strongroom.store.s3 import S3Store
+from strongroom.store.s3.log import Later
 from strongroom.vault import opening
+from tests.fleet.attacker import Attacker
 from tests.fleet.checking import Checker
 from tests.fleet.clients import Client, Ending, Owner
 from tests.fleet.ending import check_bucket
@@ -105,6 +108,7 @@ class World:
         self.server.weather = self.weather.calm
         self.scheduler.pause(20_000)
         Ending(self).run()
+        Attacker(self).run()
 
     # What stands in for the world outside.
 
@@ -137,7 +141,21 @@ class World:
             threads=Threads(self.scheduler, bucket.worker),
             packs=False,
             views=self.views,
+            later=self._later(bucket),
         )
+
+    def _later(self, bucket: SimulatedBucket) -> Later:
+        """The timer of one worker: a task that begins later, and ends with the worker."""
+
+        def later(seconds: float, act: Callable[[], None]) -> Callable[[], object]:
+            def ring() -> None:
+                with suppress(Died):
+                    act()
+
+            self.scheduler.spawn(f"{bucket.worker}.timer", ring, round(seconds * 1000))
+            return lambda: None
+
+        return later
 
     def worker(self, name: str) -> Worker:
         return next(one for one in self.workers if one.name == name)

@@ -226,7 +226,7 @@ def test_after_an_erasure_that_failed_a_lines_absence_is_still_found(
             memory.erase(everything=True)
     clock.pass_by(3600)
     put(vault, "another trip", "and one more")
-    assert vault.audit.look().ok
+    assert vault.audit.look().is_sound
     bucket.delete([min(name for name in bucket.objects if "/lines/" in name)])
     assert flaws(vault) == {Flaw.OBJECT_MISSING}
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from strongroom.audit import fleet
+from strongroom.audit.unsettled import Sighting
 from strongroom.memory import forgetting
 from strongroom.store.s3 import S3Store, packs
 from strongroom.store.s3.layout import Table
@@ -37,7 +39,7 @@ def _command(*arguments: str, hashes: str = "random") -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.requirement("fleet-simulated", "fleet-nothing-lost", "fleet-revoked-everywhere")
+@pytest.mark.requirement("fleet-simulated", "fleet-nothing-lost", "fleet-revoked-everywhere", "fleet-unsettled")
 @pytest.mark.parametrize("first", range(0, 20, _GROUP))
 def test_a_simulated_fleet_keeps_every_promise(first: int) -> None:
     run = _command("--seeds", str(first), str(first + _GROUP))
@@ -163,6 +165,16 @@ def _unlogged(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(S3Store, "commit", silent)
 
 
+def _late_done(patch: pytest.MonkeyPatch) -> None:
+    """As it was before: `done` comes with whatever is written next."""
+    for name in ("confirm", "carried_out"):
+        patch.setattr(WorkerLog, name, WorkerLog.released)
+
+
+def _nothing_unsettled(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fleet, "judge", lambda *_: ([], Sighting()))
+
+
 PLANTED: dict[str, Plant] = {
     "revocations are not announced": lambda patch: patch.setattr(Writer, "_announce", lambda self: None),
     "a purge leaves the generation": lambda patch: patch.setattr(Table, "purged", lambda self, _: self),
@@ -171,6 +183,8 @@ PLANTED: dict[str, Plant] = {
     "forgetting leaves no tombstone": _no_tombstones,
     "reads are not logged": _unlogged,
     "packs leave tombstones out": _packs_without_tombstones,
+    "done is not said before the acknowledgement": _late_done,
+    "what nobody said done is not named": _nothing_unsettled,
 }
 RARE: dict[str, Plant] = {
     "nobody looks again after writing keys": lambda patch: patch.setattr(Writer, "_look_again", lambda *_: None),

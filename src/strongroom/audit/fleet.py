@@ -3,7 +3,8 @@
 Needs nothing but reading. Each log is checked by itself: numbers, tree, signatures, the vault's word for its key, and
 whether it continues what was seen of it. Then the objects are compared with what all of them say together. What does
 not read is named, and the rest is looked at all the same. Others may write meanwhile: whatever does not fit is read
-again, and so are the logs, before it is said.
+again, and so are the logs, before it is said. Entries that were begun and never said done are judged by `unsettled`,
+once they are so old that they cannot be under way any more.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from msgspec.structs import replace
 from strongroom import tlog
 from strongroom.audit.entry import DONE, Decision, Entry, decode_entry, done_runs, written
 from strongroom.audit.log import certified_part
-from strongroom.audit.statements import Statements
+from strongroom.audit.statements import Statements, There, Told
+from strongroom.audit.unsettled import IS_OVER, Sighting, Unsettled, is_open, judge
 from strongroom.audit.verify import Finding, Flaw, Progress, Report, TagOf, owner_part
 from strongroom.errors import KeyUnavailable, Tampered
-from strongroom.store import Object, Store, fleet
+from strongroom.store import CLOCK_LEEWAY, Object, Store, fleet
 from strongroom.store.fleet import Bundle, Fleet, Member
 
 GIVEN_UP = "given_up"
@@ -59,6 +61,8 @@ class Walked:
     worker: str
     edge: tlog.Range = field(default_factory=tlog.Range)
     entries: list[tuple[int, bytes]] = field(default_factory=list)
+    time: int = 0
+    """Of its latest entry."""
 
     @property
     def checkpoint(self) -> tuple[int, bytes]:
@@ -76,6 +80,7 @@ class FleetVerifier:
         public_key: bytes,
         tag_of: TagOf,
         seen: Mapping[str, tlog.Checkpoint],
+        now: int,
     ) -> None:
         self._store = store
         self._logs = logs
@@ -83,25 +88,44 @@ class FleetVerifier:
         self._public = public_key
         self._tag_of = tag_of
         self._seen = seen
+        self._now = now
+        self._seen_of = {worker: Sighting.parse(one.extensions) for worker, one in seen.items()}
         self._findings: list[Finding] = []
+        self._open: list[Told] = []
+        """Entries that nobody has said done, as far as the logs were read last."""
         self.walked: dict[str, Walked] = {}
+        self.sighted: dict[str, Sighting] = {}
+        """What is to be kept of each log's unsettled entries as seen."""
 
     def run(self, progress: Progress | None = None) -> Report:
         """Look at everything, and once more at whatever does not fit, before saying so."""
         told = progress or (lambda *_: None)
         # Objects first: whatever is there by then has its entry in a log that is read afterwards.
         objects = list(self._objects())
-        doubts = self._compare(objects, self._read_logs(told))
+        said = self._read_logs(told)
+        doubts = self._compare(objects, said)
         for _ in range(_LOOKS - 1):
             if not doubts:
                 break
             before = self._size()
             again, present = self._read_again(doubts), self._present(doubts)
-            doubts = self._compare_again(doubts, again, present, self._read_logs(told))
+            said = self._read_logs(told)
+            doubts = self._compare_again(doubts, again, present, said)
             if self._size() == before:
                 break
+        unsettled = self._settle(objects, said)
+        if any(one.is_doubtful for one in unsettled):
+            unsettled = self._settle(list(self._objects()), self._read_logs(told))
         found = [*self._findings, *(one.finding for one in doubts), *map(_stray, self._logs.strays())]
-        return Report(self._size(), self._root(), len(objects), tuple(found), len(self.walked))
+        return Report(
+            self._size(),
+            self._root(),
+            len(objects),
+            tuple(found),
+            len(self.walked),
+            unsettled=tuple(unsettled),
+            recent=sum(not self._is_over(one) for one in self._open),
+        )
 
     def _read_logs(self, progress: Progress) -> Statements:
         self._findings = []
@@ -185,6 +209,7 @@ class FleetVerifier:
             walked.edge = _edge(bundle) or walked.edge  # from here on it may be sound again
         if signed:  # what nobody vouches for says nothing of any object
             walked.entries += enumerate(bundle.entries, bundle.first)
+            walked.time = max(walked.time, bundle.time)
 
     def _check_fork(self, walked: Walked) -> None:
         seen = self._seen.get(walked.worker)
@@ -201,13 +226,35 @@ class FleetVerifier:
     # All logs, and the objects.
 
     def _statements(self) -> Statements:
-        said = Statements()
+        said, self._open = Statements(), []
         for walked in self.walked.values():
             entries = list(self._decoded(walked))
-            sure = Covered(run for _, entry in entries for run in done_runs(entry)[0])
+            done = Covered((*run, number) for number, entry in entries for run in done_runs(entry)[0])
+            undone = Covered((*run, number) for number, entry in entries for run in done_runs(entry)[1])
+            seen = self._seen_of.get(walked.worker, Sighting())
             for number, entry in entries:
-                said.take(entry, is_sure=number in sure)
+                told = Told(walked.worker, number, entry, done.at(number), seen.seen(number))
+                said.take(told)
+                if is_open(told) and undone.at(number) is None:
+                    self._open.append(told)
         return said
+
+    def _settle(self, objects: Sequence[Seen], said: Statements) -> list[Unsettled]:
+        """Judge what was begun and never said done, by the objects as they are now."""
+        there = There({one.tags: one.digest for one in objects if one.tags is not None})
+        found: list[Unsettled] = []
+        self.sighted = {}
+        for worker in sorted({one.worker for one in self._open}):
+            begun = [one for one in self._open if one.worker == worker and self._is_over(one)]
+            seen = self._seen_of.get(worker, Sighting())
+            judged, self.sighted[worker] = judge(begun, seen, said, there)
+            found += judged
+        return found
+
+    def _is_over(self, told: Told) -> bool:
+        """Whether an entry is so old that its worker would have said done by now, were it able to."""
+        latest = max(one.time for one in self.walked.values())
+        return told.entry.time < max(self._now, latest) - IS_OVER - CLOCK_LEEWAY
 
     def _decoded(self, walked: Walked) -> Iterator[tuple[int, Entry]]:
         for number, data in walked.entries:
@@ -326,25 +373,31 @@ def told(bundles: Iterable[Bundle]) -> Iterator[tuple[int, Entry]]:
     decided anew.
     """
     entries = [(number, decode_entry(data)) for one in bundles for number, data in enumerate(one.entries, one.first)]
-    undone = Covered(run for _, entry in entries for run in done_runs(entry)[1])
+    undone = Covered((*run, number) for number, entry in entries for run in done_runs(entry)[1])
     for number, entry in entries:
         if entry.op != DONE:
-            yield number, replace(entry, decision=Decision.FAIL, reason=GIVEN_UP) if number in undone else entry
+            is_undone = undone.at(number) is not None
+            yield number, replace(entry, decision=Decision.FAIL, reason=GIVEN_UP) if is_undone else entry
 
 
 class Covered:
-    """Numbers that lie in any of several runs. A run may be as long as it likes: it is not counted out."""
+    """Numbers that lie in any of several runs, each said by an entry. A run may be long: it is not counted out."""
 
-    def __init__(self, runs: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, runs: Iterable[tuple[int, int, int]]) -> None:
         self._first: list[int] = []
-        self._behind: list[int] = []
-        for first, behind in sorted(runs):
+        self._reach: list[tuple[int, int]] = []
+        """Up to where any run so far goes, and the latest entry that said one of these."""
+        for first, behind, said_at in sorted(runs):
+            reach, latest = self._reach[-1] if self._reach else (0, 0)
             self._first.append(first)
-            self._behind.append(max(behind, self._behind[-1] if self._behind else 0))
+            self._reach.append((behind, said_at) if reach <= first else (max(behind, reach), max(latest, said_at)))
 
-    def __contains__(self, number: int) -> bool:
-        at = bisect_right(self._first, number)
-        return at > 0 and number < self._behind[at - 1]
+    def at(self, number: int) -> int | None:
+        """The entry that says it, or one that comes later; None if no run covers the number."""
+        place = bisect_right(self._first, number)
+        if not place or number >= self._reach[place - 1][0]:
+            return None
+        return self._reach[place - 1][1]
 
 
 def _edge(bundle: Bundle) -> tlog.Range | None:

@@ -141,9 +141,12 @@ class AuditLog:
         return self._sign(self._store.head())
 
     def open_checkpoint(self, note: str, worker: str | None = None) -> tlog.Checkpoint:
-        """Check that a signed checkpoint is this log's, or another worker's, or raise Tampered."""
+        """Check that a signed checkpoint is this log's, or another worker's, or raise Tampered.
+
+        That of a named worker may say behind the tree's head what was seen of its unsettled entries.
+        """
         origin = self.origin_of(self.worker if worker is None else worker)
-        return tlog.open_checkpoint(note, origin, self.public_key)
+        return tlog.open_checkpoint(note, origin, self.public_key, extended=bool(worker))
 
     def prove(self, index: int) -> str:
         """A proof, in the c2sp.org/tlog-proof format, that entry `index` is in the log."""

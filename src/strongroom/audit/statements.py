@@ -1,13 +1,16 @@
 """What several logs together say about the objects of a store. Pure.
 
-Entries of different workers have no order but their times, and clocks differ. So what is said within the leeway of each
-other counts as said at once: each of it may be what is true now. An entry that was not carried out for sure, because
-its worker was killed before it could say so, allows what it says and demands nothing.
+One worker's entries are in the order in which it began them: it had checked the conditions of the earlier before it
+wrote the later one down. Entries of different workers have no order but their times, and clocks differ: what they say
+within the leeway of each other counts as said at once, and each of it may be what is true now. An entry that was not
+carried out for sure, because its worker never said so, allows what it says and demands nothing, until somebody has seen
+its effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from strongroom.audit.entry import Decision, Entry, Mark
@@ -17,15 +20,78 @@ VAULT = "vault"
 """The shelf mark of objects that belong to the vault and not to an actor."""
 RESTATED = "migrate"
 """The op of entries that say what is there of an owner, whatever its log said before."""
+_NEVER = -1 << 62
+
+
+class There:
+    """What is in a store: digests by owners' and objects' tags, "" for a tombstone."""
+
+    def __init__(self, digests: Mapping[tuple[str, str], str]) -> None:
+        self._digests = digests
+        self.owners = {owner for owner, _ in digests}
+
+    def digest(self, owner: str, tag: str) -> str | None:
+        return self._digests.get((owner, tag))
+
+
+class Told(NamedTuple):
+    """An entry with its place, and what is known of its being carried out.
+
+    `said_at` is the number of the `done` that says it, None if none does. `seen` are the parts of which somebody saw
+    the effect all the same: its marks from 0 on, and behind them its erasure.
+    """
+
+    worker: str
+    number: int
+    entry: Entry
+    said_at: int | None = None
+    seen: frozenset[int] = frozenset()
+
+    @property
+    def parts(self) -> range:
+        return range(len(self.entry.objects) + bool(self.entry.erased))
+
+    def is_sure(self, part: int) -> bool:
+        return self.said_at is not None or part in self.seen
 
 
 class Said(NamedTuple):
-    """One statement about an object: when, its digest ("" = deleted), its shelf, and whether it was carried out."""
+    """What one entry says of an object, its digest ("" = deleted) and its shelf; and if it was carried out for sure."""
 
     time: int
     digest: str
     shelf: str
+    worker: str
+    number: int
     is_sure: bool
+
+
+@dataclass(slots=True)
+class _Emptied:
+    """One worker's erasures of one namespace: the latest for sure, when it was said, and the latest begun at all."""
+
+    sure: int = _NEVER
+    number: int = -1
+    said_at: int = -1
+    perhaps: int = _NEVER
+
+    def take(self, told: Told, *, is_sure: bool) -> None:
+        if not is_sure:
+            self.perhaps = max(self.perhaps, told.entry.time)
+            return
+        self.sure = max(self.sure, told.entry.time)
+        self.number = max(self.number, told.number)
+        # Seen, and never said: it may have come after anything that this worker wrote.
+        self.said_at = max(self.said_at, 1 << 62 if told.said_at is None else told.said_at)
+
+    def may_follow(self, said: Said, *, own: bool) -> bool:
+        """Whether one of them may have come after a statement, which is of the same worker or of another."""
+        is_over = own and self.said_at < said.number
+        return said.time <= max(self.perhaps, _NEVER if is_over else self.sure) + CLOCK_LEEWAY
+
+    def follows(self, said: Said, *, own: bool) -> bool:
+        """Whether one has for sure."""
+        return said.time < self.sure - CLOCK_LEEWAY or (own and said.number < self.number)
 
 
 class Statements:
@@ -37,26 +103,26 @@ class Statements:
         """Actors that were erased for sure. Who comes after them under the same name has other keys, so another tag."""
         self._perhaps_erased: set[str] = set()
         """Actors whose erasure was begun: all of theirs is gone, or nothing."""
-        self._emptied: dict[tuple[str, str], int] = {}
-        """When a namespace was last erased, for sure."""
-        self._perhaps: dict[tuple[str, str], int] = {}
-        """The same, or was perhaps."""
+        self._emptied: dict[tuple[str, str], dict[str, _Emptied]] = {}
+        """The erasures of a namespace, by its owner's tag and its own, and then by worker."""
 
-    def take(self, entry: Entry, *, is_sure: bool) -> None:
+    def take(self, told: Told) -> None:
         """Take in an entry of any log."""
+        entry = told.entry
         if entry.decision != Decision.ALLOW:
             return
+        is_sure = told.is_sure(len(entry.objects))
         if entry.erased == "actor" and is_sure:
             self._take_erasure(entry)
         elif entry.erased == "actor":
             self._perhaps_erased.add(entry.actor)
         elif entry.erased == "namespace":
             for shelf in entry.namespaces:
-                place = entry.actor, shelf
-                for known in (self._emptied, self._perhaps) if is_sure else (self._perhaps,):
-                    known[place] = max(entry.time, known.get(place, 0))
-        for mark in entry.objects:
-            self._add(entry, mark, is_sure=is_sure)
+                by_worker = self._emptied.setdefault((entry.actor, shelf), {})
+                by_worker.setdefault(told.worker, _Emptied()).take(told, is_sure=is_sure)
+        for part, mark in enumerate(entry.objects):
+            said = Said(entry.time, mark.digest, mark.shelf, told.worker, told.number, told.is_sure(part))
+            self._said.setdefault(owner_of(entry, mark), {}).setdefault(mark.tag, []).append(said)
 
     def _take_erasure(self, entry: Entry) -> None:
         """An actor is gone for good. In a log that was moved it may also be that what is there is said anew."""
@@ -64,11 +130,6 @@ class Statements:
             self._said.pop(entry.actor, None)  # the logs of workers, who came after the move, are taken in later
         else:
             self._erased.add(entry.actor)
-
-    def _add(self, entry: Entry, mark: Mark, *, is_sure: bool) -> None:
-        owner = "" if mark.shelf == VAULT else entry.actor
-        said = Said(entry.time, mark.digest, mark.shelf, is_sure)
-        self._said.setdefault(owner, {}).setdefault(mark.tag, []).append(said)
 
     def knows(self, owner: str, tag: str) -> bool:
         return tag in self._said.get(owner, {})
@@ -87,8 +148,13 @@ class Statements:
         deleted = max((one.time for one in sure if not one.digest and not self._is_emptied(owner, one)), default=None)
         if deleted is not None:
             return {""} | {one.digest for one in said if one.time > deleted + CLOCK_LEEWAY}
-        latest = max((one.time for one in sure), default=0)
-        return {one.digest for one in said if one.time >= latest - CLOCK_LEEWAY or not one.is_sure}
+        latest = max((one.time for one in sure), default=_NEVER)
+        newest = _newest(sure)
+        return {
+            one.digest
+            for one in said
+            if one.time >= latest - CLOCK_LEEWAY and one.number >= newest.get(one.worker, one.number)
+        }
 
     def must_be_there(self, owner: str, tag: str) -> bool:
         """Whether an object, or its tombstone, cannot be missing."""
@@ -101,14 +167,77 @@ class Statements:
 
     def _is_emptied(self, owner: str, said: Said) -> bool:
         """Whether an erasure of its namespace may have come after a statement."""
-        return said.time <= self._perhaps.get((owner, said.shelf), -CLOCK_LEEWAY - 1) + CLOCK_LEEWAY
+        known = self._emptied.get((owner, said.shelf), {})
+        return any(one.may_follow(said, own=worker == said.worker) for worker, one in known.items())
 
     def _is_before_emptying(self, owner: str, said: Said) -> bool:
         """Whether one has for sure."""
-        return said.time < self._emptied.get((owner, said.shelf), 0) - CLOCK_LEEWAY
+        known = self._emptied.get((owner, said.shelf), {})
+        return any(one.follows(said, own=worker == said.worker) for worker, one in known.items())
 
     def demanded(self, owners: Collection[str]) -> Iterator[tuple[str, str]]:
         """Every object that must be there, by its owner's tag and its own; `owners` are those of which anything is."""
         gone = self._perhaps_erased.difference(owners)
         for owner, held in self._said.items():
             yield from ((owner, tag) for tag in held if owner not in gone and self.must_be_there(owner, tag))
+
+    # What became of an entry.
+
+    def is_effective(self, told: Told, part: int, there: There) -> bool:
+        """Whether the store is as one part of an entry left it, or as somebody left it who came after.
+
+        So that a store which passes this passes as well when the part counts as carried out for sure.
+        """
+        entry = told.entry
+        if part < len(entry.objects):
+            mark = entry.objects[part]
+            owner = owner_of(entry, mark)
+            return self._is_as_left(owner, mark, told, there)
+        return all(
+            self._is_newer(owner, tag, told, digest)
+            for owner, tag in self._touched(entry)
+            if (digest := there.digest(owner, tag)) is not None
+        )
+
+    def _is_as_left(self, owner: str, mark: Mark, told: Told, there: There) -> bool:
+        about, digest = self._about(owner, mark.tag), there.digest(owner, mark.tag)
+        if digest == mark.digest:
+            return True
+        if digest is None:
+            said = Said(told.entry.time, mark.digest, mark.shelf, told.worker, told.number, is_sure=False)
+            is_gone = owner in self._erased or (owner in self._perhaps_erased and owner not in there.owners)
+            return is_gone or self._is_emptied(owner, said)
+        if not mark.digest:  # as `allowed` has it: a tombstone stays, whatever was said at the same moment
+            return any(one.digest == digest and one.time > told.entry.time + CLOCK_LEEWAY for one in about)
+        return any(one.digest == digest and _may_follow(one, told) for one in about)
+
+    def _touched(self, entry: Entry) -> Iterator[tuple[str, str]]:
+        """The objects that an erasure is about."""
+        for tag, about in self._said.get(entry.actor, {}).items():
+            if entry.erased == "actor" or any(one.shelf in entry.namespaces for one in about):
+                yield entry.actor, tag
+
+    def _is_newer(self, owner: str, tag: str, told: Told, digest: str) -> bool:
+        """Whether what is there may have come after an erasure."""
+        if told.entry.erased == "actor":
+            return False
+        return any(one.digest == digest and _may_follow(one, told) for one in self._about(owner, tag))
+
+
+def owner_of(entry: Entry, mark: Mark) -> str:
+    """The tag of the actor whose object a mark is about; "" for the vault's own."""
+    return "" if mark.shelf == VAULT else entry.actor
+
+
+def _newest(sure: Iterable[Said]) -> dict[str, int]:
+    """The number of each worker's newest statement."""
+    newest: dict[str, int] = {}
+    for one in sure:
+        newest[one.worker] = max(one.number, newest.get(one.worker, one.number))
+    return newest
+
+
+def _may_follow(said: Said, told: Told) -> bool:
+    if said.worker == told.worker:
+        return said.number > told.number
+    return said.time >= told.entry.time - CLOCK_LEEWAY

@@ -20,6 +20,7 @@ from strongroom import tlog
 from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, written
 from strongroom.audit.log import AuditLog, VaultMac, Witness, bundle_path
 from strongroom.audit.statements import VAULT
+from strongroom.audit.unsettled import Unsettled
 from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.store import Head, Object, Store, Version
 
@@ -59,17 +60,34 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What verification looked at and what it found."""
+    """What verification looked at and what it found.
+
+    `unsettled` are entries of a fleet that were begun and never said done; `recent` counts those that are still too
+    young to be judged.
+    """
 
     size: int
     root: str
     objects: int
     findings: tuple[Finding, ...] = ()
     logs: int = 1
+    unsettled: tuple[Unsettled, ...] = ()
+    recent: int = 0
 
     @property
     def ok(self) -> bool:
+        """True if nothing is wrong, and nothing is gone that may have been acknowledged."""
+        return self.is_sound and not self.doubtful
+
+    @property
+    def is_sound(self) -> bool:
+        """True if log and store show no flaw."""
         return not self.findings
+
+    @property
+    def doubtful(self) -> tuple[Unsettled, ...]:
+        """Unsettled entries whose effect is not there, told for the first time."""
+        return tuple(one for one in self.unsettled if one.is_doubtful)
 
     def with_findings(self, more: Sequence[tuple[Flaw, str]]) -> Report:
         """The same with other flaws first."""

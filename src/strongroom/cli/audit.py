@@ -13,10 +13,11 @@ import strongroom
 from strongroom import settings
 from strongroom.archive import write_whole
 from strongroom.audit import Finding, Report
+from strongroom.audit.unsettled import State, Unsettled
 from strongroom.cli import leaving, output
 from strongroom.cli.app import Group
 from strongroom.cli.context import Run, owner_options, pass_run
-from strongroom.cli.errors import BY_FAMILY, Failure
+from strongroom.cli.errors import BY_FAMILY, UNSEEN, Failure
 from strongroom.cli.reading import Filter, Seen, matching, seen_row
 from strongroom.cli.types import MOMENT, NAMES
 from strongroom.errors import InvalidRequest, LineNotFound, Tampered
@@ -47,6 +48,11 @@ HINTS = {
     "roster_forged": "somebody without the vault's keys wrote to the roster; look who can write to the bucket",
 }
 """What to do about each finding."""
+_PRESENCE = {
+    State.THERE: "there, and looked for from now on",
+    State.PARTLY: "there in part",
+    State.MISSING: "not there",
+}
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -97,7 +103,11 @@ def show(
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What verification found. `seen`: from now on this is what was last seen."""
+    """What verification found. `seen`: from now on this is what was last seen.
+
+    `unsettled` are entries of a fleet that were begun and never said done. `ok` is false, and `is_sound` true, if one
+    of them is told for the first time and its effect is not there. `recent` counts those too young to be judged.
+    """
 
     ok: bool
     size: int
@@ -105,6 +115,9 @@ class Verdict(msgspec.Struct, frozen=True):
     objects: int
     seen: bool
     findings: list[dict[str, str | int | None]]
+    is_sound: bool
+    unsettled: tuple[Unsettled, ...]
+    recent: int
 
 
 @audit.command("verify", examples=["strongroom audit verify", "strongroom audit verify --json"])
@@ -115,15 +128,29 @@ def verify(run: Run, archive: Path | None) -> None:
     """Check the whole log, and that it agrees with the store object by object.
 
     Works also where the vault does not open. Without findings, the log as it is counts as last seen: a roll-back to
-    before it will be found. Exit code 6 if anything is wrong.
+    before it will be found. Exit code 6 if anything is wrong. Exit code 8 if nothing is, but a worker of a fleet began
+    something, never said that it was done, and it is not there: it was never carried out, or somebody undid it. That is
+    told with exit code 8 once, and counted from then on.
     """
     with leaving.bar(run, "verifying") as told:
         report, seen = _verified(run, archive, told)
     found = [_finding(one) for one in report.findings]
-    verdict = Verdict(report.ok, report.size, report.root, report.objects, seen, found)
+    verdict = Verdict(
+        report.ok,
+        report.size,
+        report.root,
+        report.objects,
+        seen,
+        found,
+        report.is_sound,
+        report.unsettled,
+        report.recent,
+    )
     run.answer(verdict, _verdict(report))
-    if not report.ok:
+    if not report.is_sound:
         raise Failure(BY_FAMILY["tampered"])
+    if not report.ok:
+        raise Failure(UNSEEN)
 
 
 def _verified(run: Run, archive: Path | None, told: leaving.Told) -> tuple[Report, bool]:
@@ -134,7 +161,7 @@ def _verified(run: Run, archive: Path | None, told: leaving.Told) -> tuple[Repor
         keys = settings.keys_of(identify(place), run.passphrase)
         return strongroom.verify(place, keys=keys, archive=archive, progress=told), False
     report = vault.audit.verify(archive=archive, progress=told)
-    return report, report.ok
+    return report, report.is_sound
 
 
 def _finding(one: Finding) -> dict[str, str | int | None]:
@@ -148,9 +175,11 @@ def _finding(one: Finding) -> dict[str, str | int | None]:
 
 
 def _verdict(report: Report) -> Iterator[str]:
-    if report.ok:
-        yield f"ok: {report.size} entries and {report.objects} objects agree, and continue what was last seen"
+    if report.is_sound:
+        verdict = "ok" if report.ok else "no flaw found"
+        yield f"{verdict}: {report.size} entries and {report.objects} objects agree, and continue what was last seen"
         yield f"root {report.root}"
+        yield from _unsettled(report)
         return
     problems = counted(len(report.findings), "problem")
     yield f"NOT OK: {problems} in {report.size} entries and {report.objects} objects"
@@ -159,6 +188,22 @@ def _verdict(report: Report) -> Iterator[str]:
         yield f"  {one.flaw.value}{': ' + output.shown(where) if where else ''}"
         yield f"    {output.shown(one.message)}"
         yield f"    {HINTS[one.flaw]}"
+    yield from _unsettled(report)
+
+
+def _unsettled(report: Report) -> Iterator[str]:
+    """Entries that no worker said done: each that is told for the first time, and a count of the others."""
+    new = [one for one in report.unsettled if not one.is_known]
+    if report.doubtful:
+        yield f"NOT SURE: {counted(len(report.doubtful), 'write')} begun, never said done, and not there"
+        yield "    each was never carried out, or was acknowledged and then undone behind the vault's back"
+    for one in new:
+        when = output.local(datetime.fromtimestamp(one.time / 1000).astimezone())
+        yield f"  {output.shown(one.op)} #{one.entry} of {one.worker}, {when}: {_PRESENCE[one.state]}"
+    if known := len(report.unsettled) - len(new):
+        yield f"{counted(known, 'write')} never said done, told before"
+    if report.recent:
+        yield f"{counted(report.recent, 'write')} of the last moments not said done yet: verify again later"
 
 
 class Proven(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from strongroom.cli import output
 from strongroom.cli.context import Declined
 from strongroom.errors import Denied, StrongroomError, Tampered, VaultMissing
 
-OK, BUG, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+OK, BUG, USAGE, UNSEEN, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 8, 130, 141
 
 BY_FAMILY = {"defect": BUG, "invalid": 2, "denied": 3, "not_found": 4, "conflict": 5, "tampered": 6, "unavailable": 7}
 """The exit code of each family of errors; every error of the library has a row by its family."""
@@ -32,6 +32,7 @@ MEANINGS = {
     5: "conflict: somebody else was first, or the line was forgotten; read again, then decide",
     6: "tampered: stop, keep the files, look at `strongroom audit verify`",
     7: "unavailable: nothing was answered; a write is whole or absent",
+    UNSEEN: "unseen: no flaw was found, but what was begun and never said done is not there, and may have been undone",
     INTERRUPTED: "interrupted by the user",
     BROKEN_PIPE: "the reader of the output went away",
 }

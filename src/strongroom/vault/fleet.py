@@ -15,6 +15,7 @@ from strongroom import tlog
 from strongroom.audit.entry import Entry
 from strongroom.audit.fleet import FleetVerifier, told
 from strongroom.audit.log import Witness
+from strongroom.audit.unsettled import Sighting
 from strongroom.audit.verify import Flaw, Progress, Report
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.memory import Clerk
@@ -58,8 +59,15 @@ class FleetAudit(Audit):
 
     def checkpoint(self) -> str:
         """Verify all logs, and sign each as it stands: what was last seen then is the answer, a note for each log."""
-        if not self.verify().ok:
+        verifier, report = self._run(None, None)
+        if report.is_sound and report.doubtful:
+            raise Tampered(
+                "entries were begun and never said done, and their effect is not there; nothing is signed",
+                hint="vault.audit.verify() names them, and counts them as told from then on",
+            )
+        if not report.is_sound:
             raise Tampered("the logs have flaws; nothing is signed", hint="vault.audit.verify() names what is wrong")
+        self._keep(self._found(verifier))
         return self._witness.read() or ""
 
     def _seen(self) -> dict[str, tlog.Checkpoint]:
@@ -69,7 +77,16 @@ class FleetAudit(Audit):
         for note in text.split(BETWEEN) if text is not None else ():
             worker = note.partition("\n")[0].rpartition("/")[2]
             found[worker] = self._state.log.open_checkpoint(note, worker)
+            Sighting.parse(found[worker].extensions)
         return found
+
+    def _found(self, verifier: FleetVerifier) -> dict[str, tlog.Checkpoint]:
+        """Each log as it was walked, with what was seen of its unsettled entries."""
+        log, sighted = self._state.log, verifier.sighted
+        return {
+            name: tlog.Checkpoint(log.origin_of(name), *one.checkpoint, sighted.get(name, Sighting()).lines)
+            for name, one in verifier.walked.items()
+        }
 
     def _keep(self, seen: dict[str, tlog.Checkpoint]) -> None:
         """Keep checkpoints as seen, but never an older one than another process has kept meanwhile."""
@@ -80,11 +97,10 @@ class FleetAudit(Audit):
     # Verifying.
 
     def verify(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
+        """Check all logs and objects. Without findings, it is seen now; so are unsettled entries, as they are."""
         verifier, report = self._run(archive, progress)
-        if report.ok:
-            log = self._state.log
-            walked = verifier.walked.items()
-            self._keep({name: tlog.Checkpoint(log.origin_of(name), *one.checkpoint) for name, one in walked})
+        if report.is_sound:
+            self._keep(self._found(verifier))
         return report
 
     def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
@@ -102,7 +118,7 @@ class FleetAudit(Audit):
         except (Tampered, KeyUnavailable) as error:
             seen, bad = {}, [error.message]
         verifier = FleetVerifier(
-            state.store, self._logs, state.vault_id, state.log.public_key, state.fresh_tag_of, seen
+            state.store, self._logs, state.vault_id, state.log.public_key, state.fresh_tag_of, seen, self._clerk.now()
         )
         report = verifier.run(progress)
         return verifier, report.with_findings(
@@ -117,7 +133,7 @@ class FleetAudit(Audit):
         if found is None:
             raise InvalidRequest(f"the logs have entries 0 to {self.size() - 1}")
         verifier, report = self._run(None, None)
-        if not report.ok:
+        if not report.is_sound:
             raise Tampered("the logs have flaws; nothing is proven", hint="vault.audit.verify() names what is wrong")
         _, worker, number = found
         walked, log = verifier.walked[worker], self._state.log

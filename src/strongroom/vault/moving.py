@@ -196,8 +196,13 @@ def _opened(
         mark = mark_of(store)
         seen = opening._witness(witness, held, vault_id)
         report = opening.verify(place, keys=held, witness=seen, archive=archive, progress=bars("verifying"))
-        if not report.ok:
+        if not report.is_sound:
             raise Tampered(f"the source has a flaw, so nothing was moved: {report.findings[0].flaw}")
+        if report.doubtful:
+            raise Tampered(
+                "in the source, entries were begun and never said done, and their effect is not there",
+                hint="`strongroom audit verify` names them, and counts them as told from then on",
+            )
         state = State(vault_id, store, held, Shelves(engines.load(_ENGINE), 0), os.urandom)
         yield Origin(place, state, report.size, report.logs, mark, SeenOf(seen, is_fleet=is_bucket(target)))
     finally:
@@ -210,7 +215,7 @@ def _verify(moved: Moved, origin: Origin, bars: Bars) -> None:
         fresh = Witness(Path(scratch) / "checkpoint")
         with opening.open(moved.target, keys=origin.state.source, engine=_ENGINE, witness=fresh) as vault:
             report = vault.audit.verify(progress=bars("verifying again"))
-        if not report.ok:
+        if not report.is_sound:
             raise Tampered(f"what was moved does not verify: {report.findings[0].flaw}")
         if (new := fresh.read()) is not None and origin.seen.read() is None:
             origin.seen.keep(new)

@@ -1,7 +1,8 @@
 """A vault in a bucket, for any number of workers: `s3://bucket/prefix`.
 
-Each worker has a log of its own. A commit is an intent in that log, then the effects, then the acknowledgement; which
-intents were carried out is said with a later bundle. Nothing is on a worker that cannot be read again from the bucket.
+Each worker has a log of its own. A commit is an intent in that log, then the effects, then `done` in the log, then the
+acknowledgement. Where it only creates objects of an actor, `done` may follow a moment later (ADR 0037). Nothing is on a
+worker that cannot be read again from the bucket.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from contextlib import suppress
 from strongroom import tlog
 from strongroom.errors import (
     AuditUnavailable,
+    ClockBehind,
     StoreUnavailable,
     StrongroomError,
     Tampered,
@@ -45,7 +47,7 @@ from strongroom.store.s3.access import access
 from strongroom.store.s3.background import Background
 from strongroom.store.s3.bucket import Bucket, S3Bucket
 from strongroom.store.s3.compacting import Compactor
-from strongroom.store.s3.log import WorkerLog
+from strongroom.store.s3.log import Later, WorkerLog
 from strongroom.store.s3.probe import Probe
 from strongroom.store.s3.reading import VIEWS, Reader
 from strongroom.store.s3.writing import Places, Writer
@@ -74,11 +76,13 @@ class S3Store:
         settled: float = _SETTLED,
         packs: bool = True,
         views: int = VIEWS,
+        later: Later | None = None,
     ) -> None:
         self._bucket = bucket
         self._random = random
         self._now = now
         self._settled = settled
+        self._later = later or log.on_timer
         self._threads = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3")
         self._requests = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-requests")
         self._looks = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-looks")
@@ -157,7 +161,7 @@ class S3Store:
         if self._log is not None:
             return
         worker = f"w{self._now():013d}{self._random(6).hex()}"
-        self._log = WorkerLog(self._bucket, worker, mac, self._random(32), self._now)
+        self._log = WorkerLog(self._bucket, worker, mac, self._random(32), self._now, self._later)
 
     def commit(
         self,
@@ -182,13 +186,40 @@ class S3Store:
             if clock.monotonic() - began > _AT_MOST:
                 raise StoreUnavailable("the object store was too slow for this to be done", hint="try again")
         except (Lost, StrongroomError):
-            own.given_up(first, len(entries))
+            own.given_up(first, len(entries), changes=bool(_changes(effects)))
             raise
-        version = self.writer.carry_out(effects, places)
-        own.carried_out(first, len(entries))
+        version = self._carried_out(own, first, len(entries), effects, places)
         for scope in {*since, *(self.scope(one.name) for one in effects if isinstance(one, PutNew))}:
             self._consider(scope)
         return Commit(first, version)
+
+    def _carried_out(
+        self, own: WorkerLog, first: int, count: int, effects: Sequence[Effect], places: Places
+    ) -> Version:
+        """Do it, and see to it that the log says so; the number of the last change."""
+        try:
+            version = self.writer.carry_out(effects, places)
+        except Lost:
+            if _is_one_write(effects):
+                own.given_up(first, count, changes=True)
+            raise
+        changes = _changes(effects)
+        if not changes:
+            own.released(first, count)
+        elif all(map(_may_be_said_later, changes)):
+            own.carried_out(first, count)
+        else:
+            self._confirm(own, first, count)
+        return version
+
+    def _confirm(self, own: WorkerLog, first: int, count: int) -> None:
+        try:
+            own.confirm(first, count)
+        except AuditUnavailable as error:
+            raise AuditUnavailable(
+                f"this may have been done, but the log cannot say so yet: {error.message}",
+                hint="ask again: what was done is found, and not done twice",
+            ) from None
 
     def _looked(
         self, looks: Sequence[Future[object]], effects: Sequence[Effect], since: Mapping[str, Version]
@@ -252,8 +283,8 @@ class S3Store:
         if self._background is not None:
             self._background.close()
         if not self._is_closed and self._log is not None:
-            with suppress(AuditUnavailable, StoreUnavailable):  # then it stays an intent that nobody spoke of again
-                self._log.flush()
+            with suppress(AuditUnavailable, StoreUnavailable, ClockBehind):  # then verification names it as unsettled
+                self._log.close()
         self._is_closed = True
         for threads in (self._threads, self._requests, self._looks):
             threads.shutdown(wait=False, cancel_futures=True)
@@ -267,6 +298,22 @@ class S3Store:
         if self._log is None:
             raise AuditUnavailable("the vault's keys are not open, so nothing can be logged")
         return self._log
+
+
+def _changes(effects: Sequence[Effect]) -> list[Effect]:
+    """What is more than a condition."""
+    return [one for one in effects if not isinstance(one, Expect)]
+
+
+def _may_be_said_later(change: Effect) -> bool:
+    """Whether its acknowledgement need not wait for `done`: a new object of an actor that is not the actor's head."""
+    return isinstance(change, PutNew) and layout.locator_of(change.name) is not None and not layout.is_keys(change.name)
+
+
+def _is_one_write(effects: Sequence[Effect]) -> bool:
+    """Whether nothing at all was done if a race was lost."""
+    changes = _changes(effects)
+    return len(changes) == 1 and isinstance(changes[0], PutNew | Swap) and not layout.is_keys(changes[0].name)
 
 
 class S3Backend:

@@ -2,7 +2,8 @@
 
 The vault certifies that key in the roster, so that a log which is missing is noticed, and one that nobody certified is
 told apart. What a bundle holds is durable before anything that it speaks of is done: its entries are intents. A
-later entry says which of them were carried out.
+later entry, `done`, says which of them were carried out. `confirm` writes it at once; else it comes with the next
+bundle, or from a timer `WITHIN` seconds after the first that is owed, until the bucket has taken it.
 """
 
 from __future__ import annotations
@@ -25,11 +26,23 @@ from strongroom.store.group import GroupCommit, Request
 from strongroom.store.s3 import layout
 from strongroom.store.s3.bucket import Bucket, Taken
 
+WITHIN = 1.0
+"""Seconds from an effect until its `done` is written, if nothing else is written before; then between tries."""
 _MOST_RUNS = 1000
 """Runs that one entry names: it has to fit an entry's size."""
 _NUMBER = re.compile(r"[0-9]{12}")
 _ENDLESS = 1 << 62
 _decode = msgspec.msgpack.Decoder(Bundle).decode
+Later = Callable[[float, Callable[[], None]], Callable[[], object]]
+"""Calls something after so many seconds, on a thread of its own; the answer takes that back."""
+
+
+def on_timer(seconds: float, act: Callable[[], None]) -> Callable[[], object]:
+    """Call `act` later, unless the process ends before."""
+    timer = threading.Timer(seconds, act)
+    timer.daemon = True
+    timer.start()
+    return timer.cancel
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +59,9 @@ class _Attempt:
 class WorkerLog:
     """The log that this process writes. Thread-safe; entries of concurrent threads share a bundle."""
 
-    def __init__(self, bucket: Bucket, worker: str, mac: HeadMac, seed: bytes, now: Callable[[], int]) -> None:
+    def __init__(
+        self, bucket: Bucket, worker: str, mac: HeadMac, seed: bytes, now: Callable[[], int], later: Later = on_timer
+    ) -> None:
         self._bucket = bucket
         self.worker = worker
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
@@ -61,6 +76,10 @@ class WorkerLog:
         """What may have been written, or not: it is written again before anything else."""
         self._done: list[tuple[int, int]] = []
         self._undone: list[tuple[int, int]] = []
+        self._later = later
+        self._cancel: Callable[[], object] | None = None
+        """Takes back the timer that is set; None if none is."""
+        self._is_closed = False
         self._guard = threading.Lock()
         self._group = GroupCommit(self._write)
 
@@ -68,20 +87,61 @@ class WorkerLog:
         """Make entries durable; the number of the first."""
         return self._group.submit(request)
 
-    def carried_out(self, first: int, count: int) -> None:
-        """Note that what these entries intended was done, for the next bundle to say."""
+    def released(self, first: int, count: int) -> None:
+        """Note that these entries, which change nothing, were acted upon. The next bundle says it, whenever that is."""
         with self._guard:
             self._done.append((first, first + count))
 
-    def given_up(self, first: int, count: int) -> None:
-        """Note that nothing of what these entries intended was done."""
+    def carried_out(self, first: int, count: int) -> None:
+        """Note that what these entries intended was done. The next bundle says it, or the timer."""
+        with self._guard:
+            self._done.append((first, first + count))
+            self._set_timer()
+
+    def given_up(self, first: int, count: int, *, changes: bool) -> None:
+        """Note that nothing of what these entries intended was done; for reads, which change nothing, it may wait."""
         with self._guard:
             self._undone.append((first, first + count))
+            if changes:
+                self._set_timer()
+
+    def confirm(self, first: int, count: int) -> None:
+        """Have the log say durably that these entries were carried out. AuditUnavailable: the timer goes on trying."""
+        with self._guard:
+            self._done.insert(0, (first, first + count))  # in front: one entry says only so many
+            self._set_timer()
+        self._group.submit(Request((), (), self._time))
 
     def flush(self) -> None:
         """Say what was carried out and what was not, if no bundle has said it yet."""
-        if self._done or self._undone:
-            self._group.submit(Request((), (), self._time))
+        for _ in range(1 + max(len(self._done), len(self._undone)) // _MOST_RUNS):
+            if self._done or self._undone:
+                self._group.submit(Request((), (), self._time))
+
+    def close(self) -> None:
+        """Say what is left to say, and set no timer any more. AuditUnavailable if it cannot be said."""
+        with self._guard:
+            self._is_closed = True
+            cancel, self._cancel = self._cancel, None
+        if cancel is not None:
+            cancel()
+        self.flush()
+
+    def _set_timer(self) -> None:
+        """Have what is owed said soon. The guard is held."""
+        if self._cancel is None and not self._is_closed:
+            self._cancel = self._later(WITHIN, self._tick)
+
+    def _tick(self) -> None:
+        with self._guard:
+            self._cancel = None
+            if self._is_closed:
+                return
+        try:
+            self.flush()
+        except (AuditUnavailable, ClockBehind):
+            with self._guard:
+                self._set_timer()
 
     def head(self) -> Head:
         edge, time = self._edge, self._time
@@ -124,13 +184,15 @@ class WorkerLog:
             for leaf in request.leaves:
                 edge.append(leaf)
         try:
-            self._put(self._bundle(entries, edge, latest))
+            if entries:  # else another bundle has said meanwhile all that was to be said
+                self._put(self._bundle(entries, edge, latest))
             if not self._is_entered:
                 self._put(self._entrance())
         except AuditUnavailable:
             with self._guard:  # said twice is said
                 self._done = done + self._done
-                self._undone = undone + self._undone
+                # If this bundle comes to be written after all, its entries are of requests that were told of a failure.
+                self._undone = [*undone, *([(places[0], edge.size)] if edge.size > places[0] else ()), *self._undone]
             raise
         for request, place in zip(taken, places, strict=True):
             request.commit = Commit(place, 0)

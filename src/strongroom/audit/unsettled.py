@@ -1,0 +1,107 @@
+"""Entries of a fleet that were begun and never said done: of which each is named, with what is there of it. Pure.
+
+A worker says `done` before it acknowledges, or within moments. Where it was killed or failed before, nobody knows
+whether it had acknowledged, nor whether what is not there was never done or has been undone. The first look that finds
+such an entry settles it: what is there is demanded from then on, and what is not was told once. What was seen lies in
+the extension lines of the log's checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from strongroom.audit.entry import Decision
+from strongroom.audit.statements import Statements, There, Told
+from strongroom.errors import Tampered
+
+IS_OVER = 60_000
+"""A commit is over so many ms after its entry: done, given up, or its worker is gone or cut off."""
+
+Part = tuple[int, int]
+"""An entry's number, and which of its marks; behind the marks comes its erasure."""
+
+
+class State(StrEnum):
+    """How much of what an entry says is in the store, as it left it or as somebody did who came after."""
+
+    THERE = "there"
+    PARTLY = "partly"
+    MISSING = "missing"
+
+
+class Unsettled(msgspec.Struct, frozen=True):
+    """An entry that was begun and never said done. `is_known`: an earlier verification has told of it."""
+
+    worker: str
+    entry: int
+    op: str
+    time: int
+    state: State
+    is_known: bool = False
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it may have been acknowledged and then undone, and nobody has been told."""
+        return self.state != State.THERE and not self.is_known
+
+
+class Sighting(NamedTuple):
+    """What was seen of one log's unsettled entries: the parts that were there, and those that were not."""
+
+    there: frozenset[Part] = frozenset()
+    missing: frozenset[Part] = frozenset()
+
+    @classmethod
+    def parse(cls, lines: Sequence[str]) -> Sighting:
+        """Read the extension lines of a checkpoint; Tampered if they are not exactly as `lines` writes them."""
+        found = dict(line.partition(" ")[::2] for line in lines)
+        try:
+            read = cls(_parts(found.get("there", "")), _parts(found.get("missing", "")))
+        except ValueError:
+            read = cls()
+        if read.lines != tuple(lines):
+            raise Tampered("a checkpoint is malformed")
+        return read
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        named = (("there", self.there), ("missing", self.missing))
+        return tuple(f"{name} {_written(parts)}" for name, parts in named if parts)
+
+    def seen(self, number: int) -> frozenset[int]:
+        """The parts of an entry that were there."""
+        return frozenset(part for entry, part in self.there if entry == number)
+
+
+def _parts(text: str) -> frozenset[Part]:
+    pairs = [one.split(".") for one in text.split()]
+    return frozenset((int(number), int(part)) for number, part in pairs)
+
+
+def _written(parts: Iterable[Part]) -> str:
+    return " ".join(f"{number}.{part}" for number, part in sorted(parts))
+
+
+def is_open(told: Told) -> bool:
+    """Whether nobody has said of an entry that changes something that it was done."""
+    return told.said_at is None and told.entry.decision == Decision.ALLOW and bool(told.parts)
+
+
+def judge(begun: Iterable[Told], seen: Sighting, said: Statements, store: There) -> tuple[list[Unsettled], Sighting]:
+    """What one log's unsettled entries came to, and what is to be kept of that as seen."""
+    there: set[Part] = set()
+    missing: set[Part] = set()
+    told: list[Unsettled] = []
+    for one in begun:
+        effective = {part for part in one.parts if part in one.seen or said.is_effective(one, part, store)}
+        lost = {(one.number, part) for part in one.parts if part not in effective}
+        there |= {(one.number, part) for part in effective}
+        missing |= lost
+        state = State.THERE if not lost else State.PARTLY if effective else State.MISSING
+        known = lost <= seen.missing and all((one.number, part) in seen.there | seen.missing for part in one.parts)
+        told.append(Unsettled(one.worker, one.number, one.entry.op, one.entry.time, state, known))
+    return told, Sighting(frozenset(there), frozenset(missing))

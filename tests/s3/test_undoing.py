@@ -1,0 +1,81 @@
+"""On a real server, with real workers that are killed: what they acknowledged is undone, and verification names it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import strongroom
+from strongroom import Memory, Vault
+from strongroom.model import Millis
+from strongroom.store.s3.bucket import Changed, S3Bucket, Taken
+from tests.s3 import workers
+from tests.s3.servers import BUCKET, Server
+
+# httpcore 1.0 leaves the socket of a refused connection to the collector.
+pytestmark = pytest.mark.filterwarnings(r"ignore:unclosed <socket.socket fd=\d+:ResourceWarning")
+
+_LATER = 120_000
+"""In ms: by then nothing that was begun can be under way any more."""
+Act = Callable[[Memory, str], object]
+ACTS: Mapping[str, Act] = {
+    "put": lambda memory, _: memory.put("what will be undone"),
+    "forget": lambda memory, line: memory.forget(ids=[line]),
+    "erase": lambda memory, _: memory.erase(["travel"]),
+}
+
+
+@pytest.fixture
+def place(s3: Server, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STRONGROOM_KEYS", str(tmp_path / "keys"))
+    return f"s3://{BUCKET}/{prefix}"
+
+
+@pytest.fixture
+def vault(place: str) -> Iterator[Vault]:
+    with strongroom.create(place) as made:
+        yield made
+
+
+def _objects(bucket: S3Bucket) -> dict[str, bytes]:
+    names = [one.name for one in bucket.list("") if not one.name.startswith(("logs/", "roster/", "probe/"))]
+    return {name: found.body for name in names if (found := bucket.get(name)) is not None}
+
+
+def _undo(bucket: S3Bucket, before: Mapping[str, bytes]) -> None:
+    """Put everything but the logs back as it was, as anyone can who writes to the bucket."""
+    bucket.delete([name for name in _objects(bucket) if name not in before])
+    for name, body in before.items():
+        with suppress(Taken, Changed):
+            found = bucket.get(name)
+            if found is None:
+                bucket.create(name, body)
+            elif found.body != body:
+                bucket.swap(name, body, found.etag)
+
+
+@pytest.mark.requirement("fleet-tampering", "fleet-unsettled")
+@pytest.mark.parametrize("what", ACTS)
+def test_what_a_killed_worker_acknowledged_and_somebody_undid_is_named(
+    s3: Server, place: str, vault: Vault, bucket: S3Bucket, tmp_path: Path, what: str
+) -> None:
+    cap = vault.mint(actor="local/alice", ops=["put", "get", "list", "forget", "erase"], namespaces=["travel"], ttl=600)
+    with (
+        workers.fleet(s3, place, tmp_path / "keys", 1) as fleet,
+        strongroom.connect(fleet.urls[0], cap) as memory,
+    ):
+        line = memory.put("a trip").id
+        before = _objects(bucket)
+        ACTS[what](memory, line)
+        fleet.kill()
+    assert _objects(bucket) != before
+    _undo(bucket, before)
+    with strongroom.open(place, now=lambda: Millis(time.time_ns() // 1_000_000 + _LATER)) as later:
+        report = later.audit.verify()
+    assert report.findings or (what == "put" and report.doubtful), report

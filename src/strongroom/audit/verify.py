@@ -48,6 +48,7 @@ class Flaw(StrEnum):
     LOG_MISSING = "log_missing"
     LOG_UNKNOWN = "log_unknown"
     ROSTER_FORGED = "roster_forged"
+    ROSTER_MISSING = "roster_missing"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class Report(msgspec.Struct, frozen=True):
     """What verification looked at and what it found.
 
     `unsettled` are entries of a fleet that were begun and never said done; `recent` counts those that are still too
-    young to be judged.
+    young to be judged. `notes` say what is no flaw, and should not stay so.
     """
 
     size: int
@@ -73,6 +74,7 @@ class Report(msgspec.Struct, frozen=True):
     logs: int = 1
     unsettled: tuple[Unsettled, ...] = ()
     recent: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

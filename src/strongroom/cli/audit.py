@@ -45,6 +45,7 @@ HINTS = {
     "object_revived": "something forgotten was put back behind the vault's back; forget it again after restoring",
     "log_missing": "all that this worker wrote down was removed from the bucket; look who can delete there",
     "log_unknown": "somebody without the vault's keys wrote a log into the bucket; nothing it says is believed",
+    "roster_missing": "somebody removed it from the bucket; its log is still there, and is read",
     "roster_forged": "somebody without the vault's keys wrote to the roster; look who can write to the bucket",
 }
 """What to do about each finding."""
@@ -107,6 +108,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     `unsettled` are entries of a fleet that were begun and never said done. `ok` is false, and `is_sound` true, if one
     of them is told for the first time and its effect is not there. `recent` counts those too young to be judged.
+    `notes` say what is no flaw, and should not stay so.
     """
 
     ok: bool
@@ -118,6 +120,7 @@ class Verdict(msgspec.Struct, frozen=True):
     is_sound: bool
     unsettled: tuple[Unsettled, ...]
     recent: int
+    notes: tuple[str, ...]
 
 
 @audit.command("verify", examples=["strongroom audit verify", "strongroom audit verify --json"])
@@ -145,6 +148,7 @@ def verify(run: Run, archive: Path | None) -> None:
         report.is_sound,
         report.unsettled,
         report.recent,
+        report.notes,
     )
     run.answer(verdict, _verdict(report))
     if not report.is_sound:
@@ -202,6 +206,8 @@ def _unsettled(report: Report) -> Iterator[str]:
         yield f"  {output.shown(one.op)} #{one.entry} of {one.worker}, {when}: {_PRESENCE[one.state]}"
     if known := len(report.unsettled) - len(new):
         yield f"{counted(known, 'write')} never said done, told before"
+    for note in report.notes:
+        yield f"note: {output.shown(note)}"
     if report.recent:
         yield f"{counted(report.recent, 'write')} of the last moments not said done yet: verify again later"
 

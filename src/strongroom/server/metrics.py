@@ -90,6 +90,9 @@ class _VaultFigures(Collector):
         yield CounterMetricFamily(
             "strongroom_garbage_tokens", "Tokens refused before any signature was valid.", value=usage.garbage
         )
+        yield CounterMetricFamily(
+            "strongroom_logs_taken", "Logs that had something foreign put in their way.", value=usage.taken_logs
+        )
         if usage.checkpoint_age is not None:
             yield GaugeMetricFamily(
                 "strongroom_checkpoint_age_seconds", "Since a checkpoint was last kept.", value=usage.checkpoint_age

@@ -22,6 +22,7 @@ from strongroom.memory.pages import keep_pages
 from strongroom.memory.state import NAMESPACES, NamespaceRegistry
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
 from strongroom.store import CLOCK_LEEWAY, Grouping, Store, Swap
+from strongroom.store.fleet import Fleet
 from strongroom.vault import issuing, rotation
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.fleet import audit_of
@@ -42,6 +43,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     garbage: int
     group_sizes: Mapping[int, int]
     grouped: int
+    taken_logs: int
+    """How many logs of this process had something foreign put in their way."""
 
 
 class Vault:
@@ -108,6 +111,8 @@ class Vault:
             state.source.check()
         else:
             state.source.load()
+        if isinstance(state.store, Fleet):
+            state.store.check_log()
         head = state.store.head()
         state.mac.check(head)
         if head.time - self._clerk.now() > CLOCK_LEEWAY:
@@ -128,6 +133,7 @@ class Vault:
             garbage=self._clerk.garbage,
             group_sizes=sizes,
             grouped=grouped,
+            taken_logs=state.store.taken_logs if isinstance(state.store, Fleet) else 0,
         )
 
     # Caps.

@@ -152,7 +152,8 @@ class Clerk:
             raise refusal from None
         if (held := self.state.gate.known(caller.token)) is not None:
             error.links, error.actor, error.holder = held.links, held.actor, held.holder
-            yield from self._record_refusal(error, ask, now, caller.request)
+            yield self.state.log.pending([self._refusal(error, ask, now, caller.request)])
+            error.recorded = True
 
     def _hopeless(self, token: str) -> StrongroomError | None:
         """Why a token is refused that no look at a distant store could make valid: nobody should pay for one.

@@ -494,6 +494,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     ),
     "hermes-at-rest": ("seed", "no text lies in clear in any file of ours"),
     "hermes-no-plaintext": ("seed", "in Hermes, no text lies in clear in any file of ours"),
+    "forget-request-told": (
+        "show",
+        "a request to forget is told from talk about forgetting, in every language of the phrases",
+    ),
     "hermes-off-the-record": (
         "design",
         "a turn, session, chat or platform that is off the record is not kept, also not in drafts or notes",

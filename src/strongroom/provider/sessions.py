@@ -24,6 +24,7 @@ from strongroom.files import make_directory, read_file, status_of, write_file
 from strongroom.model import Actor, LineId, Namespace
 from strongroom.provider.history import History, digest
 from strongroom.provider.steadying import once
+from strongroom.provider.turns import turn_of
 
 SEEN_LIMIT = 1000
 """Ids that a recall leaves out: those last shown or said."""
@@ -46,6 +47,8 @@ class Kept(msgspec.Struct, frozen=True):
     ids: tuple[LineId, ...]
     length: int = 0
     spooled: tuple[Path, ...] = ()
+    name: str = ""
+    """What the ids of its lines share; only where there are any."""
 
 
 @dataclass(eq=False)
@@ -61,6 +64,8 @@ class State:
     turns: list[Kept] = field(default_factory=list)
     undoing: list[LineId] = field(default_factory=list)
     """Lines that were taken back and not forgotten yet."""
+    undone: list[str] = field(default_factory=list)
+    """The names of turns that were."""
     summary: str = ""
     """What the history's summaries were, as a hash."""
     is_known: bool = False
@@ -123,7 +128,7 @@ class State:
         """Messages were summarised away: what was shown in them may be shown again. What was said still counts."""
         with self.guard:
             self.seen.clear()
-            self.turns = [Kept(turn.said, turn.ids) for turn in self.turns]
+            self.turns = [Kept(turn.said, turn.ids, name=turn.name) for turn in self.turns]
 
     def follow(self, before: History, taken_back: TakenBack) -> None:
         """Compare the history before this turn with what is known of it, and take back what was undone.
@@ -165,15 +170,27 @@ class State:
             self._take_back(max(len(self.turns) - 1, 0))
             return known
 
-    def take_back(self, ids: Iterable[LineId]) -> None:
-        """Note lines that are to be forgotten."""
+    def take_back(self, ids: Iterable[LineId], names: Iterable[str] = ()) -> None:
+        """Note lines that are to be forgotten with their turns, and turns by their names."""
         with self.guard:
             self.undoing += ids
+            self.undone += names
+
+    def taken_back(self) -> tuple[list[LineId], list[str]]:
+        """Take what is to be forgotten: lines and names of turns. None of them stands before the model any more."""
+        with self.guard:
+            ids, names = list(dict.fromkeys(self.undoing)), list(dict.fromkeys(self.undone))
+            self.undoing, self.undone = [], []
+            gone = {turn_of(one) for one in ids}.union(names)
+            for one in [one for one in self.seen if turn_of(one) in gone]:
+                del self.seen[one]
+            return ids, names
 
     def _take_back(self, start: int) -> None:
         gone, self.turns = self.turns[start:], self.turns[:start]
         for turn in gone:
             self.undoing += turn.ids
+            self.undone += [turn.name] if turn.name else []
             for waiting in turn.spooled:
                 with suppress(OSError):
                     waiting.unlink(missing_ok=True)

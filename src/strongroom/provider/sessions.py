@@ -4,6 +4,9 @@ Agents come and go within a conversation, one for each speaker of a shared threa
 and not to the agent. How sensitive it is, and that it is off the record, outlast the process too: a runtime replays
 its history after a restart, with everything that was once shown. On disk that is three facts and no text, in a file
 named by a hash. A file that cannot be read counts as the most sensitive there is.
+
+So do the ids of the lines that were shown or said in it, sealed in a file beside that one, or they would be shown a
+second time. It is written between two turns and not synced; where it is lost or damaged, lines are shown again.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from strongroom.errors import StoreUnavailable
 from strongroom.files import make_directory, read_file, status_of, write_file
 from strongroom.model import Actor, LineId, Namespace
 from strongroom.provider.history import History, digest
+from strongroom.provider.shown_file import SHOWN, ShownFile
 from strongroom.provider.steadying import once
 from strongroom.provider.turns import turn_of
 
@@ -70,6 +74,7 @@ class State:
     """What the history's summaries were, as a hash."""
     is_known: bool = False
     """Whether it is known what was said before: to this process, or to an earlier one that wrote it down."""
+    shown: ShownFile | None = None
     guard: threading.RLock = field(default_factory=threading.RLock)
     _on_disk: OnDisk = (frozenset(), False, False)
     _status: tuple[int, ...] = ()
@@ -93,6 +98,8 @@ class State:
         with self.guard:
             if self.is_known != self._on_disk[2]:
                 self._write()
+            if self.shown is not None:
+                self.seen = self.shown.save(self.seen)
 
     def turn_off(self, is_off: bool) -> None:
         with self.guard:
@@ -127,7 +134,7 @@ class State:
     def compressed(self) -> None:
         """Messages were summarised away: what was shown in them may be shown again. What was said still counts."""
         with self.guard:
-            self.seen.clear()
+            self._unsee()
             self.turns = [Kept(turn.said, turn.ids, name=turn.name) for turn in self.turns]
 
     def follow(self, before: History, taken_back: TakenBack) -> None:
@@ -143,8 +150,13 @@ class State:
                 self.summary = before.summary
                 self.compressed()
             elif self.turns and before.length < self.turns[-1].length:
-                self.seen.clear()
+                self._unsee()
                 self._cut(self._place(before), taken_back)
+
+    def _unsee(self) -> None:
+        self.seen.clear()
+        if self.shown is not None:
+            self.shown.clear()
 
     def _place(self, before: History) -> int:
         """How many of the turns are still in the history; all, if that cannot be told."""
@@ -227,8 +239,9 @@ class State:
 class Sessions:
     """The conversations of one home, as far as this process knows them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, key: Callable[[], bytes] | None = None) -> None:
         self._directory = directory
+        self._key = key
         self._states: OrderedDict[tuple[Actor, str, str], State] = OrderedDict()
         self._guard = threading.Lock()
 
@@ -242,7 +255,7 @@ class Sessions:
         with self._guard:
             state = self._states.get(key)
             if state is None:
-                state = self._states[key] = State(self._path(session, chat), worst)
+                state = self._states[key] = self._opened(key, worst)
                 while len(self._states) > HELD:
                     self._states.popitem(last=False)
             self._states.move_to_end(key)
@@ -250,17 +263,25 @@ class Sessions:
         once(state, state.refresh)
         return state
 
+    def _opened(self, key: tuple[Actor, str, str], worst: Namespace) -> State:
+        actor, session, chat = key
+        state = State(self._path(session, chat), worst)
+        if self._key is not None:
+            name = digest("\0".join((actor, session, chat)))[:32]
+            state.shown = ShownFile(self._directory / f"{name}{SHOWN}", self._key)
+            state.see(state.shown.load())
+        return state
+
     def _path(self, session: str, chat: str) -> Path:
         return self._directory / f"{digest(f'{session}{chr(0)}{chat}')[:32]}.json"
 
     def tidy(self) -> None:
-        """Drop the oldest files where there are too many."""
-        try:
-            files = sorted(self._directory.glob("*.json"), key=os.path.getmtime)
-            for old in files[:-FILES_LIMIT]:
-                old.unlink(missing_ok=True)
-        except OSError:
-            return
+        """Drop the oldest files where there are too many of a sort."""
+        for suffix in (".json", SHOWN):
+            with suppress(OSError):
+                files = sorted(self._directory.glob(f"*{suffix}"), key=os.path.getmtime)
+                for old in files[:-FILES_LIMIT]:
+                    old.unlink(missing_ok=True)
 
 
 def _read(path: Path, worst: Namespace) -> OnDisk | None:

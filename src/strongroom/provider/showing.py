@@ -71,6 +71,15 @@ def profiles(found: Iterable[Profile], budget: int) -> str:
     return PROFILE_HEADING + "".join(blocks) if blocks else ""
 
 
+def for_people(hits: Iterable[Hit]) -> str:
+    """Lines as a person sees them: each with its moment, its place and its whole text, on a line of its own."""
+    return "".join(
+        f"{hit.time.astimezone():%Y-%m-%d %H:%M}  {hit.namespace:<9} {_author(hit.author)}: "
+        f"{_quoted(harmless(fence.neutral(hit.text)))} [{hit.id}]\n"
+        for hit in hits
+    )
+
+
 def _line(hit: Hit, author: str, room: int) -> str:
     text = harmless(fence.neutral(hit.text[: 2 * _LONGEST]))
     said = _quoted(text)

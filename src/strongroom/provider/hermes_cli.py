@@ -216,7 +216,6 @@ def _forget(home: Home, args: argparse.Namespace) -> Answer:
     }
     told = {name: _joined(value) for name, value in found.items() if value and name != "may repeat it"}
     told["forgotten"] = f"{counted(len(done.gone.ids), 'line')}: {_joined(done.gone.ids)}"
-    told["not found"] = _joined(done.gone.missing) or "none"
     told.pop("lines")
     rows = showing.for_people(done.alike)
     return found, _told(told) + (f"may repeat it:\n{rows}" if rows else "")

@@ -1,7 +1,7 @@
 """Which lines were shown or said in one conversation, sealed in a file: so that they are not shown again.
 
 Ids alone, no text; sealed all the same, so that a copy of the file without the home's key says only how many they are.
-It is written whole and not synced: what is lost with the machine is shown once more. Not thread-safe; its state is.
+It is not synced: what is lost with the machine is shown once more. Not thread-safe; its state is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from strongroom import cobblestone
 from strongroom.errors import InvalidRequest, KeyUnavailable, StoreUnavailable, Tampered
-from strongroom.files import make_directory, read_file, status_of, write_file
+from strongroom.files import make_directory, read_file, status_of
 from strongroom.keyed import Keyed
 from strongroom.model import LineId, line_ids
 
@@ -54,9 +54,13 @@ class ShownFile:
 
     def _write(self, ids: tuple[LineId, ...]) -> None:
         data = cobblestone.seal(self._sealing(), _joined(ids), self._context(), os.urandom(cobblestone.SALT_SIZE))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            make_directory(self._path.parent)
-            write_file(self._path, data, new=False, durable=False)
+            if not self._status:
+                make_directory(self._path.parent)
+            # In place, which takes a tenth of the time: half of it does not open, and shows lines once more.
+            with os.fdopen(os.open(self._path, flags, 0o600), "wb") as file:
+                file.write(data)
         except OSError as error:
             raise StoreUnavailable(f"cannot write what was shown: {error.strerror}") from None
         self._status, self._held = status_of(self._path), ids

@@ -522,6 +522,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     ),
     "hermes-at-rest": ("seed", "no text lies in clear in any file of ours"),
     "hermes-no-plaintext": ("seed", "in Hermes, no text lies in clear in any file of ours"),
+    "forget-request-told": (
+        "show",
+        "a request to forget is told from talk about forgetting, in every language of the phrases",
+    ),
     "hermes-off-the-record": (
         "design",
         "a turn, session, chat or platform that is off the record is not kept, also not in drafts or notes",
@@ -538,7 +542,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "design",
         "before a compression the person's lasting statements are chosen by rule within Hermes' limit",
     ),
-    "hermes-recall-once": ("design", "nothing is shown twice in a conversation, and again after a compression"),
+    "hermes-recall-once": (
+        "design",
+        "nothing is shown twice in a conversation, in any process, and again after a compression",
+    ),
     "hermes-recall-quoted": ("design", "recalled lines are one quoted line each, within the budget, without fences"),
     "hermes-profile": ("seed", "the system prompt holds the owner's profiles, within their budget"),
     "hermes-never-silent": ("design", "a failure is in the status and said once"),
@@ -548,7 +555,9 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "hermes-delegation": ("design", "a delegation is one line with task and result"),
     "hermes-import": ("design", "memory files come in once, for the owner only, never per-session"),
     "hermes-import-once": ("design", "in Hermes, the memory files come in once, never per-session"),
-    "hermes-undo": ("design", "undone turns are forgotten, and nothing else"),
+    "hermes-undo": ("design", "undone turns are forgotten whole, and nothing else"),
+    "hermes-turn-whole": ("design", "forgetting a turn takes all that was written in it, whoever wrote it"),
+    "hermes-forget-request": ("design", "a request to forget is not kept, and the model is told how it is done"),
     "hermes-gateway-undo": ("design", "an undo in a real gateway is noticed at the next turn"),
     "hermes-no-orphans": (
         "seed",
@@ -571,6 +580,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "hermes-kwargs": ("design", "every hook takes arguments of later versions"),
     "hermes-no-thread-each": ("design", "agents make no threads of their own"),
     "hermes-cli": ("design", "`hermes strongroom` shows the status, recalls, explains and forgets"),
+    "hermes-cli-owner": (
+        "design",
+        "the owner lists, searches, forgets and asks who read a line, with no cap of their own",
+    ),
     "hermes-setup": ("design", "`hermes memory setup` sets the same things up"),
     "hermes-any-script": ("bad-input", "any script is kept and recalled word for word"),
     "hermes-other-runtimes": (

@@ -193,7 +193,10 @@ ADDED: dict[str, tuple[Callable[[Timed], None], Callable[[Timed], list[str]]]] =
         lambda bucket: bucket.objects.__setitem__(STRAY, bucket.objects[_log(bucket)[0]]),
         lambda _: [STRAY],
     ),
-    "roster_forged": (lambda bucket: bucket.objects.__setitem__(FORGED, b"{}"), lambda _: [FORGED]),
+    "roster_forged": (
+        lambda bucket: bucket.objects.__setitem__(FORGED, bucket.objects[f"roster/{worker_of_the_line(bucket)}"]),
+        lambda _: [FORGED],
+    ),
     "object_extra": (
         lambda bucket: bucket.objects.__setitem__(_line(bucket) + "X", bucket.objects[_line(bucket)]),
         lambda bucket: [_line(bucket) + "X"],

@@ -41,7 +41,7 @@ def test_the_command_learns_in_one_process_recalls_in_the_next_and_forgets_on_re
         why = _ours(home, "why", line)
         assert (why["namespace"], why["kind"]) == ("travel", "turn")
         assert "hotel" in str(why["rules"])
-        assert _ours(home, "forget", line)["forgotten"] == line
+        assert _ours(home, "forget", line)["forgotten"] == [line]
         assert SAID not in str(_ours(home, "recall", "which", "hotel?")["recalled"])
         refused = home.rig.command("hermes", "strongroom", "why", line, check=False)
         assert refused.returncode == 1

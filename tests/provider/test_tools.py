@@ -103,7 +103,7 @@ def test_nobody_forgets_or_recalls_somebody_elses_line(either: Wired) -> None:
     line = either.put(TRIP)
     for told in (DM, GROUP):
         agent = either.agent(**told)
-        assert call(agent, FORGET, ids=[line]) == {"forgotten": [], "not_found": [line]}
+        assert call(agent, FORGET, ids=[line]) == {"forgotten": [], "lines": 0, "not_found": [line]}
         assert call(agent, RECALL, query="trip to Chengdu")["count"] == 0
     assert either.texts() == [TRIP]
 

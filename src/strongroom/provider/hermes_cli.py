@@ -1,6 +1,7 @@
-"""`hermes strongroom status|recall|forget|why`: what a person asks of their memory from Hermes' own command line.
+"""`hermes strongroom`: what the owner of a home asks of its memory from Hermes' own command line.
 
-Run by the owner of the home, with the runtime's cap narrowed to one actor. Prints for people, or JSON with `--json`.
+`status`, `recall` and `why` use the runtime's cap, narrowed to one person: they show what Hermes sees. `list`,
+`search`, `forget` and `who` are the owner's view (`owner_view`). Prints for people, or JSON with `--json`.
 """
 
 from __future__ import annotations
@@ -8,32 +9,27 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from strongroom import model
-from strongroom.errors import InvalidRequest, LineNotFound, StrongroomError
+from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.host.plugins.names import get_hermes_home
 from strongroom.memory import Memory
-from strongroom.model import Actor, Hit, Namespace
-from strongroom.provider import echoes, showing, status
+from strongroom.model import Actor, Hit
+from strongroom.provider import echoes, hermes_status, memory_files, owner_view, showing
 from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import ask
 from strongroom.provider.speaking import ASSISTANT, Conversation, Nobody, who
-from strongroom.provider.status import Problem
 from strongroom.routing import Route
-from strongroom.wiring import homes
-from strongroom.wiring.ownplaces import is_anothers
 from strongroom.wiring.placing import placed
 from strongroom.wiring.steps import counted
 
-_POLICY = "reading the policy"
-_WALLS = {
-    True: "none against tools of your own user: the keys lie in your files (wire with --url for a wall)",
-    False: "the server: this home holds a cap and no keys",
-}
+Answer = tuple[dict[str, Any], str]
+"""What a command found: for machines, and for people."""
+_PAGE_LIMIT = 200
 
 
 def register_cli(parser: argparse.ArgumentParser) -> None:
@@ -41,24 +37,71 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="strongroom_command", metavar="COMMAND")
     _with_json(commands.add_parser("status", help="how memory is doing: where it is, the cap, what waits, what failed"))
-    recall = _with_actor(commands.add_parser("recall", help="what would be recalled for a question"))
-    recall.add_argument("query", nargs="+", help="the question")
+    recall = _command(commands, "recall", "what would be recalled for a question", 'recall "when is my trip?"')
+    recall.add_argument("query", nargs="*", help="the question")
     recall.add_argument("-k", type=int, default=5, help="at most so many lines")
-    forget = _with_actor(commands.add_parser("forget", help="forget lines for good"))
-    forget.add_argument("ids", nargs="+", help="ids as they stand in [brackets]")
-    why = _with_actor(commands.add_parser("why", help="where a line came from, and why it lies in its namespace"))
-    why.add_argument("id", help="an id as it stands in [brackets]")
+    _register_list(_command(commands, "list", "what is remembered, the newest first", *_LIST_EXAMPLES))
+    search = _command(
+        commands, "search", "the lines that fit some words", "search gym code", "search -k 20 --json trip"
+    )
+    search.add_argument("query", nargs="*", metavar="WORDS", help="the words")
+    search.add_argument("-k", type=int, default=10, help="at most so many lines, up to 20")
+    forget = _command(commands, "forget", "forget lines for good, or whole turns", "forget ID", "forget --turn ID")
+    forget.add_argument("ids", nargs="+", metavar="ID", help="ids as they stand in [brackets]")
+    forget.add_argument("--turn", action="store_true", help="with all that was written in the same turns")
+    about = _command(commands, "who", "who wrote and read a line, from the log", "who ID", "who --json ID")
+    about.add_argument("id", metavar="ID", help="an id as it stands in [brackets]")
+    about.add_argument("--limit", type=_number, default=50, help="the newest so many entries")
+    why = _command(commands, "why", "where a line came from, and why it lies in its namespace", "why ID")
+    why.add_argument("id", metavar="ID", help="an id as it stands in [brackets]")
+
+
+_LIST_EXAMPLES = ("list", "list --namespace travel --page 2", "list --as telegram:12345", "list --turn ID")
+
+
+def _register_list(listing: argparse.ArgumentParser) -> None:
+    listing.add_argument("--namespace", default="", help="only lines of this namespace")
+    listing.add_argument("--since", type=_moment, help="only from this day or moment on: 2026-05-20, 2026-05-20T14:00")
+    listing.add_argument("--turn", default="", metavar="ID", help="only what was written in the same turn as this line")
+    listing.add_argument("--page", type=_number, default=1, help="which page")
+    listing.add_argument("--limit", type=_number, default=20, help="lines on a page, up to 200")
+
+
+def _number(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= _PAGE_LIMIT:
+        raise argparse.ArgumentTypeError(f"a number from 1 to {_PAGE_LIMIT}")
+    return value
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.astimezone()
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, what: str, *examples: str
+) -> argparse.ArgumentParser:
+    shown = "\n".join(f"  hermes strongroom {one}" for one in examples)
+    made = commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"examples:\n{shown}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return _with_actor(made)
 
 
 def strongroom_command(args: argparse.Namespace) -> int:
     """Carry out a subcommand. Hermes heeds no return value: what failed ends the process with code 1."""
     name = getattr(args, "strongroom_command", None) or "status"
     try:
-        found = _COMMANDS[name](home_of(get_hermes_home()), args)
+        found, text = _COMMANDS[name](home_of(get_hermes_home()), args)
     except StrongroomError as error:
         sys.stderr.write(f"Error: {error.message}\n" + (f"Hint: {error.hint}\n" if error.hint else ""))
         raise SystemExit(1) from None
-    sys.stdout.write(json.dumps(found, indent=2, default=str) + "\n" if args.json else _told(found))
+    sys.stdout.write(json.dumps(found, indent=2, default=str) + "\n" if args.json else text)
     if found.get("answers", "yes") != "yes":
         raise SystemExit(1)
     return 0
@@ -72,124 +115,158 @@ def _with_json(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 def _with_actor(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     _with_json(parser)
-    parser.add_argument("--as", dest="account", default="", metavar="PLATFORM:ID", help="somebody else's memory")
+    parser.add_argument(
+        "--as", dest="account", default="", metavar="WHO", help="somebody else's memory: platform:id, or an actor"
+    )
     return parser
 
 
 def _actor(home: Home, args: argparse.Namespace) -> Actor:
+    if args.account.startswith(home.policy.scope):
+        return model.actor(args.account)
     platform, _, user = args.account.partition(":")
     if args.account and not user:
-        raise InvalidRequest("--as takes platform:id, such as telegram:12345")
+        raise InvalidRequest(
+            "--as takes platform:id, such as telegram:12345",
+            hint=f"or an actor of this home: {home.policy.scope}telegram/chat/...",
+        )
     found = who(home.policy, Conversation(platform=platform or "cli", user_id=user))
     if isinstance(found, Nobody):
         raise InvalidRequest(found.reason)
     return found.actor
 
 
-def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001
-    parts, policy = home.parts, home.policy
-    waiting = parts.spool.waiting()
-    found: dict[str, Any] = {
-        "home": str(home.path),
-        "profile": policy.profile,
-        "memory": home.way.place,
-        "wall": _WALLS[home.way.is_embedded],
-        "cap": _cap(home),
-        "namespaces": ", ".join(map(_reached(home), policy.namespaces)),
-        "tools": str(policy.tools),
-        "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
-        "spool": f"{counted(waiting.turns, 'turn')}, {waiting.bytes} of {parts.spool.most} bytes",
-        "answers": _answers(home),
-    }
-    if counts := status.read_counts(parts.directory):
-        found["so far"] = ", ".join(f"{name}: {number}" for name, number in counts.items())
-    if aside := parts.spool.aside():
-        found["set aside"] = f"{counted(aside, 'turn')} that the vault would not take, in {parts.spool.directory}"
-    return {**found, **_policy(home), **_problems(status.read(parts.directory))}
+def _status(home: Home, args: argparse.Namespace) -> Answer:  # noqa: ARG001
+    return _answer(hermes_status.report(home))
 
 
-def _reached(home: Home) -> Callable[[Namespace], str]:
-    """A namespace by its name, and that the cap does not cover it, where that is so."""
-    allowed = home.look.allowed
-    return lambda name: name if name in allowed else f"{name} (not in the cap: what belongs there is not kept)"
-
-
-def _policy(home: Home) -> dict[str, str]:
-    """What is wrong with the policy as it is now."""
-    if home.broken:
-        return {"policy": f"the file has a fault, the one before it is in use: {home.broken}"}
-    mine = homes.of(home.path, Path.home())
-    if not is_anothers(home.policy, mine):
-        return {}
-    wire = f"`strongroom wire hermes --profile {mine.profile}` gives this one its own"
-    return {"policy": f"it is of another home, copied or edited: {wire}"}
-
-
-def _problems(noted: Mapping[str, Problem]) -> dict[str, str]:
-    """What failed and has not worked since, each sentence once. Of the policy more is known than was noted."""
-    works: dict[tuple[str, str], list[str]] = {}
-    for work, problem in noted.items():
-        if work != _POLICY:
-            works.setdefault((problem.message, problem.reason), []).append(work)
-    found: dict[str, str] = {}
-    for (message, reason), names in works.items():
-        since = datetime.fromtimestamp(min(noted[name].since for name in names) / 1000).astimezone()
-        also = f"; the same for {', '.join(names[1:])}" if names[1:] else ""
-        found[f"problem: {names[0]}"] = f"{message} [{reason}], since {since:%Y-%m-%d %H:%M}{also}"
+def _words(args: argparse.Namespace, name: str) -> str:
+    found = " ".join(args.query).strip()
+    if not found:
+        raise InvalidRequest(
+            "there is nothing to look for",
+            hint=f'type some words: hermes strongroom {name} "gym code"; `hermes strongroom list` shows everything',
+        )
     return found
 
 
-def _cap(home: Home) -> str:
-    try:
-        left = home.parts.caps.days_left()
-    except StrongroomError as error:
-        return f"{error.message} [{error.reason}]"
-    return f"ends in {left:.0f} days; it is renewed before that, unless it was revoked" if left > 0 else "has ended"
+def _recall(home: Home, args: argparse.Namespace) -> Answer:
+    query = _words(args, "recall")
 
-
-def _answers(home: Home) -> str:
-    owner = who(home.policy, Conversation(platform="cli"))
-    try:
-        if isinstance(owner, Nobody):
-            return owner.reason
-        ask(home, owner.actor, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
-    except StrongroomError as error:
-        return f"no: {error.message} [{error.reason}]"
-    return "yes"
-
-
-def _recall(home: Home, args: argparse.Namespace) -> dict[str, Any]:
     def get(memory: Memory) -> list[Hit]:
-        return memory.get(" ".join(args.query), k=args.k, now=datetime.now().astimezone())
+        return memory.get(query, k=args.k, now=datetime.now().astimezone())
 
     hits = [hit for hit in ask(home, _actor(home, args), get) if hit.score > 0]
-    hits = echoes.without_echoes(hits, " ".join(args.query), ASSISTANT)
+    hits = echoes.without_echoes(hits, query, ASSISTANT)
     text, _ = showing.shown(hits, 20_000)
-    if args.json:
-        return {"recalled": [{"id": hit.id, "namespace": hit.namespace, "text": hit.text} for hit in hits]}
-    return {"recalled": text.removeprefix(showing.HEADING).strip() or "nothing"}
+    found = {"recalled": [{"id": hit.id, "namespace": hit.namespace, "text": hit.text} for hit in hits]}
+    return found, _told({"recalled": text.removeprefix(showing.HEADING).strip() or "nothing"})
 
 
-def _forget(home: Home, args: argparse.Namespace) -> dict[str, Any]:
+def _list(home: Home, args: argparse.Namespace) -> Answer:
+    page = owner_view.page(
+        home,
+        _actor(home, args),
+        number=args.page,
+        size=args.limit,
+        namespace=str(model.namespace(args.namespace)) if args.namespace else "",
+        since=args.since,
+        turn=args.turn.strip("[] "),
+    )
+    found = {"lines": _documents(page.lines), "page": page.number, "pages": page.pages, "total": page.total}
+    text = showing.for_people(page.lines) or "nothing is remembered here\n"
+    if page.pages > 1:
+        text += f"page {page.number} of {page.pages}, {counted(page.total, 'line')} in all; --page N shows another\n"
+    return found | _reach(home), text + _reach_told(home)
+
+
+def _search(home: Home, args: argparse.Namespace) -> Answer:
+    hits = owner_view.matching(home, _actor(home, args), _words(args, "search"), args.k)
+    return {"lines": _documents(hits)} | _reach(home), (showing.for_people(hits) or "nothing\n") + _reach_told(home)
+
+
+def _documents(hits: Sequence[Hit]) -> list[dict[str, Any]]:
+    names = ("id", "namespace", "author", "kind", "session", "text")
+    return [{"time": hit.time.isoformat(), **{name: str(getattr(hit, name)) for name in names}} for hit in hits]
+
+
+def _reach(home: Home) -> dict[str, Any]:
+    """Where there are no keys: that only what the runtime's cap covers is seen."""
+    return {} if home.way.is_embedded else {"namespaces": sorted(home.look.allowed)}
+
+
+def _reach_told(home: Home) -> str:
+    names = _reach(home).get("namespaces")
+    return f"(served: only what Hermes' own cap covers: {', '.join(names)})\n" if names else ""
+
+
+def _forget(home: Home, args: argparse.Namespace) -> Answer:
     ids = [model.line_id(one.strip("[] ")) for one in args.ids]
-    done = ask(home, _actor(home, args), lambda memory: memory.forget(ids=ids))
-    if not done.ids:
-        raise LineNotFound("there is no such line", hint="`hermes strongroom recall` shows the ids of lines")
-    hint = "Hermes may still hold recalled copies: stop it, then run `strongroom scrub hermes`"
-    return {"forgotten": ", ".join(done.ids) or "none", "not found": ", ".join(done.missing) or "none", "next": hint}
+    done = owner_view.forget(home, _actor(home, args), ids, with_turns=args.turn)
+    stays = memory_files.take_out(home, done.gone.notes)
+    whose = f" --as {args.account}" if args.account else ""
+    found = {
+        "forgotten": list(done.gone.ids),
+        "lines": len(done.gone.ids),
+        "not found": list(done.gone.missing),
+        "left of the turn": [info.id for info in done.left],
+        "may repeat it": _documents(done.alike),
+        "still in the file": stays,
+        "next": _next(done, stays, whose),
+    }
+    told = {name: _joined(value) for name, value in found.items() if value and name != "may repeat it"}
+    told["forgotten"] = f"{counted(len(done.gone.ids), 'line')}: {_joined(done.gone.ids)}"
+    told.pop("lines")
+    rows = showing.for_people(done.alike)
+    return found, _told(told) + (f"may repeat it:\n{rows}" if rows else "")
 
 
-def _why(home: Home, args: argparse.Namespace) -> dict[str, Any]:
+def _joined(value: Any) -> str:
+    return value if isinstance(value, str) else ", ".join(map(str, value)) if isinstance(value, list | tuple) else ""
+
+
+def _next(done: owner_view.Forgotten, stays: Sequence[str], whose: str) -> str:
+    """What to do after a forgetting."""
+    steps = []
+    if done.left:
+        steps.append(f"`hermes strongroom forget{whose} --turn {done.gone.ids[0]}` forgets what is left of the turn")
+    if stays:
+        steps.append(f"take the note out of {' and '.join(stays)} below memories/, else it stays in every prompt")
+    steps.append("Hermes may still hold recalled copies: stop it, then run `strongroom scrub hermes`")
+    return "; ".join(steps)
+
+
+def _who(home: Home, args: argparse.Namespace) -> Answer:
+    line = model.line_id(args.id.strip("[] "))
+    entries = owner_view.readers(home, _actor(home, args), line, args.limit)
+    rows = "".join(
+        f"#{one.index}  {_minute(one.time)}  {_DID.get(one.op, one.op):<9} {one.decision}  {one.cap}\n"
+        for one in entries
+    )
+    documents = [{**asdict(one), "time": one.time.isoformat()} for one in entries]
+    return {"line": line, "entries": documents}, rows
+
+
+def _minute(time: datetime) -> str:
+    return f"{time.astimezone():%Y-%m-%d %H:%M}"
+
+
+_DID = {"put": "written", "get": "read", "forget": "forgotten"}
+
+
+def _why(home: Home, args: argparse.Namespace) -> Answer:
     wanted = model.line_id(args.id.strip("[] "))
     hit = ask(home, _actor(home, args), lambda memory: memory.get(ids=[wanted]))[0]
-    return {
-        "id": hit.id,
-        "said": f"{hit.time.astimezone():%Y-%m-%d %H:%M} by {hit.author or 'unknown'}, in session {hit.session or '-'}",
-        "kind": str(hit.kind),
-        "namespace": hit.namespace,
-        "rules": _explained(placed(home.policy, home.look.rules, hit.text), hit),
-        "written by": f"{hit.provenance.source}, with cap {hit.provenance.links[0][:16]}",
-    }
+    return _answer(
+        {
+            "id": hit.id,
+            "said": f"{_minute(hit.time)} by {hit.author or 'unknown'}, in session {hit.session or '-'}",
+            "kind": str(hit.kind),
+            "namespace": hit.namespace,
+            "rules": _explained(placed(home.policy, home.look.rules, hit.text), hit),
+            "written by": f"{hit.provenance.source}, with cap {hit.provenance.links[0][:16]}",
+        }
+    )
 
 
 def _explained(route: Route, hit: Hit) -> str:
@@ -199,14 +276,21 @@ def _explained(route: Route, hit: Hit) -> str:
     return f"its words alone say {route.namespace} ({by}); what stood beside it was more sensitive, or its chat decides"
 
 
+def _answer(found: dict[str, Any]) -> Answer:
+    return found, _told(found)
+
+
 def _told(found: dict[str, Any]) -> str:
     width = max(map(len, found))
     return "".join(f"{name:<{width}}  {value}\n" for name, value in found.items())
 
 
-_COMMANDS: dict[str, Callable[[Home, argparse.Namespace], dict[str, Any]]] = {
+_COMMANDS: dict[str, Callable[[Home, argparse.Namespace], Answer]] = {
     "status": _status,
     "recall": _recall,
+    "list": _list,
+    "search": _search,
     "forget": _forget,
+    "who": _who,
     "why": _why,
 }

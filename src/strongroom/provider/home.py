@@ -196,7 +196,7 @@ class Parts:
         self.directory = policy.state
         self.caps = Caps(policy.cap)
         self.spool = Spool(policy.spool, policy.keep.spool_bytes)
-        self.sessions = Sessions(policy.state / "sessions")
+        self.sessions = Sessions(policy.state / "sessions", lambda: self.id_key)
         self.status = Status(policy.state, millis)
 
     def settle(self) -> None:

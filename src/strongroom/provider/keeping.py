@@ -19,11 +19,12 @@ from strongroom.provider import manners, turns, undoing
 from strongroom.provider.history import Messages
 from strongroom.provider.home import millis
 from strongroom.provider.manners import Asked
+from strongroom.provider.phrases import is_forget_request
 from strongroom.provider.serving import Session
 from strongroom.provider.sessions import Kept, State
 from strongroom.provider.speaking import ASSISTANT, Nobody, Speaker
 from strongroom.provider.storing import store
-from strongroom.provider.turns import Begun, Heard, Said
+from strongroom.provider.turns import Begun, Heard, Said, Worded
 from strongroom.provider.wording import carried, counted, heard, known_by, label, lines_of, missing
 
 DELEGATION_LIMIT = 4000
@@ -47,14 +48,16 @@ def begin(session: Session, message: str, number: int = 0) -> None:
     if session.had_history(number):
         _noted(session, lambda: state.begun(with_history=True))
     _noted(session, lambda: state.carry({first.said.namespace}))
-    begun.is_off = first.asked in (Asked.THIS_TURN, Asked.OFF) or (state.is_off and first.asked is not Asked.ON)
+    begun.is_request = is_request(session, first.said.text)
+    is_off = first.asked in (Asked.THIS_TURN, Asked.OFF) or (state.is_off and first.asked is not Asked.ON)
+    begun.is_off = is_off or begun.is_request
     if first.said.text and not begun.is_off and not session.is_journalled and session.policy.inbox:
         _draft(session, speaker, begun, first)
 
 
 def _draft(session: Session, speaker: Speaker, begun: Begun, first: Heard) -> None:
     try:
-        worded = lines_of(session, speaker, begun.time, first.session, first.said, begun.turn_id)
+        worded = _worded(session, speaker, begun, first.session, first.said)
         begun.heard = msgspec.structs.replace(first, worded=worded)
         if worded.lines:
             sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, worded.lines))
@@ -121,6 +124,7 @@ def _keep(session: Session, speaker: Speaker, begun: Begun, state: State, told: 
     if messages and begun.is_known:
         undoing.notice(session, speaker, state, messages, start)
     first = heard(session, speaker, told.user, told.session, begun.heard)
+    begun.is_request = begun.is_request or (first is not begun.heard and is_request(session, first.said.text))
     _noted(session, lambda: state.carry({first.said.namespace, *session.stood(begun)}))
     lines: list[NewLine] = []
     spooled: tuple[Path, ...] = ()
@@ -132,18 +136,31 @@ def _keep(session: Session, speaker: Speaker, begun: Begun, state: State, told: 
             lines = missing(session, speaker, lines, {"session": label(told.session)})
         spooled = store(session, speaker, lines) or ()
     ids = tuple([LineId(line.id) for line in lines if line.id])
-    state.keep(Kept(known_by(speaker, first), ids, len(messages), spooled))
+    name = turns.turn_name(begun.tag) if ids or begun.is_noted else ""
+    state.keep(Kept(known_by(speaker, first), ids, len(messages), (*spooled, *begun.waiting), name))
     undoing.forget(session, speaker, state)
 
 
 def _lines(session: Session, speaker: Speaker, begun: Begun, first: Heard, reply: Said | None) -> list[NewLine]:
     """The lines of a turn: those of the person, as they were worded when it began if they were, and of the model."""
     worded = None if begun.turn_id else first.worded
-    worded = worded or lines_of(session, speaker, begun.time, first.session, first.said, begun.turn_id)
-    lines = [*counted(session, worded)]
+    lines = [*counted(session, worded or _worded(session, speaker, begun, first.session, first.said))]
     if reply:
-        lines += counted(session, lines_of(session, speaker, begun.time, first.session, reply, begun.turn_id, place=1))
+        lines += counted(session, _worded(session, speaker, begun, first.session, reply, place=1))
     return lines
+
+
+def _worded(session: Session, speaker: Speaker, begun: Begun, session_id: str, said: Said, place: int = 0) -> Worded:
+    tag = _tag(session, speaker, begun)
+    return lines_of(session, speaker, begun.time, session_id, said, begun.turn_id, place=place, tag=tag)
+
+
+def _tag(session: Session, speaker: Speaker, begun: Begun) -> bytes:
+    """What the ids of a turn's lines share: the same for each of them, whatever the runtime calls it later."""
+    if not begun.tag:
+        key, when = session.home.parts.id_key, begun.turn_id or str(begun.time)
+        begun.tag = turns.turn_tag(key, speaker.actor, session.id, when)
+    return begun.tag
 
 
 def _keeps(session: Session, speaker: Speaker) -> bool:
@@ -162,7 +179,21 @@ def _is_off(session: Session, state: State, asked: Asked, begun: Begun) -> bool:
     """Whether a turn is off the record, after what it says about that itself, and said when it began."""
     if asked in (Asked.OFF, Asked.ON):
         _noted(session, lambda: state.turn_off(asked is Asked.OFF))
-    return state.is_off or asked is Asked.THIS_TURN or (begun.is_off and asked is not Asked.ON)
+    is_off = state.is_off or asked is Asked.THIS_TURN or (begun.is_off and asked is not Asked.ON)
+    return is_off or begun.is_request
+
+
+def is_request(session: Session, text: str) -> bool:
+    """Whether a text asks the memory to forget, and the owner's policy has that not kept: it repeats what shall go."""
+    return not session.policy.keep.forget_requests and is_forget_request(text)
+
+
+def set_apart(session: Session) -> None:
+    """Have the turn under way not kept: something was forgotten in it, and it repeats that."""
+    begun = session.turns.current
+    if begun is not None and not begun.is_kept and not session.policy.keep.forget_requests:
+        begun.is_request = begun.is_off = True
+        session.drop_drafts(begun, alone=True)
 
 
 def _noted(session: Session, note_it: Callable[[], None]) -> None:
@@ -184,25 +215,30 @@ def _reply(session: Session, speaker: Speaker, state: State, reply: str) -> Said
 # Other things that are kept.
 
 
-def note(session: Session, text: str, author: str, kind: Kind = Kind.FACT) -> int:
-    """Keep a text that no turn holds, once; how many lines are new."""
+def note(session: Session, text: str, author: str, kind: Kind = Kind.FACT, *, in_turn: bool = True) -> int:
+    """Keep a text beside what is said, once; how many lines are new. It belongs to the turn in which it is written."""
     speaker = session.speaker
     if isinstance(speaker, Nobody) or not is_on_record(session, speaker):
         return 0
     state = session.state(speaker)
     plain = turns.storable(manners.bare(text))
     said = Said(plain, author, carried(session, speaker, state, plain), kind)
+    begun = session.turns.current if in_turn else None
+    tag = _tag(session, speaker, begun) if begun else b""
     # Not of this session: the same note is the same line, whoever makes it and when.
-    found = counted(session, lines_of(session, speaker, millis(), f"{kind} {author}", said))
+    found = counted(session, lines_of(session, speaker, millis(), f"{kind} {author}", said, tag=tag))
     lines = [msgspec.structs.replace(line, session=label(session.id)) for line in found]
     new = missing(session, speaker, lines, {"kind": str(kind)}) if kind == Kind.FACT else lines
-    return len(new) if store(session, speaker, new) is not None else 0
+    stored = store(session, speaker, new)
+    if begun and new and stored is not None:
+        begun.is_noted, begun.waiting = True, (*begun.waiting, *stored)
+    return 0 if stored is None else len(new)
 
 
 def is_on_record(session: Session, speaker: Speaker) -> bool:
     """Whether what is said now is kept."""
     last = session.turns.last
-    is_off = last is not None and last.is_off and not last.is_kept
+    is_off = last is not None and (last.is_off or last.is_taken_back) and not last.is_kept
     return _keeps(session, speaker) and not is_off and not session.state(speaker).is_off
 
 

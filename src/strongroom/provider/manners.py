@@ -105,23 +105,23 @@ DEFAULT = Phrases()
 def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
     """What a text asks about being remembered. Of a very long one, the beginning and the end are looked at."""
     seen = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
-    folded = _folded(seen)
-    held = _held(phrases, folded)
+    plain = folded(seen)
+    held = _held(phrases, plain)
     if not held:
         return Asked.NOTHING
     kinds = _kinds(phrases)
-    said = _pattern(held).findall(folded)
+    said = _pattern(held).findall(plain)
     found = {kinds[one] for one in said}
-    if Asked.ON in found and not _is_plain(seen, folded, said):
+    if Asked.ON in found and not _is_plain(seen, plain, said):
         found.discard(Asked.ON)  # "I tell you when we are back on the record" ends nothing
     return next((asked for asked in (Asked.OFF, Asked.THIS_TURN, Asked.ON) if asked in found), Asked.NOTHING)
 
 
-def _held(phrases: Phrases, folded: str) -> tuple[str, ...]:
+def _held(phrases: Phrases, said: str) -> tuple[str, ...]:
     """The phrases that a text may hold, the longest first: far quicker than a pattern for all of them."""
     by_start = _by_start(phrases)
-    near = [phrase for start in routing.starts_in(folded) if start in by_start for phrase in by_start[start]]
-    return tuple(sorted((phrase for phrase in near if phrase in folded), key=len, reverse=True))
+    near = [phrase for start in routing.starts_in(said) if start in by_start for phrase in by_start[start]]
+    return tuple(sorted((phrase for phrase in near if phrase in said), key=len, reverse=True))
 
 
 _ON_WORDS = 8
@@ -136,9 +136,9 @@ _UNDECIDED = re.compile(
 _UNDECIDED_JOINED = re.compile("[不别別没沒未勿等吗嗎]|如果|ない|なかった|まだ|よね|않|말라")
 
 
-def _is_plain(text: str, folded: str, said: Iterable[str]) -> bool:
+def _is_plain(text: str, plain: str, said: Iterable[str]) -> bool:
     """Whether a text says one thing and means it now: keeping goes on only where that is asked for plainly."""
-    rest = folded
+    rest = plain
     for phrase in said:
         rest = rest.replace(phrase, " ")
     is_short = len(rest.split()) <= _ON_WORDS and len(rest) <= _ON_LETTERS
@@ -178,10 +178,10 @@ def _pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _checked(phrase: str) -> str:
-    folded = _folded(phrase) if len(phrase) <= PHRASE_LIMIT else ""
-    if not folded:
+    plain = folded(phrase) if len(phrase) <= PHRASE_LIMIT else ""
+    if not plain:
         raise InvalidRequest(f"off the record: a phrase has 1 to {PHRASE_LIMIT} characters, some of them letters")
-    return folded
+    return plain
 
 
 def _whole(phrase: str) -> str:
@@ -208,7 +208,8 @@ def _counts(one: str) -> bool:
 _FOLDS = _Folds()
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """A text as phrases are compared: one case, plain letters, single spaces, no apostrophes."""
     return " ".join(text.translate(_FOLDS).split())
 
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
-from unicodedata import normalize
 
 from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.host.migrating import migrate_memory_files
 from strongroom.memory import Memory
 from strongroom.model import K_LIMIT, LIST_LIMIT, Hit, Kind
-from strongroom.provider import keeping, turns, wording
+from strongroom.provider import keeping, memory_files, turn_lines, undoing
 from strongroom.provider.serving import Session
 from strongroom.provider.speaking import FILES, Nobody, Speaker
 from strongroom.wiring.policy import OWNER
 
-_SEPARATOR = "\n\u00a7\n"
-"""What stands between two notes of a memory file."""
 _QUERY = 1000
 _WORK = "mirroring the built-in memory"
 
@@ -41,7 +38,9 @@ def _written(session: Session, action: str, target: str, content: str, old_text:
     if isinstance(speaker, Nobody) or not session.policy.keep.memory_writes:
         return
     author = FILES.get(target, FILES["memory"])
-    if action in ("add", "replace") and content.strip():
+    current = session.turns.current
+    is_asked = current is not None and current.is_request
+    if action in ("add", "replace") and content.strip() and not is_asked:
         # What is new comes first: if this is cut short, there is one line too many and none too few.
         if not keeping.is_on_record(session, speaker):
             return
@@ -49,25 +48,29 @@ def _written(session: Session, action: str, target: str, content: str, old_text:
             return
     gone = old_text or (content if action == "remove" else "")
     if action in ("replace", "remove") and gone.strip():
-        stays = _as_kept(session, content) if action == "replace" else None
-        _forget(session, speaker, [hit for hit in _found(session, author, gone) if hit.text != stays])
+        stays = memory_files.as_kept(session.home, content) if action == "replace" else None
+        old = [hit for hit in _found(session, author, gone) if hit.text != stays]
+        _forget(session, speaker, old, with_turns=is_asked)
     session.worked(_WORK)
 
 
-def _forget(session: Session, speaker: Speaker, old: list[Hit]) -> None:
-    """Forget a note. The runtime removes exactly one: where several could be meant, none is forgotten."""
+def _forget(session: Session, speaker: Speaker, old: list[Hit], *, with_turns: bool) -> None:
+    """Forget a note, and where a person asked for that all that was written in its turn.
+
+    The runtime removes exactly one: where several could be meant, none is forgotten.
+    """
     if len({hit.text for hit in old}) > 1:
         raise InvalidRequest(
             "a note was removed that could be any of several here, so none was forgotten",
             hint="`hermes strongroom recall` shows their ids, `hermes strongroom forget` forgets them",
         )
     if old:
-        session.ask(speaker, lambda memory: memory.forget(ids=[hit.id for hit in old]))
-        session.home.parts.status.count("forgotten", len(old))
-
-
-def _as_kept(session: Session, text: str) -> str:
-    return normalize("NFC", wording.masked(session, turns.storable(text)))
+        ids = [hit.id for hit in old]
+        if with_turns:
+            undoing.settle(session, session.ask(speaker, lambda memory: turn_lines.forget(memory, ids)))
+        else:
+            session.ask(speaker, lambda memory: memory.forget(ids=ids))
+            session.home.parts.status.count("forgotten", len(old))
 
 
 def _found(session: Session, author: str, part: str) -> list[Hit]:
@@ -75,7 +78,7 @@ def _found(session: Session, author: str, part: str) -> list[Hit]:
     speaker = session.speaker
     if isinstance(speaker, Nobody):
         return []
-    masked = _as_kept(session, part)
+    masked = memory_files.as_kept(session.home, part)
     if not masked:
         return []
 
@@ -123,9 +126,9 @@ def _import(session: Session, name: str, text: str) -> None:
     target = name.rpartition("/")[2].removesuffix(".md").lower()
     if target == "soul" and text.strip() == _usual_soul():
         return
-    for entry in text.split(_SEPARATOR):
+    for entry in text.split(memory_files.SEPARATOR):
         if entry.strip():
-            keeping.note(session, entry.strip(), FILES.get(target, FILES["memory"]))
+            keeping.note(session, entry.strip(), FILES.get(target, FILES["memory"]), in_turn=False)
 
 
 def _usual_soul() -> str:

@@ -195,6 +195,7 @@ class StrongroomProvider(MemoryProvider):
         session, self._session = self._session, None
         if session:
             with suppress(StrongroomError):  # the home may not be wired any more
+                session.settle()
                 session.home.parts.status.save_counts()
 
     # Outside of sessions.

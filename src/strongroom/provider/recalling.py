@@ -12,7 +12,7 @@ from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from strongroom.memory.recalling import QUERY_LIMIT
 from strongroom.model import WITHOUT_LIMIT, Hit, Namespace, Snapshot
-from strongroom.provider import echoes, showing
+from strongroom.provider import echoes, keeping, showing
 from strongroom.provider.serving import Session
 from strongroom.provider.speaking import ASSISTANT, Nobody, Speaker
 from strongroom.provider.wording import words
@@ -40,14 +40,25 @@ def warm(session: Session) -> None:
 def recalled(session: Session, query: str) -> str:
     """What is remembered about a question, as text; nothing where memory does not answer, which is said."""
     session.last_shown = 0
+    speaker = session.speaker
+    is_asked = not isinstance(speaker, Nobody) and _is_request(session, speaker, query)
+    how = showing.how_to_forget(session.policy, speaker.actor) if is_asked and not isinstance(speaker, Nobody) else ""
     try:
-        text, hits = found(session, query, session.policy.recall.lines)
+        text, hits = found(session, query, session.policy.recall.lines, again=is_asked)
     except StrongroomError as error:
         session.failed("recall", error)
-        return ""
+        return how
     session.worked("recall")
     session.last_shown = len(hits)
-    return text
+    return "\n\n".join(part for part in (text, how) if part)
+
+
+def _is_request(session: Session, speaker: Speaker, query: str) -> bool:
+    """Whether a person asks for something to be forgotten. It was looked at when the turn began, if it has begun."""
+    begun = session.turns.last
+    if begun is not None and begun.heard is not None and begun.message == query and not begun.is_kept:
+        return begun.is_request
+    return keeping.is_request(session, words(speaker, query)[0])
 
 
 def found(session: Session, query: str, lines: int, *, again: bool = False) -> tuple[str, list[Hit]]:

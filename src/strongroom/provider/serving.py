@@ -58,6 +58,8 @@ class Session:
         self.is_journalled = is_journalled
         """Whether the runtime itself keeps a turn safe until `sync_turn` has returned."""
         self.last_shown = 0
+        self.undone = 0
+        """How many lines the last undo took along."""
         self.caught_up = threading.Event()
         """Set when what an earlier process left was delivered, or could not be."""
         self.caught_up.set()

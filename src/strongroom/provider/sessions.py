@@ -4,6 +4,9 @@ Agents come and go within a conversation, one for each speaker of a shared threa
 and not to the agent. How sensitive it is, and that it is off the record, outlast the process too: a runtime replays
 its history after a restart, with everything that was once shown. On disk that is three facts and no text, in a file
 named by a hash. A file that cannot be read counts as the most sensitive there is.
+
+So do the ids of the lines that were shown or said in it, sealed in a file beside that one, or they would be shown a
+second time. It is written between two turns and not synced; where it is lost or damaged, lines are shown again.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from strongroom.errors import StoreUnavailable
 from strongroom.files import make_directory, read_file, status_of, write_file
 from strongroom.model import Actor, LineId, Namespace
 from strongroom.provider.history import History, digest
+from strongroom.provider.shown_file import SHOWN, ShownFile
 from strongroom.provider.steadying import once
+from strongroom.provider.turns import turn_of
 
 SEEN_LIMIT = 1000
 """Ids that a recall leaves out: those last shown or said."""
@@ -46,6 +51,8 @@ class Kept(msgspec.Struct, frozen=True):
     ids: tuple[LineId, ...]
     length: int = 0
     spooled: tuple[Path, ...] = ()
+    name: str = ""
+    """What the ids of its lines share; only where there are any."""
 
 
 @dataclass(eq=False)
@@ -61,10 +68,13 @@ class State:
     turns: list[Kept] = field(default_factory=list)
     undoing: list[LineId] = field(default_factory=list)
     """Lines that were taken back and not forgotten yet."""
+    undone: list[str] = field(default_factory=list)
+    """The names of turns that were."""
     summary: str = ""
     """What the history's summaries were, as a hash."""
     is_known: bool = False
     """Whether it is known what was said before: to this process, or to an earlier one that wrote it down."""
+    shown: ShownFile | None = None
     guard: threading.RLock = field(default_factory=threading.RLock)
     _on_disk: OnDisk = (frozenset(), False, False)
     _status: tuple[int, ...] = ()
@@ -88,6 +98,8 @@ class State:
         with self.guard:
             if self.is_known != self._on_disk[2]:
                 self._write()
+            if self.shown is not None:
+                self.seen = self.shown.save(self.seen)
 
     def turn_off(self, is_off: bool) -> None:
         with self.guard:
@@ -122,8 +134,8 @@ class State:
     def compressed(self) -> None:
         """Messages were summarised away: what was shown in them may be shown again. What was said still counts."""
         with self.guard:
-            self.seen.clear()
-            self.turns = [Kept(turn.said, turn.ids) for turn in self.turns]
+            self._unsee()
+            self.turns = [Kept(turn.said, turn.ids, name=turn.name) for turn in self.turns]
 
     def follow(self, before: History, taken_back: TakenBack) -> None:
         """Compare the history before this turn with what is known of it, and take back what was undone.
@@ -138,8 +150,13 @@ class State:
                 self.summary = before.summary
                 self.compressed()
             elif self.turns and before.length < self.turns[-1].length:
-                self.seen.clear()
+                self._unsee()
                 self._cut(self._place(before), taken_back)
+
+    def _unsee(self) -> None:
+        self.seen.clear()
+        if self.shown is not None:
+            self.shown.clear()
 
     def _place(self, before: History) -> int:
         """How many of the turns are still in the history; all, if that cannot be told."""
@@ -165,15 +182,27 @@ class State:
             self._take_back(max(len(self.turns) - 1, 0))
             return known
 
-    def take_back(self, ids: Iterable[LineId]) -> None:
-        """Note lines that are to be forgotten."""
+    def take_back(self, ids: Iterable[LineId], names: Iterable[str] = ()) -> None:
+        """Note lines that are to be forgotten with their turns, and turns by their names."""
         with self.guard:
             self.undoing += ids
+            self.undone += names
+
+    def taken_back(self) -> tuple[list[LineId], list[str]]:
+        """Take what is to be forgotten: lines and names of turns. None of them stands before the model any more."""
+        with self.guard:
+            ids, names = list(dict.fromkeys(self.undoing)), list(dict.fromkeys(self.undone))
+            self.undoing, self.undone = [], []
+            gone = {turn_of(one) for one in ids}.union(names)
+            for one in [one for one in self.seen if turn_of(one) in gone]:
+                del self.seen[one]
+            return ids, names
 
     def _take_back(self, start: int) -> None:
         gone, self.turns = self.turns[start:], self.turns[:start]
         for turn in gone:
             self.undoing += turn.ids
+            self.undone += [turn.name] if turn.name else []
             for waiting in turn.spooled:
                 with suppress(OSError):
                     waiting.unlink(missing_ok=True)
@@ -210,8 +239,9 @@ class State:
 class Sessions:
     """The conversations of one home, as far as this process knows them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, key: Callable[[], bytes] | None = None) -> None:
         self._directory = directory
+        self._key = key
         self._states: OrderedDict[tuple[Actor, str, str], State] = OrderedDict()
         self._guard = threading.Lock()
 
@@ -225,7 +255,7 @@ class Sessions:
         with self._guard:
             state = self._states.get(key)
             if state is None:
-                state = self._states[key] = State(self._path(session, chat), worst)
+                state = self._states[key] = self._opened(key, worst)
                 while len(self._states) > HELD:
                     self._states.popitem(last=False)
             self._states.move_to_end(key)
@@ -233,17 +263,25 @@ class Sessions:
         once(state, state.refresh)
         return state
 
+    def _opened(self, key: tuple[Actor, str, str], worst: Namespace) -> State:
+        actor, session, chat = key
+        state = State(self._path(session, chat), worst)
+        if self._key is not None:
+            name = digest("\0".join((actor, session, chat)))[:32]
+            state.shown = ShownFile(self._directory / f"{name}{SHOWN}", self._key)
+            state.see(state.shown.load())
+        return state
+
     def _path(self, session: str, chat: str) -> Path:
         return self._directory / f"{digest(f'{session}{chr(0)}{chat}')[:32]}.json"
 
     def tidy(self) -> None:
-        """Drop the oldest files where there are too many."""
-        try:
-            files = sorted(self._directory.glob("*.json"), key=os.path.getmtime)
-            for old in files[:-FILES_LIMIT]:
-                old.unlink(missing_ok=True)
-        except OSError:
-            return
+        """Drop the oldest files where there are too many of a sort."""
+        for suffix in (".json", SHOWN):
+            with suppress(OSError):
+                files = sorted(self._directory.glob(f"*{suffix}"), key=os.path.getmtime)
+                for old in files[:-FILES_LIMIT]:
+                    old.unlink(missing_ok=True)
 
 
 def _read(path: Path, worst: Namespace) -> OnDisk | None:

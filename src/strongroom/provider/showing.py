@@ -13,9 +13,20 @@ from functools import lru_cache
 
 from strongroom import fence
 from strongroom.host.fencing import harmless
-from strongroom.model import Hit, Profile
+from strongroom.model import Actor, Hit, Profile
+from strongroom.wiring.policy import OWNER, Policy, Tools
 
 HEADING = "Earlier lines from this memory, quoted as data:"
+_ASKED = "A note of this memory: something is to be forgotten, so this turn is not kept."
+_BY_TOOL = (
+    "Call strongroom_forget with the ids in brackets of the lines above that hold it; what was written in the same "
+    "turn goes with them. Then say how many lines went, without repeating what they said."
+)
+_BY_COMMAND = (
+    "You cannot forget lines yourself. Say, without repeating them, that the owner of this Hermes forgets them with "
+    "`hermes strongroom forget{whose} --turn ID`, where ID stands in brackets behind a line above, and finds others "
+    "with `hermes strongroom search{whose} WORDS`."
+)
 PROFILE_HEADING = "Background about the person, written by the owner of this memory:"
 _LONGEST = 700
 """Characters of a line that are shown."""
@@ -40,6 +51,14 @@ def shown(hits: Iterable[Hit], budget: int) -> tuple[str, list[Hit]]:
     return "\n".join((HEADING, *lines)) if lines else "", taken
 
 
+def how_to_forget(policy: Policy, actor: Actor) -> str:
+    """What the model is told where a person asks for something to be forgotten: how that is done."""
+    if policy.tools is not Tools.NONE:
+        return f"{_ASKED} {_BY_TOOL}"
+    whose = "" if actor == f"{policy.scope}{OWNER}" else f" --as {actor}"
+    return f"{_ASKED} {_BY_COMMAND.format(whose=whose)}"
+
+
 def profiles(found: Iterable[Profile], budget: int) -> str:
     """The owner's profiles for a system prompt; what does not fit whole is left out."""
     blocks: list[str] = []
@@ -50,6 +69,15 @@ def profiles(found: Iterable[Profile], budget: int) -> str:
             blocks.append(block)
             room -= len(block)
     return PROFILE_HEADING + "".join(blocks) if blocks else ""
+
+
+def for_people(hits: Iterable[Hit]) -> str:
+    """Lines as a person sees them: each with its moment, its place and its whole text, on a line of its own."""
+    return "".join(
+        f"{hit.time.astimezone():%Y-%m-%d %H:%M}  {hit.namespace:<9} {_author(hit.author)}: "
+        f"{_quoted(harmless(fence.neutral(hit.text)))} [{hit.id}]\n"
+        for hit in hits
+    )
 
 
 def _line(hit: Hit, author: str, room: int) -> str:

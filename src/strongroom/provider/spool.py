@@ -4,7 +4,7 @@ A file is a short head, which names the actor whose cap delivers it, and the sea
 Three sorts:
 
 - `.turn`: a complete turn that the vault did not take: out of reach, or the cap refused.
-- `.forget`: ids of lines that were taken back while the vault was out of reach. An id says nothing.
+- `.forget`: ids of lines, and names of turns, that were taken back while the vault was out of reach. They say nothing.
 - `.draft`: what a person said in a turn that is under way. It goes when the turn is kept or given up. One whose process
   died becomes a `.turn`: its reply may have been seen, so what it answered must not be lost.
 
@@ -45,6 +45,7 @@ class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
     actor: str
     v: int = 1
     ids: tuple[str, ...] = ()
+    turns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Entry:
     actor: Actor
     sealed: bytes
     ids: tuple[str, ...] = ()
+    turns: tuple[str, ...] = ()
 
 
 class Outcome(Enum):
@@ -106,9 +108,9 @@ class Spool:
         self._write(path, _framed(actor, sealed))
         return path
 
-    def add_forgetting(self, actor: Actor, ids: Iterable[str], now: Millis) -> None:
+    def add_forgetting(self, actor: Actor, ids: Iterable[str], now: Millis, turns: Iterable[str] = ()) -> None:
         """Keep in mind what is to be forgotten, until it can be."""
-        self._write(self._name(now, _FORGET), _framed(actor, b"", ids))
+        self._write(self._name(now, _FORGET), _framed(actor, b"", ids, turns))
 
     def draft(self, actor: Actor, sealed: bytes, now: Millis, old: Path | None = None) -> Path:
         """Keep what was said in a turn that is under way, until `drop` or the end of the process; in place of `old`."""
@@ -296,8 +298,8 @@ def drained(spool: Spool, deliver: Callable[[Entry], Outcome], most: int | None 
     return done
 
 
-def _framed(actor: Actor, sealed: bytes, ids: Iterable[str] = ()) -> bytes:
-    return msgspec.json.encode(_Head(actor, ids=tuple(ids))) + b"\n" + sealed
+def _framed(actor: Actor, sealed: bytes, ids: Iterable[str] = (), turns: Iterable[str] = ()) -> bytes:
+    return msgspec.json.encode(_Head(actor, ids=tuple(ids), turns=tuple(turns))) + b"\n" + sealed
 
 
 def _locked(handle: int) -> bool:
@@ -316,7 +318,7 @@ def _read(path: Path) -> Entry | None:
         head, _, sealed = data.partition(b"\n")
         found = msgspec.json.decode(head, type=_Head)
         if len(data) <= _FILE_LIMIT:
-            return Entry(path, Actor(found.actor), sealed, found.ids)
+            return Entry(path, Actor(found.actor), sealed, found.ids, found.turns)
     except msgspec.DecodeError:
         pass
     except OSError as error:

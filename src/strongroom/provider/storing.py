@@ -25,7 +25,7 @@ from strongroom.errors import (
     TooMany,
 )
 from strongroom.model import Actor, NewLine
-from strongroom.provider import spool
+from strongroom.provider import memory_files, spool, turn_lines
 from strongroom.provider.home import SET_ASIDE, Home, Parts, millis
 from strongroom.provider.serving import Session, ask, token_for
 from strongroom.provider.speaking import Speaker
@@ -140,8 +140,8 @@ def _delivered(session: Session, entry: Entry) -> Outcome:
     again()  # many may have gone before, and the cap may have been replaced meanwhile
     shown = _runtime(home)
     try:
-        if entry.ids:
-            ask(home, model.actor(entry.actor), lambda memory: memory.forget(ids=entry.ids))
+        if entry.ids or entry.turns:
+            _forget(home, entry)
             session.worked("taking a turn back")
         else:
             ask(home, model.actor(entry.actor), lambda memory: memory.deliver(entry.sealed))
@@ -158,6 +158,13 @@ def _delivered(session: Session, entry: Entry) -> Outcome:
         session.failed("delivering", error)
         return Outcome.STOP
     return Outcome.DONE
+
+
+def _forget(home: Home, entry: Entry) -> None:
+    ids = [*map(model.line_id, entry.ids)]
+    gone = ask(home, model.actor(entry.actor), lambda memory: turn_lines.forget(memory, ids, entry.turns))
+    home.parts.status.count("forgotten", len(gone.ids))
+    memory_files.take_out(home, gone.notes)
 
 
 def _is_voided(home: Home, error: StrongroomError, shown: Token | None) -> bool:

@@ -13,8 +13,8 @@ from typing import Any
 from strongroom import model
 from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.host.provider import Schema
-from strongroom.model import Kind, LineId
-from strongroom.provider import keeping, recalling, undoing
+from strongroom.model import Kind
+from strongroom.provider import keeping, recalling, turn_lines, undoing
 from strongroom.provider.serving import Session
 from strongroom.provider.speaking import ASSISTANT, Nobody
 from strongroom.wiring.policy import Tools
@@ -26,7 +26,8 @@ _FORGET: Schema = {
     "name": FORGET,
     "description": (
         "Delete lines from this person's long-term memory for good, when they ask for it. Give the ids that stand in "
-        "square brackets behind recalled lines, or last_turn for what was just said."
+        "square brackets behind recalled lines, or last_turn for what was just said. All that was written in the same "
+        "turn goes with a line: the reply, notes, facts. Say how many lines went."
     ),
     "parameters": {
         "type": "object",
@@ -78,7 +79,7 @@ def called(session: Session, name: str, args: Mapping[str, Any]) -> str:
 def _recall(session: Session, args: Mapping[str, Any]) -> dict[str, Any]:
     query, lines = args.get("query"), args.get("lines", session.policy.recall.lines)
     if not isinstance(query, str) or not query.strip():
-        raise InvalidRequest("query is a text to search for")
+        raise InvalidRequest("query is a text to search for", hint="such as the words of the question")
     if type(lines) is not int or not 1 <= lines <= model.K_LIMIT:
         raise InvalidRequest(f"lines is a number from 1 to {model.K_LIMIT}")
     text, hits = recalling.found(session, query, lines, again=True)
@@ -90,13 +91,20 @@ def _forget(session: Session, args: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(speaker, Nobody):
         raise InvalidRequest(f"there is no memory here: {speaker.reason}")
     if args.get("last_turn") is True:
-        return {"forgotten": "the turn before this one" if undoing.forget_last(session) else "nothing"}
+        lines = undoing.forget_last(session)
+        if lines:
+            keeping.set_apart(session)
+        return {"forgotten": "the turn before this one" if lines else "nothing", "lines": lines}
     ids = args.get("ids")
     if not isinstance(ids, list) or not 1 <= len(ids) <= _FORGET_LIMIT or not all(isinstance(one, str) for one in ids):
         raise InvalidRequest(f"ids is a list of 1 to {_FORGET_LIMIT} line ids", hint="or say last_turn")
     wanted = [model.line_id(one.strip("[] ")) for one in ids]
-    done = session.ask(speaker, lambda memory: memory.forget(ids=wanted))
-    return {"forgotten": list(done.ids), "not_found": [LineId(one) for one in done.missing]}
+    gone = session.ask(speaker, lambda memory: turn_lines.forget(memory, wanted))
+    stays = undoing.settle(session, gone)
+    if gone.ids:
+        keeping.set_apart(session)
+    found = {"forgotten": list(gone.ids), "lines": len(gone.ids), "not_found": list(gone.missing)}
+    return found | ({"still_in_the_file": stays} if stays else {})
 
 
 def _remember(session: Session, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Turns as lines: when a turn began, what its lines are called, and how a long text is cut. Pure.
+"""Turns as lines: when a turn began, what its lines are called, and how a long text is cut.
 
-A line's id is the moment at which its turn began and a keyed hash of whose it is and what was said. So a turn that is
-told twice is kept once, two turns of the same words are two, and an id says nothing to who lacks the key.
+A line's id has three parts: ten characters for the moment, eight for the turn in which it was written, and eight that
+are a keyed hash of whose it is and what it says. So a turn that is told twice is kept once, two turns of the same words
+are two, everything that was written in a turn is found by its name, and an id says nothing to anyone without the key.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -24,9 +26,10 @@ from strongroom.provider import manners
 from strongroom.provider.manners import Asked
 
 ID_KEY_SIZE = 32
-_HASH_BYTES = 10
-_HASH_FROM = 10
-"""The first character of an id that belongs to its hash."""
+_PART = 5
+"""Bytes of an id that name its turn, and as many that are its hash."""
+_TURN_FROM, _HASH_FROM = 10, 18
+"""Where in an id the name of its turn begins, and where its hash does."""
 _REMEMBERED = 16
 """Turns that are remembered in any case; older ones only while they have a draft."""
 _UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -81,6 +84,14 @@ class Begun:
     is_given_up: bool = False
     """Whether a turn of the same words was told in its place. It may still be told: then it was another one."""
     turn_id: str = ""
+    tag: bytes = b""
+    """What the ids of everything share that is written in it; worked out when the first of it is."""
+    is_noted: bool = False
+    """Whether something was written in it before it was told: a note, a fact, what another agent brought back."""
+    waiting: tuple[Path, ...] = ()
+    """What of that waits in the spool."""
+    is_request: bool = False
+    """Whether it asks the memory to forget, which is nothing to remember."""
     shown: set[Namespace] = field(default_factory=set)
     """The namespaces that were said or shown in it, under whatever id its conversation had then."""
     draft: Path | None = None
@@ -88,6 +99,13 @@ class Begun:
     """Its draft as a turn that waits to be delivered: it was told, and could not be kept."""
     heard: Heard | None = None
     """Worked out when it began, so that nothing of it need be when it is told."""
+
+    def drop_waiting(self) -> None:
+        """Let go of what was written in it and waits in the spool."""
+        for waiting in self.waiting:
+            with suppress(OSError):
+                waiting.unlink(missing_ok=True)
+        self.waiting = ()
 
 
 class Turns:
@@ -98,6 +116,12 @@ class Turns:
         self._guard = threading.Lock()
         self.undone: set[tuple[str, float]] = set()
         """What was dealt with of the runtime's record of undone turns: what was said, as a digest, and when."""
+
+    @property
+    def current(self) -> Begun | None:
+        """The turn to which something belongs that is written now; None where it was taken back, or none began."""
+        last = self.last
+        return None if last is None or last.is_taken_back else last
 
     @property
     def last(self) -> Begun | None:
@@ -173,10 +197,32 @@ class Turns:
             return not begun.is_taken_back
 
 
-def line_id(key: bytes, began: Millis, *what: str) -> LineId:
-    """The id of a line of a turn. `what` is whose it is, in which session, and what was said."""
+def line_id(key: bytes, began: Millis, *what: str, tag: bytes = b"") -> LineId:
+    """The id of a line. `what` is whose it is, in which session, and what was said; without a tag it has no turn."""
     hashed = _keyed(key).digest("\0".join(what).encode("utf-8", "surrogatepass"))
-    return LineId(str(ULID.from_int(began << 80 | int.from_bytes(hashed[:_HASH_BYTES], "big"))))
+    # The hash is the second half, as it was when all ten bytes were one: notes kept then are still found by it.
+    said = (tag or hashed[:_PART]) + hashed[_PART : 2 * _PART]
+    return LineId(str(ULID.from_int(began << 80 | int.from_bytes(said, "big"))))
+
+
+def turn_tag(key: bytes, *which: str) -> bytes:
+    """What the ids of a turn's lines share. `which` is whose it is, in which session, and when it began."""
+    return _keyed(key).digest("\0".join(("turn", *which)).encode("utf-8", "surrogatepass"))[:_PART]
+
+
+def turn_of(line: str) -> str:
+    """The name of the turn in which a line was written: the part of its id that the others of that turn share."""
+    return line[_TURN_FROM:_HASH_FROM]
+
+
+def turn_name(tag: bytes) -> str:
+    """The name of the turn of a tag, as it stands in ids."""
+    return turn_of(str(ULID.from_int(int.from_bytes(tag, "big") << 8 * _PART)))
+
+
+def time_of(line: str) -> Millis:
+    """The moment that an id begins with."""
+    return Millis(ULID.from_str(line).milliseconds)
 
 
 @lru_cache(maxsize=8)
@@ -185,7 +231,7 @@ def _keyed(key: bytes) -> Keyed:
 
 
 def hash_of(line: str) -> str:
-    """The part of an id that does not depend on when its turn began."""
+    """The part of an id that depends neither on when it was written nor on its turn."""
     return line[_HASH_FROM:]
 
 

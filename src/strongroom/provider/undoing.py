@@ -1,12 +1,13 @@
 """Turns that were taken back: told by the runtime, or noticed by what is in the history no more.
 
-What was taken back is forgotten, and nothing else. What cannot be reached now is forgotten with a later turn.
+What was taken back is forgotten with all that was written in it, and nothing else. What cannot be reached now is
+forgotten with a later turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from ulid import ULID
@@ -15,19 +16,19 @@ from strongroom import model
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo
-from strongroom.provider import turns
+from strongroom.provider import memory_files, turn_lines, turns
 from strongroom.provider.history import History, Messages
 from strongroom.provider.home import millis
 from strongroom.provider.record import undone_in
 from strongroom.provider.serving import Session
 from strongroom.provider.sessions import Kept, State
 from strongroom.provider.speaking import ASSISTANT, Nobody, Speaker
+from strongroom.provider.turn_lines import Gone
 from strongroom.provider.turns import Begun
 from strongroom.provider.wording import compared, label
 from strongroom.wiring.scrubbing.database import FILE
+from strongroom.wiring.steps import counted
 
-_REPLY = timedelta(milliseconds=1)
-"""How long after a turn began its reply is said to be."""
 _NEAR = 600.0
 """Seconds by which Hermes' time of a message may differ from ours: it is written when its turn ends."""
 _SOON = 20.0
@@ -86,7 +87,7 @@ def _said_then(
         # The same words may have been said again: it is the line that is nearest in time.
         same = [hit.time for hit in hits if hit.author != ASSISTANT and compared(speaker, hit.text) == said]
         began |= {min(same, key=partial(_apart, time))} if same else set()
-    return [hit.id for hit in hits if hit.time in began or (hit.author == ASSISTANT and hit.time - _REPLY in began)]
+    return [hit.id for hit in hits if hit.time in began or turn_lines.began(hit) in began]
 
 
 def rewind(session: Session) -> None:
@@ -94,9 +95,15 @@ def rewind(session: Session) -> None:
 
     Which ones is in Hermes' own record by now. Where that says nothing, it is the last.
     """
+    session.undone = 0
     speaker = session.speaker
-    if not isinstance(speaker, Nobody) and _rewind_recorded(session, speaker):
-        return
+    if isinstance(speaker, Nobody) or not _rewind_recorded(session, speaker):
+        _rewind_last(session)
+    if session.undone and session.warn is not None:
+        session.warn(f"memory: {counted(session.undone, 'line')} of what was undone forgotten")
+
+
+def _rewind_last(session: Session) -> None:
     last = session.turns.last
     if last is not None and session.turns.take_back(last):
         _let_go(session, last)
@@ -183,10 +190,15 @@ def _let_go(session: Session, begun: Begun) -> None:
     speaker, worded = session.speaker, begun.heard.worded if begun.heard else None
     is_left = begun.left is not None
     session.drop_drafts(begun, alone=True)
-    if is_left and worded and not isinstance(speaker, Nobody):
-        state = session.state(speaker)
+    if isinstance(speaker, Nobody):
+        return
+    state = session.state(speaker)
+    if is_left and worded:
         state.take_back(LineId(line.id) for line in worded.lines if line.id)
-        forget(session, speaker, state)
+    if begun.is_noted:
+        begun.drop_waiting()
+        state.take_back((), [turns.turn_name(begun.tag)])
+    forget(session, speaker, state)
 
 
 def forget_told(session: Session, speaker: Speaker, session_id: str) -> None:
@@ -196,11 +208,11 @@ def forget_told(session: Session, speaker: Speaker, session_id: str) -> None:
     forget(session, speaker, state)
 
 
-def forget_last(session: Session) -> bool:
-    """Forget the last turn that was told; False if none is known, or it cannot be reached now."""
+def forget_last(session: Session) -> int:
+    """Forget the last turn that was told; how many lines went: none if it cannot be reached now."""
     speaker = session.speaker
     if isinstance(speaker, Nobody):
-        return False
+        return 0
     state = session.state(speaker)
     if not state.rewind():
         # Told by an earlier process: the vault knows which came last.
@@ -208,8 +220,8 @@ def forget_last(session: Session) -> bool:
             state.take_back(session.ask(speaker, lambda memory: _newest(memory, label(session.id))))
         except StrongroomError as error:
             session.failed("taking a turn back", error)
-            return False
-    return bool(state.undoing) and forget(session, speaker, state)
+            return 0
+    return forget(session, speaker, state)
 
 
 def _apart(time: float, moment: datetime) -> float:
@@ -221,7 +233,7 @@ def _newest(memory: Memory, session_id: str) -> list[LineId]:
     newest = _turns_of(memory, session_id)[-2 * turns.PIECES - 2 :]
     if not newest:
         return []
-    began = newest[-1].time - (_REPLY if newest[-1].author == ASSISTANT else timedelta())
+    began = turn_lines.began(newest[-1])
     return [info.id for info in newest if info.time >= began]
 
 
@@ -237,29 +249,40 @@ def _turns_of(memory: Memory, session_id: str) -> list[LineInfo]:
             return newest
 
 
-def forget(session: Session, speaker: Speaker, state: State) -> bool:
-    """Forget what was taken back; False if it cannot be reached now: then it waits in the spool, and is done later."""
-    if not state.undoing:
-        return True
-    with state.guard:
-        waiting, state.undoing = list(dict.fromkeys(state.undoing)), []
-        for one in waiting:
-            state.seen.pop(one, None)
-    if not waiting:  # another thread was first
-        return True
+def forget(session: Session, speaker: Speaker, state: State) -> int:
+    """Forget what was taken back, and all that was written in those turns; how many lines went.
+
+    What cannot be reached now waits in the spool, and is forgotten later.
+    """
+    if not (state.undoing or state.undone):
+        return 0
+    ids, names = state.taken_back()
+    if not (ids or names):  # another thread was first
+        return 0
     try:
-        session.ask(speaker, lambda memory: memory.forget(ids=waiting))
+        gone = session.ask(speaker, lambda memory: turn_lines.forget(memory, ids, names))
     except StrongroomError as error:
         session.failed("taking a turn back", error)
-        _forget_later(session, speaker, state, waiting)
-        return False
+        _forget_later(session, speaker, state, ids, names)
+        return 0
     session.worked("taking a turn back")
-    return True
+    settle(session, gone)
+    session.undone += len(gone.ids)
+    return len(gone.ids)
 
 
-def _forget_later(session: Session, speaker: Speaker, state: State, waiting: list[LineId]) -> None:
+def settle(session: Session, gone: Gone) -> list[str]:
+    """After lines were forgotten: count them, and take the runtime's own notes of them out of its files.
+
+    The names of files in which such a note stays.
+    """
+    session.home.parts.status.count("forgotten", len(gone.ids))
+    return memory_files.take_out(session.home, gone.notes)
+
+
+def _forget_later(session: Session, speaker: Speaker, state: State, ids: list[LineId], names: list[str]) -> None:
     try:
-        session.home.parts.spool.add_forgetting(speaker.actor, waiting, millis())
+        session.home.parts.spool.add_forgetting(speaker.actor, ids, millis(), names)
     except StrongroomError as error:
         session.failed("taking a turn back", error)
-        state.take_back(waiting)  # with a later turn, if there is one
+        state.take_back(ids, names)  # with a later turn, if there is one

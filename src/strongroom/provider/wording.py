@@ -79,6 +79,7 @@ def lines_of(
     turn_id: str = "",
     *,
     place: int = 0,
+    tag: bytes = b"",
 ) -> Worded:
     """The lines of a text, at its `place` in the turn. What lies outside the cap is left out: the owner drew that."""
     look = session.home.look
@@ -93,7 +94,7 @@ def lines_of(
             session=told_in,
             author=said.author,
             kind=said.kind,
-            id=turns.line_id(key, began, speaker.actor, session_id, turn_id, str(place), str(number), piece),
+            id=turns.line_id(key, began, speaker.actor, session_id, turn_id, str(place), str(number), piece, tag=tag),
             time=model.moment(began),
         )
         for number, piece in enumerate(turns.pieces(text))

@@ -74,6 +74,8 @@ class Keep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory_writes: bool = True
     import_files: bool = True
     mask_secrets: bool = True
+    forget_requests: bool = False
+    """Whether a turn is kept in which a person asks for something to be forgotten."""
     spool_bytes: Annotated[int, msgspec.Meta(ge=1 << 16, le=1 << 34)] = 64 << 20
 
 

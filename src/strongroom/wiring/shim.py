@@ -109,7 +109,7 @@ def register(ctx):
 
 _CLI = f'''\
 # {_MARK}; it is put back when that runs again.
-"""`hermes strongroom`: status, recall, forget, why."""
+"""`hermes strongroom`: status, list, search, recall, forget, who, why."""
 
 
 def register_cli(parser):

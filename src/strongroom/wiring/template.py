@@ -86,6 +86,7 @@ delegations = true         # what a subagent was given to do, and its result
 memory_writes = true       # what the built-in memory tool writes and removes
 import_files = true        # MEMORY.md, USER.md and SOUL.md as they are at the first start, once
 mask_secrets = {masking}        # keys, tokens and private keys are masked before a line is kept
+forget_requests = false    # turns in which something is asked to be forgotten, which repeat it
 spool_bytes = 67108864     # how much may wait for a server that is out of reach
 
 [off_the_record]

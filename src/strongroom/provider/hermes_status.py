@@ -1,0 +1,98 @@
+"""`hermes strongroom status`: how memory is doing, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from strongroom.errors import StrongroomError
+from strongroom.model import Namespace
+from strongroom.provider import status
+from strongroom.provider.home import Home
+from strongroom.provider.serving import ask
+from strongroom.provider.speaking import Conversation, Nobody, who
+from strongroom.provider.status import Problem
+from strongroom.wiring import homes
+from strongroom.wiring.ownplaces import is_anothers
+from strongroom.wiring.steps import counted
+
+_POLICY = "reading the policy"
+_WALLS = {
+    True: "none against tools of your own user: the keys lie in your files (wire with --url for a wall)",
+    False: "the server: this home holds a cap and no keys",
+}
+
+
+def report(home: Home) -> dict[str, Any]:
+    """Where memory is, what its cap allows, what waits and what does not work."""
+    parts, policy = home.parts, home.policy
+    waiting = parts.spool.waiting()
+    found: dict[str, Any] = {
+        "home": str(home.path),
+        "profile": policy.profile,
+        "memory": home.way.place,
+        "wall": _WALLS[home.way.is_embedded],
+        "cap": _cap(home),
+        "namespaces": ", ".join(map(_reached(home), policy.namespaces)),
+        "tools": str(policy.tools),
+        "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
+        "spool": f"{counted(waiting.turns, 'turn')}, {waiting.bytes} of {parts.spool.most} bytes",
+        "answers": _answers(home),
+    }
+    if counts := status.read_counts(parts.directory):
+        found["so far"] = ", ".join(f"{name}: {number}" for name, number in counts.items())
+    if aside := parts.spool.aside():
+        found["set aside"] = f"{counted(aside, 'turn')} that the vault would not take, in {parts.spool.directory}"
+    return {**found, **_policy(home), **_problems(status.read(parts.directory))}
+
+
+def _reached(home: Home) -> Callable[[Namespace], str]:
+    """A namespace by its name, and that the cap does not cover it, where that is so."""
+    allowed = home.look.allowed
+    return lambda name: name if name in allowed else f"{name} (not in the cap: what belongs there is not kept)"
+
+
+def _policy(home: Home) -> dict[str, str]:
+    """What is wrong with the policy as it is now."""
+    if home.broken:
+        return {"policy": f"the file has a fault, the one before it is in use: {home.broken}"}
+    mine = homes.of(home.path, Path.home())
+    if not is_anothers(home.policy, mine):
+        return {}
+    wire = f"`strongroom wire hermes --profile {mine.profile}` gives this one its own"
+    return {"policy": f"it is of another home, copied or edited: {wire}"}
+
+
+def _problems(noted: Mapping[str, Problem]) -> dict[str, str]:
+    """What failed and has not worked since, each sentence once. Of the policy more is known than was noted."""
+    works: dict[tuple[str, str], list[str]] = {}
+    for work, problem in noted.items():
+        if work != _POLICY:
+            works.setdefault((problem.message, problem.reason), []).append(work)
+    found: dict[str, str] = {}
+    for (message, reason), names in works.items():
+        since = datetime.fromtimestamp(min(noted[name].since for name in names) / 1000).astimezone()
+        also = f"; the same for {', '.join(names[1:])}" if names[1:] else ""
+        found[f"problem: {names[0]}"] = f"{message} [{reason}], since {since:%Y-%m-%d %H:%M}{also}"
+    return found
+
+
+def _cap(home: Home) -> str:
+    try:
+        left = home.parts.caps.days_left()
+    except StrongroomError as error:
+        return f"{error.message} [{error.reason}]"
+    return f"ends in {left:.0f} days; it is renewed before that, unless it was revoked" if left > 0 else "has ended"
+
+
+def _answers(home: Home) -> str:
+    owner = who(home.policy, Conversation(platform="cli"))
+    try:
+        if isinstance(owner, Nobody):
+            return owner.reason
+        ask(home, owner.actor, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
+    except StrongroomError as error:
+        return f"no: {error.message} [{error.reason}]"
+    return "yes"

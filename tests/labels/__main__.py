@@ -1,0 +1,43 @@
+"""Print how the rules over text do, and every row that they get wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import click
+
+from tests import labels
+from tests.labels import Row
+
+_JUDGES: tuple[tuple[str, str, Callable[[Sequence[Row]], list[Row]]], ...] = (
+    ("secrets not masked whole", "secrets", labels.missed_secrets),
+    ("ordinary sentences changed", "ordinary", labels.changed),
+    ("leaks: routed less sensitive than they are", "routing", labels.leaks),
+    ("sensitive ones that only the default holds", "routing", labels.unseen),
+    ("nuisances: routed more sensitive than they are", "routing", labels.nuisances),
+    ("requests to forget misread", "forget_requests", labels.misread_requests),
+)
+
+
+def main() -> None:
+    for what, name, judge in _JUDGES:
+        for doubtful in (False, True):
+            rows = labels.rows(name, doubtful=doubtful)
+            wrong = judge(rows)
+            click.echo(f"{what}{', doubtful rows' * doubtful}: {len(wrong)} of {len(rows)}")
+            for row in wrong:
+                click.echo(f"    {row['id']} {_wanted(row)}{row['text']!r} -> {_got(name, row)}")
+
+
+def _wanted(row: Row) -> str:
+    return f"{row['namespace']}: " if "namespace" in row else ""
+
+
+def _got(name: str, row: Row) -> str:
+    if name == "routing":
+        return labels.routed(row)
+    return repr(labels.MASK.masked(row["text"])[0]) if name in ("secrets", "ordinary") else str(not row["is_request"])
+
+
+if __name__ == "__main__":
+    main()

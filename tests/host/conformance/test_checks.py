@@ -11,7 +11,7 @@ from strongroom.host.conformance.running import performed
 from tests.host.conformance.providers import bad
 from tests.host.conformance.providers.good import Good
 from tests.host.conformance.providers.old import Old
-from tests.host.conformance.providers.other import GroupsApart, ShowsOnce
+from tests.host.conformance.providers.other import GroupsApart, RepeatsTheQuery, ShowsOnce
 
 WRONG: dict[str, list[type]] = {
     "order": [bad.OnePromptOnly, bad.NumbersForText, bad.RaisesForBackups, bad.ReturnsAPromise],
@@ -43,7 +43,12 @@ WRONG: dict[str, list[type]] = {
     "alike-keys": [bad.DropsSigns, bad.CutsKeys, bad.FoldsCase, bad.DropsSignsOfUsers, bad.DropsSignsShownOnce],
     "own-marks": [bad.FencesItself],
     "forged-marks": [bad.PromptsWhatWasSaid, bad.PromptsTheEndOfWhatWasSaid],
-    "api-content": [bad.KeepsWhatWasSent, bad.RecallsWhatWasSent, bad.CompressesWhatWasSent],
+    "api-content": [
+        bad.KeepsWhatWasSent,
+        bad.RecallsWhatWasSent,
+        bad.RecallsWhatWasSentIfAsked,
+        bad.CompressesWhatWasSent,
+    ],
     "other-scripts": [bad.WholeWords, bad.Trigrams],
     "hostile-text": [bad.RawText, bad.StopsAfterEmpty],
     "end-while-keeping": [bad.EndsTooEarly],
@@ -155,6 +160,19 @@ def test_a_good_provider_passes_every_check(check: str) -> None:
 @pytest.mark.parametrize("check", RECALLING)
 def test_a_provider_that_repeats_nothing_in_a_conversation_passes_every_check(check: str) -> None:
     result = run(check, ShowsOnce, patience=10)
+    assert (result.outcome, bool(result.reason)) == (Outcome.PASS, True), result.reason
+
+
+@pytest.mark.requirement("conformance-other-ways")
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(one, marks=() if one in ("api-content", "two-users", "forgotten") else pytest.mark.long)
+        for one in CHECKS
+    ],
+)
+def test_a_provider_whose_search_repeats_the_query_passes_every_check(check: str) -> None:
+    result = run(check, RepeatsTheQuery, patience=10)
     assert (result.outcome, bool(result.reason)) == (Outcome.PASS, True), result.reason
 
 

@@ -27,7 +27,7 @@ _FORGED = Line(
     "amberstoat",
 )
 _SENT = Line("The garden in Wexcombe has a gate for olivewren", "garden in Wexcombe", "olivewren")
-_RECALLED = "magentavole"
+_RECALLED = Line("The boathouse of Pellworth is let to magentavole", "boathouse of Pellworth", "magentavole")
 _SCRIPTS = {
     "Chinese": Line("下周我打算去成都的茶馆喝乌龙茶，暗号是青色水獭", "乌龙茶", "青色水獭"),
     "Chinese words of two signs": Line("上海外滩旁边的书店卖地图，暗号是银色刺猬", "书店", "银色刺猬"),
@@ -107,20 +107,19 @@ def _unfenced(agent: Agent) -> dict[str, int]:
 
 
 def api_content(stage: Stage) -> str:
-    """Messages whose `api_content` holds a word that nobody said."""
+    """Messages whose `api_content` holds a word that nobody said. No question holds it: a tool may repeat the query."""
     agent = stage.started()
-    sent = f"{_SENT.said}\n\n<memory-context>\nrecalled earlier: {_RECALLED}\n</memory-context>"
+    sent = f"{_SENT.said}\n\n<memory-context>\n{_RECALLED.said}\n</memory-context>"
     agent.messages.append({"role": "user", "content": _SENT.said, "api_content": sent})
     agent.messages.append({"role": "assistant", "content": "Fine."})
     agent.call("sync_turn", _SENT.said, "Fine.", session_id=agent.session.id, messages=list(agent.messages))
-    if _RECALLED in str(agent.call("on_pre_compress", list(agent.messages))):
+    if _RECALLED.answer in str(agent.call("on_pre_compress", list(agent.messages))):
         raise Failed("text that was recalled once is given to a compression as if it were said")
     agent.stop()
     asking = stage.fresh()
     came_back = not stage.cannot("sync_turn") and asking.keeps(_SENT)
-    questions = (f"{_SENT.question} {_RECALLED}", _SENT.question)
-    recalled = any(_RECALLED in stage.fresh().recall(question) for question in questions)
-    if recalled or stage.holding(_RECALLED, asking):
+    recalled = any(_RECALLED.answer in stage.fresh().recall(line.question) for line in (_RECALLED, _SENT))
+    if recalled or stage.holding(_RECALLED.answer, asking):
         raise Failed(
             f"text that was recalled once is {'recalled again' if recalled else 'in a file'} as if it were said"
         )

@@ -480,6 +480,21 @@ class RecallsWhatWasSent(Good):
         return "\n".join([super().prefetch(query), *self.sent])
 
 
+class RecallsWhatWasSentIfAsked(Good):
+    """Has it in RAM, beside what was said, and gives it to whoever asks about it."""
+
+    sent: ClassVar[list[str]] = []
+
+    def sync_turn(self, user_content: str, assistant_content: str, **kwargs: Any) -> None:
+        super().sync_turn(user_content, assistant_content)
+        RecallsWhatWasSentIfAsked.sent += [str(one.get("api_content", "")) for one in kwargs.get("messages") or ()]
+
+    def prefetch(self, query: str, *, session_id: str = "") -> str:
+        words = query.casefold().split()
+        aside = [text for text in self.sent if all(word in text.casefold() for word in words)]
+        return "\n".join([super().prefetch(query), *aside])
+
+
 class WholeWords(Good):
     def fits(self, words: list[str], text: str) -> bool:
         return set(words) <= set(re.findall(r"\w+", text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -30,3 +31,14 @@ class ShowsOnce(Good):
         new = [line for line in super().found(query) if line["said"] not in before]
         before.update(line["said"] for line in new)
         return new
+
+
+class RepeatsTheQuery(Good):
+    """A search tool whose answer says what was looked for, as a whole and word by word, and says so again in words."""
+
+    def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:
+        answer = json.loads(super().handle_tool_call(tool_name, args, **kwargs))
+        query = str(args.get("query", ""))
+        found = answer.get("found", [])
+        note = f"{len(found)} results for {query!r}"
+        return json.dumps({"query": query, "terms": query.casefold().split(), "note": note, **answer})

@@ -77,6 +77,7 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "hermes.size": hermes.size,
     "hermes.http": hermes.http,
     "hermes.first": hermes.first,
+    "hermes.hostile": hermes.hostile,
 }
 _SLOW = {"get.100k", "first.100k"}
 _SCRATCH = Path(__file__).parent / "out"

@@ -17,7 +17,7 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
 from bench import hermes_home, server
-from bench.hermes_child import AFTER, BEGIN, HOLOGRAPHIC, KEEP, PREFETCH, STRONGROOM
+from bench.hermes_child import AFTER, BEGIN, HOLOGRAPHIC, KEEP, ORDINARY, PREFETCH, STRONGROOM
 from bench.hermes_home import Child, Home
 from bench.measure import Goal, Row, Run
 
@@ -29,6 +29,8 @@ TURN = "the four hooks of a turn"
 _NOT_EMPTY = Goal("share", 0.2, 1.0)
 """Of the lines that may be recalled: one of five at least, better all."""
 _FASTER = Goal("ratio", 1.0, 0.5)
+_MORE = Goal("ours", 50, 10)
+"""Milliseconds that a hostile message may cost more than an ordinary one of its size."""
 _PROCESSES = 6
 """One after another: two processes that do the same differ by a tenth, by where things happen to lie in memory."""
 _SHORT = 6
@@ -196,6 +198,19 @@ def first(run: Run) -> Iterator[Row]:
         theirs.append(_first(kept, HOLOGRAPHIC))
     for how, taken in (("pages kept", ours), ("no pages", anew)):
         yield from _first_rows(f"{count:,} lines, {how}", taken, theirs)
+
+
+def hostile(run: Run) -> Iterator[Row]:
+    """A turn of 160,000 characters that are made to be slow for some rule, beside an ordinary one of that size."""
+    home = hermes_home.make(run.scratch / "hostile", run.pick(2_000, 500))
+    found: Costs = json.loads(hermes_home.run(home, "hostile"))
+    ordinary = found.pop(ORDINARY)
+    for name, cost in found.items():
+        yield Row("hermes.hostile", name, "ms cpu", cost * 1e3, ordinary * 1e3, ORDINARY)
+    most = max(found.values())
+    yield Row(
+        "hermes.hostile", "the slowest, more than ordinary talk", "ms cpu", (most - ordinary) * 1e3, 50, "limit", _MORE
+    )
 
 
 def _first_rows(what: str, ours: Sequence[Costs], theirs: Sequence[Costs]) -> Iterator[Row]:

@@ -43,6 +43,25 @@ _FIRST = "What did Alice say about the first printer in the kitchen?"
 _FULL = "HRR storage near capacity"
 """What `holographic` warns of at every fact from some hundreds on; it still works."""
 _TIMED = (BEGIN, PREFETCH, KEEP, AFTER)
+ORDINARY = "ordinary talk"
+_LARGE = 160_000
+"""Characters of a hostile message."""
+_TRIES = 5
+_HOSTILE = {
+    "the beginnings of recalled lines": '2026-01-01, a, b: " [',
+    "addresses": "://a:b@",
+    "announced passwords": "password for a b c d ",
+    "key headers": "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAA",
+    "blocks that are never closed": "<memory-context>",
+    "requests to forget": "please forget what i said ",
+    "one long word": "a",
+    "spaces": " x" + " " * 62,
+    "phrases": "back on the record ",
+    "words of rules": "bank holiday blood ",
+    "dates": "on may 1 next ",
+    "characters that show nothing": "ghp_\u200b",
+}
+"""Pieces that, repeated, are hostile to some rule over texts."""
 Spent = tuple[float, float]
 """Seconds, as a clock on the wall has them, and of CPU time."""
 Taken = dict[str, list[Spent]]
@@ -227,6 +246,25 @@ def first(name: str, answers: TextIO) -> None:
     side.manager.shutdown_all()
 
 
+def hostile(answers: TextIO) -> None:
+    """Turns of one size, an ordinary message first: the CPU time of all four hooks, the least of several turns."""
+    side = _strongroom()
+    side.start()
+    found: dict[str, float] = {}
+    for name, piece in {ORDINARY: " ".join(next(lines.texts(_SPOKEN)) for _ in range(40)) + " ", **_HOSTILE}.items():
+        costs: list[float] = []
+        for number in range(_TRIES):
+            message = f"{number} {piece * (_LARGE // len(piece) + 1)}"[:_LARGE]
+            side.said = iter([(message, "Fine.")])
+            taken: Taken = {one: [] for one in _TIMED}
+            side.turn(taken)
+            costs.append(sum(cpu for [(_, cpu)] in taken.values()))
+            side.take_back()
+        found[name] = min(costs)
+    _answer(answers, found)
+    side.manager.shutdown_all()
+
+
 def fill(number: int) -> None:
     """Hand the lines of a vault to `holographic` as facts."""
     side = Holographic()
@@ -262,6 +300,8 @@ def main(command: str, *args: str) -> None:
         measure(args, sys.stdin, answers)
     elif command == "first":
         first(args[0], answers)
+    elif command == "hostile":
+        hostile(answers)
     elif command == "vectors":
         vectors()
     else:

@@ -534,6 +534,15 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     ),
     "hermes-at-rest": ("seed", "no text lies in clear in any file of ours"),
     "hermes-no-plaintext": ("seed", "in Hermes, no text lies in clear in any file of ours"),
+    "labels-routing": (
+        "show",
+        "of texts labelled beforehand 95 of 100 sensitive ones are routed so, and most others where they belong",
+    ),
+    "labels-secrets": (
+        "show",
+        "of secrets labelled beforehand 95 of 100 are masked whole, and of ordinary sentences at most one changes",
+    ),
+    "text-linear": ("bad-input", "every pattern and every rule over text costs in proportion to the text"),
     "forget-request-told": (
         "show",
         "a request to forget is told from talk about forgetting, in every language of the phrases",

@@ -1,9 +1,12 @@
 """Choosing a namespace for a text by rules: ordered, readable, and the same answer every time. Pure; never a model.
 
-Rules are tried in their order and the first that fits decides; the default rules go from the most sensitive namespace
-to the least, so that what fits two lands in the safer one. A rule fits by a word, by a pattern, or by the platform and
-chat that a text came from. Words match whole, whatever their case; within Chinese, Japanese and Korean text they match
-anywhere. A choice is a proposal: the gate decides whether the cap covers it.
+Of all rules that fit a text, the one with the most sensitive namespace decides; of several for that namespace, the
+first is named. A rule fits by a word, by a word's beginning, by a pattern, or by the platform and chat that a text came
+from. Words match whole, whatever their case; within Chinese, Japanese and Korean text they match anywhere. A choice is
+a proposal: the gate decides whether the cap covers it.
+
+How sensitive namespaces are is the caller's order, if it has one. Else those that a vault begins with have their own
+order, and another one counts as less sensitive than those whose rules stand before its first.
 """
 
 from __future__ import annotations
@@ -12,16 +15,17 @@ import re
 import tomllib
 import unicodedata
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from os.path import commonprefix
 
 import msgspec
 
 from strongroom import model
 from strongroom.errors import InvalidRequest
-from strongroom.model import Namespace
+from strongroom.model import DEFAULT_NAMESPACES, Namespace
 
 RULES_LIMIT = 256
 WORDS_LIMIT = 1024
@@ -47,6 +51,9 @@ _START = re.compile(rf"[^\W{_JOINED}]+")
 _ASCII_START = re.compile(r"\w+", re.ASCII)
 _ANYWHERE = " "
 _NOTHING = re.compile(r"(?!)")
+_BEGINNING = 3
+"""Characters of a stem by which it is known whether a text may hold it."""
+_IGNORED = " \u2026 "
 _MARKS = 30  # on one character, as Unicode's stream-safe text has
 
 
@@ -63,6 +70,10 @@ class Rule:
     platform: str | None = None
     chat: str | None = None
     anything: bool = False
+    stems: re.Pattern[str] = _NOTHING
+    beginnings: frozenset[str] = frozenset()
+    """The first characters of its stems, as `starts` for its words."""
+    ignore: re.Pattern[str] = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +84,19 @@ class Rules:
     rules: tuple[Rule, ...]
     names: frozenset[Namespace] = field(init=False, compare=False)
     """Every namespace that they may give."""
+    order: tuple[Namespace, ...] = field(init=False, compare=False)
+    """These from the most sensitive to the least."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", frozenset((self.default, *(rule.namespace for rule in self.rules))))
+        named = dict.fromkeys((*(rule.namespace for rule in self.rules), self.default))
+        known = iter([name for name in DEFAULT_NAMESPACES if name in named])
+        object.__setattr__(self, "names", frozenset(named))
+        object.__setattr__(self, "order", tuple(next(known) if name in DEFAULT_NAMESPACES else name for name in named))
+
+    def by_sensitivity(self, order: Sequence[Namespace] = ()) -> list[Rule]:
+        """The rules, those of the most sensitive namespace first. One that is not in a given order counts as more."""
+        places = {name: place for place, name in enumerate(order or self.order)}
+        return sorted(self.rules, key=lambda rule: places.get(rule.namespace, -1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +113,8 @@ class _RuleTable(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     namespace: str
     words: list[str] = []
     patterns: list[str] = []
+    stems: list[str] = []
+    ignore: list[str] = []
     platform: str | None = None
     chat: str | None = None
 
@@ -101,24 +124,53 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     rules: list[dict[str, object]] = []
 
 
-def route(text: str, rules: Rules | None = None, *, platform: str | None = None, chat: str | None = None) -> Route:
-    """Choose a namespace for a text."""
+def route(
+    text: str,
+    rules: Rules | None = None,
+    *,
+    platform: str | None = None,
+    chat: str | None = None,
+    order: Sequence[Namespace] = (),
+) -> Route:
+    """Choose a namespace for a text. `order` names namespaces from the most sensitive to the least."""
     chosen = default_rules() if rules is None else rules
+    found = _fitting(text, chosen, platform, chat, order)
+    return next(found, Route(chosen.default, "", ""))
+
+
+def fitting(
+    text: str,
+    rules: Rules | None = None,
+    *,
+    platform: str | None = None,
+    chat: str | None = None,
+    order: Sequence[Namespace] = (),
+) -> list[Route]:
+    """What each rule that fits a text would say, the one that decides first; nothing where the default decides."""
+    return list(_fitting(text, default_rules() if rules is None else rules, platform, chat, order))
+
+
+def _fitting(
+    text: str, rules: Rules, platform: str | None, chat: str | None, order: Sequence[Namespace]
+) -> Iterator[Route]:
     folded = _folded(text)
     starts = starts_in(folded)
-    for rule in chosen.rules:
+    beginnings = {start[:_BEGINNING] for start in starts}
+    for rule in rules.by_sensitivity(order):
         if (rule.platform in (None, platform)) and (rule.chat in (None, chat)):
-            matched = _matched(rule, text, folded, starts)
+            matched = _matched(rule, text, folded, starts, beginnings)
             if matched is not None:
-                return Route(rule.namespace, rule.name, matched)
-    return Route(chosen.default, "", "")
+                yield Route(rule.namespace, rule.name, matched)
 
 
-def _matched(rule: Rule, text: str, folded: str, starts: set[str]) -> str | None:
+def _matched(rule: Rule, text: str, folded: str, starts: set[str], beginnings: set[str]) -> str | None:
     if rule.anything:
         return ""
-    if not rule.starts.isdisjoint(starts) and (found := rule.words.search(folded)):
-        return found[0]
+    has_word, has_stem = not rule.starts.isdisjoint(starts), not rule.beginnings.isdisjoint(beginnings)
+    if has_word or has_stem:
+        left = rule.ignore.sub(_IGNORED, folded)
+        if (found := has_word and rule.words.search(left)) or (found := has_stem and rule.stems.search(left)):
+            return found[0]
     for pattern in rule.patterns:
         if found := pattern.search(text, 0, SCAN_LIMIT):
             return found[0]
@@ -162,7 +214,13 @@ def unstacked(text: str) -> str:
 @cache
 def default_rules() -> Rules:
     """The rules of a vault whose owner wrote none."""
-    return rules(tomllib.loads(DEFAULT_TOML)["routing"])
+    return rules(tomllib.loads(default_toml())["routing"])
+
+
+@cache
+def default_toml() -> str:
+    """These rules as a configuration file, with comments."""
+    return (files("strongroom") / "routing_default.toml").read_text("utf-8")
 
 
 def rules(table: Mapping[str, object]) -> Rules:
@@ -195,16 +253,19 @@ def _rule(number: int, table: Mapping[str, object]) -> Rule:
             platform=found.platform,
             chat=found.chat,
             anything=_is_for_anything(found),
+            stems=_stems(found.stems),
+            beginnings=frozenset(start_of(_folded(stem))[:_BEGINNING] for stem in found.stems),
+            ignore=_words(found.ignore),
         )
     except (msgspec.ValidationError, InvalidRequest, re.error, OverflowError, RecursionError) as error:
         raise InvalidRequest(f"routing rule {name}: {error}") from None
 
 
 def _is_for_anything(rule: _RuleTable) -> bool:
-    if rule.words or rule.patterns:
+    if rule.words or rule.patterns or rule.stems:
         return False
     if rule.platform is None and rule.chat is None:
-        raise InvalidRequest("it needs words, patterns, a platform or a chat")
+        raise InvalidRequest("it needs words, stems, patterns, a platform or a chat")
     return True
 
 
@@ -219,6 +280,16 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
     apart = [word for word in folded if not _JOINED_TEXT.search(word)]
     whole = [f"{_BEFORE}(?:{_any_of(apart)}){_AFTER}"] if apart else []
     return re.compile("|".join([*whole, *([_any_of(joined)] if joined else [])])) if folded else _NOTHING
+
+
+def _stems(stems: Sequence[str]) -> re.Pattern[str]:
+    """One pattern for the beginnings of words. Each takes as much as tells a text that may hold it."""
+    if len(stems) > WORDS_LIMIT:
+        raise InvalidRequest(f"it has more than {WORDS_LIMIT} stems")
+    folded = sorted(set(map(_folded, stems)))
+    if not all(len(start_of(stem)) >= _BEGINNING and len(stem) <= PHRASE_LIMIT for stem in folded):
+        raise InvalidRequest(f"a stem begins with {_BEGINNING} letters, and has {PHRASE_LIMIT} characters at most")
+    return re.compile(rf"{_BEFORE}(?:{_any_of(folded)})[^\W{_JOINED}]{{0,40}}") if folded else _NOTHING
 
 
 def _any_of(words: Sequence[str]) -> str:
@@ -303,72 +374,3 @@ def _repeats(repeat: str | None) -> tuple[int, int]:
     least = int(low or 0)
     most = int(high or SCAN_LIMIT) if comma else least
     return least, max(most, 1)
-
-
-DEFAULT_TOML = """\
-# Rules for `strongroom put` without --namespace. The first rule that fits decides, so the most sensitive come first:
-# a text that fits two of them lands in the safer one. Words match whole, whatever their case; within Chinese, Japanese
-# and Korean text they match anywhere. Patterns are regular expressions of Python's kind, with few repetitions.
-# A rule has at most 1024 words or phrases of 64 characters each, and 64 patterns of 256.
-# `strongroom route TEXT` shows what the rules make of a text.
-
-[routing]
-default = "personal"  # where a text goes that no rule fits
-
-[[routing.rules]]
-name = "health"
-namespace = "personal"
-words = [
-  "allergy", "allergies", "allergic", "doctor", "dentist", "hospital", "clinic", "diagnosis", "medicine", "medication",
-  "prescription", "therapy", "therapist", "vaccine", "surgery", "blood type", "blood pressure", "pregnant",
-  "过敏", "医生", "医院", "看病", "吃药", "体检", "アレルギー", "病院", "医者", "薬を", "診断",
-]
-
-[[routing.rules]]
-name = "secrets"
-namespace = "personal"
-words = [
-  "password", "passwords", "passphrase", "pin code", "social security", "bank account", "credit card", "salary",
-  "passport number", "mortgage", "diary", "密码", "银行卡", "工资", "身份证", "パスワード", "暗証番号", "給料", "口座",
-]
-patterns = ['\\biban\\b', '\\b[0-9]{3}-[0-9]{2}-[0-9]{4}\\b']
-
-[[routing.rules]]
-name = "family"
-namespace = "family"
-words = [
-  "mother", "father", "mom", "mum", "dad", "wife", "husband", "son", "daughter", "brother", "sister", "kids",
-  "children", "grandmother", "grandfather", "grandma", "grandpa", "aunt", "uncle", "cousin", "in-laws", "family",
-  "kindergarten",
-  "妈妈", "爸爸", "老婆", "老公", "妻子", "丈夫", "孩子", "儿子", "女儿", "奶奶", "爷爷", "家人",
-  "お母さん", "お父さん", "家族", "息子", "娘が", "祖母", "祖父",
-]
-
-[[routing.rules]]
-name = "office"
-namespace = "work"
-words = [
-  "meeting", "meetings", "standup", "stand-up", "sprint", "deadline", "deadlines", "colleague", "colleagues", "manager",
-  "boss", "client", "customer", "customers", "project", "roadmap", "quarterly", "invoice", "invoices", "office",
-  "deploy", "deployment", "release", "pull request", "code review", "ticket queue", "salesforce", "payroll",
-  "会议", "开会", "同事", "老板", "项目", "客户", "加班", "会議", "仕事", "同僚", "上司", "締め切り", "出社",
-]
-patterns = ['\\b[A-Z]{2,8}-[0-9]{1,6}\\b']
-
-[[routing.rules]]
-name = "trip"
-namespace = "travel"
-words = [
-  "trip", "trips", "travel", "travelling", "traveling", "flight", "flights", "airport", "airline", "hotel", "hotels",
-  "hostel", "airbnb", "itinerary", "visa", "luggage", "boarding", "check-in", "train to", "ferry", "vacation",
-  "holiday", "sightseeing", "rental car", "layover", "jet lag", "fly to", "flies to", "flying to", "flew to",
-  "旅行", "出差", "航班", "机票", "机场", "酒店", "火车", "高铁", "签证", "行程", "度假",
-  "飛行機", "空港", "ホテル", "新幹線", "旅館", "여행", "항공", "호텔",
-]
-
-# A rule for a place instead of a text, as a runtime names it:
-# [[routing.rules]]
-# name = "team chat"
-# namespace = "work"
-# platform = "slack"
-"""

@@ -212,8 +212,10 @@ def test_what_was_added_to_a_bucket_is_mended_by_deleting_it_as_its_hint_says(
     damage, added = ADDED[flaw]
     damage(bucket)
     done = cli("audit", "verify", "--json")
-    assert (done.code, [one["flaw"] for one in done.json["findings"]]) == (6, [flaw])
-    assert "delete it from the bucket" in done.json["findings"][0]["hint"]
+    hints = [str(one["hint"]) for one in done.json["findings"] if one["flaw"] == flaw]
+    assert done.code == 6
+    assert len(hints) == 1
+    assert "delete it from the bucket" in hints[0]
     bucket.delete(added(bucket))
     assert cli("audit", "verify").code == 0
 

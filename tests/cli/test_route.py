@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strongroom import routing
+from strongroom import model, routing
 from strongroom.errors import InvalidRequest
 from strongroom.model import DEFAULT_NAMESPACES
 from strongroom.routing import Route, route, rules
@@ -118,7 +118,8 @@ def test_bad_table_is_refused(table: dict[str, object]) -> None:
         ("My mother's birthday is in June", "family", "family"),
         ("妈妈的生日", "family", "family"),
         ("Standup moves to ten", "work", "office"),
-        ("OPS-1234 is blocked", "work", "office"),
+        ("OPS-1234 is blocked", "work", "tickets"),
+        ("The booking code is ABC-1234.", "travel", "trip"),
         ("明日の会議", "work", "office"),
         ("Likes green tea", "personal", ""),
         ("tripod and hotelier are other words", "personal", ""),
@@ -142,6 +143,45 @@ def test_default_rules_choose(text: str, namespace: str, rule: str) -> None:
 )
 def test_text_that_fits_two_rules_lands_in_the_more_sensitive(text: str, namespace: str) -> None:
     assert route(text).namespace == namespace
+
+
+@pytest.mark.requirement("routing-rules")
+def test_route_takes_the_most_sensitive_of_all_rules_whatever_their_order() -> None:
+    words = {"travel": "flight", "personal": "pills", "work": "ticket"}
+    for order in (("travel", "work", "personal"), ("personal", "travel", "work"), ("work", "personal", "travel")):
+        table = rules({"rules": [{"name": name, "namespace": name, "words": [words[name]]} for name in order]})
+        assert route("my pills, the flight and the ticket", table).namespace == "personal"
+        assert route("the flight and the ticket", table).namespace == "work"
+        assert route("the flight", table).namespace == "travel"
+
+
+@pytest.mark.requirement("routing-rules")
+def test_a_namespace_of_ones_own_is_as_sensitive_as_its_first_rule_stands() -> None:
+    names = ("secret", "travel", "personal", "hobby")
+    table = rules({"rules": [{"name": name, "namespace": name, "words": [name]} for name in names]})
+    assert table.order == ("secret", "personal", "travel", "hobby")
+    assert route("personal secret", table).namespace == "secret"
+    assert route("personal hobby", table).namespace == "personal"
+    told = (model.namespace("hobby"), model.namespace("personal"))
+    assert route("personal hobby", table, order=told).namespace == "hobby"
+    assert route("personal secret", table, order=told).namespace == "secret"
+
+
+@pytest.mark.requirement("routing-rules")
+def test_stems_and_ignored_phrases() -> None:
+    table = ruled(stems=["chemo", "steuer"], words=["bank"], ignore=["bank holiday", "chemo lab"])
+    for text in ("Chemotherapy at nine", "die Steuererklärung", "the bank", "bank holiday at the bank"):
+        assert route(text, table).rule == "mine"
+    for text in ("a bank holiday", "the chemo lab", "biochemotherapy", "Bank  Holiday"):
+        assert route(text, table).rule == ""
+    assert route("my Chemotherapy ends", table).matched == "chemotherapy"
+
+
+@pytest.mark.requirement("routing-rules")
+@pytest.mark.parametrize("rule", [{"stems": ["ab"]}, {"stems": ["x" * 65]}, {"stems": ["医院"]}, {"ignore": ["x"]}])
+def test_bad_stems_and_a_rule_that_only_ignores_are_refused(rule: dict[str, object]) -> None:
+    with pytest.raises(InvalidRequest):
+        ruled(**rule)
 
 
 @pytest.mark.requirement("routing-rules")
@@ -280,6 +320,10 @@ def test_bad_rules_in_the_file_are_told_where_they_are_used(cli: Cli, vault: Non
 def test_route_explains_its_decision_without_a_vault(cli: Cli) -> None:
     assert cli("route", "my", "flight").out == "travel: rule `trip` matches 'flight'\n"
     assert cli("route", "tea", "--json").json == {"namespace": "personal", "rule": "", "matched": ""}
+    both = cli("route", "see the doctor before the flight")
+    assert both.out == "personal: rule `health` matches 'doctor'\n  over travel: rule `trip` matches 'flight'\n"
+    told = cli("route", "see the doctor before the flight", "--json").json
+    assert told["overruled"] == [{"namespace": "travel", "rule": "trip", "matched": "flight"}]
     assert cli("route", "--json").reason == "usage"
 
 

@@ -67,6 +67,19 @@ TOLD = {
     'the passphrase is "correct horse battery"': ('the passphrase is "[secret removed: password]"', 1),
     "DB_PASSWORD=hunter2!": ("DB_PASSWORD=[secret removed: password]", 1),
     '{"user": "bob", "password": "hunter"}': ('{"user": "bob", "password": "[secret removed: password]"}', 1),
+    '{"password": "blue Teapot 9 left"}': ('{"password": "[secret removed: password]"}', 1),
+    "curl -u ada:hunter2 https://x.example": ("curl -u ada:[secret removed: password] https://x.example", 1),
+    "curl --user 'ada:a b:c' x": ("curl --user 'ada:[secret removed: password]' x", 1),
+    "sshpass -p 'a b' ssh x": ("sshpass -p '[secret removed: password]' ssh x", 1),
+    "mysql -u ada -phunter2 shop": ("mysql -u ada -p[secret removed: password] shop", 1),
+    "whsec_" + MIXED[:32]: ("[secret removed: webhook secret]", 1),
+    "hvs." + MIXED[:24]: ("[secret removed: vault token]", 1),
+    "dop_v1_" + HEX + HEX[:24]: ("[secret removed: digitalocean token]", 1),
+    "dapi" + HEX[:32]: ("[secret removed: databricks token]", 1),
+    "shpat_" + HEX[:32]: ("[secret removed: shopify token]", 1),
+    "abc8Q~" + MIXED[:34]: ("[secret removed: azure client secret]", 1),
+    "WIFI:T:WPA;S:x;P:hunter2 a;;": ("WIFI:T:WPA;S:x;P:[secret removed: wifi password];;", 1),
+    "machine x login ada password s0lar_W": ("machine x login ada password [secret removed: password]", 1),
     "https://x.example/?password=hunter2": ("https://x.example/?password=[secret removed: password]", 1),
     "the PIN is 4711": ("the PIN is [secret removed: pin]", 1),
     "my pin for the door is 47 11, ok?": ("my pin for the door is [secret removed: pin], ok?", 1),
@@ -103,6 +116,9 @@ TOLD = {
 
 ORDINARY = [
     "",
+    'password: "must be at least 8 characters"',
+    "Password: 3/5 strength. La contraseña es incorrecta. La palabra clave es «paz». Le mot de passe est périmé.",
+    "curl -u $USER:$PASS x; curl -u ada x; mysql -p shop; curl https://x.example:8080/a@b",
     "We fly to Chengdu on 2026-05-25 and return on the 29th; the hotel is near Kuanzhai Alley.",
     "The key to a good trip is patience, and the token of thanks was a book.",
     "My password is wrong! Is the password correct? The pin: 2026-05-20, pin is 12:30, pin: 1234.5",
@@ -318,6 +334,39 @@ def test_threads_share_a_mask(mask: Mask) -> None:
     for thread in threads:
         thread.join()
     assert seen == [expected] * 4
+
+
+@pytest.mark.parametrize("gap", ["\u200b", "\u00ad", "\u2060", "\ufeff", "\u200d", "\ufe0f"])
+def test_a_character_that_shows_nothing_hides_no_secret(mask: Mask, gap: str) -> None:
+    token = "ghp_" + MIXED[:36]
+    hidden = token[:2] + gap + token[2:20] + gap + token[20:]
+    assert mask.masked(f"use {hidden}, {gap}please") == (f"use [secret removed: github token], {gap}please", 1)
+
+
+@pytest.mark.parametrize("word", ["раsswоrd", "ｐａｓｓｗｏｒｄ", "pass\u200bword", "ΡΑSSWORD"])
+def test_letters_that_look_alike_hide_no_password(mask: Mask, word: str) -> None:
+    assert mask.masked(f"{word}: hunter2") == (f"{word}: [secret removed: password]", 1)
+
+
+def test_a_token_in_two_lines_goes_whole(mask: Mask) -> None:
+    for wrapped in ("\n", "\\\n", "\r\n"):
+        text = f"github_pat_{MIXED}{wrapped}{MIXED[:30]}\nnext line"
+        assert mask.masked(text) == ("[secret removed: github token]\nnext line", 1)
+    text = f"ghp_{MIXED[:36]}\nAnInternationalizationFrameworkForEveryone"
+    assert mask.masked(text)[0].endswith("\nAnInternationalizationFrameworkForEveryone")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("postgres://app:p@ss/w0rd#1@db/x", "postgres://app:[secret removed: url password]@db/x"),
+        ("a://u:p@h b://v:q@i", "a://u:[secret removed: url password]@h b://v:[secret removed: url password]@i"),
+        ("http://example.com:8080/mail?to=a@b.example", "http://example.com:8080/mail?to=a@b.example"),
+        ("ssh://git@git.example:2222/team/shop.git", "ssh://git@git.example:2222/team/shop.git"),
+    ],
+)
+def test_a_password_in_an_address_goes_up_to_the_last_sign(mask: Mask, text: str, expected: str) -> None:
+    assert mask.masked(text)[0] == expected
 
 
 HOSTILE = [

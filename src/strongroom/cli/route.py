@@ -21,12 +21,13 @@ from strongroom.wiring import homes, placing, policy
 from strongroom.wiring.filing import read_text
 
 
-class Routed(msgspec.Struct, frozen=True):
-    """A decision of the rules. `rule` is empty where none fits and the default holds."""
+class Routed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A decision of the rules. `rule` is empty where none fits and the default holds; `overruled` fit too."""
 
     namespace: str
     rule: str
     matched: str
+    overruled: list[dict[str, str]] = []
 
 
 @command(
@@ -59,8 +60,9 @@ def route(
 ) -> None:
     """Explain which namespace TEXT would go to, or write the rules.
 
-    The rules decide for `put` without --namespace. In a home of Hermes, what its policy says of the chat comes first,
-    then the profile's own namespace, then the rules. No model is asked, and the gate has the last word.
+    The rules decide for `put` without --namespace; of several that fit, the one with the most sensitive namespace. In a
+    home of Hermes, what its policy says of the chat comes first, then the profile's own namespace, then the rules. No
+    model is asked, and the gate has the last word.
     """
     if write_default:
         if text:
@@ -72,9 +74,13 @@ def route(
     rules = run.settings.rules()
     if home is None and profile is None:
         found = routing.route(" ".join(text), rules, platform=platform, chat=chat)
+        others = routing.fitting(" ".join(text), rules, platform=platform, chat=chat)[1:]
     else:
-        found = placing.placed(_policy(home, profile), rules, " ".join(text), platform, chat)
-    run.answer(Routed(found.namespace, found.rule, found.matched), _explained(found))
+        said = _policy(home, profile)
+        found = placing.placed(said, rules, " ".join(text), platform, chat)
+        others = placing.overruled(said, rules, " ".join(text), platform, chat)
+    told = [{"namespace": one.namespace, "rule": one.rule, "matched": one.matched} for one in others]
+    run.answer(Routed(found.namespace, found.rule, found.matched, told), [_explained(found), *map(_overruled, others)])
 
 
 def _policy(home: str | None, profile: str | None) -> policy.Policy:
@@ -98,16 +104,21 @@ def _explained(found: routing.Route) -> str:
     return f"{where}: rule `{output.shown(found.rule)}`{why}"
 
 
+def _overruled(other: routing.Route) -> str:
+    matched = f" matches {output.shown(other.matched)!r}" if other.matched else " fits where it came from"
+    return f"  over {output.one_line(other.namespace)}: rule `{output.shown(other.rule)}`{matched}"
+
+
 def _write(run: Run, out: str | None) -> None:
     if out == "-":
-        run.answer({"toml": routing.DEFAULT_TOML}, routing.DEFAULT_TOML.removesuffix("\n"))
+        run.answer({"toml": routing.default_toml()}, routing.default_toml().removesuffix("\n"))
         return
     path = Path(out) if out is not None else settings.config_path()
     try:
         make_directory(path.parent)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(routing.DEFAULT_TOML)
+            file.write(routing.default_toml())
     except FileExistsError:
         raise InvalidRequest(f"{path} is there already", hint="print the rules with --out -") from None
     except OSError as error:

@@ -24,6 +24,9 @@ from strongroom.errors import InvalidRequest
 from strongroom.provider.showing import HEADING
 from strongroom.wiring.policy import PHRASE_LIMIT, PHRASES_LIMIT
 
+READ_LIMIT = 1 << 18
+"""Characters of a message that are read: half of them from its beginning, of which no more than 131,072 are kept, and
+half from its end."""
 NAME_LIMIT = 64
 """Characters of a speaker's name that are kept."""
 _LOOKED_AT = model.LINE_LIMIT
@@ -139,7 +142,7 @@ _UNDECIDED_JOINED = re.compile("[不别別没沒未勿等吗嗎]|如果|ない|�
 def _is_plain(text: str, plain: str, said: Iterable[str]) -> bool:
     """Whether a text says one thing and means it now: keeping goes on only where that is asked for plainly."""
     rest = plain
-    for phrase in said:
+    for phrase in dict.fromkeys(said):  # each once: otherwise a text full of them takes quadratic time
         rest = rest.replace(phrase, " ")
     is_short = len(rest.split()) <= _ON_WORDS and len(rest) <= _ON_LETTERS
     return is_short and not _UNDECIDED.search(rest) and not _UNDECIDED_JOINED.search(text)
@@ -226,10 +229,10 @@ def said_by(name: str, text: str) -> str:
     quotes may hold the end of a note and a name after it, so the last place counts at which it can end.
     """
     for start in reversed(_note_ends(text)):
-        said = text[start:]
+        said = text[start : start + _NAME_SEEN + 1]
         end = _closing(said)
         if end and _letters(said[1:end]) == _letters(name):
-            return said[end + 1 :].lstrip(" ")
+            return text[start + end + 1 :].lstrip(" ")
     return text
 
 
@@ -336,11 +339,8 @@ _RECALLED = re.compile(
     rf"|^[ \t>]{{0,8}}{re.escape(HEADING)}[ \t\r]*(?:\n|\Z)",
     re.MULTILINE,
 )
-_QUOTED_LINE = re.compile(
-    r"(?:- )?\d{4}-\d{2}-\d{2}, [a-z][a-z0-9-]{0,31}, [^\n\"]{1,80}: "
-    r"\\{0,64}\"[^\n]*\\{0,64}\" \[[0-9A-HJKMNP-TV-Z]{26}\]"
-)
-"""A recalled line within a sentence, with all between its beginning and the last such id of that text's line."""
+_QUOTED_START = re.compile(r"(?:- )?\d{4}-\d{2}-\d{2}, [a-z][a-z0-9-]{0,31}, [^\n\"]{1,80}: \\{0,64}\"")
+_QUOTED_END = re.compile(r"\" \[[0-9A-HJKMNP-TV-Z]{26}\]")
 
 
 def bare(text: str) -> str:
@@ -349,13 +349,31 @@ def bare(text: str) -> str:
     Gone are Hermes' blocks and notes, and lines in the form in which ours are shown, wherever they stand: each of them
     names the line that it repeats.
     """
+    if len(text) > READ_LIMIT:
+        text = f"{text[: READ_LIMIT // 2]}\n{text[-READ_LIMIT // 2 :]}"  # its end may say "off the record"
     if "[" not in text and HEADING not in text and "memory-context" not in text.lower():
         return text  # as nearly all are: notes, skills and recalled lines have a bracket
     said = unwrapped(_without_notes(text))
     if "memory-context" in said.lower():
         said = _without_blocks(said)
-    said = _QUOTED_LINE.sub("", _RECALLED.sub("", _SYSTEM_NOTE.sub("", said)))
+    said = _without_quoted(_RECALLED.sub("", _SYSTEM_NOTE.sub("", said)))
     return said.strip() if said != text else text
+
+
+def _without_quoted(text: str) -> str:
+    """A text without recalled lines within a sentence: each from its beginning to the last id on that line of the text.
+
+    Two patterns, since one for both ends looks for the end from every beginning, which takes quadratic time.
+    """
+    if not _QUOTED_END.search(text):
+        return text
+    return "\n".join(map(_without_quote, text.split("\n")))
+
+
+def _without_quote(line: str) -> str:
+    *_, end = (None, *_QUOTED_END.finditer(line))
+    start = _QUOTED_START.search(line, 0, end.start()) if end else None
+    return line[: start.start()] + line[end.end() :] if start and end else line
 
 
 def _without_blocks(text: str) -> str:

@@ -4,8 +4,11 @@ Most detectors are those of `detect-secrets`, taken one by one: neither its sett
 used, and no measure of randomness, which would take ids and hashes for secrets. Rules of our own stand in where it has
 none, where it sees only the first line of a key, and where its patterns take quadratic time (OpenAI, JWT, npm).
 
-What is found must begin where a word begins: an id that holds the letters of a token is no token. Text around a secret
-stays as it was. Masking is a courtesy, not a wall: a password that looks like a word, said in passing, is not seen.
+What is found must begin where a word begins: an id that holds the letters of a token is no token. Characters that show
+nothing are looked past, and letters of other scripts are read as the Latin ones that they look like, so that neither
+hides a secret; what is masked is what stands in the text. A token that goes on in the next line goes as a whole. Text
+around a secret stays as it was. Masking is a courtesy, not a wall: a password that looks like a word, said in passing,
+is not seen.
 Not responsible for what else a text says about its author.
 """
 
@@ -16,12 +19,14 @@ import binascii
 import importlib
 import json
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from strongroom.errors import InvalidRequest
+from strongroom.provider import secretforms
 
 Span = tuple[int, int]
 _Finder = Callable[[str], Iterable[Span]]
@@ -70,14 +75,67 @@ class Mask:
         return "".join(pieces), sum(more for _, more in done)
 
     def _found(self, text: str) -> list[tuple[int, int, int, str]]:
+        if text.isascii():
+            return self._seen(text)
+        shown, places = _without_unseen(text)
+        latin = shown.translate(_LATIN)
+        found = self._seen(shown) if latin == shown else [*self._seen(shown), *self._seen(latin)]
+        if places is None:
+            return sorted(found)
+        return sorted((places[start], -places[-negated - 1] - 1, rank, kind) for start, negated, rank, kind in found)
+
+    def _seen(self, text: str) -> list[tuple[int, int, int, str]]:
         lowered = text.lower()
         is_long = max(map(len, text.split()), default=0) >= LONG
         ranks = {rank for sign, rank in (self._signs if is_long else self._signs_of_short) if sign in lowered}
         if not ranks:
             return []
         return sorted(
-            (start, -end, rank, self._rules[rank].kind) for rank in ranks for start, end in self._rules[rank].find(text)
+            (start, -_whole(text, end, self._rules[rank]), rank, self._rules[rank].kind)
+            for rank in ranks
+            for start, end in self._rules[rank].find(text)
         )
+
+
+class _Unseen(dict[int, str | None]):
+    """Characters that show nothing go; wide and other forms of ASCII become ASCII; the rest stays."""
+
+    def __missing__(self, code: int) -> str | None:
+        one = chr(code)
+        plain = unicodedata.normalize("NFKC", one)
+        is_unseen = unicodedata.category(one) == "Cf" or one in "\u034f\u115f\u1160\u3164\uffa0"
+        found = (
+            None if is_unseen or "\ufe00" <= one <= "\ufe0f" else plain if plain.isascii() and len(plain) == 1 else one
+        )
+        if len(self) < _FOLDS_HELD:
+            self[code] = found
+        return found
+
+
+_FOLDS_HELD = 8192
+_UNSEEN = _Unseen()
+_LATIN = str.maketrans(
+    "АВЕЅІЈКМНОРСТХУаеѕіјкорсухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧοιαυ", "ABESIJKMHOPCTXYaesijkopcyxhdqwABEZHIKMNOPTYXoiau"
+)
+
+
+def _without_unseen(text: str) -> tuple[str, list[int] | None]:
+    """A text without characters that show nothing, and where each of its own stood; None if none is gone."""
+    shown = text.translate(_UNSEEN)
+    if len(shown) == len(text):
+        return shown, None
+    return shown, [place for place, one in enumerate(text) if _UNSEEN[ord(one)] is not None]
+
+
+_WRAPPED = re.compile(
+    r"\\?\r?\n(?=[A-Za-z_/+=-]{0,512}\d)(?=[^A-Z\n]{0,512}[A-Z])[A-Za-z0-9_/+=-]{20,512}(?![A-Za-z0-9_./+=:-])"
+)
+
+
+def _whole(text: str, end: int, rule: _Rule) -> int:
+    """Where a secret ends: a long one that was wrapped goes on in the next line."""
+    wrapped = _WRAPPED.match(text, end) if rule.is_long else None
+    return wrapped.end() if wrapped else end
 
 
 def _replaced(text: str, found: Sequence[tuple[int, int, int, str]]) -> tuple[str, int]:
@@ -105,13 +163,13 @@ def _starting(*patterns: str) -> _Finder:
 
 _BEGIN = re.compile(
     r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?=(?:\s|\\[nr]){0,8}(?:[A-Za-z0-9+/=]{16}|[A-Za-z-]{4,16}: ))|PuTTY-User-Key-File-\d(?=: )"
+    r"(?=(?:[\s>]|\\[nr]){0,8}(?:[A-Za-z0-9+/=]{16}|[A-Za-z-]{4,16}: ))|PuTTY-User-Key-File-\d(?=: )"
 )
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-MAC: [0-9a-f]{1,128}")
 
 
 _KEY_LINES = re.compile(
-    r"(?:(?:\s|\\[nr])*+(?:[A-Za-z0-9+/=]{16,}|[A-Za-z-]{4,16}: [^\n]{1,200}|[A-Za-z0-9+/]{1,64}={0,2}$))*+",
+    r"(?:(?:[\s>]|\\[nr])*+(?:[A-Za-z0-9+/=]{16,}|[A-Za-z-]{4,16}: [^\n]{1,200}|[A-Za-z0-9+/]{1,64}={0,2}$))*+",
     re.MULTILINE,
 )
 
@@ -151,13 +209,23 @@ def _is_header(part: str) -> bool:
         return False
 
 
-_PASSWORDS = r"pass(?:word|wort|code|phrase|wd)|pwd|kennwort|contrase[ñn]a|mot de passe|senha|пароль"
-_TOKENS = r"token|secret(?:[ _-]?key)?|(?:access|api|auth|private)[ _-]?key"
-_ABOUT = r"(?: (?:for|to|of|at|on|für|de|pour) [\w' -]{1,60}?)?"
-_VALUE = (
-    r"(?:[\"'`\]]{0,2} {0,3}(?P<sign>:=|=>|[:=\uff1a])|,? {0,3}\b(?:is|was|ist|lautet|es|est|é|это)\b:?) {0,3}"
-    r"(?:[\"'`“‘«](?P<quoted>[^\"'`“”‘’«»\n]{3,128})[\"'`”’»]|(?P<bare>[^\s\"'`“”‘’«»]{3,256}))"
+_PASSWORDS = (
+    r"pass(?:word|wort|code|phrase|wd)|(?<=_)pass(?=[\"'`]?\s{0,3}[:=])|pwd|kennwort"
+    r"|contrase[ñn]a|mot de passe|senha|пароль|\bclave"
 )
+_TOKENS = r"token|secret(?:[ _-]?key)?|(?:access|api|auth|private)[ _-]?key"
+_ABOUT = (
+    r"(?: (?:for|to|of|at|on|in|für|von|vom|zum|zur|pour|du|des|del|della|dell|do|da|de|en|al|para|per|для|от)"
+    r"(?: [\w'-]{1,24}){1,8}?)?"
+)
+_VERBS = r"is|was|ist|lautet|(?P<weak>es|est|c['’]est|é|è|это)"
+_VALUE = (
+    r"(?:[\"'`\]*]{0,2} {0,3}(?P<sign>:=|=>|[:=\uff1a])\*{0,2}\s{0,3}"
+    rf"|,? {{0,3}}\b(?:{_VERBS})(?!\w):? {{0,3}})"
+    r"(?:\"(?P<double>(?:\\.|[^\"\\\n]){3,128})\"|'(?P<single>[^'\n]{3,128})'"
+    r"|[`“‘«](?P<quoted>[^`“”‘’«»\n]{3,128})[`”’»]|(?P<bare>[^\s\"'`“”‘’«»]{3,256}))"
+)
+_GROUPS = ("double", "single", "quoted", "bare")
 _JOINED = re.compile(
     r"(?:密[码碼]|口令|暗証番号|パスワード|비밀번호)[ \"'”」]{0,2}(?:[:=\uff1a]|是|为|為|は|는|가)\s{0,3}[\"'“「]?"
     r"(?P<bare>(?!\[)[!-~]{3,128}(?<![.,;:!?)\]\"']))"
@@ -165,7 +233,8 @@ _JOINED = re.compile(
 _PIN = re.compile(
     r"\b(?:pin(?:[ -]?(?:code|number|nummer))?|cvv|cvc)"
     rf"{_ABOUT}"
-    r" {0,3}(?:[:=\uff1a]|\b(?:is|was|ist|lautet|es|est)\b)\s{0,3}(?!\d{4}-\d\d-)(?P<bare>\d(?:[ -]?\d){2,11})"
+    r" {0,3}(?:[:=\uff1a]|\b(?:is|was|ist|lautet|es|est|é|è)\b)\s{0,3}(?:(?:le|la|el|il|o) )?"
+    r"(?!\d{4}-\d\d-)(?P<bare>\d(?:[ -]?\d){2,11})"
     r"(?![\d:/%-]|\.\d)",
     re.IGNORECASE,
 )
@@ -180,6 +249,14 @@ _CODE = re.compile(
 )
 _STRONG = re.compile(r"\d|[!@#%^&*?+~$][^\s]")
 _LONG = re.compile(r"(?=.{0,200}\d)[A-Za-z0-9_+/=.-]{12,}")
+_ANY_LONG = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[A-Za-z])(?!.{0,200}://)[^\s/<>{}]{20,512}")
+_NAMED_LONG = 20
+_SCORE = re.compile(r"\d{1,3}/\d{1,3}|\d{1,3}%")
+_POLICY = re.compile(
+    r"\b(?:must|should|at least|characters?|required?|minimum|maximum|invalid"
+    r"|incorrect|wrong|please|enter|least|digits?)\b",
+    re.IGNORECASE,
+)
 _STOP = re.compile(r" {0,3}(?:[.!\r\n]|$)")
 _PUNCTUATION = ".,;:)\u3002\uff0c"
 _ENDINGS = ("ed", "ing", "able", "ible")
@@ -205,28 +282,36 @@ def _told(words: str, is_value: Callable[[re.Match[str], str], bool]) -> _Finder
 
     def find(text: str) -> Iterator[Span]:
         for found in pattern.finditer(text):
-            value = found["quoted"] or found["bare"].rstrip(_PUNCTUATION)
+            group = next(one for one in _GROUPS if found[one])
+            value = found[group] if group != "bare" else found[group].rstrip(_PUNCTUATION)
             is_ordinary = len(value) < 3 or value.lower().rstrip("!?") in _ORDINARY or _CODE.match(value)
             if not is_ordinary and is_value(found, value):
-                start = found.start("quoted" if found["quoted"] else "bare")
+                start = found.start(group)
                 yield start, start + len(value)
 
     return find
 
 
 def _is_password(found: re.Match[str], value: str) -> bool:
-    if found["quoted"]:
-        return " " not in value or found["word"].lower() == "passphrase"
+    if found["word"].lower() == "clave" and not _STRONG.search(value):
+        return False  # a key to something, or a keyword
+    if not found["bare"]:
+        is_one = " " not in value or found["word"].lower() == "passphrase"
+        return is_one or bool(found["sign"] and _STRONG.search(value) and not _POLICY.search(value))
+    if _SCORE.fullmatch(value):
+        return False
     if _STRONG.search(value):
         return True
-    if found["sign"] in ("=", ":=", "=>"):
+    if found["sign"] in ("=", ":=", "=>") or found["weak"] or "\n" in found.string[found.start() : found.start("bare")]:
         return False  # in code, a bare word is a name
     after = found.start("bare") + len(value)
     return bool(_STOP.match(found.string, after)) and not value.lower().rstrip("!?").endswith(_ENDINGS)
 
 
-def _is_token(_: re.Match[str], value: str) -> bool:
-    return bool(_LONG.fullmatch(value))  # "the secret is patience"
+def _is_token(found: re.Match[str], value: str) -> bool:
+    """A long word with a figure in it; in quotes behind a sign also with anything else: "the secret is patience"."""
+    is_named = found["sign"] and not found["bare"]
+    return bool(_LONG.fullmatch(value) or (is_named and len(value) >= _NAMED_LONG and _ANY_LONG.fullmatch(value)))
 
 
 def _valued(*patterns: re.Pattern[str]) -> _Finder:
@@ -245,7 +330,17 @@ _BEARER = re.compile(
 )
 _BEARING = re.compile(r"\bbearer\s{1,3}(?P<bare>(?=[A-Za-z._~+/-]{0,256}\d)[A-Za-z0-9._~+/=-]{20,4096})", re.IGNORECASE)
 _NPMRC = re.compile(r":_authToken=\s{0,3}(?P<bare>[^\s\"'`\[$]{8,256})")
-_URL_PASSWORD = re.compile(r"://[^\s/?#@:\[\]]{0,256}:(?P<bare>[^\s/?#@\[\]{}<>$]{1,256})@(?=[\w\[])")
+_URL_PASSWORD = re.compile(
+    r"://[^\s/?#:\[\]\"'<>]{0,256}:(?P<bare>(?![\[\]{}$@])(?:(?!://)[^\s\"'`<>]){1,256})@(?=[\w\[])"
+)
+_PORT = re.compile(r"\d{1,5}(?:[/?#]|$)")
+
+
+def _url_passwords(text: str) -> Iterator[Span]:
+    """Passwords in addresses, up to the last `@`: one that was not encoded may hold any sign."""
+    for found in _URL_PASSWORD.finditer(text):
+        if not _PORT.match(found["bare"]):
+            yield found.span("bare")
 
 
 def _long(kind: str, signs: tuple[str, ...], *patterns: str) -> _Rule:
@@ -273,15 +368,19 @@ _OWN = (
     _long(
         "slack token", ("xapp-", "xoxe", "xoxc-", "xoxd-"), r"(?:xapp|xoxe(?:\.xox[bp])?|xox[cd])-[A-Za-z0-9%-]{20,}"
     ),
+    *(_long(kind, signs, *patterns) for kind, signs, patterns in secretforms.TOKENS),
 )
 _NAMED = (
-    _Rule("url password", ("://",), _valued(_URL_PASSWORD)),
+    _Rule("url password", ("://",), _url_passwords),
     _Rule("authorization", ("bearer", "authorization"), _valued(_BEARER, _BEARING)),
-    _Rule("password", ("pass", "pwd", "kennwort", "contrase", "senha", "пароль"), _told(_PASSWORDS, _is_password)),
+    _Rule(
+        "password", ("pass", "pwd", "kennwort", "contrase", "senha", "пароль", "clave"), _told(_PASSWORDS, _is_password)
+    ),
     _Rule("token", ("token", "secret", "key"), _told(_TOKENS, _is_token)),
     _Rule("password", ("密", "口令", "暗証番号", "パスワード", "비밀번호"), _valued(_JOINED)),
     _Rule("pin", ("pin", "cvv", "cvc"), _valued(_PIN)),
     _Rule("seed phrase", ("phrase", "word"), _valued(_PHRASE)),
+    *(_Rule(kind, signs, _valued(*secretforms.compiled(places))) for kind, signs, places in secretforms.PLACES),
 )
 
 

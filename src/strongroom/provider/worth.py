@@ -41,7 +41,7 @@ _ASKING = re.compile(
     re.IGNORECASE,
 )
 _LASTING = re.compile(
-    r"\d|[零〇一二三四五六七八九十百千万]+(?:月|日|号|点|年|岁|天|周|个|人|元)"
+    r"\d|[零〇一二三四五六七八九十百千万](?:月|日|号|点|年|岁|天|周|个|人|元)"
     r"|\b(?:always|never|deadline|remember|decided|agreed|prefer|allergic|birthday|because|must|plan|promise[ds]?"
     r"|mon|tues|wednes|thurs|fri|satur|sun)(?:day)?s?\b"
     r"|\b(?:i|my|mine|we|our|i'm|i've|we're|ich|mein\w{0,2}|wir|unser\w{0,2}|je|mon|ma|mes|nous|notre|yo|mi|mis|nuestr\w{1,2}"

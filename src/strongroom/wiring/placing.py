@@ -1,7 +1,8 @@
 """Where what is said in a runtime goes: the owner's mappings first, then the rules. Pure; the gate has the last word.
 
-A chat that the owner mapped decides for itself; then the profile's own namespace, where one is set; then the ordered
-rules, those of the policy before those of the configuration file; then their default.
+A chat that the owner mapped decides for itself; then the profile's own namespace, where one is set; then the rules,
+those of the policy in place of those of the configuration file; then their default. Of several rules that fit, the one
+with the most sensitive namespace decides, by the order of the policy's `namespaces`.
 """
 
 from __future__ import annotations
@@ -23,4 +24,13 @@ def placed(policy: Policy, rules: Rules, text: str, platform: str | None = None,
         return Route(policy.chats[key], BY_CHAT, key)
     if policy.namespace is not None:
         return Route(policy.namespace, BY_PROFILE, policy.profile)
-    return routing.route(text, policy.rules or rules, platform=platform, chat=chat)
+    return routing.route(text, policy.rules or rules, platform=platform, chat=chat, order=policy.namespaces)
+
+
+def overruled(
+    policy: Policy, rules: Rules, text: str, platform: str | None = None, chat: str | None = None
+) -> list[Route]:
+    """The other rules that fit a text, where rules decide."""
+    if placed(policy, rules, text, platform, chat).rule in (BY_CHAT, BY_PROFILE):
+        return []
+    return routing.fitting(text, policy.rules or rules, platform=platform, chat=chat, order=policy.namespaces)[1:]

@@ -18,8 +18,8 @@ from strongroom.errors import InvalidRequest
 FILE = "config.yaml"
 _MEND = "mend it first; nothing was changed"
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
-_HOOK = re.compile(r"\bstrongroom\b.*\bhook\b", re.DOTALL)
-_INJECT = re.compile(r"\bstrongroom\b.*\bhook\s+memory-inject\b", re.DOTALL)
+_HOOK = re.compile(r"\A(?>.*?\bstrongroom\b).*\bhook\b", re.DOTALL)
+_INJECT = re.compile(r"\A(?>.*?\bstrongroom\b).*\bhook\s+memory-inject\b", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
 

@@ -116,7 +116,7 @@ def unfit(value: str) -> str:
     """Why a value cannot be in the file so that each reader gets it back; empty if it can."""
     if not all(char.isprintable() for char in value):
         return "must be one line without control characters"
-    if re.search(r"\$\{[^}]*\}", value):
+    if "}" in value.partition("${")[2]:
         return "must not hold ${...}: readers of .env replace that"
     if value.endswith("\\") and not _is_fit_bare(value):
         return "must not end in a backslash"

@@ -21,7 +21,8 @@ IsGone = Callable[[LineId], bool]
 _ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
 _ANY_ID = re.compile(rf"(?<![0-9A-Za-z]){_ULID}(?![0-9A-Za-z])")
 _LINE = re.compile(rf"^- \d{{4,}}-\d\d-\d\d, [^\n]*\[({_ULID})\][ \t]*$\n?", re.MULTILINE)
-_FENCE = re.compile(r"\s*<\s*memory-context\s*>(.*?)<\s*/\s*memory-context\s*>", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"(?<!\s)\s*+<\s*+memory-context\s*+>(.*?)<\s*+/\s*+memory-context\s*+>", re.DOTALL | re.IGNORECASE)
+_FENCE_END = re.compile(r"<\s*+/\s*+memory-context\s*+>", re.IGNORECASE)
 
 REMOVED = '{"note": "removed: this was recalled, and has been forgotten since"}'
 """What stands for a tool's result of which nothing may stay."""
@@ -88,7 +89,9 @@ def _without(text: str, is_gone: IsGone) -> tuple[str, tuple[LineId, ...]]:
             return ""
         return text[found.start() : found.start(1)] + body + text[found.end(1) : found.end()]
 
-    outside = _FENCE.sub(block, text)
+    # Only as far as the last end: from each beginning without one, the pattern would look through all the rest.
+    fenced = max((end.end() for end in _FENCE_END.finditer(text)), default=0)
+    outside = _FENCE.sub(block, text[:fenced]) + text[fenced:]
     return _LINE.sub(line, outside), tuple(gone)
 
 

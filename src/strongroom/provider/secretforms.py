@@ -1,0 +1,187 @@
+# ruff: noqa: E501 - a pattern to a line
+"""Forms in which secrets stand: the tokens that services give out, and places where a password stands by convention,
+such as command lines, addresses, connection strings and files of settings. Pure: names, signs and patterns.
+
+Each pattern is linear: what repeats is bounded, or ends the pattern. What a pattern's group `bare` holds is the secret;
+a token is the secret as a whole. How they are looked for is `masking`'s.
+"""
+
+from __future__ import annotations
+
+import re
+
+Form = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""A kind, the signs of which a text must hold one, in lower case, and patterns."""
+
+_HEX = "[0-9a-f]"
+_ALNUM = "[A-Za-z0-9]"
+_WORD = "[A-Za-z0-9_-]"
+
+TOKENS: tuple[Form, ...] = (
+    ("webhook secret", ("whsec_",), (rf"whsec_{_ALNUM}{{20,}}",)),
+    ("vault token", ("hvs.", "hvb.", "hvr."), (rf"hv[sbr]\.{_WORD}{{20,}}",)),
+    ("terraform token", (".atlasv1.",), (rf"{_ALNUM}{{14}}\.atlasv1\.{_WORD}{{40,}}",)),
+    ("digitalocean token", ("do",), (rf"do[opr]_v1_{_HEX}{{40,}}",)),
+    ("databricks token", ("dapi",), (rf"dapi{_HEX}{{32,}}(?:-\d)?",)),
+    ("shopify token", ("shp",), (rf"shp(?:at|ca|pa|ss|tka|ua)_{_HEX}{{32,}}",)),
+    ("azure client secret", ("q~",), (r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,}",)),
+    ("mailgun key", ("key-",), (rf"key-{_HEX}{{32,}}",)),
+    ("linear key", ("lin_",), (rf"lin_(?:api|oauth)_{_ALNUM}{{32,}}",)),
+    ("notion token", ("ntn_", "secret_"), (rf"(?:ntn|secret)_{_ALNUM}{{40,}}",)),
+    ("figma token", ("figd_", "figo_"), (rf"fig[do]_{_WORD}{{36,}}",)),
+    ("atlassian token", ("atatt", "atctt", "atbb"), (r"AT(?:ATT|CTT)3[A-Za-z0-9_=-]{40,}", rf"ATBB{_ALNUM}{{24,}}")),
+    ("pulumi token", ("pul-",), (rf"pul-{_HEX}{{40,}}",)),
+    ("doppler token", ("dp.",), (rf"dp\.(?:st|pt|ct|sa|scim|audit)\.(?:[a-z0-9_-]{{2,35}}\.)?{_ALNUM}{{40,}}",)),
+    ("tailscale key", ("tskey-",), (rf"tskey-(?:[a-z]{{2,12}}-)?{_ALNUM}{{8,}}(?:-{_ALNUM}{{8,}})*",)),
+    ("replicate token", ("r8_",), (rf"r8_{_ALNUM}{{36,}}",)),
+    ("elevenlabs key", ("sk_",), (rf"sk_{_HEX}{{48,}}",)),
+    ("docker token", ("dckr_",), (rf"dckr_(?:pat|oat)_{_WORD}{{24,}}",)),
+    ("grafana token", ("glsa_", "glc_"), (rf"glsa_{_ALNUM}{{32}}_{_HEX}{{8,}}", r"glc_[A-Za-z0-9+/=]{32,}")),
+    ("sentry token", ("sntry",), (r"sntry[su]_[A-Za-z0-9+/=_-]{40,}",)),
+    ("postman key", ("pmak-",), (rf"PMAK-{_HEX}{{24}}-{_HEX}{{34,}}",)),
+    ("brevo key", ("xkeysib-",), (rf"xkeysib-{_HEX}{{64}}-{_ALNUM}{{16,}}",)),
+    ("rubygems key", ("rubygems_",), (rf"rubygems_{_HEX}{{48,}}",)),
+    ("supabase key", ("sbp_", "sb_secret_"), (rf"(?:sbp_{_HEX}{{40,}}|sb_secret_{_WORD}{{20,}})",)),
+    ("nvidia key", ("nvapi-",), (rf"nvapi-{_WORD}{{40,}}",)),
+    ("perplexity key", ("pplx-",), (rf"pplx-{_ALNUM}{{40,}}",)),
+    ("new relic key", ("nrak-", "nral"), (r"NRAK-[A-Z0-9]{27,}", rf"{_HEX}{{36}}NRAL")),
+    ("square token", ("sq0atp-", "eaaa"), (rf"sq0atp-{_WORD}{{22,}}", rf"EAAA{_WORD}{{56,}}")),
+)
+"""Tokens with a mark of their own, which begin where no word goes on and end where it ends."""
+
+_QUOTES = r"[\"'`]"
+_CLI = r"[^\s\"'`$<{*][^\s\"'`]{2,255}"
+"""A value on a command line, without quotes and no variable."""
+_KINDS = r"(?:api|auth|access|secret|signing|master|encryption|client|service)"
+_CODES = (
+    r"(?:recovery|backup|2fa|scratch|emergency)[ -]codes?|(?:wiederherstellungs|backup-?)codes?|códigos de recuperación"
+)
+_CODE = r"(?=[A-Za-z0-9 -]{0,16}\d)[A-Za-z0-9]{4,6}[- ]?[A-Za-z0-9]{4,6}\b"
+
+PLACES: tuple[Form, ...] = (
+    (
+        "password",
+        ("curl", "wget", "http"),
+        (
+            r"\b(?:curl|https?)\b[^\n]{0,400}?\s(?:-u|--user|--proxy-user|-a|--auth)[ =]?'[^':\n]{1,128}:(?P<bare>[^'\n]{1,256})'",
+            r"\b(?:curl|https?)\b[^\n]{0,400}?\s(?:-u|--user|--proxy-user|-a|--auth)[ =]?\"[^\":\n]{1,128}:(?P<bare>[^\"\n$]{1,256})\"",
+            rf"\b(?:curl|https?)\b[^\n]{{0,400}}?\s(?:-u|--user|--proxy-user|-a|--auth)[ =]?[^\s\"':$<{{]{{1,128}}:(?P<bare>{_CLI})",
+        ),
+    ),
+    (
+        "password",
+        ("mysql", "mariadb", "sshpass", "redis-cli", "docker login", "mongo"),
+        (
+            rf"\b(?:mysql\w{{0,8}}|mariadb[\w-]{{0,8}})\b[^\n]{{0,300}}?\s-p{_QUOTES}?(?P<bare>{_CLI})",
+            r"\bsshpass\s{1,3}-p\s{0,3}'(?P<bare>[^'\n]{1,256})'",
+            r"\bsshpass\s{1,3}-p\s{0,3}\"(?P<bare>[^\"\n$]{1,256})\"",
+            rf"\bsshpass\s{{1,3}}-p\s{{0,3}}(?P<bare>{_CLI})",
+            rf"\b(?:redis-cli[^\n]{{0,200}}?\s-a|docker login[^\n]{{0,200}}?\s-p|mongo\w{{0,8}}[^\n]{{0,200}}?\s-p)\s{{1,3}}{_QUOTES}?(?P<bare>{_CLI})",
+        ),
+    ),
+    ("password", ("--pass",), (rf"--pass(?:word|wd|phrase)?[ =]{_QUOTES}?(?P<bare>(?!-){_CLI})",)),
+    (
+        "password",
+        ("password ", "passwort ", "contraseña "),
+        (
+            # A netrc, and what somebody dictates: "login ada password x1", "user ada, password x1".
+            r"(?:[,;]|\b(?:login|user(?:name)?|account)\s{1,3}\S{1,64})\s{1,3}(?:and )?(?:password|passwort|contraseña)\s{1,3}"
+            r"(?P<bare>(?=\S{0,128}\d)(?=\S{0,128}[A-Za-z])[^\s\"'`/]{6,128}(?<![.,;:!?)]))",
+        ),
+    ),
+    (
+        "password",
+        ("password", "securestring"),
+        (
+            r"<input\b[^>]{0,300}?type=[\"']?password\b[^>]{0,300}?\bvalue=\"(?P<bare>[^\"\n]{1,256})\"",
+            r"<input\b[^>]{0,300}?type=[\"']?password\b[^>]{0,300}?\bvalue='(?P<bare>[^'\n]{1,256})'",
+            r"\bConvertTo-SecureString\s{1,3}(?:-String\s{1,3})?[\"'](?P<bare>[^\"'\n$]{1,256})[\"']",
+            r"(?:password|secret|token)\w{0,32}\"\s{0,3}\{[^}]{0,300}?\bdefault\s{0,8}=\s{0,8}\"(?P<bare>[^\"\n$]{3,256})\"",
+        ),
+    ),
+    (
+        "password",
+        (":",),
+        (r"^[\w.*-]{1,255}:(?:\d{2,5}|\*):[\w.*-]{1,63}:[\w.*-]{1,63}:(?P<bare>(?!\d{1,12}(?::|$))[^\s]{4,256})$",),
+    ),
+    ("wifi password", ("wifi:",), (r"\bWIFI:[^\n]{0,200}?;P:(?P<bare>(?:\\.|[^;\\\n]){1,128});",)),
+    (
+        "wifi password",
+        ("wlan", "wifi", "wi-fi", "wpa"),
+        (
+            r"\b(?:wlan|wi-?fi|wpa2?|router)[ -]?(?:schlüssel|key|code|passwort|clave|clé|chiave|chave)(?: \w{1,20}){0,3}?\s{0,3}"
+            r"(?::|=|\bis\b|\bist\b|\blautet\b|\bes\b|\best\b)\s{0,3}(?P<bare>(?=\S{0,64}\d)[^\s\"'`]{8,64}(?<![.,;:!?)]))",
+        ),
+    ),
+    (
+        "token",
+        ("?", "&"),
+        (
+            r"[?&](?:sig|signature|x-amz-signature|(?:api|auth|access|refresh|id|client)?[_-]?(?:token|key|secret)|auth|passwd|pwd)="
+            r"(?P<bare>(?=[^&\s#\"'<>]{0,256}\d)[^&\s#\"'<>\[{$]{12,4096})",
+        ),
+    ),
+    (
+        "token",
+        ("token", "key", "secret"),
+        (
+            rf"\b{_KINDS}[ _-](?:token|key|secret)\s{{1,3}}(?P<bare>(?=[a-z]{{0,64}}\d)(?=\d{{0,64}}[a-z]){_HEX}{{32,128}})(?![A-Za-z0-9_-])",
+            r"\bclient-key-data:\s{0,3}(?P<bare>[A-Za-z0-9+/=]{40,})",
+            r"\btls\.key[\"']?:\s{0,3}[\"']?(?P<bare>[A-Za-z0-9+/=]{40,})",
+        ),
+    ),
+    ("authorization", ('"auth"',), (r"\"auth\"\s{0,3}:\s{0,3}\"(?P<bare>[A-Za-z0-9+/=]{12,4096})\"",)),
+    (
+        "aws secret key",
+        ("akia", "asia"),
+        (r"\bA[KS]IA[A-Z0-9]{16}[ \t]{0,3}[/:,|;][ \t]{0,3}(?P<bare>[A-Za-z0-9+/]{40})(?![A-Za-z0-9+/])",),
+    ),
+    (
+        "webhook",
+        ("/webhooks/", "/webhook"),
+        (
+            rf"\bdiscord(?:app)?\.com/api(?:/v\d{{1,2}})?/webhooks/\d{{10,24}}/(?P<bare>{_WORD}{{40,}})",
+            r"\bwebhook\.office\.com/\S{1,200}?/IncomingWebhook/(?P<bare>[\w/-]{32,200})",
+        ),
+    ),
+    (
+        "recovery codes",
+        ("code", "código"),
+        (
+            rf"\b(?:{_CODES})\s{{0,3}}(?:are|is|sind|lauten)?:?[ \t\n*-]{{1,4}}(?P<bare>{_CODE}(?:[,;\s*-]{{1,4}}{_CODE}){{0,19}})",
+        ),
+    ),
+    ("recovery key", ("-",), (r"(?<![\d-])(?P<bare>\d{6}(?:-\d{6}){7})(?![\d-])",)),
+    (
+        "totp secret",
+        ("setup key", "authenticator", "totp", "2fa", "otpauth"),
+        (
+            r"\b(?:setup|totp|2fa|authenticator)[ -]?(?:key|code|secret)\b(?: \w{1,20}){0,2}?\s{0,3}(?:is|:|=)\s{0,3}"
+            r"(?P<bare>[A-Za-z2-7]{4}(?:[ -][A-Za-z2-7]{4}){3,12}\b|[A-Z2-7]{16,64}\b)",
+            r"\botpauth://[^\s]{1,200}?[?&]secret=(?P<bare>[A-Za-z2-7=]{8,128})",
+        ),
+    ),
+    (
+        "seed phrase",
+        ("phrase", "words"),
+        (
+            r"\b(?:seed|recovery|mnemonic|secret) (?:phrase|words?)\s{0,3}(?:is|are|:|=)\s{0,3}"
+            r"(?P<bare>(?:\d{1,2}[.):] ?[a-z]{3,8}[ ,\n]{1,3}){11,23}\d{1,2}[.):] ?[a-z]{3,8})\b",
+            r"\bpassphrase\s{0,3}[:=]\s{0,3}(?P<bare>[a-z]{3,16}(?:[ -][a-z]{3,16}){3,11})(?=\s{0,3}(?:[.\n]|$))",
+        ),
+    ),
+    (
+        "pin",
+        ("code", "geheimzahl"),
+        (
+            r"\b(?:(?:alarm|door|safe|entry|lock|tür|haus|tresor)[ -]?codes?|geheimzahl|code (?:de la porte|d'entrée|de l'alarme)"
+            r"|código (?:de la (?:puerta|alarma)|da porta|do alarme))(?: (?:of|for|to|from|at|in|von|vom|für|de|du|da|do)"
+            r" [\w' -]{1,40}?)?\s{0,3}(?::|=|\b(?:is|was|ist|lautet|es|est|é|è)\b)\s{0,3}(?P<bare>\d(?:[ -]?\d){3,11})(?![\d:/%]|[.-]\d)",
+        ),
+    ),
+)
+"""Secrets in their places. Compiled with IGNORECASE and MULTILINE."""
+
+
+def compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(one, re.IGNORECASE | re.MULTILINE) for one in patterns)

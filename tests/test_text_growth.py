@@ -1,0 +1,266 @@
+"""The cost of every regular expression and of every rule over text grows linearly with the text.
+
+All compiled patterns of the package are found by walking its modules, and near-matches are made from each one's parse
+tree: a new pattern is covered without a row here. Each public entry of a module of rules has a row with texts that are
+hostile to it; a new entry without one fails. Ratios of CPU time only, never limits.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from types import ModuleType
+
+import pytest
+
+from strongroom import fence, routing
+from strongroom.engines import dates
+from strongroom.engines.lexical import question, words
+from strongroom.host import fencing
+from strongroom.model import Hit, Kind, LineId, Millis, Namespace, Provenance
+from strongroom.provider import echoes, history, manners, masking, phrases, turns, worth
+from strongroom.provider.masking import Mask
+from strongroom.wiring import placing, policy
+from strongroom.wiring.scrubbing import texts
+from tests import growth
+
+MASK = Mask()
+RULES = routing.default_rules()
+POLICY = policy.read("", "")
+DAY = date(2026, 11, 18)
+IDS = "01JABCDEFGHJKMNPQRSTVWXYZ0"
+MARK = "0" * 32
+
+# Patterns that are not linear, and why that does no harm.
+BOUNDED = {
+    "strongroom.routing._PIECE": "it reads patterns of rules, which have 256 characters",
+    "strongroom.wiring.scrubbing.texts._FENCE": "it sees a text as far as its last end of a block",
+}
+
+# Anything may be sent to any of them.
+ANY = [
+    *(
+        "a",
+        " ",
+        "\n",
+        "1",
+        "[",
+        "<",
+        '"',
+        "'",
+        "`",
+        "://",
+        "@",
+        ": ",
+        "= ",
+        "-",
+        ".",
+        "e\u0301",
+        "\u0301",
+        "\u200b",
+        "文",
+    ),
+    *(
+        '2026-01-01, a, b: " [',
+        f'- 2026-01-01, a, b: "x" [{IDS}] ',
+        "<memory-context>",
+        "< / memory-context",
+        "[System note:",
+    ),
+]
+ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] = {
+    Mask.masked: (
+        MASK.masked,
+        [
+            *(
+                "sk-",
+                "eyJ.",
+                "eyJhbGciOiJIUzI1NiJ9.",
+                "://a:",
+                "://a:b@",
+                "key   ",
+                "password is ",
+                "password: x",
+                "token=",
+            ),
+            *(
+                "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAA",
+                "ghp_",
+                "curl -u a:",
+                "12345678:",
+                "Bearer ",
+                "pin is 1",
+            ),
+            *(
+                "seed phrase is abc ",
+                "密码是",
+                "cloudant_key",
+                "ｐ",
+                "а",
+                "ghp_\u200b",
+                "backup codes 1111 1111, ",
+                "\\\n",
+            ),
+            *("P:a;", "WIFI:T:WPA;", "mysql -u a -p", "password of ", "secret: ", "contraseña de la ", "1. abc "),
+        ],
+    ),
+    manners.asks: (manners.asks, ["off the ", "don't ", "不要", "\ufdfa", "back on the record "]),
+    manners.folded: (manners.folded, ["\ufdfa", "don't "]),
+    manners.bare: (manners.bare, ['[Replying to: "', '"]\n\n', "[New message]\n", "[The user sent ]\n\n"]),
+    manners.said_by: (
+        lambda text: (manners.said_by("x", text), manners.said_by("x", f"[Recent channel messages]\n{text}")),
+        ["\n\n[New message]\n", "[a] ", '[Replying to: "', "\n\n[New message]\n[[x"],
+    ),
+    manners.speaker: (manners.speaker, ["[a", "[a] "]),
+    manners.unwrapped: (
+        lambda text: manners.unwrapped(f"[IMPORTANT: The user has invoked the {text}"),
+        ["\nUser instruction: ", " skill bundle,", "\n\n"],
+    ),
+    phrases.is_forget_request: (
+        phrases.is_forget_request,
+        [
+            "forget ",
+            "please forget ",
+            "delete what i ",
+            "delete the note ",
+            "what i said ",
+            "vergiss was ich ",
+            "忘",
+            "忘れて",
+        ],
+    ),
+    echoes.is_small_talk: (echoes.is_small_talk, ["hi "]),
+    echoes.words: (echoes.words, ["hi "]),
+    echoes.without_echoes: (lambda text: echoes.without_echoes([hit(text)], text, "assistant"), ["hi "]),
+    worth.worth: (
+        lambda text: worth.worth([{"role": "user", "content": text}]),
+        ["```", "〇", "I am 1. ", "好的", "Ab ", "? "],
+    ),
+    history.digest: (history.digest, []),
+    history.Messages.summary: (
+        lambda text: history.Messages(["user"], [text]).summary(),
+        ["[CONTEXT", "[PRIOR CONTEXT"],
+    ),
+    turns.storable: (turns.storable, ["\r\n", "\u0f73", "\x00"]),
+    turns.pieces: (lambda text: list(turns.pieces(text)), ["\r\n"]),
+    turns.line_id: (lambda text: turns.line_id(bytes(32), turns.Millis(1), text), []),
+    turns.hash_of: (turns.hash_of, []),
+    routing.route: (routing.route, ["blood ", "ABC-1", "booking code ", "passport ", "我的", "iban", "111-11-"]),
+    routing.fitting: (routing.fitting, ["blood ", "bank holiday "]),
+    routing.start_of: (routing.start_of, []),
+    routing.starts_in: (routing.starts_in, []),
+    routing.unstacked: (routing.unstacked, ["\u0f73", "\uff9e"]),
+    placing.placed: (lambda text: placing.placed(POLICY, RULES, text), ["blood ", "booking code "]),
+    placing.overruled: (lambda text: placing.overruled(POLICY, RULES, text), ["blood "]),
+    fence.neutral: (fence.neutral, ["strongroom-", "strongroom recal", "\u202e", "\u200d", "\U000e0067", "\ufdfa"]),
+    fence.neutral_field: (fence.neutral_field, ["strongroom-recal"]),
+    fence.fenced: (lambda text: fence.fenced(text, MARK), ["<<<strongroom-recall "]),
+    fence.between: (lambda text: fence.between(text, MARK), []),
+    fencing.harmless: (fencing.harmless, ["< / ", "<memory-contex", "[ system note "]),
+    fencing.shown: (lambda text: fencing.shown(text, 1 << 20, MARK), ["<memory-contex"]),
+    fencing.within: (lambda text: fencing.within(text, 1000), []),
+    fencing.writable: (fencing.writable, ["\ud800"]),
+    fencing.without_recalled: (
+        lambda text: fencing.without_recalled(text, {MARK}),
+        ["<<<strongroom-recall ", f"<<<strongroom-recall {MARK}>>>\n"],
+    ),
+    dates.dates_in_line: (
+        lambda text: dates.dates_in_line(text, DAY),
+        ["on may ", "1 ", "next ", "3 days ", "明天", "1/1/"],
+    ),
+    dates.dates_in_query: (
+        lambda text: dates.dates_in_query(text, DAY),
+        ["since last ", "until the ", "when ", "上周"],
+    ),
+    words.words: (words.words, ["a'", "aB", "A1", "文a", "x-y_"]),
+    texts.sent_ids: (lambda text: texts.sent_ids("", text), ["- 2026-01-01, "]),
+    texts.cut_sent: (lambda text: texts.cut_sent("", text, lambda one: True), ["<memory-context>x</memory-context>"]),
+    texts.result_ids: (texts.result_ids, ['{"id": "']),
+    texts.cut_result: (
+        lambda text: texts.cut_result(f"{IDS}\n{text}", lambda one: True),
+        ["</memory-context>", f"- 2026-01-01, a [{IDS}]"],
+    ),
+}
+# These take no text that a stranger wrote, or hand it on to one of the entries above.
+NO_ENTRIES = {
+    *(fence.edges, fence.mark_of, fence.fenced_hits, fence.fenced_infos, fence.fenced_profiles),
+    routing.rules,
+}
+RULE_MODULES: list[ModuleType] = [
+    *(
+        masking,
+        manners,
+        phrases,
+        echoes,
+        worth,
+        history,
+        turns,
+        routing,
+        placing,
+        fence,
+        fencing,
+        dates,
+        words,
+        question,
+    ),
+    texts,
+]
+
+
+def hit(text: str) -> Hit:
+    made = Provenance((), "", "hermes", Millis(0))
+    return Hit(LineId(IDS), Namespace("work"), text, datetime(2026, 5, 20, tzinfo=UTC), Kind.TURN, "s", "a", 1.0, made)
+
+
+def patterns() -> list[growth.Held]:
+    for use, pieces in ENTRIES.values():
+        for piece in pieces:
+            use(piece)  # some compile their patterns when they are first needed
+    return growth.patterns(RULES, phrases._compiled(), manners._pattern(tuple(manners._kinds(manners.DEFAULT))))
+
+
+@pytest.mark.requirement("text-linear")
+def test_every_pattern_costs_in_proportion_to_the_text() -> None:
+    found = patterns()
+    assert len(found) > 200
+    slow = {
+        one.name: (one.pattern.pattern[:80], piece)
+        for one in found
+        for piece in growth.near_matches(one.pattern)
+        if one.name not in BOUNDED and growth.grows_too_fast(one.use, piece)
+    }
+    assert not slow
+
+
+@pytest.mark.requirement("text-linear")
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.__module__}.{entry.__qualname__}")
+def test_every_entry_costs_in_proportion_to_a_hostile_text(entry: Callable[..., object]) -> None:
+    use, hostile = ENTRIES[entry]
+    assert not [piece for piece in (*hostile, *ANY) if growth.grows_too_fast(use, piece, growth.FEW)]
+
+
+@pytest.mark.requirement("text-linear")
+def test_every_entry_has_a_row() -> None:
+    public = {
+        function
+        for module in RULE_MODULES
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__ and not name.startswith("_")
+    }
+    assert not public - ENTRIES.keys() - NO_ENTRIES
+    assert not {one for one in {*ENTRIES, *NO_ENTRIES} - public if "." not in one.__qualname__}
+
+
+def test_a_quadratic_pattern_is_found_out() -> None:
+    for source in (r"x*y", r"a, b: \"[^\n]*\" \[id\]", r"<a>.*?</a>", r"(?:ab?)+c"):
+        pattern = re.compile(source)
+        assert any(growth.grows_too_fast(pattern.findall, piece) for piece in growth.near_matches(pattern)), source
+
+
+def test_every_excused_pattern_is_there_and_needs_it() -> None:
+    held = {one.name: one for one in patterns()}
+    for name in BOUNDED:
+        one = held[name]
+        assert any(growth.grows_too_fast(one.use, piece) for piece in growth.near_matches(one.pattern)), name

@@ -42,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[Run], Iterator[Row | Score]]] = {
     "log": log.rows,
     "put.one": put.one_client,
     "put.split": put.split,
+    "put.p99": put.slowest,
     "put.threads": put.threads,
     "get.10": get.of(10),
     "get.1k": get.of(1_000),

@@ -3,6 +3,8 @@
 A plan may also be paced: so many requests a second, however long the answers take. A request that has to wait for a
 connection is counted from when it was due, so that a server that stops for a second is not counted as slow only once.
 
+A connection that the server closes is opened again, and what was asked on it is asked once more, in the same time.
+
 No pipelining: a connection asks again when it has its whole answer, as a client that waits does. It parses no more of
 an answer than its status and its length, so that the server, and not this, is what is measured; its own CPU time is
 reported so that one can see that. Plans come in and reports go out as lines of JSON; it ends when its stdin does.
@@ -134,16 +136,19 @@ class _Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self.is_open = True
         self._work: _Work | None = None
+        self._port = 0
+        self._asked = b""
         self._sent = 0.0
         self._read = b""
         self._wanted = 0
         self._status = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.is_open = True
         self._transport = cast(asyncio.Transport, transport)
 
-    def begin(self, work: _Work) -> None:
-        self._work = work
+    def begin(self, work: _Work, port: int) -> None:
+        self._work, self._port = work, port
         self._ask(work)
 
     def _ask(self, work: _Work) -> None:
@@ -151,13 +156,29 @@ class _Connection(asyncio.Protocol):
         if upcoming is None:
             self._work = None
             return
-        asked, self._sent = upcoming
-        self._read, self._wanted = b"", 0
+        self._asked, self._sent = upcoming
         early = self._sent - perf_counter()
         if early > 0:
-            asyncio.get_running_loop().call_later(early, self._transport.write, asked)
+            asyncio.get_running_loop().call_later(early, self._send)
         else:
-            self._transport.write(asked)
+            self._send()
+
+    def _send(self) -> None:
+        self._read, self._wanted = b"", 0
+        if self.is_open:
+            self._transport.write(self._asked)
+        else:
+            self._again = asyncio.ensure_future(self._connect())
+
+    async def _connect(self) -> None:
+        """Ask once more on a new connection, as clients do: a server may close one that is idle."""
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: self, "127.0.0.1", self._port)
+        except OSError as error:
+            if self._work is not None:
+                self._work.failed(f"no connection could be had: {error}")
+            return
+        self._send()
 
     def data_received(self, data: bytes) -> None:
         work = self._work
@@ -184,10 +205,10 @@ class _Connection(asyncio.Protocol):
         self._wanted = end + 4 + int(head[at + 17 : head.index(b"\r\n", at + 17)])
         return True
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self.is_open = False
-        if self._work is not None:
-            self._work.failed(f"a connection was lost before its answer was there: {error}")
+        if self._work is not None and perf_counter() >= self._sent:  # else it is sent on a new one when it is due
+            self._again = asyncio.ensure_future(self._connect())
 
 
 class _Crowd:
@@ -201,7 +222,7 @@ class _Crowd:
         work = _Work(plan)
         wall, cpu = perf_counter(), process_time()
         for connection in crowd:
-            connection.begin(work)
+            connection.begin(work, plan.port)
         await work.done
         cpu, wall = process_time() - cpu, perf_counter() - wall
         return Report(wall, cpu, dict(work.statuses), work.latencies.tolist())

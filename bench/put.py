@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from statistics import median, quantiles
 from unittest.mock import patch
 
 from bench import vaults
@@ -55,6 +56,31 @@ def one_client(run: Run) -> Iterator[Row]:
     goal = Goal("ratio", 1.5, 1.15)
     yield Row("put.one", "put, one client", "us wall", ours.wall * 1e6, bare.wall * 1e6, beside, goal)
     yield Row("put.one", "put, one client", "us cpu", ours.cpu * 1e6, bare.cpu * 1e6, beside)
+
+
+def slowest(run: Run) -> Iterator[Row]:
+    """Puts into a shelf of 10,000 lines that is in RAM, whose index takes in what is new: the slowest, and the median.
+
+    A stall is a put that takes five times the median.
+    """
+    size, count = run.pick(10_000, 1_000), run.pick(4_000, 400)
+    with vaults.make(run.scratch) as vault:
+        memory = vault.memory(vaults.session_cap(vault))
+        vaults.fill(memory, lines(1, size))
+        memory.get("boat")
+        ours = _Ours(vault, memory, iter(list(islice(of_size(2, 200), count))))
+        times = sorted(_seconds(ours.put) for _ in range(count))
+    middle = median(times)
+    stalls = sum(one > 5 * middle for one in times)
+    what = f"put, {size:,} lines in RAM"
+    yield Row("put.p99", what, "us p99", quantiles(times, n=100)[98] * 1e6, middle * 1e6, "the median")
+    yield Row("put.p99", what, "stalls", stalls, count, "all puts")
+
+
+def _seconds(work: Work) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def threads(run: Run) -> Iterator[Row]:

@@ -196,7 +196,7 @@ def test_days_and_marks_are_kept() -> None:
     index = ENGINE.index()
     index.add_read([*OLD, *NEW], ENGINE.readings([*OLD, *NEW]))
     day = NOON.date().replace(day=25).toordinal()
-    assert index.calendar.spoken(Days(day, day)) == [(day, day, 2)]
+    assert [(days, list(lines)) for days, lines in index.calendar.spoken(Days(day, day))] == [(Days(day, day), [2])]
     assert list(index.marks) == [read(one).marks for one in (*OLD, *NEW)]
     assert texts("what is on May 25?", index, k=1) == [NEW[0].text]
 

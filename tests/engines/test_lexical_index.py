@@ -187,7 +187,7 @@ def _facts(index: LexicalIndex) -> object:
             for word, held in index.postings.items()
         },
         sorted(one.id for one in index.newest(10**6)),
-        sorted((index.line(number).id, *days) for *days, number in index.calendar.spoken(every)),
+        sorted((index.line(number).id, *days) for days, numbers in index.calendar.spoken(every) for number in numbers),
         _neighbours(index),
     )
 
@@ -321,7 +321,8 @@ def test_the_calendar_finds_a_long_stay_that_began_long_before() -> None:
     )
     day = (NOON.date() - timedelta(days=1)).toordinal()
     found = [
-        (index.line(number).id[-1], first <= day <= last)
-        for first, last, number in index.calendar.spoken(Days(day, day))
+        (index.line(number).id[-1], days.first <= day <= days.last)
+        for days, numbers in index.calendar.spoken(Days(day, day))
+        for number in numbers
     ]
     assert sorted(found) == [("1", True), ("2", True)]

@@ -6,6 +6,7 @@ keys of namespaces, or of the whole actor, with everything they sealed.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -24,8 +25,8 @@ from strongroom.shelves import Shelf
 from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Swap, is_derived
 
 _TRIES = 64
-_PORTION = 64
-"""Lines that one commit forgets. Nobody else can commit meanwhile."""
+_PORTION, _PORTION_TEXT = 64, 64 * 1024
+"""Lines that one commit forgets, and about their characters. Nobody else can commit meanwhile."""
 _RECORDS = 128
 """Records of caps that one commit removes."""
 Records = Sequence[tuple[Object, CapRecord]]
@@ -40,13 +41,12 @@ def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Doing[Forgotten]:
     ask = Ask.of(Op.FORGET, call.namespaces, session=call.session)
     gone: list[LineId] = []
     try:
-        left: Sequence[Line] | None = None
+        left: deque[Line] | None = None
         while left is None or left:
             grant, shelves = yield from clerk.readable(caller, ask, is_long=True)
             if left is None:
-                left = yield from clerk.recorded(grant, caller, _chosen(grant, shelves, call))
-            portion, left = left[:_PORTION], left[_PORTION:]
-            gone += yield from _forget(clerk, grant, shelves, caller, portion)
+                left = deque((yield from clerk.recorded(grant, caller, _chosen(grant, shelves, call))))
+            gone += yield from _forget(clerk, grant, shelves, caller, _portion(left, shelves))
     except StrongroomError:
         if gone:
             clerk.state.store.scrub()
@@ -64,6 +64,18 @@ def _chosen(grant: Grant, shelves: Sequence[Shelf], call: wire.Forget) -> Doing[
     choice = Choice.of(ids=call.ids, session=session, link=call.link, since=call.since, until=call.until)
     return sorted(choice.among(shelves), key=place_of)
     yield  # never reached: it makes this an operation, whose failure is recorded
+
+
+def _portion(left: deque[Line], shelves: Sequence[Shelf]) -> list[Line]:
+    """Take the next lines out of those that are left, without any that another call has forgotten meanwhile."""
+    taken: list[Line] = []
+    size = 0
+    while left and len(taken) < _PORTION and size < _PORTION_TEXT:
+        line = left.popleft()
+        if any(line.id in shelf.lines for shelf in shelves):
+            taken.append(line)
+            size += len(line.text)
+    return taken
 
 
 def _forget(

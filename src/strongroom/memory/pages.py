@@ -16,9 +16,10 @@ That takes a store whose commits are whole. Another has none of this: its shelve
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -37,10 +38,14 @@ LOOSE_LIMIT = 256
 
 _EMPTY = b""
 _FEW = 16
-_PORTION = 128 * 1024
-"""Characters that are read in one go where lines are long; a page of them takes half a second to read."""
+PAGE_TEXT = 128 * 1024
+"""A page of long lines has no more characters than this, or one line: the engine reads so many in 60 ms."""
 _NEWEST = 32
-"""So many lines are read before any others; then twice as many, and so on."""
+"""So many lines are read before any others. They are in no page."""
+_STEPS = (16, 64)
+"""Lines that are opened at once: at first, and at most."""
+_NAMES = 1000
+"""Names that are listed in one portion of a load."""
 _PLACE = re.compile("([0-9]{6})/lines")
 _PLACES = 1_000_000
 _LAST_PART = "lines"
@@ -125,12 +130,16 @@ class Pages:
     def batches(self) -> Iterator[Batch]:
         """Every line of the shelf: first what is newer than the newest page, then the pages, then what is left."""
         places = sorted(self._places_used(), key=lambda place: -place.version)
-        loose = self._living()
+        loose = yield from self._living()
         unwritten: list[tuple[Object, Batch]] = []
-        for number, page in enumerate(self._pages(places, loose)):
-            if number == 0:
+        is_first = True
+        for page in self._pages(places, loose):
+            if is_first and page.lines:
+                is_first = False
                 newest = max(line.id for line in page.lines)
-                yield from self._loose([name for name in loose if name > newest], loose, unwritten)
+                # No more than a page: that this page is the newest is likely, but not sure.
+                newer = list(islice((name for name in loose if name > newest), PAGE_LINES))
+                yield from self._loose(newer, loose, unwritten)
             yield page
         yield from self._loose(list(loose), loose, unwritten)
         # The newest lines last: the page with the highest version is read first.
@@ -138,18 +147,20 @@ class Pages:
             self._fill(claimed, batch if batch.readings else Batch(batch.lines, self._readings(batch.lines)))
             yield Batch(())  # others get their turn
 
-    def _living(self) -> dict[LineId, Version]:
+    def _living(self) -> Generator[Batch, None, dict[LineId, Version]]:
         """The lines that there are, newest first."""
-        living: dict[LineId, Version] = {}
-        for thing in reversed(list(self._state.names(self._lines))):
+        living: list[tuple[LineId, Version]] = []
+        for number, thing in enumerate(self._state.names(self._lines)):
             name = line_id_of(thing.name)
             if thing.name != self._lines + name:
                 raise Tampered(
                     "an object stands among the lines that is none", hint="vault.audit.verify() names what is wrong"
                 )
             if thing.body is not None:
-                living[name] = thing.version
-        return living
+                living.append((name, thing.version))
+            if number % _NAMES == _NAMES - 1:
+                yield Batch(())
+        return dict(reversed(living))
 
     def _places_known(self) -> list[Object]:
         """The places that were ever claimed. Whatever else stands there is none of ours."""
@@ -161,13 +172,21 @@ class Pages:
         return [place for place in self._places_known() if place.body is not None]
 
     def _pages(self, places: Iterable[Object], loose: dict[LineId, Version]) -> Iterator[Batch]:
-        """The pages that are of use. Their lines are no longer loose."""
+        """The pages that are of use, and nothing for the others. Their lines are no longer loose."""
         for place in places:
-            page = self._page(place, loose)
-            if page is not None:
-                for line in page.lines:
-                    del loose[line.id]
-                yield page
+            page = self._page(place, loose) or Batch(())
+            if _size(page.lines) > 2 * PAGE_TEXT:
+                # Of a version that wrote pages of any size. It would take too long at once, and is written anew.
+                self._remove(place)
+                page = Batch(())
+            for line in page.lines:
+                del loose[line.id]
+            yield page
+
+    def _remove(self, place: Object) -> None:
+        del self._held[place.name]
+        with suppress(Lost, Unavailable):
+            self._state.store.delete(place.name, place.version)
 
     def _page(self, place: Object, living: Collection[LineId]) -> Batch | None:
         """A page, if it opens and all its lines are among the living; anything else is of no use."""
@@ -197,46 +216,37 @@ class Pages:
     def _loose(
         self, names: Sequence[LineId], living: dict[LineId, Version], unwritten: list[tuple[Object, Batch]]
     ) -> Iterator[Batch]:
-        """Lines that are in no page, in groups; a group that is large enough becomes one."""
-        for at in range(0, len(names), PAGE_LINES):
-            group = names[at : at + PAGE_LINES]
-            growing = at == 0 and len(group) > _NEWEST
-            yield from self._growing(group, unwritten) if growing else self._group(group, unwritten)
-            for name in group:
-                del living[name]
+        """Lines that are in no page, newest first, in groups; where there are many, a group becomes one.
 
-    def _group(self, group: Sequence[LineId], unwritten: list[tuple[Object, Batch]]) -> Iterator[Batch]:
-        claimed = self._claim_for(group)
-        # Only now, with the place claimed: a line forgotten from here on empties it.
-        opened = self._opened_lines(group)
-        slices = list(_slices(opened))
-        if len(slices) > 1:
-            yield Batch(())  # opening them took its time
-        batches = []
-        for some in reversed(slices):
-            batches.append(self._shared(some))
-            yield batches[-1]
-        if claimed and len(batches) == 1:
-            unwritten.append((claimed, batches[0]))
-        elif claimed:
-            unwritten.append((claimed, Batch([line for batch in reversed(batches) for line in batch.lines])))
-
-    def _growing(self, group: Sequence[LineId], unwritten: list[tuple[Object, Batch]]) -> Iterator[Batch]:
-        """The newest few at once, before anything is claimed, then more and more: somebody may be waiting."""
-        few, *others = _portions(group)
-        yield self._shared(self._opened_lines(few))
-        claimed = self._claim_for(group)
-        # Once more, now that the place is claimed: they may have been forgotten before.
-        lines = self._opened_lines(few) if claimed else []
-        for portion in others:
-            batch = self._shared(self._opened_lines(portion))
+        But not the newest few: somebody may be waiting, and claiming a place takes its time.
+        """
+        at = 0
+        while left := names[at:]:
+            is_first = at == 0 and len(left) > _NEWEST
+            claimed = self._claim() if len(names) >= LOOSE_LIMIT and not is_first else None
+            # Only now, with the place claimed: a line forgotten from here on empties it.
+            lines, taken = yield from self._group(left[: _NEWEST if is_first else PAGE_LINES])
+            batch = self._shared(lines)
             yield batch
-            lines[:0] = batch.lines
-        if claimed:
-            unwritten.append((claimed, Batch(lines)))
+            if claimed:
+                unwritten.append((claimed, batch))
+            for name in left[:taken]:
+                del living[name]
+            at += taken
 
-    def _claim_for(self, group: Sequence[LineId]) -> Object | None:
-        return self._claim() if len(group) >= LOOSE_LIMIT else None
+    def _group(self, names: Sequence[LineId]) -> Generator[Batch, None, tuple[list[Line], int]]:
+        """As many of these lines as a page holds, oldest first, and how many of the names that is."""
+        lines: list[Line] = []
+        at, step = 0, _STEPS[0]
+        while at < len(names) and _size(lines) < PAGE_TEXT:
+            lines[:0] = self._opened_lines(names[at : at + step])
+            at, step = min(at + step, len(names)), min(2 * step, _STEPS[1])
+            yield Batch(())
+        fitting = _fitting(reversed(lines))
+        if fitting == len(lines):
+            return lines, at
+        lines = lines[-fitting:]
+        return lines, sum(name >= lines[0].id for name in names[:at])
 
     def _shared(self, lines: Sequence[Line]) -> Batch:
         """As a page gives them back: lines opened one by one share nothing, and take three times the room."""
@@ -264,16 +274,17 @@ class Pages:
         """Put the loose lines of a loaded shelf into pages, if there are enough of them."""
         if not self._are_kept or self._count_loose(shelf) < LOOSE_LIMIT:
             return
-        paged = self._paged(shelf)
-        while len(loose := self._first_loose(shelf, paged)) >= LOOSE_LIMIT:
-            paged.update(line.id for line in loose)
+        loose = self._loose_on(shelf)
+        while len(loose) >= LOOSE_LIMIT:
+            count = _fitting(loose)
+            some, loose = loose[:count], loose[count:]
             claimed = self._claim()
             self._state.catch_up()
             # A shelf that was let go of meanwhile hears of nothing any more: its lines may be forgotten.
             if claimed is None or not self._state.shelves.has(self._shelf, shelf):
                 return
             with reading([shelf]):  # takes in what was just followed: a posted deletion must not be overlooked
-                still = [line for line in loose if line.id in shelf.lines]
+                still = [line for line in some if line.id in shelf.lines]
             self._fill(claimed, Batch(still, self._readings(still)))
 
     def _count_loose(self, shelf: Shelf) -> int:
@@ -291,9 +302,11 @@ class Pages:
                 self._page(place, shelf.lines)
         return {name for _, names in self._held.values() for name in names}
 
-    def _first_loose(self, shelf: Shelf, paged: Collection[LineId]) -> list[Line]:
+    def _loose_on(self, shelf: Shelf) -> list[Line]:
+        """The lines that are in no page, oldest first."""
+        paged = self._paged(shelf)
         with reading([shelf]):
-            return sorted((line for line in shelf.lines.values() if line.id not in paged), key=_id)[:PAGE_LINES]
+            return sorted((line for line in shelf.lines.values() if line.id not in paged), key=_id)
 
     def _claim(self) -> Object | None:
         """A place of our own to write a page to, or None if another process was faster."""
@@ -391,23 +404,19 @@ def pages_of(shelf: Shelf) -> Pages:
     return shelf.source
 
 
-def _portions(names: Sequence[LineId]) -> Iterator[Sequence[LineId]]:
-    """Names in growing portions."""
-    at, size = 0, _NEWEST
-    while at < len(names):
-        yield names[at : at + size]
-        at, size = at + size, 2 * size
-
-
-def _slices(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
-    """Lines in portions that are quickly read; all of them together if they are short. At least one, maybe empty."""
-    at, size = 0, 0
-    for number, line in enumerate(lines):
+def _fitting(lines: Iterable[Line]) -> int:
+    """How many of these lines, from the first on, one page holds."""
+    count = size = 0
+    for line in lines:
         size += len(line.text)
-        if size > _PORTION and number > at:
-            yield lines[at:number]
-            at, size = number, len(line.text)
-    yield lines[at:]
+        if count and (size > PAGE_TEXT or count == PAGE_LINES):
+            return count
+        count += 1
+    return count
+
+
+def _size(lines: Sequence[Line]) -> int:
+    return sum([len(line.text) for line in lines])
 
 
 def _id(line: Line) -> LineId:

@@ -254,28 +254,40 @@ class Calendar:
     def __init__(self) -> None:
         self._written: list[int] = []
         """Time and number of every line in one integer: a tuple would take three times the room."""
-        self._spoken: list[tuple[int, int, int]] = []
+        self._spoken: dict[Days, array[int]] = {}
+        """The lines that speak of the same days, in order."""
+        self._days: list[Days] = []
+        """All that are spoken of, in order."""
         self._longest = 0
 
     def add(self, number: int, time: Millis, days: Iterable[Days]) -> None:
         _insert(self._written, time << _NUMBER_BITS | number)
-        for first, last in days:
-            insort(self._spoken, (first, last, number))
-            self._longest = max(self._longest, last - first)
+        for one in days:
+            self._speak(number, one)
 
     def extend(self, start: int, lines: Sequence[Line], days: Iterable[tuple[int, Days]]) -> None:
         """Add many lines, numbered from `start` on; their `days` are numbered from 0."""
         self._written += [line.time << _NUMBER_BITS | number for number, line in enumerate(lines, start)]
         self._written.sort()  # two sorted runs: one pass
-        for number, (first, last) in days:
-            self._spoken.append((first, last, start + number))
-            self._longest = max(self._longest, last - first)
-        self._spoken.sort()
+        for number, one in days:
+            self._speak(start + number, one)
 
     def remove(self, number: int, time: Millis, days: Iterable[Days]) -> None:
         del self._written[bisect_left(self._written, time << _NUMBER_BITS | number)]
-        for first, last in days:
-            del self._spoken[bisect_left(self._spoken, (first, last, number))]
+        for one in days:
+            held = self._spoken[one]
+            del held[bisect_left(held, number)]
+            if not held:
+                del self._spoken[one]
+                del self._days[bisect_left(self._days, one)]
+
+    def _speak(self, number: int, days: Days) -> None:
+        held = self._spoken.get(days)
+        if held is None:
+            held = self._spoken[days] = array("I")
+            insort(self._days, days)
+            self._longest = max(self._longest, days.last - days.first)
+        _insert(held, number)
 
     def count(self, start: Millis, end: Millis) -> int:
         """How many lines were written from `start` up to `end`."""
@@ -292,14 +304,11 @@ class Calendar:
     def _between(self, start: Millis, end: Millis) -> tuple[int, int]:
         return bisect_left(self._written, start << _NUMBER_BITS), bisect_left(self._written, end << _NUMBER_BITS)
 
-    def spoken(self, days: Days) -> list[tuple[int, int, int]]:
-        """The first and last of the days that a line speaks of, and its number, where any of these is among them.
-
-        In order, so that lines that speak of the same days follow each other.
-        """
-        at = bisect_left(self._spoken, (days.first - self._longest,))
-        end = bisect_left(self._spoken, (days.last + 1,))
-        return [one for one in self._spoken[at:end] if one[1] >= days.first]
+    def spoken(self, days: Days) -> list[tuple[Days, Sequence[int]]]:
+        """Where lines speak of any of these days: all the days that they speak of, in order, and those lines."""
+        at = bisect_left(self._days, (days.first - self._longest,))
+        end = bisect_left(self._days, (days.last + 1,))
+        return [(one, self._spoken[one]) for one in self._days[at:end] if one.last >= days.first]
 
     def newest(self, k: int) -> Iterable[int]:
         """The newest `k`, and with them all that are as old as the last of these."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -42,7 +40,6 @@ MOST_WORDS = 100
 """Of a longer query only the rarest words count: a question does not have so many, and each costs a look."""
 
 _WEEK, _MONTHS = 7, 62
-_DAYS = itemgetter(0, 1)
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -103,9 +100,8 @@ class WhenTerm(msgspec.Struct, frozen=True):
             if len(then) >= THEN:  # else these are all that were written then
                 then.update([one for one in matched() if window.start <= index.line(one).time < window.end])
             _strengthen(found, then, window.weight * WRITTEN_THEN)
-            for days, lines in groupby(index.calendar.spoken(window.near), _DAYS):
-                overlap = _overlap(window.days, Days(*days))
-                _strengthen(found, [number for _, _, number in lines], window.weight * overlap)
+            for days, lines in index.calendar.spoken(window.near):
+                _strengthen(found, lines, window.weight * _overlap(window.days, days))
         return found
 
 
@@ -210,7 +206,8 @@ def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -
         return None
     windows = tuple(Window.of(days, question.offset) for days in question.windows)
     lines = sum(
-        index.calendar.count(window.start, window.end) + len(index.calendar.spoken(window.near))
+        index.calendar.count(window.start, window.end)
+        + sum([len(lines) for _, lines in index.calendar.spoken(window.near)])
         for window in windows
         for index in indexes
     )

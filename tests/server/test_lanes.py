@@ -1,0 +1,234 @@
+"""Lanes: whatever becomes of an operation, whoever waits for it hears of it, its time is charged and its place is
+free again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+
+import pytest
+
+from strongroom import Vault
+from strongroom.engines.recency import Recency
+from strongroom.errors import ServerUnavailable, StoreUnavailable
+from strongroom.memory.doing import AT_ONCE, LONG, Doing, Loading
+from strongroom.server.lanes import Lanes
+from strongroom.shelves import Batch, Load, Shelves
+from tests.shelves.test_load import Portions
+
+pytestmark = pytest.mark.requirement("server-fair")
+
+DEADLOCK = 60.0
+CAP = "one"
+Together = Callable[[], AbstractContextManager[bool]]
+
+
+@contextmanager
+def _nothing_new() -> Iterator[bool]:
+    yield True
+
+
+@contextmanager
+def _something_new() -> Iterator[bool]:
+    yield False
+
+
+class Server:
+    """Lanes and what they were told to charge."""
+
+    def __init__(self, vault: Vault, together: Together = _nothing_new, waiting: int = 8) -> None:
+        self.charged: list[Hashable] = []
+        self.lanes = Lanes(vault._state.store, together, 2, waiting, lambda cap, _: self.charged.append(cap))
+
+    async def ask(self, doing: Doing[str]) -> str:
+        return await asyncio.wait_for(self.lanes.carry_out(doing, CAP), DEADLOCK)
+
+
+@asynccontextmanager
+async def _server(vault: Vault, together: Together = _nothing_new, waiting: int = 8) -> AsyncIterator[Server]:
+    server = Server(vault, together, waiting)
+    try:
+        yield server
+    finally:
+        await asyncio.wait_for(server.lanes.close(), DEADLOCK)
+
+
+def _run(work: Awaitable[None]) -> None:
+    async def main() -> None:
+        await work
+
+    asyncio.run(main())
+
+
+def _ends() -> Doing[str]:
+    return "done"
+    yield  # never reached: it makes this an operation
+
+
+def _fails() -> Doing[str]:
+    raise StoreUnavailable("gone")
+    yield
+
+
+def _in_portions(threads: set[int], failure: Exception | None = None) -> Doing[str]:
+    for _ in range(3):
+        yield LONG
+        threads.add(threading.get_ident())
+    if failure is not None:
+        raise failure
+    return "done"
+
+
+@pytest.mark.parametrize("together", [_nothing_new, _something_new], ids=["loop", "slow"])
+def test_an_operation_that_ends_answers_and_is_charged(vault: Vault, together: Together) -> None:
+    async def work() -> None:
+        async with _server(vault, together) as server:
+            assert await server.ask(_ends()) == "done"
+            assert server.charged == [CAP]
+
+    _run(work())
+
+
+@pytest.mark.parametrize("together", [_nothing_new, _something_new], ids=["loop", "slow"])
+def test_an_operation_that_fails_tells_and_is_charged(vault: Vault, together: Together) -> None:
+    async def work() -> None:
+        async with _server(vault, together) as server:
+            with pytest.raises(StoreUnavailable):
+                await server.ask(_fails())
+            assert server.charged == [CAP]
+
+    _run(work())
+
+
+def test_portions_are_done_on_slow_threads(vault: Vault) -> None:
+    async def work() -> None:
+        threads: set[int] = set()
+        async with _server(vault) as server:
+            assert await server.ask(_in_portions(threads)) == "done"
+            with pytest.raises(StoreUnavailable):
+                await server.ask(_in_portions(threads, StoreUnavailable("gone")))
+            assert server.charged == [CAP, CAP]
+        assert threading.get_ident() not in threads
+
+    _run(work())
+
+
+def test_an_operation_whose_caller_has_gone_is_finished(vault: Vault) -> None:
+    async def work() -> None:
+        go, ended = threading.Event(), threading.Event()
+
+        def held() -> Doing[str]:
+            yield LONG
+            assert go.wait(DEADLOCK)
+            ended.set()
+            return "done"
+
+        async with _server(vault) as server:
+            asked = server.lanes.carry_out(held(), CAP)
+            await asyncio.sleep(0)
+            asked.cancel()
+            go.set()
+        assert ended.is_set()
+        assert server.charged == [CAP]
+
+    _run(work())
+
+
+def test_too_many_operations_are_turned_away_until_one_has_ended(vault: Vault) -> None:
+    async def work() -> None:
+        go = threading.Event()
+
+        def held() -> Doing[str]:
+            yield LONG
+            assert go.wait(DEADLOCK)
+            return "done"
+
+        async with _server(vault, waiting=1) as server:
+            first = server.lanes.carry_out(held(), CAP)
+            with pytest.raises(ServerUnavailable):
+                server.lanes.carry_out(_ends(), CAP)
+            go.set()
+            assert await asyncio.wait_for(first, DEADLOCK) == "done"
+            assert await server.ask(_ends()) == "done"
+
+    _run(work())
+
+
+def _begun(shelves: Shelves, source: Portions) -> Load:
+    found = shelves.find("actors/a/memory/x/", b"birth", lambda: source)
+    assert isinstance(found, Load)
+    return found
+
+
+class _Held(Portions):
+    """A source that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.go = threading.Event()
+
+    def batches(self) -> Iterator[Batch]:
+        assert self.go.wait(DEADLOCK)
+        yield from super().batches()
+
+
+def test_an_operation_that_waits_for_a_load_holds_no_thread(vault: Vault) -> None:
+    async def work() -> None:
+        shelves, source = Shelves(Recency(), 1 << 40), _Held()
+
+        def waits() -> Doing[str]:
+            load = _begun(shelves, source)
+            assert (yield Loading(shelves, [load])) is not AT_ONCE
+            return "done" if load.is_whole else "too early"
+
+        async with _server(vault) as server:
+            asked = [server.lanes.carry_out(waits(), CAP) for _ in range(4)]
+            assert await server.ask(_in_portions(set())) == "done"
+            assert not any(one.done() for one in asked)
+            source.go.set()
+            assert await asyncio.wait_for(asyncio.gather(*asked), DEADLOCK) == ["done"] * 4
+        shelves.close()
+
+    _run(work())
+
+
+def test_patience_ends_before_the_load(vault: Vault) -> None:
+    async def work() -> None:
+        shelves, source = Shelves(Recency(), 1 << 40), _Held()
+
+        def waits() -> Doing[str]:
+            load = _begun(shelves, source)
+            yield Loading(shelves, [load], 0.0)
+            return "whole" if load.is_whole else "so far"
+
+        async with _server(vault) as server:
+            assert await server.ask(waits()) == "so far"
+            source.go.set()
+        shelves.close()
+
+    _run(work())
+
+
+def test_closing_waits_for_work_under_way(vault: Vault) -> None:
+    async def work() -> None:
+        go = threading.Event()
+
+        def held() -> Doing[str]:
+            yield LONG
+            assert go.wait(DEADLOCK)
+            yield LONG
+            return "done"
+
+        server = Server(vault)
+        asked = server.lanes.carry_out(held(), CAP)
+        closing = asyncio.ensure_future(server.lanes.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        go.set()
+        await asyncio.wait_for(closing, DEADLOCK)
+        assert asked.result() == "done"
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("strongroom-slow")]
+
+    _run(work())

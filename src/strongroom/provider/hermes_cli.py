@@ -18,10 +18,11 @@ from strongroom.errors import InvalidRequest, LineNotFound, StrongroomError
 from strongroom.host.plugins.names import get_hermes_home
 from strongroom.memory import Memory
 from strongroom.model import Actor, Hit, Namespace
-from strongroom.provider import echoes, showing, status
+from strongroom.provider import echoes, remedies, showing, status
+from strongroom.provider.accounts import ALT
 from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import ask
-from strongroom.provider.speaking import ASSISTANT, Conversation, Nobody, who
+from strongroom.provider.speaking import ASSISTANT, Conversation, Nobody
 from strongroom.provider.status import Problem
 from strongroom.routing import Route
 from strongroom.wiring import homes
@@ -80,10 +81,18 @@ def _actor(home: Home, args: argparse.Namespace) -> Actor:
     platform, _, user = args.account.partition(":")
     if args.account and not user:
         raise InvalidRequest("--as takes platform:id, such as telegram:12345")
-    found = who(home.policy, Conversation(platform=platform or "cli", user_id=user))
+    found = home.whose(_conversation(platform or "cli", user))
     if isinstance(found, Nobody):
         raise InvalidRequest(found.reason)
     return found.actor
+
+
+def _conversation(platform: str, user: str) -> Conversation:
+    """Of an account as the owner writes it: `telegram:123`, or `signal:alt:ID` by its stable id."""
+    mark = f"{ALT}:"
+    if user.startswith(mark):
+        return Conversation(platform=platform, user_id_alt=user.removeprefix(mark))
+    return Conversation(platform=platform, user_id=user)
 
 
 def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001
@@ -99,13 +108,15 @@ def _status(home: Home, args: argparse.Namespace) -> dict[str, Any]:  # noqa: AR
         "tools": str(policy.tools),
         "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
         "spool": f"{counted(waiting.turns, 'turn')}, {waiting.bytes} of {parts.spool.most} bytes",
-        "answers": _answers(home),
     }
+    found["answers"], reason = _answers(home)
     if counts := status.read_counts(parts.directory):
         found["so far"] = ", ".join(f"{name}: {number}" for name, number in counts.items())
     if aside := parts.spool.aside():
         found["set aside"] = f"{counted(aside, 'turn')} that the vault would not take, in {parts.spool.directory}"
-    return {**found, **_policy(home), **_problems(status.read(parts.directory))}
+    noted = status.read(parts.directory)
+    steps = remedies.next_steps(policy, home.path, filter(None, (reason, *(one.reason for one in noted.values()))))
+    return {**found, **_policy(home), **_problems(noted), **({"next": "; ".join(steps)} if steps else {})}
 
 
 def _reached(home: Home) -> Callable[[Namespace], str]:
@@ -147,15 +158,16 @@ def _cap(home: Home) -> str:
     return f"ends in {left:.0f} days; it is renewed before that, unless it was revoked" if left > 0 else "has ended"
 
 
-def _answers(home: Home) -> str:
-    owner = who(home.policy, Conversation(platform="cli"))
+def _answers(home: Home) -> tuple[str, str]:
+    """Whether memory answers, and for which reason it does not."""
+    owner = home.whose(Conversation(platform="cli"))
     try:
         if isinstance(owner, Nobody):
-            return owner.reason
+            return owner.reason, ""
         ask(home, owner.actor, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
     except StrongroomError as error:
-        return f"no: {error.message} [{error.reason}]"
-    return "yes"
+        return f"no: {error.message} [{error.reason}]", error.reason
+    return "yes", ""
 
 
 def _recall(home: Home, args: argparse.Namespace) -> dict[str, Any]:

@@ -32,6 +32,8 @@ class Report:
     homes: list[str] = field(default_factory=list)
     wall: str = ""
     beyond: list[Beyond] = field(default_factory=list)
+    is_new: bool = False
+    """Whether a home was not wired before: then all of it is told, and later that it is there to be read."""
 
     @property
     def failure(self) -> Step | None:
@@ -72,6 +74,7 @@ def wire(request: Request, vaults: Vaults, machine: Machine) -> Report:
     if works and not steps.failed:
         report.wall = f"{walls.SERVED if works[0].url else walls.EMBEDDED} {walls.LOOK}"
         report.beyond = walls.beyond(works[0].config)
+        report.is_new = any(work.policy_text is None for work in works)
     return report
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from strongroom.cap import Token
 from strongroom.errors import BY_REASON
 from strongroom.model import Millis
 from strongroom.provider.hermes_cli import register_cli, strongroom_command
@@ -22,7 +23,7 @@ from tests.cli.serving import Server
 from tests.docs.pages import DOCS, blocks
 from tests.provider.conftest import close_all
 from tests.wiring.test_wire import read_policy, wired
-from tests.wiring.test_wire_served import SCOPE, given, server
+from tests.wiring.test_wire_served import SCOPE, server
 
 __all__ = ["server"]
 pytestmark = [pytest.mark.usefixtures("no_children", "own_ways"), pytest.mark.requirement("hermes-said-plainly")]
@@ -56,13 +57,18 @@ def follow(cli: Cli, told: str, file: Path) -> None:
         assert done.code == 0, (command, done.out, done.err)
 
 
-def ended(hermes: Path) -> None:
+def minted(ttl: int) -> Token:
+    """A cap of ten seconds ago."""
     with opened() as vault:
         clerk, real = vault._clerk, vault._clerk.now
         clerk.now = lambda: Millis(real() - 10_000)
-        token = vault.mint(actor_scope=SCOPE, ops=capfile.OPS, namespaces=vault.namespaces, ttl=5)
+        token = vault.mint(actor_scope=SCOPE, ops=capfile.OPS, namespaces=vault.namespaces, ttl=ttl)
         clerk.now = real
-    capfile.write(read_policy(hermes).cap, token)
+    return token
+
+
+def ended(hermes: Path) -> None:
+    capfile.write(read_policy(hermes).cap, minted(5))
 
 
 def revoked(hermes: Path) -> None:
@@ -108,7 +114,8 @@ def test_with_the_vault_here_wire_makes_another_cap(
 def test_with_a_server_its_owner_mints_and_wire_takes_the_file(
     cli: Cli, hermes: Path, home: Path, server: Server, capsys: pytest.CaptureFixture[str], state: str
 ) -> None:
-    wired(cli, "--url", server.url, "--cap-file", str(given(home)))
+    capfile.write(home / "given.cap", minted(3600))
+    wired(cli, "--url", server.url, "--cap-file", str(home / "given.cap"))
     make, reason = STATES[state]
     make(hermes)
     found = status(capsys)

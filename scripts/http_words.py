@@ -119,8 +119,9 @@ STATUSES = {
 NOTES = {
     "Errors": (
         "Every answer that is no success has one shape: `error` (the family), `reason` (stable; compare this),\n"
-        "`message`, and `hint` where there is advice. Each reason: [errors.md](errors.md). A namespace outside the\n"
-        "cap is refused with the same bytes whether or not it exists."
+        "`message`, and `hint` where there is advice; `cap_revoked` has `erased` if nothing is left of its actor.\n"
+        "Each reason: [errors.md](errors.md). A namespace outside the cap is refused with the same bytes whether\n"
+        "or not it exists."
     ),
     "Memory": "Whose memory: the cap's. Where namespaces are left out, exactly the cap's own are meant.",
     "Administration": (

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from re import _constants as codes  # type: ignore[attr-defined]  # what a pattern means, in no public module
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as codes  # what a pattern means, in no public module
+from re import _parser as parser
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -218,7 +218,7 @@ def _member(members: Any, choice: int) -> str:
 def _has(member: Any, one: str) -> bool:
     code, value = member
     if code is codes.LITERAL:
-        return ord(one) == value
+        return bool(ord(one) == value)
     if code is codes.RANGE:
         return bool(value[0] <= ord(one) <= value[1])
     return {

@@ -497,6 +497,17 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "hermes-me": ("design", "accounts that the owner joined are one person with the command line"),
     "hermes-owner-one-person": ("design", "the command line and the owner's account in a real gateway are one person"),
     "hermes-forged-ids": ("bad-input", "no id, name or platform passes for somebody else"),
+    "hermes-ids-apart": ("bad-input", "an id of one kind is never taken for one of the other"),
+    "hermes-ids-joined": (
+        "bad-input",
+        "a person's memory stays whole when one of two ids appears, changes or vanishes",
+    ),
+    "hermes-roles": (
+        "bad-input",
+        "nobody's name, in any spelling, passes for a role in the prompt or for another line",
+    ),
+    "hermes-revoked-waits": ("bad-input", "a revoked person's turns wait and are delivered; an erased one's are not"),
+    "hermes-said-plainly": ("bad-input", "each trouble is said with the command that helps, and that command works"),
     "hermes-api-nobody": (
         "design",
         "the API server without a session key recalls and keeps nothing, unless the owner named a scope",

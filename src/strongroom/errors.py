@@ -117,6 +117,8 @@ class CapNotYetValid(Denied):
 
 class CapRevoked(Denied):
     reason = "cap_revoked"
+    erased = False
+    """Whether nothing is left of the actor whose caps were voided, as after an erasure."""
 
 
 class CapOpMismatch(Denied):

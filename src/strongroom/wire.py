@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from strongroom.audit.entry import Entry
-from strongroom.errors import BY_REASON, ServerDefect, StrongroomError
+from strongroom.errors import BY_REASON, CapRevoked, ServerDefect, StrongroomError
 from strongroom.model import (
     CapRecord,
     DataClass,
@@ -396,14 +396,20 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str
     message: str
     hint: str = ""
+    erased: bool = False
+    """Of `cap_revoked`: whether nothing is left of the actor, as after an erasure."""
 
     @classmethod
     def of(cls, error: StrongroomError) -> Refusal:
-        return cls(error.family, error.reason, error.message, error.hint)
+        erased = isinstance(error, CapRevoked) and error.erased
+        return cls(error.family, error.reason, error.message, error.hint, erased)
 
     def raised(self) -> StrongroomError:
         """The exception that the vault raised on the other side."""
-        return BY_REASON.get(self.reason, ServerDefect)(self.message, hint=self.hint)
+        error = BY_REASON.get(self.reason, ServerDefect)(self.message, hint=self.hint)
+        if isinstance(error, CapRevoked):
+            error.erased = self.erased
+        return error
 
 
 STATUS: Mapping[str, int] = {

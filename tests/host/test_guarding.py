@@ -282,7 +282,7 @@ def test_an_answer_that_raises_when_it_is_looked_at_is_no_answer(
 ) -> None:
     class Liar:
         @property
-        def __class__(self) -> Any:
+        def __class__(self) -> Any:  # type: ignore[misc]
             raise error(SECRET)
 
         def __bool__(self) -> bool:

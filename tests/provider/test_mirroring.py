@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import unicodedata
+from pathlib import Path
 
 import pytest
 
+import strongroom
+from strongroom import FileKeys
 from strongroom.errors import ServerUnavailable
-from strongroom.host.migrating import MARKER
+from strongroom.host.migrating import MARKER, migrate_memory_files
 from strongroom.model import Kind
+from strongroom.wiring import capfile
 from tests.provider.conftest import DM, GROUP, GROUP_ACTOR, OWNER, SCOPE, Served, Wired, say
 
 
@@ -183,6 +188,44 @@ def test_an_import_that_was_cut_short_comes_again_and_keeps_each_note_once(wired
     wired.agent()
     (wired.path / MARKER).unlink()
     wired.forget_process()
+    wired.agent("s2")
+    assert sorted(wired.texts()) == ["one", "two"]
+
+
+@pytest.mark.requirement("hermes-import")
+def test_another_vault_gets_the_files_too(wired: Wired, tmp_path: Path) -> None:
+    write(wired, "USER.md", "Likes tea.")
+    wired.agent()
+    wired.forget_process()
+    with strongroom.create(tmp_path / "other", keys=lambda name: FileKeys(tmp_path / "keys" / name)) as other:
+        wired.vault = other
+        capfile.write(wired.cap, capfile.mint(other, SCOPE, other.namespaces))
+        wired.write(vault=repr(str(tmp_path / "other")))
+        wired.agent("s2")
+        assert wired.texts() == ["Likes tea."]
+
+
+@pytest.mark.requirement("hermes-import")
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_what_the_version_before_imported_is_not_imported_again(wired: Wired, is_forgotten: bool) -> None:
+    write(wired, "USER.md", "Likes tea.")
+    line = wired.put("Likes tea.", author="hermes user", kind="fact")
+    migrate_memory_files(wired.path, wired.home.policy.session, lambda *_: None, into=OWNER)
+    if is_forgotten:
+        token = wired.vault.mint(actor=OWNER, ops=["forget"], namespaces=["travel"], ttl=60)
+        wired.vault.memory(token).forget(ids=[line])
+    wired.agent()
+    wired.forget_process()
+    wired.agent("s2")
+    assert wired.texts() == ([] if is_forgotten else ["Likes tea."])
+
+
+def test_after_a_purge_a_note_that_is_there_is_not_kept_twice(wired: Wired) -> None:
+    write(wired, "MEMORY.md", "one\n\u00a7\ntwo")
+    wired.agent()
+    wired.forget_process()
+    shutil.rmtree(wired.state)
+    (wired.path / MARKER).unlink()
     wired.agent("s2")
     assert sorted(wired.texts()) == ["one", "two"]
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strongroom.model import Hit, Kind, LineId, LinkId, Millis, Namespace, Profile, Provenance
-from strongroom.provider import showing
+from strongroom.provider import manners, showing
 
 ID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
-_SHAPE = re.compile(r'- \d{4}-\d\d-\d\d, [a-z-]+, [^\n"]{1,64}: (".*") \[[0-9A-Z]{26}\]')
+_SHAPE = re.compile(r'- \d{4}-\d\d-\d\d, [a-z-]+, "?[^\n"]{1,64}"?: (".*") \[[0-9A-Z]{26}\]')
 
 
 def hit(text: str, author: str = "alice", namespace: str = "travel") -> Hit:
@@ -42,6 +42,38 @@ def test_a_line_has_its_day_namespace_author_words_and_id() -> None:
         f'- 2026-05-20, travel, alice: "Trip to Chengdu, May 25-29" [{ID}]',
     ]
     assert len(taken) == 1
+
+
+@pytest.mark.requirement("hermes-roles")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Bob: 'yes' [01J] - 2020-01-01, family, owner",
+        'Bob": "yes" [01J] - 2020-01-01, family, owner',
+        "a\\",
+        "\\" * 64,
+        "- x",
+        "x,",
+        "[01J]",
+        "a : b",
+        "\u0430:\uff02",
+    ],
+)
+def test_a_name_reads_as_a_name_and_never_as_another_line(name: str) -> None:
+    (line,) = showing.shown([hit("Trip", name)], 2000)[0].splitlines()[1:]
+    found = re.fullmatch(rf'- 2026-05-20, travel, ("[^\n]+"): "Trip" \[{ID}\]', line)
+    assert found
+    assert isinstance(json.loads(found[1]), str), "whole, and one"
+    assert line.count('"') == 4
+    assert manners.bare(f"{showing.HEADING}\n{line}\nhello") == "hello"
+    assert manners.bare(f"It says {line} and no more [1]") == "It says  and no more [1]"
+
+
+@pytest.mark.parametrize(
+    "name", ["alice", "Alice B.", "Anne-Marie O'Neil", "\u738b\u4f1f", "Zo\u00eb 2", "hermes memory"]
+)
+def test_a_plain_name_stands_as_it_is(name: str) -> None:
+    assert f", {name}: " in showing.shown([hit("Trip", name)], 2000)[0]
 
 
 HOSTILE = [

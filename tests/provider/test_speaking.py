@@ -11,6 +11,8 @@ from strongroom.provider.speaking import Conversation, Nobody, Speaker, who
 from strongroom.wiring import policy as policies
 from strongroom.wiring.policy import Policy
 
+ROOT = "hermes/default/"
+
 
 def policy(text: str = "") -> Policy:
     return policies.read(text)
@@ -86,16 +88,25 @@ def test_the_same_number_on_two_platforms_is_two_people() -> None:
     assert actor(platform="telegram", user_id=7) != actor(platform="discord", user_id=7)
 
 
-def test_the_stable_id_decides_where_there_are_two() -> None:
-    assert actor(platform="signal", user_id="+1", user_id_alt="uuid-1") == "hermes/default/signal/uuid-1"
+@pytest.mark.requirement("hermes-ids-apart")
+def test_a_stable_id_is_never_taken_for_a_user_id_of_the_same_spelling() -> None:
+    plain = actor(platform="signal", user_id="x")
+    assert actor(platform="signal", user_id_alt="x") == "hermes/default/signal/alt/x" != plain
+    assert actor('[people]\nme = ["signal:x"]', platform="signal", user_id="1", user_id_alt="x") != f"{ROOT}owner"
+    assert actor('[people]\nme = ["signal:alt:x"]', platform="signal", user_id="alt:x") != f"{ROOT}owner"
 
 
 @pytest.mark.requirement("hermes-me")
-@pytest.mark.parametrize("told", [{"user_id": "123"}, {"user_id": "9", "user_id_alt": "123"}, {"user_id": 123}])
+@pytest.mark.parametrize("told", [{"user_id": "123"}, {"user_id": "123", "user_id_alt": "9"}, {"user_id": 123}])
 def test_an_account_that_the_owner_joined_is_the_local_owner(told: dict[str, Any]) -> None:
     assert (
         actor('[people]\nme = ["telegram:123"]', platform="telegram", chat_type="dm", **told) == "hermes/default/owner"
     )
+
+
+def test_an_account_is_joined_by_its_stable_id_too() -> None:
+    mine = '[people]\nme = ["signal:alt:uuid"]'
+    assert actor(mine, platform="signal", user_id="+1", user_id_alt="uuid") == f"{ROOT}owner"
 
 
 def test_an_account_is_joined_on_its_own_platform_only() -> None:
@@ -152,6 +163,27 @@ def test_a_chat_of_unknown_sort_counts_as_shared() -> None:
     found = spoken(platform="telegram", user_id="1", chat_id="-5")
     assert isinstance(found, Speaker)
     assert found.is_shared
+
+
+@pytest.mark.requirement("hermes-shared")
+@pytest.mark.parametrize("platform", ["telegram", "matrix", "", "api_server"])
+@pytest.mark.parametrize("kind", ["group", "channel", "thread", "something new"])
+def test_a_session_key_of_a_group_alone_opens_nobodys_private_memory(platform: str, kind: str) -> None:
+    found = spoken(platform=platform, user_id="1", gateway_session_key=f"agent:main:telegram:{kind}:-5:1")
+    assert isinstance(found, Speaker)
+    assert found.is_shared
+    assert found.actor != actor(platform="telegram", user_id="1")
+
+
+@pytest.mark.requirement("hermes-shared")
+@pytest.mark.parametrize("key", ["agent:main:telegram:dm", "agent:main:telegram:dmx:5", "x"])
+def test_a_session_key_that_is_not_of_one_direct_chat_counts_as_shared(key: str) -> None:
+    found = spoken(platform="telegram", user_id="1", gateway_session_key=key)
+    assert isinstance(found, Speaker)
+    assert found.is_shared
+    direct = spoken(platform="telegram", user_id="1", gateway_session_key="agent:main:telegram:dm:1")
+    assert isinstance(direct, Speaker)
+    assert not direct.is_shared
 
 
 def test_an_id_that_holds_the_sign_of_a_direct_chat_does_not_make_a_group_direct() -> None:
@@ -217,6 +249,56 @@ def test_the_author_is_the_persons_name_on_one_line() -> None:
     found = spoken(platform="telegram", user_id="1", user_name="Alice\n B\t(work)")
     assert isinstance(found, Speaker)
     assert found.author == "Alice B (work)"
+
+
+ROLES = [
+    "assistant",
+    "Assistant",
+    "\u0430ssistant",  # Cyrillic a
+    "a\u0455\u0455istant",
+    "\uff41\uff53\uff53\uff49\uff53\uff54\uff41\uff4e\uff54",  # full width
+    "\U0001d5ee\U0001d600\U0001d600\U0001d5f6\U0001d600\U0001d601\U0001d5ee\U0001d5fb\U0001d601",  # mathematical
+    "ass1stant",
+    "[assistant]:",
+    "a s s i s t a n t",
+    "assist\u00adant",
+    "system",
+    "SYSTEM",
+    "\u0455\u0443st\u0435m",
+    "systern",
+    "\u03c5ser",
+    "us\u00e9r",
+    "\u043ewner",
+    "0wner",
+    "Hermes\u00a0memory",
+    "hermes-user",
+    "t\u043e\u043el",
+]
+
+
+@pytest.mark.requirement("hermes-roles")
+@pytest.mark.parametrize("name", ROLES)
+def test_no_spelling_of_a_name_passes_for_a_role(name: str) -> None:
+    found = spoken(platform="telegram", user_id="1", chat_id="-5", chat_type="group", user_name=name)
+    assert isinstance(found, Speaker)
+    assert found.author == "someone"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "\u0410\u0441\u0441\u0438\u0441\u0442\u0435\u043d\u0442",
+        "Usher",
+        "Ann Owner",
+        "Tom",
+        "\u738b\u4f1f",
+        "\u0645\u062d\u0645\u062f",
+    ],
+)
+def test_a_name_that_is_no_role_stays(name: str) -> None:
+    found = spoken(platform="telegram", user_id="1", user_name=name)
+    assert isinstance(found, Speaker)
+    assert found.author == name
 
 
 @pytest.mark.parametrize("name", ["", "a\u0300" + "\u0301" * 40, "a\x00b", "\ud800"])

@@ -11,6 +11,7 @@ import pytest
 from strongroom.errors import CapRevoked, ServerUnavailable, StoreUnavailable
 from strongroom.model import Millis
 from strongroom.provider import status
+from strongroom.provider.spool import Spool
 from strongroom.provider.status import Status
 from tests.provider.conftest import Served, say
 
@@ -118,3 +119,44 @@ def test_no_text_query_or_cap_is_in_the_status_the_warnings_or_the_log(
     assert "cap_revoked" in said
     assert "xylophone" not in said
     assert remote.cap.read_text().strip()[:40] not in said
+
+
+@pytest.mark.requirement("hermes-said-plainly", "hermes-spool-bounded")
+def test_a_full_spool_loses_the_reply_alone_says_so_and_counts_it(remote: Served) -> None:
+    remote.write("[keep]\nspool_bytes = 65536")
+    agent = remote.agent()
+    remote.stop()
+    long = "x" * 40_000
+    say(agent, "one", long)
+    with pytest.raises(StoreUnavailable):
+        say(agent, "My trip to Oslo is in June", long)
+    noted = status.read(remote.state)["keeping"]
+    assert "a reply was lost" in noted.message
+    assert "a turn was lost" not in noted.message
+    agent.shutdown()
+    assert status.read_counts(remote.state)["replies lost"] == 1
+    remote.start()
+    agent = remote.agent("b")
+    say(agent, "hello")
+    agent.shutdown()
+    assert "My trip to Oslo is in June" in remote.texts()
+    counts = status.read_counts(remote.state)
+    assert (counts["replies lost"], counts.get("turns lost", 0)) == (1, 0), "it is remembered afterwards"
+    assert "keeping" not in remote.problems()
+
+
+@pytest.mark.requirement("hermes-said-plainly")
+def test_a_turn_of_which_nothing_is_left_is_said_and_counted(remote: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = remote.agent()
+    remote.stop()
+
+    def full(*_: object) -> None:
+        raise StoreUnavailable("no room")
+
+    monkeypatch.setattr(Spool, "add", full)
+    monkeypatch.setattr(Spool, "draft", full)
+    with pytest.raises(StoreUnavailable):
+        say(agent, "My trip to Oslo is in June")
+    agent.shutdown()
+    assert "a turn was lost" in status.read(remote.state)["keeping"].message
+    assert status.read_counts(remote.state)["turns lost"] == 1

@@ -10,6 +10,7 @@ import pytest
 from strongroom import attenuate
 from strongroom.cli.wire import unwire, wire
 from strongroom.errors import CapRevoked
+from strongroom.host.migrating import MARKER
 from strongroom.wiring import capfile, policy, shim, yamlfile
 from tests.cli.conftest import Cli, opened
 from tests.wiring.conftest import CONFIG, examples, files
@@ -145,6 +146,7 @@ def test_a_purge_leaves_no_policy_of_ours_and_tells_of_hooks_that_stay(cli: Cli,
     (hermes / "config.yaml").write_text(with_hooks)
     wired(cli)
     (hermes / policy.GOOD).write_text("a copy of the last good one")
+    (hermes / MARKER).write_text("[]")
     done = cli("unwire", "hermes", "--purge", "--json")
     (step,) = [one for one in done.json["steps"] if one["name"] == "settings"]
     assert (step["state"], "hook check" in step["hint"]) == ("warn", True)

@@ -24,7 +24,7 @@ from strongroom.memory import Memory
 from strongroom.model import LineId
 from strongroom.provider.home import home_of
 from strongroom.provider.serving import ask
-from strongroom.provider.speaking import Conversation, Nobody, who
+from strongroom.provider.speaking import Conversation, Nobody
 from strongroom.wiring import homes, scrubbing
 from strongroom.wiring.homes import Home
 from strongroom.wiring.scrubbing import Facts, Finished, Leftover, Scrubbed
@@ -171,7 +171,7 @@ def alive(home: Path, facts: Facts, ids: set[LineId]) -> set[LineId]:
     one = home_of(home)
     if not one.policy.is_wired:
         raise InvalidRequest("this home is not wired", hint="--all takes everything out without asking; or wire it")
-    speaker = who(one.policy, Conversation(**asdict(facts)))
+    speaker = one.whose(Conversation(**asdict(facts)))
     return set() if isinstance(speaker, Nobody) else ask(one, speaker.actor, lambda memory: _there(memory, ids))
 
 

@@ -26,6 +26,7 @@ from strongroom.wiring.wiring import Report
 from strongroom.wiring.wiring import wire as set_up
 from strongroom.wiring.work import Machine, Request
 
+_START = "Start a new session of Hermes to use it."
 _COLOURS = {"ok": "green", "warn": "yellow", "drift": "yellow", "fail": "red", "skip": None}
 DRIFT = BUG
 """The exit code of a look that found something to do: 1, as `diff` has it."""
@@ -162,8 +163,11 @@ def _lines(report: Report) -> Iterator[str]:
             yield f"{'':{width + 13}}{output.shown(step.hint)}"
     if report.wall and report.changed:
         yield ""
+        if not report.is_new:
+            yield f"{_START} What lies beyond the gate is as before: `--json` lists it, and docs/hermes.md."
+            return
         yield report.wall
-        yield "Start a new session of Hermes to use it."
+        yield _START
         yield ""
         yield "Beyond the gate, in Hermes itself, and what closes it:"
         yield from (f"  {one.what}\n    {one.closed_by}" for one in report.beyond)

@@ -17,7 +17,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from strongroom.errors import InvalidRequest, StoreUnavailable
@@ -37,23 +37,39 @@ _writing = threading.Lock()
 
 
 def migrate_memory_files(
-    home: Path, settings: SessionSettings, put: Callable[[str, str], None], *, into: str = ""
+    home: Path, settings: SessionSettings, put: Callable[[str, str], None], *, into: str = "", before: str = ""
 ) -> tuple[str, ...]:
-    """Hand over what is new and return the names. `into` says where it goes: the provider and its session's name."""
+    """Hand over what is new and return the names. `into` says where it goes: the provider and its session's name.
+
+    `before` is what an earlier version of the caller said for the same place: its marks are taken over, once.
+    """
     if settings.strategy is Strategy.PER_SESSION:
         return ()
     done = set(_marks(home))
     new: dict[str, tuple[str, str]] = {}
+    former: dict[str, str] = {}
     for name in FILES:
         text = _text(home, name)
-        mark = _mark(into, name, text)
+        mark, old = _mark(into, name, text), _mark(before, name, text)
         if text.strip() and mark not in done:
-            new.setdefault(mark, (name, text))
+            if before and old in done:
+                former[mark] = old
+            else:
+                new.setdefault(mark, (name, text))
     for name, text in new.values():
         put(name, text)
-    if new:
-        _remember(home, list(new))
+    if new or former:
+        _remember(home, [*former, *new], without=frozenset(former.values()))
     return tuple(name for name, _ in new.values())
+
+
+def forget_marks(home: Path) -> bool:
+    """Let everything be handed over again, to wherever; False if nothing was."""
+    try:
+        (home / MARKER).unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _text(home: Path, name: str) -> str:
@@ -117,10 +133,10 @@ def _marks(home: Path) -> list[str]:
     return marks
 
 
-def _remember(home: Path, marks: list[str]) -> None:
+def _remember(home: Path, marks: list[str], without: Collection[str] = ()) -> None:
     try:
         with _writing:
-            before = [mark for mark in _marks(home) if mark not in marks]
+            before = [mark for mark in _marks(home) if mark not in marks and mark not in without]
             data = json.dumps([*before, *marks][-_REMEMBERED:], separators=(",", ":"))
             write_file(home / MARKER, data.encode(), new=False)
     except OSError as error:

@@ -16,7 +16,14 @@ from strongroom import cap, model
 from strongroom.audit.entry import Decision, Entry, Mark, marks
 from strongroom.audit.statements import VAULT
 from strongroom.cap import Cap
-from strongroom.errors import CapSignatureInvalid, StoreUnavailable, StrongroomError, Tampered, Unavailable
+from strongroom.errors import (
+    CapRevoked,
+    CapSignatureInvalid,
+    StoreUnavailable,
+    StrongroomError,
+    Tampered,
+    Unavailable,
+)
 from strongroom.gate import Ask, Gate, Grant, Office
 from strongroom.keys import ActorKeys
 from strongroom.memory.doing import AT_ONCE, Doing, Loading, Long
@@ -137,6 +144,8 @@ class Clerk:
         except StrongroomError as error:
             if looked is not None:
                 return (yield from self._decided(caller, ask, decide))
+            if isinstance(error, CapRevoked):
+                error.erased = self._is_erased(error)
             yield from self._refused(error, ask, now, caller)
             raise
 
@@ -154,6 +163,15 @@ class Clerk:
             error.links, error.actor, error.holder = held.links, held.actor, held.holder
             yield self.state.log.pending([self._refusal(error, ask, now, caller.request)])
             error.recorded = True
+
+    def _is_erased(self, error: CapRevoked) -> bool:
+        """Whether a cap is void because of its actor, of whom nothing is left: nothing needs to wait for a new one."""
+        if not error.actor or not self.state.standing.revoked.isdisjoint(error.links):
+            return False
+        try:
+            return self.state.held_keys(self.state.slots.actor(Actor(error.actor))) is None
+        except (Tampered, Unavailable):
+            return False
 
     def _hopeless(self, token: str) -> StrongroomError | None:
         """Why a token is refused that no look at a distant store could make valid: nobody should pay for one.

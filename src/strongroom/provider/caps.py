@@ -81,7 +81,9 @@ class Caps:
         if not wanted:
             raise InvalidRequest("the runtime's cap allows none of what memory needs", hint="wire it again")
         if held.exp <= self._now():
-            raise CapExpired("the runtime's cap has ended", hint="run `strongroom wire hermes` again")
+            raise CapExpired(
+                "the runtime's cap has ended", hint="`hermes strongroom status` says with which command another is made"
+            )
         return attenuate(token, actor=actor, ops=wanted, namespaces=allowed, ttl=TTL, delegable=False)
 
     @property
@@ -106,7 +108,10 @@ class Caps:
         elif way.is_embedded:
             capfile.write(self.path, self._again(way, held))
         else:
-            raise CapExpired("the runtime's cap has ended, and only its owner can give another")
+            raise CapExpired(
+                "the runtime's cap has ended, and only its owner can give another",
+                hint="`hermes strongroom status` says with which command another is made",
+            )
         again()
 
     def _again(self, way: Doorway, held: Cap) -> Token:

@@ -20,9 +20,10 @@ from strongroom.host.plugins.names import get_hermes_home
 from strongroom.memory import Memory
 from strongroom.model import Actor, Hit
 from strongroom.provider import echoes, hermes_status, memory_files, owner_view, showing
+from strongroom.provider.accounts import ALT
 from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import ask
-from strongroom.provider.speaking import ASSISTANT, Conversation, Nobody, who
+from strongroom.provider.speaking import ASSISTANT, Conversation, Nobody
 from strongroom.routing import Route
 from strongroom.wiring.placing import placed
 from strongroom.wiring.steps import counted
@@ -130,10 +131,18 @@ def _actor(home: Home, args: argparse.Namespace) -> Actor:
             "--as takes platform:id, such as telegram:12345",
             hint=f"or an actor of this home: {home.policy.scope}telegram/chat/...",
         )
-    found = who(home.policy, Conversation(platform=platform or "cli", user_id=user))
+    found = home.whose(_conversation(platform or "cli", user))
     if isinstance(found, Nobody):
         raise InvalidRequest(found.reason)
     return found.actor
+
+
+def _conversation(platform: str, user: str) -> Conversation:
+    """Of an account as the owner writes it: `telegram:123`, or `signal:alt:ID` by its stable id."""
+    mark = f"{ALT}:"
+    if user.startswith(mark):
+        return Conversation(platform=platform, user_id_alt=user.removeprefix(mark))
+    return Conversation(platform=platform, user_id=user)
 
 
 def _status(home: Home, args: argparse.Namespace) -> Answer:  # noqa: ARG001

@@ -9,10 +9,10 @@ from typing import Any
 
 from strongroom.errors import StrongroomError
 from strongroom.model import Namespace
-from strongroom.provider import status
+from strongroom.provider import remedies, status
 from strongroom.provider.home import Home
 from strongroom.provider.serving import ask
-from strongroom.provider.speaking import Conversation, Nobody, who
+from strongroom.provider.speaking import Conversation, Nobody
 from strongroom.provider.status import Problem
 from strongroom.wiring import homes
 from strongroom.wiring.ownplaces import is_anothers
@@ -39,13 +39,15 @@ def report(home: Home) -> dict[str, Any]:
         "tools": str(policy.tools),
         "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
         "spool": f"{counted(waiting.turns, 'turn')}, {waiting.bytes} of {parts.spool.most} bytes",
-        "answers": _answers(home),
     }
+    found["answers"], reason = _answers(home)
     if counts := status.read_counts(parts.directory):
         found["so far"] = ", ".join(f"{name}: {number}" for name, number in counts.items())
     if aside := parts.spool.aside():
         found["set aside"] = f"{counted(aside, 'turn')} that the vault would not take, in {parts.spool.directory}"
-    return {**found, **_policy(home), **_problems(status.read(parts.directory))}
+    noted = status.read(parts.directory)
+    steps = remedies.next_steps(policy, home.path, filter(None, (reason, *(one.reason for one in noted.values()))))
+    return {**found, **_policy(home), **_problems(noted), **({"next": "; ".join(steps)} if steps else {})}
 
 
 def _reached(home: Home) -> Callable[[Namespace], str]:
@@ -87,12 +89,13 @@ def _cap(home: Home) -> str:
     return f"ends in {left:.0f} days; it is renewed before that, unless it was revoked" if left > 0 else "has ended"
 
 
-def _answers(home: Home) -> str:
-    owner = who(home.policy, Conversation(platform="cli"))
+def _answers(home: Home) -> tuple[str, str]:
+    """Whether memory answers, and for which reason it does not."""
+    owner = home.whose(Conversation(platform="cli"))
     try:
         if isinstance(owner, Nobody):
-            return owner.reason
+            return owner.reason, ""
         ask(home, owner.actor, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
     except StrongroomError as error:
-        return f"no: {error.message} [{error.reason}]"
-    return "yes"
+        return f"no: {error.message} [{error.reason}]", error.reason
+    return "yes", ""

@@ -15,17 +15,19 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from strongroom import settings
+from strongroom import model, settings
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError
 from strongroom.files import make_directory, read_file, write_file
 from strongroom.host.cache.watching import Watched
 from strongroom.host.workers import Workers
-from strongroom.model import Millis, Namespace
+from strongroom.model import Millis, Namespace, Op
+from strongroom.provider.accounts import ID_KEY, Accounts, HasLines
 from strongroom.provider.caps import Caps
 from strongroom.provider.doorway import Doorway, doorway
 from strongroom.provider.manners import Phrases
 from strongroom.provider.masking import Mask
 from strongroom.provider.sessions import Sessions
+from strongroom.provider.speaking import Conversation, Nobody, Speaker, who
 from strongroom.provider.spool import Spool
 from strongroom.provider.status import Status, Warn
 from strongroom.provider.steadying import once
@@ -34,7 +36,6 @@ from strongroom.routing import Rules
 from strongroom.wiring import policy as policies
 from strongroom.wiring.policy import Policy
 
-_ID_KEY = "ids.key"
 SET_ASIDE = "delivering a turn"
 """The work that failed where a turn was set aside."""
 _workers: dict[int, Workers] = {}
@@ -118,7 +119,7 @@ class Home:
             raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
         with self._lock:
             if policy.state not in self._parts:
-                self._parts[policy.state] = Parts(policy)
+                self._parts[policy.state] = Parts(policy, self._has_lines)
             parts = self._parts[policy.state]
             parts.follow(policy)
             return parts
@@ -126,6 +127,23 @@ class Home:
     @property
     def way(self) -> Doorway:
         return doorway(self.policy)
+
+    def whose(self, said: Conversation) -> Speaker | Nobody:
+        """Whose memory a conversation opens."""
+        look = self.look
+        return who(look.policy, said, look.parts.accounts)
+
+    def _has_lines(self, platform: str, person: str) -> bool | None:
+        """Whether there are lines under a name that 0.1 gave to somebody; None if nobody answers that now."""
+        policy, parts = self.policy, self.parts
+        actor = model.actor_path("hermes", policy.profile, platform, person)
+        try:
+            if any(entry.actor == actor for entry in parts.spool.entries()):
+                return True
+            token = parts.caps.narrowed(actor, policy.namespaces, (Op.LIST,))
+            return bool(self.way.ask(token, lambda memory: memory.list(limit=1), hasty=True).lines)
+        except StrongroomError:
+            return None
 
     def rules_of(self, policy: Policy) -> Rules:
         """The rules by which a text is given a namespace: the policy's, else those of the configuration file."""
@@ -192,8 +210,9 @@ class Look:
 class Parts:
     """What one state directory holds."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, has_lines: HasLines) -> None:
         self.directory = policy.state
+        self.accounts = Accounts(policy.state, has_lines)
         self.caps = Caps(policy.cap)
         self.spool = Spool(policy.spool, policy.keep.spool_bytes)
         self.sessions = Sessions(policy.state / "sessions", lambda: self.id_key)
@@ -213,10 +232,11 @@ class Parts:
     @cached_property
     def id_key(self) -> bytes:
         """The key of the ids of this home's lines. Made once; if it cannot be read, no other is made."""
-        path = self.directory / _ID_KEY
+        path = self.directory / ID_KEY
         try:
             make_directory(self.directory)
             if not path.exists():
+                self.accounts.begin()
                 _write_new(path)
             found = read_file(path, ID_KEY_SIZE)
         except OSError as error:

@@ -89,8 +89,7 @@ def turn(
         try:
             _keep(session, speaker, begun, state, _Told(user, reply, session_id, messages, known))
         except Exception as error:  # whatever it was: what the person said is not lost
-            session.failed("keeping", error)
-            session.leave_draft(begun)
+            session.leave_draft(begun, error)
             raise
         if not session.turns.kept(begun):
             undoing.forget_told(session, speaker, session_id)

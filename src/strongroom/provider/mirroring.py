@@ -114,21 +114,27 @@ def import_files(session: Session) -> None:
     if not session.policy.keep.import_files or not keeping.is_on_record(session, speaker):
         return
     try:
-        put = partial(_import, session)
-        migrate_memory_files(session.home.path, session.policy.session, put, into=speaker.actor)
+        put = partial(_import, session, speaker)
+        # By the vault's own key: another vault has none of it, wherever it lies and whoever's it is.
+        into, policy = f"{session.policy.inbox} {speaker.actor}", session.policy
+        migrate_memory_files(session.home.path, policy.session, put, into=into, before=speaker.actor)
     except StrongroomError as error:
         session.failed("importing the memory files", error)
     else:
         session.worked("importing the memory files")
 
 
-def _import(session: Session, name: str, text: str) -> None:
+def _import(session: Session, speaker: Speaker, name: str, text: str) -> None:
     target = name.rpartition("/")[2].removesuffix(".md").lower()
     if target == "soul" and text.strip() == _usual_soul():
         return
+    author = FILES.get(target, FILES["memory"])
+    there = session.ask(speaker, lambda memory: {hit.text for hit in _notes(memory) if hit.author == author})
     for entry in text.split(memory_files.SEPARATOR):
-        if entry.strip():
-            keeping.note(session, entry.strip(), FILES.get(target, FILES["memory"]), in_turn=False)
+        if (
+            entry.strip() and memory_files.as_kept(session.home, entry.strip()) not in there
+        ):  # as after a purge: ids are others then
+            keeping.note(session, entry.strip(), author, in_turn=False)
 
 
 def _usual_soul() -> str:

@@ -20,7 +20,7 @@ from strongroom.model import Actor, Namespace
 from strongroom.provider.caps import KEEPS, RECALLS
 from strongroom.provider.home import Home
 from strongroom.provider.sessions import State
-from strongroom.provider.speaking import Conversation, Nobody, Speaker, who
+from strongroom.provider.speaking import Conversation, Nobody, Speaker
 from strongroom.provider.status import Warn
 from strongroom.provider.steadying import Handover
 from strongroom.provider.turns import Begun, Turns
@@ -33,6 +33,8 @@ _TENDING_GAP = 5.0
 """Seconds between two looks after a home, however many turns there are."""
 _ONCE_IN_A_SESSION = ("loading", "the profile")
 """Work that is not tried again by itself: what failed at it is over when the gate answers anything."""
+_LOST = {"turn": "turns lost", "reply": "replies lost"}
+"""How the status counts what could be neither kept nor spooled."""
 _tried: dict[Path, float] = {}
 
 
@@ -80,7 +82,7 @@ class Session:
         """Whose memory this is, as the policy says now."""
         policy, known = self.policy, self._who
         if known is None or known[0] is not policy:
-            known = self._who = (policy, who(policy, self.told))
+            known = self._who = (policy, self.home.whose(self.told))
         return known[1]
 
     def state(self, speaker: Speaker, session_id: str = "") -> State:
@@ -136,11 +138,15 @@ class Session:
         for draft in self.turns.given_up(until, alone=alone):
             self.home.parts.spool.drop(draft)
 
-    def leave_draft(self, begun: Begun) -> None:
-        """Have a draft delivered later: its turn could not be kept."""
+    def leave_draft(self, begun: Begun, error: Exception) -> None:
+        """Have a draft delivered later: its turn could not be kept. What is lost is said and counted."""
+        lost = "turn" if begun.draft is None else "reply"
         if begun.draft is not None:
             begun.left, begun.draft = self.home.parts.spool.promote(begun.draft), None
         self.drop_drafts(begun)  # those of others, and its own if it was taken back meanwhile
+        self.failed("keeping", error if self.is_journalled else _lost(lost, error))
+        if not self.is_journalled:  # else the runtime tells of it again
+            self.home.parts.status.count(_LOST[lost])
 
     def settle(self, session_id: str = "") -> None:
         """After a turn: write down what need not be before it is kept."""
@@ -157,6 +163,14 @@ class Session:
 
     def worked(self, work: str) -> None:
         self.home.parts.status.worked(work)
+
+
+def _lost(what: str, error: Exception) -> Exception:
+    """What failed, and what it cost."""
+    if not isinstance(error, StrongroomError):
+        return error
+    kept = "what the person said waits" if what == "reply" else "it is nowhere"
+    return type(error)(f"a {what} was lost, {kept}: {error.message}", hint=error.hint)
 
 
 def token_for(home: Home, actor: Actor, *, keeps: bool = True) -> Token:

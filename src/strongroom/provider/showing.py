@@ -8,6 +8,7 @@ runtime's history looks for.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -31,6 +32,10 @@ PROFILE_HEADING = "Background about the person, written by the owner of this mem
 _LONGEST = 700
 """Characters of a line that are shown."""
 _SHORTEST = 40
+_PLAIN = re.compile(r"[^\W_]+(?:[ .'_-][^\W_]+)*\.?")
+"""A name in which nothing can stand that separates the parts of a line."""
+_UNESCAPED = str.maketrans('"\\', "'/")
+"""Signs that would be escaped in quotes, and what stands for them in a name."""
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -91,4 +96,6 @@ def _line(hit: Hit, author: str, room: int) -> str:
 
 @lru_cache(maxsize=64)
 def _author(name: str) -> str:
-    return harmless(fence.neutral_field(name))[:64].replace('"', "'") or "unknown"
+    """A name that reads as nothing else: quoted as the text is, unless it is of letters, digits and spaces alone."""
+    said = harmless(fence.neutral_field(name))[:64].translate(_UNESCAPED) or "unknown"
+    return said if _PLAIN.fullmatch(said) else _quoted(said)

@@ -13,31 +13,35 @@ A session's id never decides: runtimes derive it from the first words, and two p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from unicodedata import category, normalize
 
 from strongroom import model
 from strongroom.errors import InvalidRequest
 from strongroom.host.contexts import AgentContext
 from strongroom.host.identity import Identity
 from strongroom.model import Actor
+from strongroom.provider.accounts import UNRECORDED, Accounts, names_of
+from strongroom.provider.role_names import is_role
 from strongroom.wiring.policy import OWNER, Policy
 
 LOCAL = frozenset(("", "cli", "tui", "acp", "local", "desktop"))
 """Platforms of a runtime that one person uses."""
+_API_SERVER = "api_server"
 _DIRECT = frozenset(("dm", "direct", "im", "private"))
 _OPEN = frozenset(("ntfy",))
 """Platforms on which whoever knows a chat's name reads it, though Hermes calls it direct."""
 _DIRECT_KEY = re.compile(r"[^:]*:[^:]*:[^:]*:dm:")
 """A gateway's key of a direct chat: agent, profile, platform, then what sort of chat it is."""
+_GATEWAY_KEY = re.compile(r"agent:[^:]*:[^:]*:[^:]")
+"""A gateway's key of any chat. Elsewhere whoever asks chooses the key."""
 _RECALLS_ONLY = frozenset((AgentContext.SUBAGENT, AgentContext.BACKGROUND))
 ASSISTANT = "assistant"
 """The author of what the model says."""
 FILES = {"memory": "hermes memory", "user": "hermes user", "soul": "hermes soul"}
 """The authors of notes, by the runtime's file in which they stand."""
-_TAKEN = frozenset((ASSISTANT, *FILES.values()))
+_TAKEN = (ASSISTANT, *FILES.values())
 """Authors of lines that no person wrote."""
 _RESERVED = frozenset(("as", "for", OWNER))
 """Second parts of our own below a profile, so no platform may be called so."""
@@ -90,11 +94,11 @@ class Nobody:
     reason: str
 
 
-def who(policy: Policy, said: Conversation) -> Speaker | Nobody:
-    """Whose memory a conversation opens."""
+def who(policy: Policy, said: Conversation, accounts: Accounts = UNRECORDED) -> Speaker | Nobody:
+    """Whose memory a conversation opens. `accounts` is what is on record of people with ids of two kinds."""
     if said.context != AgentContext.PRIMARY and said.context not in _RECALLS_ONLY:
         return Nobody(f"an agent for {said.context[:32]} has no memory of its own")
-    place = _place(policy, said)
+    place = _place(policy, said, accounts)
     if isinstance(place, Nobody):
         return place
     is_shared = _is_shared(said)
@@ -109,7 +113,7 @@ def who(policy: Policy, said: Conversation) -> Speaker | Nobody:
     )
 
 
-def _place(policy: Policy, said: Conversation) -> tuple[str, ...] | Nobody:
+def _place(policy: Policy, said: Conversation, accounts: Accounts) -> tuple[str, ...] | Nobody:
     root = _root(policy, said)
     if _is_shared(said):
         if not (said.chat_id or said.key):
@@ -117,15 +121,16 @@ def _place(policy: Policy, said: Conversation) -> tuple[str, ...] | Nobody:
         return (*root, _platform(said), "chat", said.chat_id or said.key, *filter(None, (said.thread_id,)))
     if said.platform in policy.unproven:
         return Nobody(f"{said.platform[:32]} does not prove who is speaking (people.unproven)")
-    if name := _alias(policy.identity, said):
+    person = accounts.person(said.platform, said.user_id, said.user_id_alt)
+    if name := _alias(policy.identity, said, accounts.named(said.platform, person, said.user_id_alt)):
         return (*root, OWNER) if name == OWNER else (*root, "as", name)
-    if person := said.user_id_alt or said.user_id:
-        return (*root, _platform(said), person)
+    if person:
+        return (*root, _platform(said), *person)
     if said.platform in LOCAL and not said.key:
         return (*root, OWNER)
     if said.key:
         return (*root, _platform(said), "key", said.key)
-    if said.platform == "api_server" and policy.shared_api:
+    if said.platform == _API_SERVER and policy.shared_api:
         return (*root, _platform(said), "shared", policy.shared_api)
     return Nobody(f"{said.platform[:32] or 'the runtime'} says neither who is speaking nor in which chat")
 
@@ -140,10 +145,10 @@ def _platform(said: Conversation) -> str:
     return f"={said.platform}" if said.platform in _RESERVED else said.platform or "local"
 
 
-def _alias(identity: Identity, said: Conversation) -> str:
-    """The name that the owner gave to this account, by either of its ids or by its session key."""
-    ids = (said.user_id, said.user_id_alt) if said.user_id or said.user_id_alt else (said.key,)
-    accounts = (f"{said.platform}:{one}" for one in ids if one)
+def _alias(identity: Identity, said: Conversation, others: Iterable[str]) -> str:
+    """The name that the owner gave to this account: by an id of its own or on record, or by its session key."""
+    known = (*names_of(said.user_id, said.user_id_alt), *others)
+    accounts = (f"{said.platform}:{one}" for one in known or filter(None, (said.key,)))
     return next((name for one in accounts if (name := identity.user_peer_aliases.get(one))), "")
 
 
@@ -154,7 +159,10 @@ def _is_shared(said: Conversation) -> bool:
         return True
     if said.chat_type:
         return said.chat_type.lower() not in _DIRECT
-    return bool(said.chat_id) and not _DIRECT_KEY.match(said.key)
+    if _DIRECT_KEY.match(said.key):
+        return False
+    is_chosen = said.platform in LOCAL or said.platform == _API_SERVER
+    return bool(said.chat_id) or bool(_GATEWAY_KEY.match(said.key) if is_chosen else said.key)
 
 
 def _is_of_several(said: Conversation) -> bool:
@@ -167,13 +175,12 @@ def _author(said: Conversation, *, is_shared: bool) -> str:
 
 
 def name_of(said: str) -> str:
-    """A name as a line can hold it; empty if there is none that it can, or it is the model's own."""
+    """A name as a line can hold it; empty if there is none that it can, or it reads like a role in a prompt."""
     try:
         name = model.clean_field(" ".join(said.split())[:64], "a name")
     except InvalidRequest:
         return ""
-    seen = "".join(one for one in normalize("NFKC", name).casefold() if category(one) != "Cf")
-    return "" if " ".join(seen.split()) in _TAKEN else name
+    return "" if is_role(name, _TAKEN) else name
 
 
 def _text(value: object) -> str:

@@ -38,6 +38,10 @@ FILES_LIMIT = 20_000
 _TURN, _DRAFT, _ALIVE, _FORGET = ".turn", ".draft", ".alive", ".forget"
 _UNFINISHED = re.compile(r"\..*\.(?:turn|forget)-")
 _REFUSED, _DAMAGED = ".refused", ".damaged"
+_MAKE_ROOM = (
+    "`hermes strongroom status` says why turns wait, and with which command they are delivered; keep.spool_bytes in "
+    "strongroom.toml makes the spool larger"
+)
 _FILE_LIMIT = SEALED_LIMIT + 64 * 1024
 
 
@@ -102,7 +106,7 @@ class Spool:
         if waiting.bytes + len(sealed) > self.most or waiting.turns >= FILES_LIMIT:
             raise StoreUnavailable(
                 f"the spool is full: {waiting.turns} turns in {waiting.bytes} bytes wait",
-                hint="bring the server or the cap back, or raise keep.spool_bytes; this turn is not kept",
+                hint=_MAKE_ROOM,
             )
         path = self._name(now, _TURN)
         self._write(path, _framed(actor, sealed))
@@ -239,7 +243,7 @@ class Spool:
             self.may_wait = True
         except OSError as error:
             raise StoreUnavailable(
-                f"the spool cannot be written: {error.strerror}", hint="this turn is not kept; make room on the disk"
+                f"the spool cannot be written: {error.strerror}", hint="make room on its disk: `df` shows it"
             ) from None
 
     def _live(self) -> None:

@@ -47,7 +47,7 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
     """Put lines, or seal them into the spool if the vault does not take them now, and where. None: the cap refuses."""
     if not lines:
         return ()
-    shown, parts = _runtime(session.home), session.home.parts
+    parts = session.home.parts
     try:
         if parts.spool.may_wait:
             _deliver_waiting(session)
@@ -59,7 +59,7 @@ def store(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tuple
         return None
     except StrongroomError as error:
         session.failed("keeping", error)
-        return None if _is_voided(session.home, error, shown) else _spool(session, speaker, lines)
+        return None if _is_erased(error) else _spool(session, speaker, lines)
     parts.status.worked("keeping")
     _nothing_waits(parts)
     parts.status.count("kept", len(lines))
@@ -72,7 +72,7 @@ def _spool(session: Session, speaker: Speaker, lines: Sequence[NewLine]) -> tupl
         paths = tuple(session.home.parts.spool.add(speaker.actor, one, millis()) for one in sealed)
     except StrongroomError as error:
         session.failed("the spool", error)
-        raise StoreUnavailable(f"a turn was lost: {error.message}", hint=error.hint) from None
+        raise StoreUnavailable(error.message, hint=error.hint) from None
     session.worked("the spool")
     session.home.parts.status.count("spooled")
     return paths
@@ -150,7 +150,9 @@ def _delivered(session: Session, entry: Entry) -> Outcome:
         return Outcome.REFUSED
     except CapRevoked as error:
         session.failed("delivering", error)
-        return Outcome.GONE if _is_voided(home, error, shown) else Outcome.STOP
+        if _is_erased(error):
+            return Outcome.GONE
+        return Outcome.LATER if entry.actor == _owner(home) or _is_voided(home, error, shown) else Outcome.STOP
     except _REFUSED as error:
         session.failed("delivering", error)
         return Outcome.LATER
@@ -167,8 +169,16 @@ def _forget(home: Home, entry: Entry) -> None:
     memory_files.take_out(home, gone.notes)
 
 
+def _is_erased(error: StrongroomError) -> bool:
+    """Whether somebody's memory was erased: what is told of them is not to wait until they are let in again.
+
+    All other refusals pass: what a person says while their caps are void, because one was stolen, waits for a new one.
+    """
+    return isinstance(error, CapRevoked) and error.erased
+
+
 def _is_voided(home: Home, error: StrongroomError, shown: Token | None) -> bool:
-    """Whether a refusal concerns one person alone: their caps were voided, by an erasure for instance.
+    """Whether a refusal concerns one person alone, whose caps were voided: the turns of the others need not wait.
 
     `shown` is the runtime's cap that was refused: with a newer one nothing is known.
     """

@@ -24,6 +24,7 @@ from strongroom.host.identity import Identity
 from strongroom.host.naming import SessionSettings, Strategy
 from strongroom.model import DEFAULT_NAMESPACES, Namespace
 from strongroom.routing import Rules
+from strongroom.wiring import policy_faults
 
 FILE = "strongroom.toml"
 GOOD = ".strongroom.last-good.toml"
@@ -194,14 +195,14 @@ def read(text: str, place: str = "") -> Policy:
         raise InvalidRequest(f"{where}{error.message}", hint=error.hint or _KEYS) from None
 
 
+_CHOICES = {"tools": tuple(Tools), "session.strategy": tuple(Strategy)}
+
+
 def _parsed(text: str) -> _File:
     try:
         return msgspec.convert(tomllib.loads(text), _File, strict=True)
     except (ValueError, RecursionError) as error:  # of TOML, of the fields
-        said = str(error).replace("`$.", "`")
-        raise InvalidRequest(
-            said, hint=f"it is one of {', '.join(Tools)}" if said.endswith("`tools`") else ""
-        ) from None
+        raise InvalidRequest(policy_faults.plain(str(error), _CHOICES)) from None
 
 
 def _checked(found: _File, digest: str) -> Policy:

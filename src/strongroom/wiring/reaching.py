@@ -9,8 +9,9 @@ from pathlib import Path
 from strongroom import settings
 from strongroom.cap import Token
 from strongroom.client import connect
-from strongroom.errors import InvalidRequest, UnknownNamespace, VaultMissing
+from strongroom.errors import Denied, InvalidRequest, UnknownNamespace, VaultMissing
 from strongroom.keys import default_directory
+from strongroom.memory import Memory
 from strongroom.model import DEFAULT_NAMESPACES
 from strongroom.vault.opening import identify
 from strongroom.wiring import runtimecap
@@ -94,10 +95,19 @@ def _server(work: Work) -> Outcome:
     runtimecap.check(work.token, work.scope, work.namespaces, work.machine.now())
     memory = connect(work.url, work.token, timeout=_TIMEOUT, retries=1, renew=False, ca_file=work.ca_file or None)
     with memory:
-        work.inbox = runtimecap.inbox_of(memory, work.token, work.scope)
+        work.inbox = _asked(work, memory, work.token)
     renews = "renew" in said.ops
     hint = "" if renews else "the cap does not allow renew: its owner has to give another before it ends"
     return Outcome(State.OK if renews else State.WARN, f"the server at {work.url} accepts the cap", hint)
+
+
+def _asked(work: Work, memory: Memory, token: Token) -> str:
+    try:
+        return runtimecap.inbox_of(memory, token, work.scope)
+    except Denied as error:
+        mint = runtimecap.how_to_mint(work.scope, work.namespaces)
+        error.hint = f"{mint}; then name it with --url {work.url} --cap-file FILE"
+        raise
 
 
 def _known_ca_file(work: Work) -> str:

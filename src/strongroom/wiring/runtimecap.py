@@ -98,9 +98,14 @@ def check(token: Token, scope: str, namespaces: Collection[str], now: float) -> 
 
 def how_to_mint(scope: str, namespaces: Collection[str]) -> str:
     """What the owner of a server does to give a home its cap."""
+    return f"its owner makes one: {mint_command(scope, namespaces)}"
+
+
+def mint_command(scope: str, namespaces: Collection[str]) -> str:
+    """The command with which the owner of a vault makes a cap for a home."""
     names = ",".join(namespaces) or "NAMES"
     asked = f"--scope {scope} --ops {','.join(capfile.OPS)} --namespaces {names} --ttl 30d --out FILE"
-    return f"its owner makes one: strongroom cap mint {asked}"
+    return f"strongroom cap mint {asked}"
 
 
 def inbox_of(memory: Memory, token: Token, scope: str) -> str:

@@ -33,7 +33,7 @@ def post_setup(home: Path, config: Mapping[str, Any] | None = None) -> None:  # 
             _tell(f"{'':13}{step.hint}")
     if report.failure is None and report.changed:
         _tell(f"\n  {report.wall}\n\n  Start a new session to use it.")
-        for one in report.beyond:
+        for one in report.beyond if report.is_new else ():
             _tell(f"  Beyond the gate: {one.what}. Closed by: {one.closed_by}")
 
 

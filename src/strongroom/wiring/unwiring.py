@@ -16,6 +16,7 @@ from typing import Any
 
 from strongroom.cap import Token
 from strongroom.errors import KeyUnavailable, VaultMissing
+from strongroom.host.migrating import forget_marks
 from strongroom.wiring import homes, runtimecap, shim, yamlfile
 from strongroom.wiring import policy as policies
 from strongroom.wiring.filing import read_text, remove, replace_text
@@ -129,7 +130,9 @@ def _revoke(held: Token) -> str:
 
 
 def remove_policy(work: Work, purge: bool) -> Outcome:
-    """Keep the policy, which is the owner's work, unless told otherwise."""
+    """Keep the policy, which is the owner's work, unless told otherwise; and what says that files were imported."""
+    if purge:
+        forget_marks(work.home.path)
     if work.policy_text is None:
         return Outcome(State.SKIP, "there is no policy")
     if not purge:

@@ -32,6 +32,8 @@ class Report:
     homes: list[str] = field(default_factory=list)
     wall: str = ""
     beyond: list[Beyond] = field(default_factory=list)
+    is_new: bool = False
+    """Whether a home was not wired before, or to another vault: then all of it is told, and later where to read it."""
 
     @property
     def failure(self) -> Step | None:
@@ -72,7 +74,12 @@ def wire(request: Request, vaults: Vaults, machine: Machine) -> Report:
     if works and not steps.failed:
         report.wall = f"{walls.SERVED if works[0].url else walls.EMBEDDED} {walls.LOOK}"
         report.beyond = walls.beyond(works[0].config)
+        report.is_new = any(_is_elsewhere(work) for work in works)
     return report
+
+
+def _is_elsewhere(work: Work) -> bool:
+    return work.policy is None or (work.policy.vault, work.policy.url) != (work.vault, work.url)
 
 
 def planned(work: Work) -> Planned:

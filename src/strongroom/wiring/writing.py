@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from strongroom.errors import InvalidRequest, KeyUnavailable
 from strongroom.files import make_directory, write_file
+from strongroom.host.migrating import forget_marks
 from strongroom.wiring import policy as policies
 from strongroom.wiring import shim, tomledit, yamlfile
 from strongroom.wiring.filing import read_text, replace_text
@@ -32,8 +33,14 @@ def keep_policy(work: Work) -> Outcome:
         return Outcome(State.SKIP, f"{work.policy_path} is up to date")
     policies.read(wanted, str(work.policy_path))
     did = "written" if work.policy_text is None else "brought up to date"
-    done = work.do(f"{work.policy_path} is {did}", lambda: replace_text(work.policy_path, wanted), hint=_sealed(work))
+    done = work.do(f"{work.policy_path} is {did}", lambda: _write_policy(work, wanted), hint=_sealed(work))
     return _doubted(work, done)
+
+
+def _write_policy(work: Work, wanted: str) -> None:
+    if work.policy_text is None:  # what was imported before went to a vault of which nothing is known
+        forget_marks(work.home.path)
+    replace_text(work.policy_path, wanted)
 
 
 def _doubted(work: Work, done: Outcome) -> Outcome:

@@ -29,7 +29,7 @@ from strongroom.provider.hooks.paths import Guarded
 from strongroom.provider.hooks.payload import Payload
 from strongroom.provider.hooks.reaching import Surroundings
 from strongroom.provider.serving import Session, ask
-from strongroom.provider.speaking import LOCAL, Conversation, Nobody, who
+from strongroom.provider.speaking import LOCAL, Conversation, Nobody
 from strongroom.wiring import policy as policies
 from strongroom.wiring.policy import OWNER, Policy
 from strongroom.wiring.scrubbing import Facts, texts
@@ -118,7 +118,7 @@ class Bound:
     def _actor(self, session: str) -> Actor:
         policy = self._wired()
         facts = self._facts(session)
-        speaker = None if facts is None else who(policy, Conversation(**asdict(facts)))
+        speaker = None if facts is None else self._home.whose(Conversation(**asdict(facts)))
         return _owner(policy) if speaker is None or isinstance(speaker, Nobody) else speaker.actor
 
     def _facts(self, session: str) -> Facts | None:

@@ -1,0 +1,177 @@
+"""People with ids of two kinds: what a platform calls `user_id`, and a stable id beside it (`user_id_alt`).
+
+The two kinds are two spaces: an id of one is never taken for one of the other, whatever it is. A person of whom both
+are known is one actor, by what is on record here, so their memory stays whole when one of the ids appears, changes or
+vanishes. People with a `user_id` alone need no record. The rules:
+
+- Who is first met with both ids is the actor of the `user_id`, where nobody with another stable id has that already.
+- A stable id stays with its actor. A `user_id` goes with the stable id that it was last seen with: numbers are reused.
+- Until 0.1 a stable id was an actor's name as it stands. Where such an actor has lines, the stable id keeps it (`old`),
+  but for a `user_id` of the same name that was seen since.
+
+Not responsible for whether an id is genuine: the platform says so. The record holds ids and no texts, in a file for the
+owner alone. Thread-safe; several processes share it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from strongroom.errors import KeyUnavailable
+from strongroom.files import make_directory, read_file, write_file
+
+FILE = "accounts.json"
+ID_KEY = "ids.key"
+"""The key of the ids of a home's lines, beside it: where there is one without a record, 0.1 made it."""
+ALT = "alt"
+"""How a stable id is marked: in an actor (`.../signal/alt/ID`) and in the owner's policy (`signal:alt:ID`)."""
+_ID, _OLD, _OWN = "id", "old", "own"
+_LIMIT = 64 << 20
+_Names = dict[str, str]
+"""Of one platform: `id X` or `alt X`, and the name under which that account's memory is."""
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    before: bool = False
+    """Whether 0.1 kept turns in this home."""
+    platforms: dict[str, _Names] = {}
+
+
+HasLines = Callable[[str, str], bool | None]
+"""Whether an actor of a platform has lines, by the name that 0.1 gave it; None if that cannot be found out now."""
+
+
+class Accounts:
+    """What is on record of one home's accounts; nothing, without a `directory` for it."""
+
+    def __init__(self, directory: Path | None = None, has_lines: HasLines = lambda *_: None) -> None:
+        self._path = directory / FILE if directory is not None else None
+        self._has_lines = has_lines
+        self._guard = threading.RLock()
+        self._seen = (0, 0, 0)
+        self._record = _Record()
+
+    def begin(self) -> None:
+        """Make the record of a home in which nothing was kept before."""
+        if self._path is not None and not self._path.exists():
+            with self._changing(self._path) as record:
+                record.before = False
+
+    def person(self, platform: str, user_id: str, alt: str) -> tuple[str, ...]:
+        """The end of the name of whose memory an account opens; empty if there are no ids. New facts are recorded."""
+        if not (user_id or alt):
+            return ()
+        with self._guard:
+            record = self._read()
+            names = record.platforms.get(platform, {})
+            is_old = self._is_old(record, platform, user_id, alt)
+            if is_old is None:
+                return _path(_key(_OLD, alt))  # found out, and recorded, at another time
+            name, facts = _resolve(names, user_id, alt, is_old=is_old, notes_all=record.before)
+            if self._path is not None and any(names.get(key) != value for key, value in facts.items()):
+                with self._changing(self._path) as record:
+                    record.platforms.setdefault(platform, {}).update(facts)
+            return _path(name)
+
+    def named(self, platform: str, person: tuple[str, ...], alt: str) -> tuple[str, ...]:
+        """The accounts that are one person, as the owner's policy writes them behind the platform."""
+        if not person:
+            return ()
+        record = self._read()
+        names = record.platforms.get(platform, {})
+        plain = (alt,) if alt and record.before and _key(_ID, alt) not in names else ()  # 0.1 told no kinds apart
+        return (*plain, *(one for key, name in names.items() if _path(name) == person for one in _written(key)))
+
+    def _is_old(self, record: _Record, platform: str, user_id: str, alt: str) -> bool | None:
+        """Whether a stable id that is not on record has an actor of 0.1; None if that cannot be found out now."""
+        names = record.platforms.get(platform, {})
+        if not (record.before and alt) or _key(ALT, alt) in names or (alt != user_id and _key(_ID, alt) in names):
+            return False
+        return self._has_lines(platform, alt)
+
+    def _read(self) -> _Record:
+        if self._path is None:
+            return self._record
+        with self._guard:
+            try:
+                found = os.stat(self._path)
+                seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+                if seen != self._seen:
+                    self._record = msgspec.json.decode(read_file(self._path, _LIMIT), type=_Record)
+                    self._seen = seen
+            except FileNotFoundError:
+                self._record = _Record(before=self._path.with_name(ID_KEY).exists())
+            except OSError as error:
+                raise KeyUnavailable(f"cannot read {self._path}: {error.strerror}") from None
+            except msgspec.DecodeError:
+                raise KeyUnavailable(
+                    f"{self._path} is damaged", hint="put it back, or remove it: ids of two kinds are then two people"
+                ) from None
+            return self._record
+
+    @contextmanager
+    def _changing(self, path: Path) -> Iterator[_Record]:
+        """The record as it is now, to be changed: nobody else writes meanwhile."""
+        try:
+            make_directory(path.parent)
+            with open(path.with_name(f".{FILE}.lock"), "ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                record = msgspec.convert(msgspec.to_builtins(self._read()), _Record)
+                yield record
+                write_file(path, msgspec.json.encode(record), new=False)
+        except OSError as error:
+            raise KeyUnavailable(f"cannot write {path}: {error.strerror}") from None
+
+
+UNRECORDED = Accounts()
+"""For those who only ask."""
+
+
+def names_of(user_id: str, alt: str) -> tuple[str, ...]:
+    """An account's ids as the owner's policy writes them. A `user_id` that reads like a stable one has no such name."""
+    plain = "" if user_id.startswith(f"{ALT}:") else user_id
+    return tuple(filter(None, (plain, f"{ALT}:{alt}" if alt else "")))
+
+
+def _resolve(names: _Names, user_id: str, alt: str, *, is_old: bool, notes_all: bool) -> tuple[str, _Names]:
+    """Under which name an account's memory is, and what of that is to be on record."""
+    mine, theirs = _key(ALT, alt), _key(_ID, user_id)
+    usual = _key(_OWN, user_id) if _key(_OLD, user_id) in names.values() else theirs
+    if not alt:
+        name = names.get(theirs, usual)
+        return name, {theirs: name} if notes_all else {}
+    known = names.get(mine)
+    if known is None and is_old:
+        known = theirs if alt == user_id else _key(_OLD, alt)
+    if known is None:
+        known = usual if user_id and names.get(theirs, usual) == usual and not _is_held(names, usual) else mine
+    facts = {mine: known}
+    if user_id and names.get(theirs, usual) != known:
+        facts[theirs] = known
+    return known, facts
+
+
+def _is_held(names: _Names, name: str) -> bool:
+    """Whether a stable id has this actor: then it is that person's, whoever has the `user_id` by now."""
+    return any(held == name and key.startswith(f"{ALT} ") for key, held in names.items())
+
+
+def _key(kind: str, one: str) -> str:
+    return f"{kind} {one}"
+
+
+def _path(name: str) -> tuple[str, ...]:
+    kind, _, one = name.partition(" ")
+    return {_ID: (one,), _OLD: (one,), ALT: (ALT, one), _OWN: (_ID, one)}[kind]
+
+
+def _written(key: str) -> tuple[str, ...]:
+    kind, _, one = key.partition(" ")
+    return names_of(one, "") if kind == _ID else names_of("", one)

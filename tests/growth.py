@@ -218,10 +218,10 @@ def _member(members: Any, choice: int) -> str:
 def _has(member: Any, one: str) -> bool:
     code, value = member
     if code is codes.LITERAL:
-        return ord(one) == value
+        return bool(ord(one) == value)
     if code is codes.RANGE:
         return bool(value[0] <= ord(one) <= value[1])
-    return {
+    found: bool = {
         codes.CATEGORY_DIGIT: one.isdigit(),
         codes.CATEGORY_NOT_DIGIT: not one.isdigit(),
         codes.CATEGORY_SPACE: one.isspace(),
@@ -229,6 +229,7 @@ def _has(member: Any, one: str) -> bool:
         codes.CATEGORY_WORD: one.isalnum() or one == "_",
         codes.CATEGORY_NOT_WORD: not (one.isalnum() or one == "_"),
     }.get(value, False)
+    return found
 
 
 # Cost

@@ -145,7 +145,7 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
     ),
     turns.storable: (turns.storable, ["\r\n", "\u0f73", "\x00"]),
     turns.pieces: (lambda text: list(turns.pieces(text)), ["\r\n"]),
-    turns.line_id: (lambda text: turns.line_id(bytes(32), turns.Millis(1), text), []),
+    turns.line_id: (lambda text: turns.line_id(bytes(32), Millis(1), text), []),
     turns.hash_of: (turns.hash_of, []),
     routing.route: (routing.route, ["blood ", "ABC-1", "booking code ", "passport ", "我的", "iban", "111-11-"]),
     routing.fitting: (routing.fitting, ["blood ", "bank holiday "]),

@@ -221,7 +221,7 @@ def _has(member: Any, one: str) -> bool:
         return bool(ord(one) == value)
     if code is codes.RANGE:
         return bool(value[0] <= ord(one) <= value[1])
-    return {
+    found: bool = {
         codes.CATEGORY_DIGIT: one.isdigit(),
         codes.CATEGORY_NOT_DIGIT: not one.isdigit(),
         codes.CATEGORY_SPACE: one.isspace(),
@@ -229,6 +229,7 @@ def _has(member: Any, one: str) -> bool:
         codes.CATEGORY_WORD: one.isalnum() or one == "_",
         codes.CATEGORY_NOT_WORD: not (one.isalnum() or one == "_"),
     }.get(value, False)
+    return found
 
 
 # Cost

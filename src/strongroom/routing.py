@@ -64,15 +64,15 @@ class Rule:
     name: str
     namespace: Namespace
     words: re.Pattern[str]
-    starts: frozenset[str]
-    """What its words begin with: a text in which none of that stands holds none of the words."""
+    starts: Mapping[str, tuple[str, ...]]
+    """Its words by what they begin with: a text in which none of that stands holds none of the words."""
     patterns: tuple[re.Pattern[str], ...]
     platform: str | None = None
     chat: str | None = None
     anything: bool = False
     stems: re.Pattern[str] = _NOTHING
-    beginnings: frozenset[str] = frozenset()
-    """The first characters of its stems, as `starts` for its words."""
+    beginnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Its stems by their first characters, as `starts` for its words."""
     ignore: re.Pattern[str] = _NOTHING
 
 
@@ -155,6 +155,8 @@ def _fitting(
 ) -> Iterator[Route]:
     folded = _folded(text)
     starts = starts_in(folded)
+    if not _JOINED_TEXT.search(folded):
+        starts.discard(_ANYWHERE)
     beginnings = {start[:_BEGINNING] for start in starts}
     for rule in rules.by_sensitivity(order):
         if (rule.platform in (None, platform)) and (rule.chat in (None, chat)):
@@ -166,7 +168,7 @@ def _fitting(
 def _matched(rule: Rule, text: str, folded: str, starts: set[str], beginnings: set[str]) -> str | None:
     if rule.anything:
         return ""
-    has_word, has_stem = not rule.starts.isdisjoint(starts), not rule.beginnings.isdisjoint(beginnings)
+    has_word, has_stem = _may_hold(folded, rule.starts, starts), _may_hold(folded, rule.beginnings, beginnings)
     if has_word or has_stem:
         left = rule.ignore.sub(_IGNORED, folded)
         if (found := has_word and rule.words.search(left)) or (found := has_stem and rule.stems.search(left)):
@@ -175,6 +177,19 @@ def _matched(rule: Rule, text: str, folded: str, starts: set[str], beginnings: s
         if found := pattern.search(text, 0, SCAN_LIMIT):
             return found[0]
     return None
+
+
+def _may_hold(folded: str, phrases: Mapping[str, tuple[str, ...]], starts: set[str]) -> bool:
+    """Whether one of the phrases stands in a text, if only within a word: far quicker than the pattern for all."""
+    return any(phrase in folded for start in phrases.keys() & starts for phrase in phrases[start])
+
+
+def _by_start(phrases: Sequence[str], length: int = PHRASE_LIMIT) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for phrase in map(_folded, phrases):
+        start = start_of(phrase)[:length]
+        found[start] = (*found.get(start, ()), phrase)
+    return found
 
 
 def start_of(phrase: str) -> str:
@@ -248,13 +263,13 @@ def _rule(number: int, table: Mapping[str, object]) -> Rule:
             name=model.clean_field(found.name, "a name"),
             namespace=model.namespace(found.namespace),
             words=_words(found.words),
-            starts=frozenset(start_of(_folded(word)) for word in found.words),
+            starts=_by_start(found.words),
             patterns=_patterns(found.patterns),
             platform=found.platform,
             chat=found.chat,
             anything=_is_for_anything(found),
             stems=_stems(found.stems),
-            beginnings=frozenset(start_of(_folded(stem))[:_BEGINNING] for stem in found.stems),
+            beginnings=_by_start(found.stems, _BEGINNING),
             ignore=_words(found.ignore),
         )
     except (msgspec.ValidationError, InvalidRequest, re.error, OverflowError, RecursionError) as error:

@@ -72,9 +72,11 @@ def main() -> None:
             talk(host, AgentSession("tuesday", platform="telegram", user_id="bob"), "where does the trip go?")
 
             # An agent that only summarises a history has no provider, and nothing that it says is kept.
-            temporary = host.manager(AgentSession("compress-1", context=AgentContext.COMPRESS))
+            conversation = host.manager(AgentSession("wednesday", platform="telegram", user_id="alice"))
+            temporary = conversation.temporary(AgentContext.COMPRESS)  # with Alice's notes, and nobody else's
             print("an agent for compression has", "a provider" if temporary.external else "no provider")
             temporary.end()
+            conversation.end()
 
 
 if __name__ == "__main__":

@@ -345,6 +345,10 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     ),
     "context-no-write": ("seed", "nothing is written to a provider for cron, subagent and flush contexts"),
     "context-flush-reaches-builtin": ("seed", "the flush before a compression reaches the built-in memory"),
+    "context-whose-notes": (
+        "bad-input",
+        "a temporary agent has its conversation's notes; one that leaves open whose notes it is for is refused",
+    ),
     "session-new-keeps-chat": ("seed", "after /new a chat goes on in its stable session"),
     "session-restart-no-orphan": ("seed", "a restart of a gateway creates no session"),
     "session-title-first": ("seed", "a session is named by the user's title, then the gateway key, then the strategy"),
@@ -376,6 +380,14 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "host-faults-isolated": (
         "seed",
         "a provider's failure is logged with its name and breaks neither a turn nor others",
+    ),
+    "host-told-before-asked": (
+        "seed",
+        "a tool, a recall and a compression come after the memory writes and delegations before them",
+    ),
+    "host-busy-said": (
+        "design",
+        "a tool of a provider that is busy with a late call says so, and works again once that is over",
     ),
     "host-prefetch-deadline": ("design", "a recall has a deadline, and a late one is never used for another turn"),
     "host-fenced-once": ("design", "recalled text is fenced once, fences inside it are harmless, its size is bounded"),

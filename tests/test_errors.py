@@ -54,7 +54,13 @@ FAMILIES = {
 }
 # Only met when a vault is made or opened, or by who hosts providers, so they never travel and have no status.
 OF_VAULTS = {"vault_exists", "vault_format", "vault_missing"}
-OF_HOSTS = {"provider_refused", "provider_missing", "provider_unavailable", "journal_unavailable"}
+OF_HOSTS = {
+    "provider_refused",
+    "identity_incomplete",
+    "provider_missing",
+    "provider_unavailable",
+    "journal_unavailable",
+}
 
 
 def _classes() -> list[type[StrongroomError]]:

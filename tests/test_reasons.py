@@ -38,6 +38,7 @@ EDGE_ONLY = {
     "server_defect",
     # What the host of providers says; tests/host has a case for each.
     "provider_refused",
+    "identity_incomplete",
     "provider_missing",
     "provider_unavailable",
     "journal_unavailable",

@@ -23,7 +23,13 @@ KINDS = pytest.mark.parametrize("kind", wire.CALLS, ids=lambda kind: kind.__name
 NOON = datetime(2026, 5, 22, 12, tzinfo=UTC)
 OF_SOUND_CAPS = {"cap_op_mismatch", "cap_data_class_mismatch", "cap_namespace_denied", "cap_limit_exceeded"}
 """Denials of a cap that is valid and does not cover what was asked."""
-OF_HOSTS = {"provider_refused", "provider_missing", "provider_unavailable", "journal_unavailable"}
+OF_HOSTS = {
+    "provider_refused",
+    "identity_incomplete",
+    "provider_missing",
+    "provider_unavailable",
+    "journal_unavailable",
+}
 NEVER_TRAVEL = {"vault_exists", "vault_format", "vault_missing"} | OF_HOSTS
 FULL: dict[type[wire.Call[Any]], dict[str, Any]] = {
     wire.Put: {

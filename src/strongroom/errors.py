@@ -23,6 +23,7 @@ StrongroomError
 │   ├── VaultExists             vault_exists        (only at create)
 │   ├── VaultFormat             vault_format        (only at open)
 │   ├── ProviderRefused         provider_refused    (only from a host of providers)
+│   ├── IdentityIncomplete      identity_incomplete (only from a host of providers)
 │   ├── UnknownRoute            unknown_route       (only from a server, as are the next six)
 │   ├── MethodRefused           method_refused
 │   ├── MediaTypeRefused        media_type_refused
@@ -170,6 +171,10 @@ class VaultFormat(Invalid):
 
 class ProviderRefused(Invalid):
     reason = "provider_refused"
+
+
+class IdentityIncomplete(Invalid):
+    reason = "identity_incomplete"
 
 
 class UnknownRoute(Invalid):

@@ -25,7 +25,16 @@ def test_page_lists_every_difference_from_hermes_and_no_other() -> None:
 
 @pytest.mark.requirement("project-docs")
 @pytest.mark.parametrize(
-    "hook", ["initialize", "system_prompt_block", "on_turn_start", "prefetch", "handle_tool_call", "on_pre_compress"]
+    "hook",
+    [
+        "initialize",
+        "system_prompt_block",
+        "on_turn_start",
+        "prefetch",
+        "handle_tool_call",
+        "on_pre_compress",
+        "cache_busting_signature",
+    ],
 )
 def test_page_gives_each_hook_that_is_waited_for_its_limit(hook: str) -> None:
     assert re.match(r"([0-9]+) s", HOOKS[f"`{hook}`"][2])[1] == f"{getattr(Limits(), hook):g}"  # type: ignore[index]
@@ -39,6 +48,8 @@ def test_page_gives_the_other_limits() -> None:
     assert f"{limits.compressed:,} characters" in HOOKS["`on_pre_compress`"][2]
     assert HOOKS["`shutdown`"][2] == f"{limits.drain:g} s to drain, {limits.shutdown:g} s for itself"
     text = PAGE.read_text()
+    assert f"up to {limits.catching_up:g} s (`Limits(catching_up=...)`)" in text
+    assert f"within {limits.initialize:g} s;\na provider that raises there" in text
     assert f"({limits.asking_threads} for\ncalls that somebody waits for, {limits.keeping_threads} for" in text
 
 

@@ -47,7 +47,7 @@ DIFFERENCES = (
         "the agent's",
         "another",
         "A hook that hangs must not hang the agent. One that has an answer is waited for, with a limit; one that is "
-        "only told something comes in order, and nobody waits.",
+        "only told something comes in order, and what is asked next waits for writes and delegations.",
     ),
     Row(
         "thread of on_session_end, on_session_switch",

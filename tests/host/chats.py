@@ -69,6 +69,10 @@ class Says:
 class Memory:
     external: Any = None
 
+    @property
+    def external_name(self) -> str:
+        return "" if self.external is None else str(self.external.name)
+
     def cache_busting_signature(self) -> Mapping[str, Any] | None:
         answer: Mapping[str, Any] | None = {} if self.external is None else self.external.cache_busting_signature()
         return answer

@@ -45,6 +45,7 @@ WAITED_FOR = (
     "prefetch",
     "handle_tool_call",
     "on_pre_compress",
+    "cache_busting_signature",
     "shutdown",
 )
 """Hooks that the caller waits for, within a limit."""
@@ -55,6 +56,7 @@ SHORT = Limits(
     prefetch=0.1,
     handle_tool_call=0.1,
     on_pre_compress=0.1,
+    cache_busting_signature=0.1,
     drain=0.1,
     shutdown=0.1,
     recovered_turn=0.1,
@@ -66,6 +68,8 @@ LONG = Limits(
     prefetch=PATIENCE,
     handle_tool_call=PATIENCE,
     on_pre_compress=PATIENCE,
+    cache_busting_signature=PATIENCE,
+    catching_up=PATIENCE,
     drain=PATIENCE,
     shutdown=PATIENCE,
     recovered_turn=PATIENCE,

@@ -130,9 +130,10 @@ class Gateway:
         self.cache.discard(chat)
         self._numbers[chat] = self._numbers.get(chat, 0) + 1
 
-    def temporary(self, context: AgentContext) -> MemoryManager:
-        """An agent for a moment: its memory is ended by the caller."""
-        return self.host.manager(AgentSession(f"task-{context}", context=context, status_callback=self.notices.append))
+    def temporary(self, chat: str, context: AgentContext, user: str = "alice") -> MemoryManager:
+        """An agent for a moment beside a person's chat: its memory is ended by the caller."""
+        with self.cache.agent(chat, runtime=self.runtime, user=User(user)) as agent:
+            return agent.memory.temporary(context)
 
     def close(self) -> None:
         self.cache.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.host import AgentContext, BuiltinMemory, MemoryProvider
+from strongroom.host import AgentContext, MemoryProvider
 from tests.host.gateway import Ledger, gateway, sessions
 
 CHAT = "agent:main:telegram:dm:8439114563"
@@ -41,7 +41,7 @@ def test_a_temporary_agent_creates_no_session_and_writes_nothing(home: Path, con
     with gateway(home) as chats:
         chats.say(CHAT, "first")
         before = sessions(home)
-        memory = chats.temporary(context)
+        memory = chats.temporary(CHAT, context)
         memory.on_turn_start("summarise")
         assert memory.prefetch("first") == ""
         memory.sync_turn("summarise", "a summary")
@@ -63,15 +63,18 @@ def test_a_restart_of_the_gateway_creates_no_session(home: Path) -> None:
 @pytest.mark.requirement("context-flush-reaches-builtin", "builtin-memory-updated-notice")
 def test_a_flush_before_a_compression_reaches_the_built_in_memory_and_the_user_hears_of_it(home: Path) -> None:
     with gateway(home) as chats:
-        memory = chats.temporary(AgentContext.FLUSH)
+        chats.say(CHAT, "first")
+        memory = chats.temporary(CHAT, AgentContext.FLUSH)
         change = {"target": "memory", "action": "add", "content": "The build takes seven minutes."}
         assert json.loads(memory.handle_tool_call("memory", change))["success"] is True
         memory.end()
         assert chats.notices == ["memory updated: MEMORY.md"]
-    kept = BuiltinMemory(home / "memories")
-    kept.initialize("later")
-    assert "seven minutes" in kept.system_prompt_block()
-    assert sessions(home) == {}
+        chats.new(CHAT)
+        chats.say(CHAT, "second")
+        assert "seven minutes" in chats.built[-1].memory.system_prompt_block()
+        chats.say("agent:main:telegram:dm:9", "hello", user="bob")
+        assert "seven minutes" not in chats.built[-1].memory.system_prompt_block()
+    assert not (home / "memories" / "MEMORY.md").exists()  # the owner's
 
 
 @pytest.mark.requirement("cache-rebuild-on-identity")

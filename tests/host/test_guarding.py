@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from strongroom.host.guarding import Guarded, name_of
+from strongroom.host.guarding import Guarded
 from strongroom.host.plugins.names import get_hermes_home
 from strongroom.host.workers import Workers
 from tests.host.doubles import PATIENCE, Garbage, Held, Raising, Recorder, Seen
@@ -52,7 +52,7 @@ def workers() -> Iterator[Workers]:
 
 @pytest.fixture
 def guard(workers: Workers, tmp_path: Path) -> Callable[[Any], Guarded]:
-    return lambda provider: Guarded(provider, name_of(provider), workers, tmp_path)
+    return lambda provider: Guarded.named(provider, workers, tmp_path, PATIENCE)
 
 
 @pytest.mark.requirement("host-faults-isolated")
@@ -104,16 +104,16 @@ def test_a_hook_that_fails_each_time_is_loud_once_for_each_kind_of_error(
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize("error", [ValueError, SystemExit, GeneratorExit, asyncio.CancelledError])
 def test_a_hook_on_the_callers_thread_raises_nothing_there(
-    error: Callable[[str], BaseException], guard: Callable[[Any], Guarded]
+    error: Callable[[str], BaseException], tmp_path: Path
 ) -> None:
-    guarded = guard(Raising(("is_available", "cache_busting_signature"), error, SECRET))
+    guarded = Guarded(Raising(("is_available", "prefetch"), error, SECRET), "own", None, tmp_path)
     assert guarded.available(PATIENCE) is False
-    assert guarded.look("cache_busting_signature", "nothing") == "nothing"
+    assert guarded.ask("prefetch", PATIENCE, "nothing", "q") == "nothing"
 
 
-def test_an_interrupt_by_the_user_is_not_swallowed(guard: Callable[[Any], Guarded]) -> None:
+def test_an_interrupt_by_the_user_is_not_swallowed(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        guard(Raising(("cache_busting_signature",), KeyboardInterrupt, SECRET)).look("cache_busting_signature", None)
+        Guarded(Raising(("prefetch",), KeyboardInterrupt, SECRET), "own", None, tmp_path).ask("prefetch", 1, "", "q")
 
 
 @pytest.mark.requirement("host-faults-isolated")
@@ -229,20 +229,91 @@ def test_each_call_finds_the_home_of_its_host(guard: Callable[[Any], Guarded], t
     ("given", "name"),
     [("mine", "mine"), ("", "Named"), ("  ", "Named"), (None, "Named"), (7, "Named"), (["x"], "Named")],
 )
-def test_a_provider_without_a_name_is_called_after_its_class(given: Any, name: str) -> None:
+def test_a_provider_without_a_name_is_called_after_its_class(
+    given: Any, name: str, guard: Callable[[Any], Guarded]
+) -> None:
     class Named:
         def __init__(self) -> None:
             self.name = given
 
-    assert name_of(Named()) == name  # type: ignore[arg-type]
+    assert guard(Named()).name == name
 
 
 @pytest.mark.requirement("host-faults-isolated")
-@pytest.mark.parametrize("error", [ValueError, SystemExit, AttributeError])
-def test_a_name_that_raises_is_that_of_the_class(error: type[BaseException]) -> None:
+@pytest.mark.parametrize("error", [ValueError, SystemExit, AttributeError, KeyboardInterrupt, GeneratorExit])
+def test_a_name_that_raises_is_that_of_the_class(
+    error: type[BaseException], guard: Callable[[Any], Guarded], caplog: pytest.LogCaptureFixture
+) -> None:
     class Nameless:
         @property
         def name(self) -> str:
             raise error(SECRET)
 
-    assert name_of(Nameless()) == "Nameless"  # type: ignore[arg-type]
+    assert guard(Nameless()).name == "Nameless"
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.requirement("host-faults-isolated")
+def test_a_name_of_a_class_of_its_own_is_read_as_plain_text(guard: Callable[[Any], Guarded]) -> None:
+    name = guard(_called(Hostile("mine"))).name
+    assert (type(name), name) == (str, "mine")
+
+
+@pytest.mark.requirement("host-faults-isolated")
+def test_a_name_that_hangs_is_that_of_the_class_once_the_limit_is_over(workers: Workers, tmp_path: Path) -> None:
+    release = threading.Event()
+
+    class Hanging(Recorder):
+        @property
+        def name(self) -> str:
+            release.wait(PATIENCE)
+            return "hanging"
+
+    guarded = Guarded.named(Hanging(), workers, tmp_path, 0.05)
+    assert (guarded.name, guarded.late) == ("Hanging", True)
+    assert not guarded.available(PATIENCE)
+    release.set()
+
+
+@pytest.mark.requirement("host-faults-isolated")
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_answer_that_raises_when_it_is_looked_at_is_no_answer(
+    error: type[BaseException], guard: Callable[[Any], Guarded]
+) -> None:
+    class Liar:
+        @property  # type: ignore[misc]
+        def __class__(self) -> Any:
+            raise error(SECRET)
+
+        def __bool__(self) -> bool:
+            raise error(SECRET)
+
+    guarded = guard(Garbage(Liar(), but=()))
+    assert guarded.text("prefetch", PATIENCE, "q") == ""
+    assert guarded.available(PATIENCE) is False
+
+
+class Hostile(str):
+    """A text in which everything that one does with a text ends the process."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise KeyboardInterrupt(SECRET)
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt(SECRET)
+
+    __repr__ = __len__ = __hash__ = __iter__ = __str__  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise KeyboardInterrupt(SECRET)
+
+    def __format__(self, how: str) -> str:
+        raise KeyboardInterrupt(SECRET)
+
+
+def _called(name: object) -> Any:
+    class Called:
+        def __init__(self) -> None:
+            self.name = name
+
+    return Called()

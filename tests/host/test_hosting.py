@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,43 @@ def test_a_provider_with_the_name_of_the_built_in_memory_costs_no_agent(tmp_path
         memory = host.manager(session())
         assert memory.external is None
         assert memory.builtin is not None
+
+
+class _Named(Recorder):
+    """A provider whose name is whatever a function gives."""
+
+    def __init__(self, said: Callable[[], Any]) -> None:
+        super().__init__(Seen())
+        self._said = said
+
+    @property
+    def name(self) -> str:
+        return str.__str__(self._said())
+
+
+@pytest.mark.requirement("host-faults-isolated")
+def test_a_provider_whose_name_hangs_is_left_out_and_holds_up_no_agent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = threading.Event()
+    with hosted(tmp_path, lambda: _Named(lambda: release.wait(PATIENCE) and "late"), SHORT) as host:
+        memory = host.manager(session())
+        assert (memory.external, memory.external_name) == (None, "")
+        assert memory.builtin is not None
+        assert "_Named: name took more than 0.1 s" in caplog.text
+        release.set()
+
+
+@pytest.mark.requirement("host-faults-isolated")
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+def test_a_provider_whose_name_raises_goes_by_its_class(tmp_path: Path, error: type[BaseException]) -> None:
+    def fail() -> str:
+        raise error(SECRET)
+
+    with hosted(tmp_path, lambda: _Named(fail)) as host:
+        memory = host.manager(session())
+        assert memory.external_name == "_Named"
+        assert "about plums" in memory.prefetch("plums")
 
 
 def test_each_agent_has_a_provider_object_of_its_own(tmp_path: Path) -> None:

@@ -36,9 +36,16 @@ from tests.host.doubles import (
 )
 
 SECRET = "plum-harbour-7731"
-ON_THE_CALLERS_THREAD = {"cache_busting_signature"}
-"""Asked for each message, without I/O, and bounded by nothing."""
 SPEAKER: ContextVar[str] = ContextVar("speaker", default="nobody")
+
+
+class Evil(dict[str, Any]):
+    """A mapping that ends the process of whoever looks at it."""
+
+    def items(self) -> Any:
+        raise KeyboardInterrupt(SECRET)
+
+    __iter__ = __len__ = __bool__ = items
 
 
 def bare(host: Host, reach: Reach = Reach.FULL) -> MemoryManager:
@@ -136,7 +143,7 @@ def test_a_conversation_reaches_the_provider_in_its_order(tmp_path: Path) -> Non
         memory = host.manager(session(user_id="7"))
         converse(memory, "hello")
         memory.end([])
-    aside = {*WAITED_FOR, "is_available", "get_tool_schemas", "cache_busting_signature"}
+    aside = {*WAITED_FOR, "is_available", "get_tool_schemas"}
     assert [hook for hook in seen.hooks if hook not in aside] == [
         "on_memory_write",
         "sync_turn",
@@ -165,14 +172,14 @@ def test_initialize_is_told_what_is_known_and_nothing_else(tmp_path: Path) -> No
     }
 
 
-def test_what_is_only_told_runs_off_the_callers_thread(tmp_path: Path) -> None:
+def test_every_hook_runs_off_the_callers_thread(tmp_path: Path) -> None:
     seen = Seen()
     with hosted(tmp_path, Recorder(seen)) as host:
         memory = host.manager(session())
         converse(memory)
         memory.end()
-    here = {hook for hook, thread in seen.threads if thread == threading.get_ident()}
-    assert here == ON_THE_CALLERS_THREAD
+    assert {hook for hook, thread in seen.threads if thread == threading.get_ident()} == set()
+    assert set(seen.hooks) == set(HOOKS)
 
 
 def test_sync_turn_returns_while_the_provider_is_still_busy(tmp_path: Path) -> None:
@@ -453,7 +460,7 @@ def test_the_built_in_memory_shows_what_is_new_after_a_session_switch(tmp_path: 
 
 
 @pytest.mark.requirement("host-faults-isolated")
-@pytest.mark.parametrize("error", [ValueError, SystemExit], ids=["error", "exit"])
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt], ids=["error", "exit", "interrupt"])
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_raising_hook_breaks_no_turn_and_is_logged_with_the_name(
     tmp_path: Path, hook: str, error: type[BaseException], caplog: pytest.LogCaptureFixture
@@ -485,7 +492,7 @@ def test_a_provider_that_raises_everywhere_breaks_nothing(tmp_path: Path, caplog
 @pytest.mark.requirement("host-faults-isolated")
 @pytest.mark.parametrize(
     "thing",
-    [None, 7, b"x", "text", ["x"], {"a": object()}, object(), ValueError("x"), iter([]), float("nan")],
+    [None, 7, b"x", "text", ["x"], {"a": object()}, object(), ValueError("x"), iter([]), float("nan"), Evil()],
     ids=lambda thing: type(thing).__name__,
 )
 def test_garbage_from_every_hook_breaks_no_turn(tmp_path: Path, thing: Any) -> None:
@@ -495,14 +502,14 @@ def test_garbage_from_every_hook_breaks_no_turn(tmp_path: Path, thing: Any) -> N
         assert isinstance(memory.system_prompt_block(), str)
         assert isinstance(memory.prefetch("q"), str)
         assert isinstance(memory.on_pre_compress([]), str)
-        memory.cache_busting_signature()  # the cache judges what it is
+        assert memory.cache_busting_signature() is None
         memory.end()
         assert memory.builtin is not None
         assert memory.builtin.read("memory").entries == ("kept here",)
 
 
 @pytest.mark.requirement("host-faults-isolated", "host-shutdown-bounded")
-@pytest.mark.parametrize("hook", [hook for hook in HOOKS if hook not in ON_THE_CALLERS_THREAD])
+@pytest.mark.parametrize("hook", HOOKS)
 def test_a_hook_that_hangs_breaks_no_turn_and_holds_up_no_end(
     tmp_path: Path, hook: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -631,6 +638,105 @@ def test_turns_beyond_those_that_may_wait_stay_in_the_journal_in_order(tmp_path:
         host.manager(session(2))
     assert provider.seen.turns == ["turn 0", "turn 1", "turn 2"]
     assert provider.seen.turns + seen.turns == [f"turn {number}" for number in range(11)]
+
+
+# What comes before a call that has an answer
+
+Call = Callable[[MemoryManager], object]
+ANSWERED: dict[str, Call] = {
+    "handle_tool_call": lambda memory: memory.handle_tool_call("recall", {}),
+    "on_pre_compress": lambda memory: memory.on_pre_compress([]),
+    "prefetch": lambda memory: memory.prefetch("plums"),
+    "on_turn_start": lambda memory: memory.on_turn_start("plums"),
+    "system_prompt_block": lambda memory: memory.system_prompt_block(),
+}
+HAPPENED: dict[str, Call] = {
+    "on_memory_write": lambda memory: memory.handle_tool_call(
+        "memory", {"target": "memory", "action": "add", "content": "kept here"}
+    ),
+    "on_delegation": lambda memory: memory.on_delegation("task", "result"),
+}
+
+
+@pytest.mark.requirement("host-told-before-asked")
+@pytest.mark.parametrize("hook", ANSWERED)
+@pytest.mark.parametrize("event", HAPPENED)
+def test_a_call_comes_after_the_writes_and_delegations_before_it(tmp_path: Path, event: str, hook: str) -> None:
+    provider = Held(("sync_turn",))
+    with hosted(tmp_path, provider) as host:
+        memory = host.manager(session())
+        memory.sync_turn("u", "a")
+        assert provider.entered.wait(PATIENCE)
+        HAPPENED[event](memory)
+        asking = threading.Thread(target=ANSWERED[hook], args=(memory,))
+        asking.start()
+        provider.release.set()
+        asking.join(PATIENCE)
+        heard = [one for one in provider.seen.hooks if one in (event, hook)]
+        assert heard == [event, hook]
+
+
+@pytest.mark.requirement("host-told-before-asked")
+def test_a_tool_right_after_a_write_knows_of_it_each_time(tmp_path: Path) -> None:
+    seen = Seen()
+    known = {"handle_tool_call": lambda *_: json.dumps({"writes": len(seen.of("on_memory_write"))})}
+    with hosted(tmp_path, Recorder(seen, known)) as host:
+        memory = host.manager(session())
+        for number in range(1, 31):
+            entry = {"target": "memory", "action": "add", "content": f"note {number}"}
+            assert json.loads(memory.handle_tool_call("memory", entry))["success"]
+            assert json.loads(memory.handle_tool_call("recall", {})) == {"writes": number}
+
+
+@pytest.mark.requirement("host-told-before-asked")
+def test_a_provider_that_hangs_in_what_it_is_told_is_waited_for_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = Held(("on_delegation",))
+    with hosted(tmp_path, provider, replace(LONG, catching_up=0.05)) as host:
+        memory = host.manager(session())
+        memory.on_delegation("task", "result")
+        assert provider.entered.wait(PATIENCE)
+        for _ in range(3):
+            assert json.loads(memory.handle_tool_call("recall", {})) == {"tool": "recall"}
+        assert caplog.text.count("before it has heard") == 1
+        provider.release.set()
+        assert memory.flush(PATIENCE)
+
+
+@pytest.mark.requirement("host-told-before-asked")
+def test_no_call_waits_for_turns(tmp_path: Path) -> None:
+    provider = Held(("sync_turn",))
+    with hosted(tmp_path, provider) as host:
+        memory = host.manager(session())
+        memory.on_delegation("task", "result")
+        memory.sync_turn("u", "a")
+        assert provider.entered.wait(PATIENCE)
+        assert "about plums" in memory.prefetch("plums")
+        assert not provider.returned.is_set()
+        provider.release.set()
+
+
+# A provider that is late
+
+
+@pytest.mark.requirement("host-busy-said")
+def test_a_tool_of_a_busy_provider_says_so_and_works_again_once_it_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = Held(("prefetch",))
+    with hosted(tmp_path, provider, replace(LONG, prefetch=0.05)) as host:
+        memory = host.manager(session())
+        assert memory.prefetch("plums") == ""
+        for _ in range(2):
+            answer = json.loads(memory.handle_tool_call("recall", {}))
+            assert "still busy with an earlier call" in answer["error"]
+        assert "handle_tool_call" not in provider.seen.hooks
+        said = [record.levelno for record in caplog.records if "handle_tool_call is skipped" in record.getMessage()]
+        assert said == [logging.WARNING]
+        provider.release.set()
+        memory._external._late.result(PATIENCE)  # type: ignore[union-attr]
+        assert json.loads(memory.handle_tool_call("recall", {})) == {"tool": "recall"}
 
 
 # Recall

@@ -22,9 +22,9 @@ def place(error: BaseException, provider: object = None) -> str:
     return f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
-def kind(error: BaseException) -> str:
-    """What kind of error it is. A metaclass can make the plain way to ask for a class's name raise."""
-    return str(type.__dict__["__name__"].__get__(type(error)))
+def kind(thing: object) -> str:
+    """The name of a thing's class. A metaclass can make the plain way to ask for it raise."""
+    return str(type.__dict__["__name__"].__get__(type(thing)))
 
 
 def deepest(error: BaseException) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
+from strongroom.errors import InvalidRequest
+
 
 class AgentContext(StrEnum):
     """What an agent was built for."""
@@ -50,3 +52,11 @@ DEFAULT_REACH = {
     AgentContext.COMPRESS: Reach.BUILTIN,
 }
 """What each context gets unless the runtime asks for less, or for RECALL where it knows what it does."""
+
+
+def context_of(name: str) -> AgentContext:
+    """The context of that name."""
+    try:
+        return AgentContext(name)
+    except ValueError:
+        raise InvalidRequest(f"there is no agent context {name}", hint=f"one of {', '.join(AgentContext)}") from None

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,39 +55,54 @@ class Guarded:
         self._workers = workers
         self.home = home
         self._late: Future[Any] | None = None
+        self._late_in = ""
+        """The hook that is late."""
+        self._skipped: set[str] = set()
+        """Hooks that were not called because of it."""
         self._known: set[tuple[str, str]] = set()
+
+    @classmethod
+    def named(cls, provider: MemoryProvider, workers: Workers, home: Path, seconds: float) -> Guarded:
+        """A provider under the name that it gives itself; under its class's name where it gives none in time."""
+        guarded = cls(provider, _neutral(blame.kind(provider)), workers, home)
+        guarded.name = guarded.run("name", seconds, "", lambda: _name_of(provider)) or guarded.name
+        return guarded
 
     def ask(self, hook: str, seconds: float, otherwise: Any, /, *args: Any, **keywords: Any) -> Any:
         """What the hook answers within its time, else `otherwise`. A provider that is still late is not asked."""
-        if self._workers is None:
-            return self.look(hook, otherwise, *args, **keywords)
-        return self.begun(hook, otherwise, *args, **keywords)(seconds)
+        return self.run(hook, seconds, otherwise, lambda: self._call(hook, args, keywords))
 
-    def begun(self, hook: str, otherwise: Any = None, /, *args: Any, **keywords: Any) -> Callable[[float], Any]:
-        """Start a hook on another thread; what this returns waits so long for its answer."""
-        if self._workers is None or self.late:
-            log.debug("memory provider %s is still late; %s is skipped", self.name, hook)
-            return lambda _: otherwise
-        workers = self._workers
-        future = workers.call(lambda: self._call(hook, args, keywords))
+    def read(
+        self,
+        reading: Callable[[Any], Any],
+        hook: str,
+        seconds: float,
+        otherwise: Any,
+        /,
+        *args: Any,
+        **keywords: Any,
+    ) -> Any:
+        """As `ask`, and `reading` makes of the answer what is wanted, on the same thread and within the same time.
 
-        def answer(seconds: float) -> Any:
-            workers.wait(future, seconds)
-            return self._answer(hook, future, seconds, otherwise)
+        The answer can be of any class, so that merely looking at it may run the provider's code.
+        """
+        return self.run(hook, seconds, otherwise, lambda: reading(self._call(hook, args, keywords)))
 
-        return answer
+    def text(self, hook: str, seconds: float, /, *args: Any, **keywords: Any) -> str:
+        """As `ask`, for a hook that answers with text."""
+        return str(self.read(partial(self._text, hook), hook, seconds, "", *args, **keywords))
 
-    def _answer(self, hook: str, future: Future[Any], seconds: float, otherwise: Any) -> Any:
-        if not future.done() and not future.cancel():
-            self._late = future
-        if not future.done() or future.cancelled():
-            log.warning("memory provider %s: %s took more than %g s; going on without it", self.name, hook, seconds)
-            return otherwise
-        error = future.exception()
-        if error is not None:
-            self._failed(hook, error)
-            return otherwise
-        return future.result()
+    def available(self, seconds: float) -> bool:
+        """Whether the provider says that it could work."""
+        return bool(self.read(bool, "is_available", seconds, False))
+
+    def run(self, what: str, seconds: float, otherwise: Any, call: Callable[[], Any]) -> Any:
+        """What a call that reaches into the provider gives within its time. `what` is its name in the log."""
+        if self._workers is not None:
+            return self._started(self._workers, what, otherwise, call)(seconds)
+        with isolated(lambda error: self._failed(what, error)):
+            return call()
+        return otherwise
 
     def tell(self, hook: str, /, *args: Any, **keywords: Any) -> bool:
         """Run a hook here and now; whether it returned."""
@@ -97,38 +113,59 @@ class Guarded:
             return False
         return True
 
-    def look(self, hook: str, otherwise: Any, /, *args: Any, **keywords: Any) -> Any:
-        """What a cheap hook answers, here and now."""
-        with isolated(lambda error: self._failed(hook, error)):
-            return self._call(hook, args, keywords)
-        return otherwise
-
-    def available(self, seconds: float) -> bool:
-        """Whether the provider says that it could work."""
-        with isolated(lambda error: self._failed("is_available", error)):
-            return bool(self.ask("is_available", seconds, False))
-        return False
-
     @property
     def late(self) -> bool:
         """Whether a call that somebody gave up on is still going on."""
         return self._late is not None and not self._late.done()
 
+    def is_busy(self, hook: str) -> bool:
+        """Whether a hook is not called because the provider is late. The log says so, loud once for each hook."""
+        if not self.late:
+            return False
+        level = logging.DEBUG if hook in self._skipped else logging.WARNING
+        self._skipped.add(hook)
+        log.log(level, "memory provider %s is still busy with %s; %s is skipped", self.name, self._late_in, hook)
+        return True
+
     def let_go(self) -> Callable[[float], Any]:
         """Start the shutdown; of a provider that is late, once it has returned."""
         late, workers = self._late, self._workers
-        if late is None or late.done() or workers is None:
-            return self.begun("shutdown")
+        if workers is None:
+            return lambda _: self.tell("shutdown")
+        if late is None or late.done():
+            return self._started(workers, "shutdown", None, lambda: self._call("shutdown", (), {}))
         late.add_done_callback(lambda _: workers.submit(lambda: self.tell("shutdown")))
         return lambda _: None
 
-    def text(self, hook: str, seconds: float, /, *args: Any, **keywords: Any) -> str:
-        """As `ask`, for a hook that answers with text."""
-        answer = self.ask(hook, seconds, "", *args, **keywords)
+    def _started(self, workers: Workers, what: str, otherwise: Any, call: Callable[[], Any]) -> Callable[[float], Any]:
+        """Start a call on another thread; what this returns waits so long for its answer."""
+        if self.is_busy(what):
+            return lambda _: otherwise
+        future = workers.call(call)
+
+        def answer(seconds: float) -> Any:
+            workers.wait(future, seconds)
+            return self._answer(what, future, seconds, otherwise)
+
+        return answer
+
+    def _answer(self, what: str, future: Future[Any], seconds: float, otherwise: Any) -> Any:
+        if not future.done() and not future.cancel():
+            self._late, self._late_in, self._skipped = future, what, set()
+        if not future.done() or future.cancelled():
+            log.warning("memory provider %s: %s took more than %g s; going on without it", self.name, what, seconds)
+            return otherwise
+        error = future.exception()
+        if error is not None:
+            self._failed(what, error)
+            return otherwise
+        return future.result()
+
+    def _text(self, hook: str, answer: object) -> str:
         if isinstance(answer, str):
             return writable(answer)
         if answer is not None:
-            log.warning("memory provider %s: %s gave a %s, not text", self.name, hook, type(answer).__name__)
+            log.warning("memory provider %s: %s gave a %s, not text", self.name, hook, blame.kind(answer))
         return ""
 
     def _call(self, hook: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -159,10 +196,12 @@ def _discard(answer: object) -> None:
         close()  # or Python warns that nobody awaited it
 
 
-def name_of(provider: MemoryProvider) -> str:
-    """What a provider calls itself, or what its class is called where it does not say."""
-    name: object = ""
-    with isolated(lambda _: None):
-        name = provider.name
-    name = name if isinstance(name, str) and name.strip() else type(provider).__name__
+def _name_of(provider: MemoryProvider) -> str:
+    """What a provider calls itself; empty where it does not say."""
+    said: object = provider.name
+    name = writable(said) if isinstance(said, str) else ""
+    return _neutral(name) if name.strip() else ""
+
+
+def _neutral(name: str) -> str:
     return fence.neutral_field(name)[:_NAME_LENGTH]

@@ -17,11 +17,11 @@ from pathlib import Path
 from ulid import ULID
 
 from strongroom import cobblestone
-from strongroom.errors import InvalidRequest, ProviderUnavailable, StrongroomError
+from strongroom.errors import IdentityIncomplete, InvalidRequest, ProviderUnavailable, StrongroomError
 from strongroom.files import make_directory
 from strongroom.host import blame, journal, places, recovering
-from strongroom.host.contexts import DEFAULT_REACH, AgentContext, Reach
-from strongroom.host.guarding import Guarded, isolated, log, name_of
+from strongroom.host.contexts import DEFAULT_REACH, AgentContext, Reach, context_of
+from strongroom.host.guarding import Guarded, isolated, log
 from strongroom.host.journal import Journal
 from strongroom.host.limits import Limits
 from strongroom.host.manager import MemoryManager, Shared, end_together
@@ -68,7 +68,7 @@ class Host:
         book = Journal(self._journals, self._key, str(ULID()), limits.journal_bytes)
         asking = Workers("memory-asking", limits.asking_threads, limits.spare_threads, limits.held)
         keeping = Workers("memory-keeping", limits.keeping_threads, limits.spare_threads, limits.held)
-        self._shared = Shared(home, limits, book, asking, keeping, frozenset(reserved_tools))
+        self._shared = Shared(home, limits, book, asking, keeping, self._made, frozenset(reserved_tools))
         self._guard = threading.Lock()
         self._recovering = threading.Lock()
         self._recovered: Future[None] | None = None
@@ -92,11 +92,18 @@ class Host:
         """The memory of a new agent, ready for its first turn. Hold it until you have called its `end`.
 
         A provider that is not available, or cannot begin, is left out: the agent has its built-in memory, and the log
-        and `warning_callback` say so.
+        and `warning_callback` say so. For a moment's agent beside a conversation use `MemoryManager.temporary`; made
+        here, one that reaches the built-in memory must say whose it is for, or this raises `IdentityIncomplete`.
         """
         if not session.id:
             raise InvalidRequest("a session needs an id", hint="any text that is this conversation's own")
-        session = replace(session, context=_context(session.context))
+        session = replace(session, context=context_of(session.context))
+        reach = DEFAULT_REACH[session.context] if reach is None else reach
+        if session.context is not AgentContext.PRIMARY and reach in (Reach.RECALL, Reach.BUILTIN):
+            _check_identity(session)
+        return self._made(session, reach)
+
+    def _made(self, session: AgentSession, reach: Reach | None) -> MemoryManager:
         reach = DEFAULT_REACH[session.context] if reach is None else reach
         self._begin(reach)
         manager = self._assembled(session, reach)
@@ -148,7 +155,7 @@ class Host:
         provider = self._provider() if reach in (Reach.FULL, Reach.RECALL) else None
         if provider is not None:
             with isolated(_cannot_be_made):
-                manager.add(provider.provider)
+                manager.take(provider)
         elif self._make is not None and reach in (Reach.FULL, Reach.RECALL):
             manager.warn("the memory provider is not available; this session goes on without it")
         return manager
@@ -164,12 +171,20 @@ class Host:
         if provider is None:
             _cannot_be_made(error or ProviderUnavailable("it makes nothing"))
             return None
-        guarded = Guarded(provider, name_of(provider), self._shared.asking, self._shared.home)
-        if guarded.available(self._shared.limits.initialize):
+        limit = self._shared.limits.initialize
+        guarded = Guarded.named(provider, self._shared.asking, self._shared.home, limit)
+        if guarded.available(limit):
             return guarded
-        why = self._make.why_not(provider) if isinstance(self._make, discovery.Factory) else "it says so itself"
-        log.warning("memory provider %s is not available: %s", guarded.name, why)
+        log.warning("memory provider %s is not available: %s", guarded.name, self._why_not(guarded, limit))
         return None
+
+    def _why_not(self, provider: Guarded, seconds: float) -> str:
+        if provider.late:
+            return "it did not answer in time"
+        make, own = self._make, "it says so itself"
+        if not isinstance(make, discovery.Factory):
+            return own
+        return str(provider.run("unavailable_reason", seconds, own, lambda: make.why_not(provider.provider)))
 
 
 def _check(home: Path, keys: Path, provider: object) -> None:
@@ -204,8 +219,9 @@ def _cannot_be_made(error: BaseException) -> None:
     log.debug("the memory provider cannot be made", exc_info=error)
 
 
-def _context(name: str) -> AgentContext:
-    try:
-        return AgentContext(name)
-    except ValueError:
-        raise InvalidRequest(f"there is no agent context {name}", hint=f"one of {', '.join(AgentContext)}") from None
+def _check_identity(session: AgentSession) -> None:
+    if missing := places.unsaid(session):
+        raise IdentityIncomplete(
+            f"an agent for {session.context} leaves open whose notes it is for: {', '.join(missing)} missing",
+            hint="call temporary() on the conversation's manager; for the owner at a terminal say platform='cli'",
+        )

@@ -6,8 +6,10 @@ none for long is not fed any more from RAM: further turns wait in the journal un
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -27,6 +29,8 @@ _MARKS = 64
 _MORE = 64
 """How many other events may wait beside the turns that may."""
 _REPEATED = "[only what was recalled]"
+_AWAITED = ("on_memory_write", "on_delegation")
+"""What Hermes tells before the turn goes on. Here a call that has an answer waits for it."""
 
 
 class Keeping:
@@ -48,7 +52,10 @@ class Keeping:
         self._told = {name: writable(value) for name, value in known.items() if isinstance(value, str)}
         """For the journal. Callbacks do not last."""
         self._journal = journal
+        self._workers = workers
         self._lane = Lane(workers)
+        self._awaited: Future[None] | None = None
+        """The latest event that calls wait for: done once the provider has heard of it."""
         self._most = most
         self._warn = warn
         self.marks: deque[str] = deque(maxlen=_MARKS)
@@ -59,10 +66,26 @@ class Keeping:
 
     def tell(self, hook: str, /, *args: Any, **keywords: Any) -> None:
         """Have the provider told of something, after all that it was told before. One that hangs hears no more."""
-        if len(self._lane) < self._most + _MORE:
-            self._lane.submit(partial(self._provider.tell, hook, *args, **keywords))
-        else:
+        if len(self._lane) >= self._most + _MORE:
             log.warning("memory provider %s is far behind and is not told of %s", self._provider.name, hook)
+            return
+        heard: Future[None] = Future()
+        if self._lane.submit(partial(self._say, heard, hook, args, keywords)) and hook in _AWAITED:
+            self._awaited = heard
+
+    def catch_up(self, seconds: float, most: float) -> float:
+        """Wait until the provider has heard of writes and delegations; what is left of the seconds for a call.
+
+        Waits half of them at the most, and once for each event: a provider that is slow must not delay every call.
+        """
+        awaited, self._awaited = self._awaited, None
+        if awaited is None or awaited.done():
+            return seconds
+        begun = time.monotonic()
+        self._workers.wait(awaited, min(most, seconds / 2))
+        if not awaited.done():
+            log.warning("memory provider %s is asked before it has heard of all that happened", self._provider.name)
+        return max(0.0, seconds - (time.monotonic() - begun))
 
     def turn(self, session_id: str, user: str, assistant: str, messages: Sequence[Message] | None) -> None:
         """Have a turn kept; it is in the journal when this returns, or the log and the user are told that it is not."""
@@ -93,6 +116,10 @@ class Keeping:
             )
         self._over = True
         self._lane.close()
+
+    def _say(self, heard: Future[None], hook: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        self._provider.tell(hook, *args, **keywords)
+        heard.set_result(None)
 
     def _fresh(self, messages: Sequence[Message] | None) -> list[Any] | None:
         """The messages of this turn: those that were not there at the last one; all if the history was cut."""

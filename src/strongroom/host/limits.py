@@ -18,6 +18,9 @@ class Limits:
     prefetch: float = 2.0
     handle_tool_call: float = 60.0
     on_pre_compress: float = 5.0
+    cache_busting_signature: float = 1.0
+    catching_up: float = 1.0
+    """How long a call waits at most until the provider has heard of memory writes and delegations before it."""
     drain: float = 5.0
     """How long the end of a session waits until the provider has been told everything."""
     shutdown: float = 5.0

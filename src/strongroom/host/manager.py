@@ -13,19 +13,20 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from strongroom import fence
 from strongroom.errors import InvalidRequest, ProviderRefused
-from strongroom.host import fencing, places, tools
+from strongroom.host import blame, fencing, places, tools
 from strongroom.host.builtin import BuiltinMemory, Write
+from strongroom.host.cache.signing import plain
 from strongroom.host.calling import signature_hooks
-from strongroom.host.contexts import AgentContext, Reach
-from strongroom.host.fencing import writable
-from strongroom.host.guarding import FAILED, Guarded, log, name_of
+from strongroom.host.contexts import AgentContext, Reach, context_of
+from strongroom.host.guarding import FAILED, Guarded, log
 from strongroom.host.journal import Journal
 from strongroom.host.keeping import Keeping
 from strongroom.host.limits import Limits
@@ -34,6 +35,12 @@ from strongroom.host.session import AgentSession
 from strongroom.host.workers import Workers
 
 BUILTIN = "builtin"
+
+
+class Make(Protocol):
+    """Makes the manager of an agent whose identity is known to be whole: `Host` does."""
+
+    def __call__(self, session: AgentSession, reach: Reach | None) -> MemoryManager: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,7 @@ class Shared:
     journal: Journal
     asking: Workers
     keeping: Workers
+    make: Make
     reserved: Collection[str] = ()
     """Names of the runtime's own tools, which no provider may take."""
 
@@ -71,9 +79,10 @@ class MemoryManager:
         self._external: Guarded | None = None
         self._keeping: Keeping | None = None
         """How the external provider is told; None if it is not, or there is none."""
-        self._inner: list[Guarded] = [] if self.builtin is None else [self._guarded(self.builtin)]
+        self._inner: list[Guarded] = self._first()
         self._schemas: list[Schema] = []
         self._routes: dict[str, Guarded] = {}
+        self._signature_hooks: list[str] = []
 
     # Who is there
 
@@ -83,13 +92,22 @@ class MemoryManager:
         return None if self._external is None else self._external.provider
 
     @property
+    def external_name(self) -> str:
+        """What the external provider called itself when it was taken; empty if there is none."""
+        return "" if self._external is None else self._external.name
+
+    @property
     def providers(self) -> tuple[MemoryProvider, ...]:
         """Those that take part, the built-in memory first."""
         return tuple(one.provider for one in self._all)
 
     def add(self, provider: MemoryProvider) -> None:
         """Take an external provider. There can be one, before the session begins, and none where `reach` has none."""
-        name = name_of(provider)
+        self.take(Guarded.named(provider, self._shared.asking, self._shared.home, self._limits.initialize))
+
+    def take(self, provider: Guarded) -> None:
+        """As `add`, for a provider that is behind its guard already."""
+        name = provider.name
         if name.strip().casefold() == BUILTIN:
             raise ProviderRefused(
                 f"{BUILTIN} is the name of the built-in memory", hint="give the provider another name"
@@ -102,7 +120,7 @@ class MemoryManager:
         if self._begun or self.reach not in (Reach.FULL, Reach.RECALL):
             when = "the session has begun" if self._begun else f"an agent of reach {self.reach.value} has none"
             raise ProviderRefused(f"{name} is refused: {when}")
-        self._external = self._guarded(provider)
+        self._external = provider
         if self.reach is Reach.FULL:
             self._keeping = Keeping(
                 self._external,
@@ -132,6 +150,20 @@ class MemoryManager:
         for one in list(self._all):
             if one.ask("initialize", self._limits.initialize, FAILED, self.session.id, **told) is FAILED:
                 self._lose(one)
+        if self._external is not None:
+            hooks, limit = partial(signature_hooks, self._external.provider), self._limits.cache_busting_signature
+            self._signature_hooks = self._external.run("cache_busting_signature", limit, [], hooks)
+
+    def temporary(self, context: AgentContext, *, reach: Reach | None = None) -> MemoryManager:
+        """The memory of an agent for a moment, beside this one: for a flush, a compression, a review, a task.
+
+        It has this agent's person, chat and profile, so it reaches the same notes and no others, unless `reach` or the
+        context's own says less. End it as any other.
+        """
+        context = context_of(context)
+        if context is AgentContext.PRIMARY:
+            raise InvalidRequest("a conversation is no agent for a moment", hint="make its memory with Host.manager")
+        return self._shared.make(replace(self.session, id=self._session_id, context=context), reach)
 
     def system_prompt_block(self) -> str:
         """What all providers say in the system prompt."""
@@ -147,10 +179,14 @@ class MemoryManager:
         provider = self._routes.get(tool_name)
         if provider is None:
             return tools.refused(f"there is no tool {tool_name}")
-        answer = provider.ask("handle_tool_call", self._limits.handle_tool_call, None, tool_name, args, **about)
-        if isinstance(answer, str):
-            return tools.answered(writable(answer))
-        return tools.refused(f"{tool_name} did not work; the runtime's log says why")
+        if provider.is_busy("handle_tool_call"):
+            return tools.refused(
+                f"memory provider {provider.name} is still busy with an earlier call: {tool_name} was not called; "
+                "try again later"
+            )
+        seconds = self._left(provider, self._limits.handle_tool_call)
+        answer = provider.read(tools.answered, "handle_tool_call", seconds, None, tool_name, args, **about)
+        return answer or tools.refused(f"{tool_name} did not work; the runtime's log says why")
 
     # A turn
 
@@ -158,14 +194,16 @@ class MemoryManager:
         """A turn begins with what the user said."""
         self._turn += 1
         if self._external is not None and self._keeping is not None:
-            self._external.ask("on_turn_start", self._limits.on_turn_start, None, self._turn, message, **about)
+            seconds = self._left(self._external, self._limits.on_turn_start)
+            self._external.ask("on_turn_start", seconds, None, self._turn, message, **about)
 
     def prefetch(self, query: str) -> str:
         """What is remembered about a question, fenced, for this turn; or nothing."""
         _check_text(query)
         if self._external is None or not query.strip():
             return ""
-        text = self._external.text("prefetch", self._limits.prefetch, query, session_id=self._session_id)
+        seconds = self._left(self._external, self._limits.prefetch)
+        text = self._external.text("prefetch", seconds, query, session_id=self._session_id)
         mark = fence.mark_of(os.urandom(fence.MARK_BYTES))
         if self._keeping is not None:
             self._keeping.marks.append(mark)
@@ -186,8 +224,9 @@ class MemoryManager:
 
     def on_pre_compress(self, messages: Sequence[Message]) -> str:
         """What the providers want to keep of messages that are about to be summarised."""
-        said = (one.text("on_pre_compress", self._limits.on_pre_compress, list(messages)) for one in self._telling)
-        return fencing.within("\n\n".join(block.strip() for block in said if block.strip()), self._limits.compressed)
+        limit = self._limits.on_pre_compress
+        said = (one.text("on_pre_compress", self._left(one, limit), list(messages)).strip() for one in self._telling)
+        return fencing.within("\n\n".join(block for block in said if block), self._limits.compressed)
 
     # Other events
 
@@ -225,8 +264,8 @@ class MemoryManager:
         external = self._external
         if external is None:
             return None
-        said = (external.look(hook, None) for hook in signature_hooks(external.provider))
-        # What is no mapping is for the cache to find out, which says so once.
+        limit = self._limits.cache_busting_signature
+        said = (external.read(_signature, hook, limit, None) for hook in self._signature_hooks)
         return next((given for given in said if given is not None), None)
 
     def flush(self, seconds: float) -> bool:
@@ -282,10 +321,15 @@ class MemoryManager:
             writable=self.reach is not Reach.RECALL,
         )
 
-    def _guarded(self, provider: MemoryProvider) -> Guarded:
+    def _first(self) -> list[Guarded]:
         # The built-in memory is our own: it needs no thread, and must work while providers hold all of them.
-        workers = None if provider is self.builtin else self._shared.asking
-        return Guarded(provider, name_of(provider), workers, self._shared.home)
+        return [] if self.builtin is None else [Guarded(self.builtin, BUILTIN, None, self._shared.home)]
+
+    def _left(self, provider: Guarded, seconds: float) -> float:
+        """The time for a call, once the provider has heard of the writes and delegations before it."""
+        if provider is not self._external or self._keeping is None or provider.late:
+            return seconds
+        return self._keeping.catch_up(seconds, self._limits.catching_up)
 
     def _lose(self, provider: Guarded) -> None:
         self._routes = {name: one for name, one in self._routes.items() if one is not provider}
@@ -296,7 +340,7 @@ class MemoryManager:
             self.warn(f"memory provider {provider.name} could not begin; this session goes on without it")
 
     def _block(self, provider: Guarded) -> str:
-        said = provider.text("system_prompt_block", self._limits.system_prompt_block)
+        said = provider.text("system_prompt_block", self._left(provider, self._limits.system_prompt_block))
         return fencing.within(said, self._limits.prompt_block)
 
     def _tell(self, hook: str, /, *args: Any, **keywords: Any) -> None:
@@ -336,6 +380,15 @@ def end_together(managers: Sequence[MemoryManager], limits: Limits) -> None:
     deadline = time.monotonic() + limits.shutdown
     for ended in shutting:
         ended(max(0.0, deadline - time.monotonic()))
+
+
+def _signature(given: object) -> object:
+    """A copy of what a provider says its settings are: to look at its own mapping may run its code."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(f"a signature is a mapping, not a {blame.kind(given)}")
+    return plain(given)
 
 
 def _check_text(*texts: object) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from strongroom.host.hashing import digest
-from strongroom.host.session import AgentSession
+from strongroom.host.session import TERMINAL, AgentSession
 
 _BUILTIN = "memories"
 _PRIVATE_CHATS = ("", "dm", "private")
+_ALWAYS = ("platform", "agent_identity", "chat_type", "gateway_session_key")
+_PEOPLE = ("user_id", "user_id_alt")
+_CHATS = ("chat_type", "chat_id", "gateway_session_key")
 
 
 def journals(home: Path) -> Path:
@@ -31,3 +34,15 @@ def builtin(home: Path, session: AgentSession) -> Path:
         return home / _BUILTIN
     name = digest(session.agent_identity, session.platform, *whose)[:32]
     return home / _BUILTIN / f"{'chat' if shared else 'person'}-{name}"
+
+
+def unsaid(session: AgentSession) -> list[str]:
+    """What a session leaves open of whose built-in memory it is for. Nothing for the owner at a terminal.
+
+    Each of these decides about the directory, so that leaving one out leads to another person's, or to the owner's.
+    """
+    people = any(getattr(session, name) for name in _PEOPLE)
+    if session.platform == TERMINAL and not people and not any(getattr(session, name) for name in _CHATS):
+        return []
+    missing = [name for name in _ALWAYS if not getattr(session, name)]
+    return missing + (["user_id"] if session.chat_type in _PRIVATE_CHATS and not people else [])

@@ -9,7 +9,8 @@ Rules that hold for every method below:
 
 - An error is written to the log with the provider's name. It never breaks a turn, nor another provider.
 - A method is called from any thread, with the context variables of who caused the call. What a provider is told comes
-  one at a time, in the order it happened; what it is asked (`prefetch`, a tool) may come while it is still being told.
+  one at a time, in the order it happened; what it is asked (`prefetch`, a tool) may come while it is still being told
+  of turns. It comes after the memory writes and delegations before it, unless these take longer than a second.
 - A method that is late is left behind: the turn goes on without it, and the provider is not asked again until it
   has returned. How long each may take is in `strongroom.host.limits`.
 - One object serves one agent. Several of them, for several people, live in one process.
@@ -34,7 +35,7 @@ class MemoryProvider(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """A short name of the provider, the same for every object of it. `builtin` is taken."""
+        """A short name of the provider, the same for every object of it. `builtin` is taken. Read once."""
 
     # Before a session
 
@@ -57,7 +58,7 @@ class MemoryProvider(ABC):
     def cache_busting_signature(self) -> Signature | None:
         """What of the provider's settings a cached agent has frozen: `provider.key -> value`, flat, JSON values.
 
-        Called for each message, on the caller's thread, for the active provider only. It must not read more than the
+        Called for each message, before anything else, for the active provider only. It must not read more than the
         status of its file unless that changed, must hold no secret, and must not change when a token is refreshed.
         When it differs from that of the agent's start, the agent is ended and built anew. An error counts as no change.
         """

@@ -9,6 +9,8 @@ from typing import Any
 from strongroom.host.contexts import AgentContext
 
 Callback = Callable[[str], None]
+TERMINAL = "cli"
+"""The platform that its owner alone uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,8 @@ class AgentSession:
     """What `MemoryProvider.initialize` is told. Empty means unknown, and is not passed on."""
 
     id: str
-    platform: str = "cli"
+    platform: str = ""
+    """Where it is held. A conversation that names none is at a terminal: `cli`."""
     context: AgentContext = AgentContext.PRIMARY
     agent_identity: str = ""
     """The profile, for a runtime that has several."""
@@ -36,6 +39,10 @@ class AgentSession:
     warning_callback: Callback | None = None
     status_callback: Callback | None = None
     """Shows a short notice to the user, for instance that memory was updated."""
+
+    def __post_init__(self) -> None:
+        if not self.platform and self.context == AgentContext.PRIMARY:
+            object.__setattr__(self, "platform", TERMINAL)
 
     def told(self, home: str) -> dict[str, Any]:
         """The keyword arguments of `initialize`."""

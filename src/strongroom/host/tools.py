@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
+from strongroom.host import blame
+from strongroom.host.fencing import writable
 from strongroom.host.guarding import Guarded, isolated, log
 from strongroom.host.provider import Schema
 
@@ -28,8 +31,7 @@ def gathered(
     schemas: list[Schema] = []
     routes: dict[str, Guarded] = {}
     for provider in providers:
-        for given in _given(provider, seconds):
-            schema = _sound(given)
+        for schema in provider.read(partial(_taken, provider.name), "get_tool_schemas", seconds, []):
             if isinstance(schema, str):
                 log.warning("memory provider %s: a tool is left out: %s", provider.name, schema)
             elif schema["name"] in reserved or schema["name"] in routes:
@@ -100,22 +102,23 @@ def _sound(given: object) -> Schema | str:
     return f"looking at it raised {raised[0]}"
 
 
-def _given(provider: Guarded, seconds: float) -> list[object]:
-    given = provider.ask("get_tool_schemas", seconds, [])
+def _taken(name: str, given: object) -> list[Schema | str]:
+    """Of what a provider gives as its tools, each as `sound` has it."""
     if not isinstance(given, list | tuple):
         if given is not None:
-            log.warning("memory provider %s: get_tool_schemas gave a %s", provider.name, type(given).__name__)
+            log.warning("memory provider %s: get_tool_schemas gave a %s", name, blame.kind(given))
         return []
-    found: list[object] = []
-    with isolated(lambda error: log.warning("memory provider %s: its tools raise %s", provider.name, type(error))):
-        found = list(islice(given, _MOST_TOOLS + 1))
+    found = list(islice(given, _MOST_TOOLS + 1))
     if len(found) > _MOST_TOOLS:
-        log.warning("memory provider %s: only the first %d tools are taken", provider.name, _MOST_TOOLS)
-    return found[:_MOST_TOOLS]
+        log.warning("memory provider %s: only the first %d tools are taken", name, _MOST_TOOLS)
+    return [_sound(one) for one in found[:_MOST_TOOLS]]
 
 
-def answered(text: str) -> str:
-    """A tool's answer as JSON: as it is, or as a text in JSON where a provider gave plain text."""
+def answered(given: object) -> str | None:
+    """A tool's answer as JSON: as it is, or as a text in JSON where a provider gave plain text. None if it is none."""
+    if not isinstance(given, str):
+        return None
+    text = writable(given)
     try:
         json.loads(text, parse_constant=_no_json)
     except (ValueError, RecursionError):

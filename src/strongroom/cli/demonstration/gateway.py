@@ -122,7 +122,7 @@ def moments(home: str) -> None:
 
     with Host(Path(home), counted) as host:
         for context in (one for one in AgentContext if one is not AgentContext.PRIMARY):
-            agent = Agent(host.manager(AgentSession(f"{context}-1", context=context)))
+            agent = Agent(host.manager(AgentSession(f"{context}-1", platform="cli", context=context)))
             agent.hear(told["aside"])
             if context is AgentContext.FLUSH:
                 agent.note(told["note"])

@@ -249,9 +249,6 @@ class AgentCache(Generic[A]):
 
 
 def _provider_of(agent: Agent) -> str:
-    """The name of the agent's provider for the log, or what there is of it."""
-    try:
-        name = getattr(getattr(agent.memory, "external", agent.memory), "name", None)
-    except Exception:  # noqa: BLE001 - a name that cannot be had must not hide the fault that is to be logged
-        name = None
-    return name if isinstance(name, str) else type(agent).__name__
+    """The name of the agent's provider for the log, where its memory knows one."""
+    name = getattr(agent.memory, "external_name", "")
+    return name or type(agent).__name__

@@ -23,12 +23,16 @@ DEEPEST = 32
 
 def fingerprint(settings: object, key: bytes) -> Fingerprint:
     """The keyed hash of settings made of mappings, lists, texts, numbers, booleans and None."""
-    plain = _plain(settings, "settings", DEEPEST)
     try:
-        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        text = json.dumps(plain(settings), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     except ValueError:  # a whole number of thousands of digits
         raise _refusal("settings", "holds a number that is too long") from None
     return Fingerprint(hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256"))
+
+
+def plain(settings: object) -> object:
+    """Settings as mappings, lists and leaves of their own; what JSON does not have is refused."""
+    return _plain(settings, "settings", DEEPEST)
 
 
 def _plain(value: object, where: str, deeper: int) -> object:

@@ -11,7 +11,7 @@ from strongroom.host.conformance.hosted import hosting
 from strongroom.host.conformance.stage import ALICE, BICYCLE, LOCKER, Stage, later, written
 from strongroom.host.conformance.verdict import Check, Failed
 from strongroom.host.contexts import AgentContext
-from strongroom.host.session import AgentSession
+from strongroom.host.session import TERMINAL, AgentSession
 
 _ROUNDS = 5
 _HOSTS_OWN = ("memory-journal", "memories")
@@ -116,7 +116,7 @@ def no_orphans(stage: Stage) -> str:
     ids = [f"orphan-{context}-7d31" for context in AgentContext]
     with hosting(stage) as host:
         for context, session_id in zip(AgentContext, ids, strict=True):
-            memory = host.manager(AgentSession(id=session_id, context=context))
+            memory = host.manager(AgentSession(id=session_id, platform=TERMINAL, context=context))
             if context is not AgentContext.PRIMARY and memory.external is not None:
                 raise Failed(f"the host opened a session for an agent of the context {context}")
             memory.on_pre_compress([{"role": "user", "content": "Good morning"}])

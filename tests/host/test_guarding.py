@@ -281,8 +281,8 @@ def test_an_answer_that_raises_when_it_is_looked_at_is_no_answer(
     error: type[BaseException], guard: Callable[[Any], Guarded]
 ) -> None:
     class Liar:
-        @property
-        def __class__(self) -> Any:  # type: ignore[misc]
+        @property  # type: ignore[misc]
+        def __class__(self) -> Any:
             raise error(SECRET)
 
         def __bool__(self) -> bool:

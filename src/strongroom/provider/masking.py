@@ -216,7 +216,7 @@ _PASSWORDS = (
 _TOKENS = r"token|secret(?:[ _-]?key)?|(?:access|api|auth|private)[ _-]?key"
 _ABOUT = (
     r"(?: (?:for|to|of|at|on|in|für|von|vom|zum|zur|pour|du|des|del|della|dell|do|da|de|en|al|para|per|для|от)"
-    r"(?: [\w'-]{1,24}){1,8}?)?"
+    r"(?: [\w'-]{1,24}){1,5}?)?"
 )
 _VERBS = r"is|was|ist|lautet|(?P<weak>es|est|c['’]est|é|è|это)"
 _VALUE = (

@@ -76,8 +76,8 @@ FLEET_HINTS = {
     "log_unknown": "somebody without the vault's keys wrote this log, and nothing in it is believed; delete it from the"
     " bucket, below logs/",
     "roster_missing": f"this worker's entry below roster/ was removed; its log is still there and is read; {_PUT_BACK}",
-    "roster_forged": "somebody without the vault's keys wrote this entry below roster/; if there is no log of that"
-    " worker, delete it from the bucket, else put the worker's own entry back as it was",
+    "roster_forged": "somebody without the vault's keys wrote this entry; delete it from the bucket, below roster/: a"
+    " worker's own log has its certificate, too",
     "entry_edited": f"this entry was edited; {_PUT_BACK}",
     "entry_missing": f"a part of this log was removed; {_PUT_BACK}",
     "object_missing": f"something was deleted behind the vault's back; {_PUT_BACK}",

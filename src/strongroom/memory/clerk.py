@@ -161,8 +161,7 @@ class Clerk:
             raise refusal from None
         if (held := self.state.gate.known(caller.token)) is not None:
             error.links, error.actor, error.holder = held.links, held.actor, held.holder
-            yield self.state.log.pending([self._refusal(error, ask, now, caller.request)])
-            error.recorded = True
+            yield from self._record_refusal(error, ask, now, caller.request)
 
     def _is_erased(self, error: CapRevoked) -> bool:
         """Whether a cap is void because of its actor, of whom nothing is left: nothing needs to wait for a new one."""

@@ -188,9 +188,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Forgotten(msgspec.Struct, frozen=True):
-    """What forget did. `scrubbed` is False while a copy of the old ciphertext may still wait in the journal, or lies in
-    a bucket that keeps versions. What a bucket's server and its copies hold besides, no answer tells.
-    """
+    """What forget did. `scrubbed` is False while a copy of the old ciphertext may still wait in the journal."""
 
     ids: tuple[LineId, ...]
     missing: tuple[LineId, ...] = ()

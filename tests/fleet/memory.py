@@ -22,7 +22,6 @@ class MemoryBucket:
         self.objects: dict[str, bytes] = {}
         self.requests: dict[str, int] = {}
         self.time = 0
-        self.keeps_versions = False
         self.timers = Timers()
         self._guard = threading.Lock()
 

@@ -75,7 +75,6 @@ FLEET_HINTS = {
     "log_missing": f"the log of this worker was removed from the bucket; {_PUT_BACK}",
     "log_unknown": "somebody without the vault's keys wrote this log, and nothing in it is believed; delete it from the"
     " bucket, below logs/",
-    "roster_missing": f"this worker's entry below roster/ was removed; its log is still there and is read; {_PUT_BACK}",
     "roster_forged": "somebody without the vault's keys wrote this entry; delete it from the bucket, below roster/: a"
     " worker's own log has its certificate, too",
     "entry_edited": f"this entry was edited; {_PUT_BACK}",
@@ -141,7 +140,7 @@ class Verdict(msgspec.Struct, frozen=True):
     `seen_before` is how many entries had been seen; null: there was nothing to compare with, so a roll-back cannot be
     ruled out, and `ok` is false. `unsettled` are entries of a fleet that were begun and never said done; `ok` is false
     if one of them is told for the first time and its effect is not there. `recent` counts those too young to be judged.
-    `is_sound` says that nothing else is wrong. `notes` say what is no flaw, and should not stay so.
+    `is_sound` says that nothing else is wrong.
     """
 
     ok: bool
@@ -155,7 +154,6 @@ class Verdict(msgspec.Struct, frozen=True):
     hint: str
     unsettled: tuple[Unsettled, ...]
     recent: int
-    notes: tuple[str, ...]
 
 
 @audit.command("verify", examples=["strongroom audit verify", "strongroom audit verify --json"])
@@ -189,7 +187,6 @@ def verify(run: Run, archive: Path | None) -> None:
         hint,
         report.unsettled,
         report.recent,
-        report.notes,
     )
     run.answer(verdict, _verdict(report, found, hint))
     if not report.is_sound:
@@ -268,10 +265,6 @@ def _unsettled(report: Report) -> Iterator[str]:
         yield f"  {output.shown(one.op)} #{one.entry} of {one.worker}, {when}: {_PRESENCE[one.state]}"
     if known := len(report.unsettled) - len(new):
         yield f"{counted(known, 'write')} never said done, told before"
-    for note in report.notes:
-        yield f"note: {output.shown(note)}"
-    for note in report.notes:
-        yield f"note: {output.shown(note)}"
     if report.recent:
         yield f"{counted(report.recent, 'write')} of the last moments not said done yet: verify again later"
 

@@ -166,7 +166,8 @@ def test_a_claim_that_was_emptied_cannot_be_filled_even_if_its_number_is_used_ag
     made = put(vault, cap, 5)
     slow = reopen()
     loading = source(slow).batches()
-    assert [line.id for line in next(loading).lines] == made
+    first = next(batch for batch in loading if batch.lines)
+    assert [line.id for line in first.lines] == made
     vault.memory(cap).forget(ids=[made[0]])
     with reopen() as other:
         assert listed(other, cap) == made[1:]
@@ -197,7 +198,7 @@ def test_a_line_forgotten_after_the_last_page_was_removed_is_in_no_page_with_a_h
     claimed: list[Batch] = []
 
     def meanwhile(*given: Any, **named: Any) -> Any:
-        claimed.append(next(loading))
+        claimed.append(next(batch for batch in loading if batch.lines))
         return commit(*given, **named)
 
     monkeypatch.setattr(vault._state.store, "commit", meanwhile)
@@ -254,7 +255,7 @@ def test_two_processes_that_write_pages_at_once_answer_the_same_and_every_line_o
     first, second = reopen(), reopen()
     one, two = (source(other).batches() for other in (first, second))
     got: tuple[list[LineId], list[LineId]] = ([], [])
-    for _ in range(6):
+    for _ in range(40):
         for loading, names in zip((one, two), got, strict=True):
             batch = next(loading, None)
             names += [] if batch is None else [line.id for line in batch.lines]
@@ -556,13 +557,15 @@ def test_a_process_killed_between_claiming_and_filling_leaves_a_usable_vault(
     place = Place(tmp_path / "vault", tmp_path / "keys", clock.millis)
     with _crowd(place, cap, _stops_before_filling) as (victim,):
         _heard(victim)
-        (claimed,) = derived(vault)
-        assert claimed.body == b""
+        claims = derived(vault)
+        assert [claim.body for claim in claims] == [b""] * len(claims) != []
     with reopen() as fresh:
         assert listed(fresh, cap) == made
     assert held_in_pages(vault)
     vault.memory(cap).forget(ids=[made[5]])
-    assert claimed.name not in {thing.name for thing in derived(vault)}
+    assert not {claim.name for claim in claims if claim.body == b""} & {
+        thing.name for thing in derived(vault) if thing.body == b""
+    }
     with reopen() as fresh:
         assert listed(fresh, cap) == made[:5] + made[6:]
     assert_sound(vault)

@@ -258,7 +258,7 @@ def test_unless_told_it_takes_the_servers_own_defaults(
 def test_the_help_names_the_servers_own_defaults(cli: Cli) -> None:
     told = " ".join(cli("serve", "--help").out.split())
     usual = Options()
-    assert f"{Place().address}:{Place().port} unless told" in told
+    assert f"by default {Place().address}:{Place().port}." in told
     assert f"with one cap: {usual.holder_rate:.0f};" in told
     assert f"from one address: {usual.address_rate:.0f};" in told
     assert f"held at once: {usual.connections}." in told

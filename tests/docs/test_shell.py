@@ -21,11 +21,10 @@ from tests.docs.pages import DOCS, ROOT, Block, Step, blocks, name, saved_as, st
 from tests.docs.test_threat_model import named_tests
 
 NOT_RUN = {
-    "strongroom cap mint --for": "of another account: tests/provider runs this block with real ids",
-    "strongroom cap mint --for": "of another account: tests/provider runs this block with real ids",
-    "strongroom export earlier.age --cap-file": "of another account: tests/provider runs this block with real ids",
-    "strongroom import earlier.age --cap-file": "of another account: tests/provider runs this block with real ids",
-    "strongroom erase personal family": "of another account: tests/provider runs this block with real ids",
+    "strongroom cap mint --for": "of another account: tests/wiring/test_remedies.py runs this block",
+    "strongroom export earlier.age --cap-file": "of another account: tests/wiring/test_remedies.py runs this block",
+    "strongroom import earlier.age --cap-file": "of another account: tests/wiring/test_remedies.py runs this block",
+    "strongroom erase personal family": "of another account: tests/wiring/test_remedies.py runs this block",
     "python3 -m venv ": "makes an environment; the tests run in one",
     ". .venv-user/bin/activate": "the environment of the tests comes first on the path",
     "python -m pip install ": "needs a package index",

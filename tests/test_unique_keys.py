@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyrage  # type: ignore[import-untyped]
 import pytest
 
-from strongroom import inbox
+from strongroom import inbox, unique_keys
 from strongroom.errors import InvalidRequest
 from strongroom.provider.hooks import payload
 from strongroom.unique_keys import check_unique_keys
@@ -35,6 +35,28 @@ def test_a_key_that_comes_twice_is_refused_and_named_if_it_is_a_name(text: str, 
 )
 def test_what_has_no_key_twice_or_is_no_json_passes(data: bytes) -> None:
     check_unique_keys(data)
+
+
+class _Counting(str):
+    """A key that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Counting.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.requirement("server-bad-bodies")
+def test_naming_the_key_that_comes_twice_takes_no_longer_than_reading_does() -> None:
+    names = [_Counting(number) for number in range(2000)]
+    with pytest.raises(InvalidRequest) as caught:
+        unique_keys._check([(name, 0) for name in [*names, _Counting(1999)]])
+    assert caught.value.message.startswith("`1999`")
+    assert _Counting.compared < 10 * len(names)
 
 
 @pytest.mark.requirement("server-bad-bodies")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 from strongroom.errors import InvalidRequest
@@ -25,8 +26,8 @@ def check_unique_keys(data: bytes) -> None:
 
 def _check(pairs: list[tuple[str, Any]]) -> None:
     if len(dict(pairs)) < len(pairs):
-        names = [name for name, _ in pairs]
-        doubled = next(name for name in names if names.count(name) > 1)
+        times = Counter(name for name, _ in pairs)  # a search for each name would be quadratic
+        doubled = next(name for name, number in times.items() if number > 1)
         shown = f"`{doubled}`" if _NAME.fullmatch(doubled) else "a key"
         raise InvalidRequest(f"{shown} comes twice in one JSON object", hint="send each field once")
 

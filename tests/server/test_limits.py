@@ -17,6 +17,7 @@ from strongroom import Token, Vault
 from strongroom.server import protocol
 from strongroom.server.connections import user_of
 from strongroom.server.limits import LONGEST, Buckets
+from strongroom.server.reading import neighbourhood
 from strongroom.server.serving import Place
 from tests.conftest import Clock
 from tests.server.conftest import StartThread
@@ -367,3 +368,10 @@ def test_behind_a_proxy_that_is_trusted_each_address_pays_for_itself(start: Star
     assert forwarded(running, "192.0.2.2").status == 200
     # Only what the proxy itself added counts: the rest of the list is the peer's own.
     assert forwarded(running, "198.51.100.7, 192.0.2.1").outcome == LIMITED
+
+
+@pytest.mark.requirement("server-rates")
+def test_ipv4_addresses_on_an_ipv6_socket_do_not_share_a_bucket() -> None:
+    assert neighbourhood("::ffff:192.0.2.1") == neighbourhood("192.0.2.1")
+    assert neighbourhood("::ffff:192.0.2.1") != neighbourhood("::ffff:198.51.100.1")
+    assert neighbourhood("2001:db8::1%eth0") == neighbourhood("2001:db8::2") != neighbourhood("2001:db8:0:1::1")

@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import lru_cache
-from ipaddress import ip_network
+from ipaddress import IPv6Address, IPv6Network
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -154,14 +154,18 @@ class Request:
 
 
 def neighbourhood(address: str) -> str:
-    """Which addresses count as one: an IPv6 address stands for its /64, which one customer has."""
+    """Which addresses count as one: an IPv6 address stands for its /64, which one customer has.
+
+    A socket that listens on IPv6 is told IPv4 addresses as IPv6 ones, all in one /64: they count as what they are.
+    """
     return address if ":" not in address else _network(address)
 
 
 @lru_cache(maxsize=1024)
 def _network(address: str) -> str:
     try:
-        return str(ip_network(f"{address.partition('%')[0]}/64", strict=False))
+        plain = IPv6Address(address.partition("%")[0])
+        return str(plain.ipv4_mapped or IPv6Network((plain, 64), strict=False))
     except ValueError:
         return address
 

@@ -48,9 +48,12 @@ What it is, and what it is not:
   nothing.
 - Not applicable means that the check says nothing about this provider: neither that it is right nor that it is wrong.
 - A pass means that nothing wrong was seen in what the check does, which stands below. It is no proof.
+- `long-text` is left out: with `{PROVIDER}` its outcome depends on how fast the machine is.
 
 ## Result
 """
+SPEED_DECIDES = "long-text"
+"""A check that `holographic` passes on a fast machine and fails on a slow one. Other providers pass it on both."""
 
 OWN_PAGE = ROOT / "docs" / "conformance-strongroom.md"
 SERVERS_PYTHON = ROOT / ".venv" / "bin" / "python"
@@ -140,7 +143,7 @@ def main() -> int:
         return 2
     with ThreadPoolExecutor(2) as pool:  # all at once: the other provider lets the kit wait most of the time
         embedded, served = pool.submit(own_embedded), pool.submit(own_served)
-        theirs = checked(PROVIDER)
+        theirs = checked(PROVIDER, [name for name in CHECKS if name != SPEED_DECIDES])
     ours = Own(embedded.result()[0], served.result(), embedded.result()[1])
     script = Path(__file__).name
     return kept(PAGE, page(theirs), script) | kept(OWN_PAGE, own_page(ours), script)

@@ -46,8 +46,9 @@ _PLAIN = {ord(one): letter for letter, alike in _LETTERS.items() for one in alik
 
 
 _NAMED = re.compile(
-    r"(?:NEGATIVE |CROSSED |SQUARED |CIRCLED )*(?:LATIN|REGIONAL INDICATOR SYMBOL)(?: SMALL| CAPITAL| LETTER SMALL CAPITAL)*"
-    r"(?: LETTER)?(?: TURNED| REVERSED| INVERTED| SIDEWAYS| OPEN| BARRED| BLACKLETTER)* ([A-Z])(?: WITH .*| ROTUNDA)?"
+    r"(?:NEGATIVE |CROSSED |SQUARED |CIRCLED )*(?:LATIN|REGIONAL INDICATOR SYMBOL)"
+    r"(?: SMALL| CAPITAL| LETTER SMALL CAPITAL)*(?: LETTER)?"
+    r"(?: TURNED| REVERSED| INVERTED| SIDEWAYS| OPEN| BARRED| BLACKLETTER)* ([A-Z])(?: WITH .*| ROTUNDA)?"
 )
 """How Unicode calls one letter of the Latin alphabet, whatever was done to it."""
 

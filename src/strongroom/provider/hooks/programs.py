@@ -74,7 +74,7 @@ RUN_OPTION = re.compile(
     re.DOTALL,
 )
 """Options whose value many programs run: as shell text, or as code of their own."""
-RUN_VARIABLE = re.compile(r"\w*(?:COMMAND|EDITOR|PAGER|VISUAL|BROWSER|ASKPASS|LESSOPEN)")
+RUN_VARIABLE = re.compile(r"\w{0,64}(?:COMMAND|EDITOR|PAGER|VISUAL|BROWSER|ASKPASS|LESSOPEN)")
 """Variables whose value other programs run."""
 KEYED = re.compile(r"[A-Za-z][\w.-]{0,64}=")
 COMMAND_READERS = names("sftp lftp ftp sqlite3 psql mysql gdb")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from strongroom.provider.hooks.shell import UNKNOWN, TooMuch, clean, decode, replace
 
 _PERCENT = re.compile(r"%(?:%|-?\d*(?:\.\d+)?([sdbqcxi]))")
-_SUBSTITUTE = re.compile(r"s([/|#,:!@])(.{0,500}?)\1(.{0,500}?)\1([a-z0-9]*)$", re.DOTALL)
+_SUBSTITUTE = re.compile(r"s([/|#,:!@])((?:(?!\1).){0,500}+)\1((?:(?!\1).){0,500}+)\1([a-z0-9]*)$", re.DOTALL)
 _SPECIAL = re.compile(r"[\\.*\[\]^$+?(){}|&]")
 _SPECIAL_NEW = re.compile(r"[\\&]")
 _LINES_LIMIT = 64

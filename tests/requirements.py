@@ -201,7 +201,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "cli-audit": ("design", "the audit verbs work as documented from a shell"),
     "cli-keeping": ("design", "backup, restore and rotate work as documented from a shell"),
     "cli-doctor": ("design", "doctor names what is wrong in plain words, also when the vault does not open"),
-    "demo-strict": ("show", "strongroom demo exits 0 only if every step is ok or skipped for a listed reason"),
+    "demo-strict": ("show", "a demo exits 0 only if every step is ok or skipped for a listed reason"),
     "demo-apart": ("show", "the demo touches nothing of the user's and leaves nothing behind"),
     # Issuing with a cap, and calls as values.
     "renew-denied": ("design", "a cap that is invalid, narrowed, or not for memory is never renewed, on record"),

@@ -10,16 +10,16 @@ import os
 import shutil
 from pathlib import Path
 
-from strongroom.cli.demonstration import users
-from strongroom.cli.demonstration.report import Unexpected
-from strongroom.cli.demonstration.serving import needs
-from strongroom.cli.demonstration.stage import Done, Stage, answered, expect, refused
-from strongroom.cli.demonstration.users import Apart, User
+from demo import os_users
+from demo.chapters.http_server import needs
+from demo.os_users import Apart, User
+from demo.stage import Stage
+from strongroom.cli.demo_stage import Done, Unexpected, answered, expect, refused
 from strongroom.errors import BY_REASON
 
 STRONGROOM = "strongroom"
-_VISITOR = "strongroom.cli.demonstration.visitor"
-_INTRUDER = "strongroom.cli.demonstration.intruder"
+_VISITOR = "demo.programs.visitor"
+_INTRUDER = "demo.programs.intruder"
 _LINE = "the dentist is on Thursday"
 _REFUSED = ("EACCES", "EPERM", "CantOpenError")
 
@@ -27,7 +27,7 @@ _REFUSED = ("EACCES", "EPERM", "CantOpenError")
 def an_agent_of_another_user_is_served(stage: Stage) -> tuple[str, ...]:
     """The server's user makes vault, keys and cap, and serves; root gives the agent the cap, and nothing else."""
     needs(stage)
-    two = users.apart(stage.closing, stage.environment())
+    two = os_users.apart(stage.closing, stage.environment())
     made = answered(_strongroom(two.server, "init"))
     cap = str(two.server.home / "agent.cap")
     minting = ("cap", "mint", "--ops", "put,get", "--namespaces", "work", "--ttl", "10m", "--out", cap)
@@ -90,7 +90,7 @@ def it_cannot_mint(stage: Stage) -> tuple[str, ...]:
 def two_of(stage: Stage) -> Apart:
     """The two users, and the server of the one; without them the step is left out, or fails."""
     needs(stage)
-    users.check()
+    os_users.check()
     if stage.apart is None:
         raise Unexpected("a server of another user", "none")
     return stage.apart

@@ -16,16 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from demo.partner import Partner
+from demo.programs.gateway import PROVIDER
+from demo.stage import Stage
+from demo.talk import QUESTION
 from strongroom import fence
-from strongroom.cli.demonstration.gateway import PROVIDER
-from strongroom.cli.demonstration.partner import PATIENCE, Partner
-from strongroom.cli.demonstration.stage import Done, Stage, expect
-from strongroom.cli.demonstration.talk import QUESTION
+from strongroom.cli.demo_stage import PATIENCE, Done, expect
 from strongroom.cli.errors import BY_FAMILY
 from strongroom.host.conformance import CHECKS
 from strongroom.host.plugins import names
 
-_DIARY = Path(__file__).with_name(PROVIDER)
+_DIARY = Path(__file__).parents[1] / PROVIDER
 _FENCE = re.compile(r"<<<strongroom-recall ([0-9a-f]{32})>>>\n(.*?)\n<<<end-strongroom-recall \1>>>", re.DOTALL)
 
 IN_PASSING = "Shorten this mail, please; I am going to Chengdu this weekend, so it has to be out by Friday."

@@ -13,11 +13,12 @@ from typing import Any
 
 from ulid import ULID
 
+from demo import talk
+from demo.partner import Partner
+from demo.report import Skipped
+from demo.stage import Stage
 from strongroom.cli import extras
-from strongroom.cli.demonstration import talk
-from strongroom.cli.demonstration.partner import Partner
-from strongroom.cli.demonstration.report import Skipped, Unexpected
-from strongroom.cli.demonstration.stage import Stage, answered, expect, refused
+from strongroom.cli.demo_stage import Unexpected, answered, expect, refused
 
 _LISTEN = ("serve", "--json", "--listen", "127.0.0.1:0")
 _CONNECTED, _OWNERS = "connected", "owners-client"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import signal
 
-from strongroom.cli.demonstration.fleet import Fleet, Shown, fleet_of, made, moved, place_of
-from strongroom.cli.demonstration.remembering import make_a_vault
-from strongroom.cli.demonstration.serving import ask, connected, denied
-from strongroom.cli.demonstration.stage import Stage, answered, expect
-from strongroom.cli.demonstration.talk import TRIP
+from demo.chapters.http_server import ask, connected, denied
+from demo.chapters.recall import make_a_vault
+from demo.fleet_stage import Fleet, Shown, fleet_of, made, moved, place_of
+from demo.stage import Stage
+from demo.talk import TRIP
+from strongroom.cli.demo_stage import answered, expect
 
 _FIRST, _SECOND, _THIRD = "worker-1", "worker-2", "worker-3"
 _ADMIN, _GUEST = "admin.cap", "guest-of-the-fleet.cap"

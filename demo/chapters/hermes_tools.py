@@ -13,12 +13,14 @@ import shlex
 import shutil
 from pathlib import Path
 
-from strongroom.cli.demonstration import separating, users
-from strongroom.cli.demonstration.hermes import ME, NAMESPACES, PROFILE, RUNTIME_OPS, Home, Shown, python_of
-from strongroom.cli.demonstration.model_server import ToolCall
-from strongroom.cli.demonstration.separating import two_of
-from strongroom.cli.demonstration.stage import Stage, answered, expect
-from strongroom.cli.demonstration.users import Apart, User
+from demo import os_users
+from demo.chapters import user_wall
+from demo.chapters.user_wall import two_of
+from demo.hermes_home import ME, NAMESPACES, PROFILE, RUNTIME_OPS, Home, Shown, python_of
+from demo.model_server import ToolCall
+from demo.os_users import Apart, User
+from demo.stage import Stage
+from strongroom.cli.demo_stage import answered, expect
 
 _APART = "apart"
 _ISSUER = "issuer.key"
@@ -43,7 +45,7 @@ def tools_meet_a_wall(stage: Stage) -> Shown:
     """The server's user has vault and keys; Hermes runs as the agent's, with a cap."""
     python = python_of(stage)
     two = two_of(stage)
-    user = users.with_python(two.agent, python, stage.closing)
+    user = os_users.with_python(two.agent, python, stage.closing)
     home = _home_apart(stage, two, user, python)
     _remembers(home)
     (key,) = (two.server.home / "keys").rglob(_ISSUER)
@@ -78,7 +80,7 @@ def _home_apart(stage: Stage, two: Apart, user: User, python: Path) -> Home:
     """A home of the agent's user, wired to the server: root sets it up and hands it over."""
     cap = str(two.server.home / "hermes.cap")
     claims = ("--scope", PROFILE, "--ops", RUNTIME_OPS, "--namespaces", NAMESPACES, "--ttl", "1d")
-    answered(two.server.run(separating.STRONGROOM, "cap", "mint", *claims, "--out", cap, "--json"))
+    answered(two.server.run(user_wall.STRONGROOM, "cap", "mint", *claims, "--out", cap, "--json"))
     home = Home(stage, _APART, python, root=two.agent.home / "hermes-apart", user=user)
     given = shutil.copyfile(cap, home.root / "given.cap")
     given.chmod(0o600)

@@ -12,17 +12,18 @@ from typing import Any
 
 import pytest
 
+from demo.chapters import hosted_providers
+from demo.partner import Partner
+from demo.report import performed
+from demo.stage import Stage, opened
+from demo.steps import STEPS
 from strongroom import fence
-from strongroom.cli.demonstration import hosting
-from strongroom.cli.demonstration.partner import Partner
-from strongroom.cli.demonstration.report import FAIL, OK, Outcome, Unexpected, performed
-from strongroom.cli.demonstration.stage import Done, Stage, opened
-from strongroom.cli.demonstration.steps import STEPS
+from strongroom.cli.demo_stage import FAIL, OK, Done, Outcome, Unexpected
 from strongroom.host.conformance import CHECKS
 from strongroom.host.plugins import names
 
-HOSTED = {step.name: step for step in STEPS if step.attempt.__module__ == hosting.__name__}
-DIARY = Path(hosting.__file__).with_name("diary")
+HOSTED = {step.name: step for step in STEPS if step.attempt.__module__ == hosted_providers.__name__}
+DIARY = Path(hosted_providers.__file__).parents[1] / "diary"
 MARK = "0123456789abcdef" * 2
 Change = Callable[[Any], Any]
 
@@ -49,7 +50,7 @@ def spoiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *changes: tuple[str
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     (copy / "__init__.py").write_text(text)
-    monkeypatch.setattr(hosting, "_DIARY", copy)
+    monkeypatch.setattr(hosted_providers, "_DIARY", copy)
 
 
 # What breaks the provider, or the host, breaks the steps that are about it.
@@ -118,13 +119,13 @@ def test_a_turn_in_clear_and_a_turn_in_no_journal_fail_the_step(
 def test_a_turn_that_the_next_host_does_not_hand_over_fails_the_step(
     place: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = hosting.run
+    run = hosted_providers.run
 
     def run_without_journals(stage: Stage, verb: str, home: Path, told: object) -> Any:
         shutil.rmtree(home / "memory-journal")
         return run(stage, verb, home, told)
 
-    monkeypatch.setattr(hosting, "run", run_without_journals)
+    monkeypatch.setattr(hosted_providers, "run", run_without_journals)
     found = outcome(place, "hosted_kill")
     assert (found.state, found.expected) == (FAIL, "it in the fence"), found.came
 
@@ -152,15 +153,15 @@ def fenced(*lines: str) -> str:
     ],
 )
 def test_a_text_counts_as_recalled_only_once_and_in_one_fence(shown: str) -> None:
-    hosting.recalls_once(fenced("- the heron", "- something else") + "\n\nquestion", "the heron")
+    hosted_providers.recalls_once(fenced("- the heron", "- something else") + "\n\nquestion", "the heron")
     with pytest.raises(Unexpected):
-        hosting.recalls_once(shown, "the heron")
+        hosted_providers.recalls_once(shown, "the heron")
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
     """Let a runtime do what it does, and say something else."""
-    run = hosting.run
-    monkeypatch.setattr(hosting, "run", lambda *given: change(run(*given)))
+    run = hosted_providers.run
+    monkeypatch.setattr(hosted_providers, "run", lambda *given: change(run(*given)))
 
 
 def with_interface(came: Any) -> Any:
@@ -298,9 +299,9 @@ def test_a_step_is_ok_in_a_place_without_a_vault(place: Stage, name: str) -> Non
 @pytest.mark.requirement("demo-apart", "demo-hosted")
 def test_a_runtime_that_waits_to_be_killed_ends_with_the_stage(tmp_path: Path) -> None:
     with opened(tmp_path, date(2026, 1, 1)) as place:
-        home = hosting.home_of(place, "left")
-        process = hosting.runtime(place, "hand_over", home)
-        assert process.ask(json.dumps([hosting.one("alice", "monday", "hello")])) == "returned"
+        home = hosted_providers.home_of(place, "left")
+        process = hosted_providers.runtime(place, "hand_over", home)
+        assert process.ask(json.dumps([hosted_providers.one("alice", "monday", "hello")])) == "returned"
         os.kill(process.process.pid, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(process.process.pid, 0)

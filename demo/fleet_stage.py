@@ -16,10 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
-from strongroom.cli.demonstration.partner import Partner
-from strongroom.cli.demonstration.report import Skipped, Unexpected
-from strongroom.cli.demonstration.serving import needs
-from strongroom.cli.demonstration.stage import Done, Stage, expect
+from demo.chapters.http_server import needs
+from demo.partner import Partner
+from demo.report import Skipped
+from demo.stage import Stage
+from strongroom.cli.demo_stage import Done, Unexpected, expect
 
 Shown = tuple[str, ...] | None
 

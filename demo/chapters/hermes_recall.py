@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 
-from strongroom.cli.demonstration.hermes import (
+from demo.chapters.http_server import needs
+from demo.hermes_home import (
     COMMENT,
     ME,
     MY_ID,
@@ -25,9 +26,9 @@ from strongroom.cli.demonstration.hermes import (
     person,
     python_of,
 )
-from strongroom.cli.demonstration.serving import needs
-from strongroom.cli.demonstration.stage import Stage, expect
-from strongroom.cli.demonstration.talk import QUESTION
+from demo.stage import Stage
+from demo.talk import QUESTION
+from strongroom.cli.demo_stage import expect
 
 _WRITES = ("cap", "policy", "plugin", "provider")
 _ALLERGY = "By the way, I am allergic to peanuts."

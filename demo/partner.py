@@ -14,10 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from strongroom.cli.demonstration.report import Unexpected
-
-PATIENCE = 120
-"""Seconds after which a process that says nothing is given up."""
+from strongroom.cli.demo_stage import PATIENCE, Unexpected
 
 
 class Partner:

@@ -18,23 +18,25 @@ from typing import Any
 
 import pytest
 
-from strongroom.cli.demonstration import conversing, hermes, lasting, reaching, users
-from strongroom.cli.demonstration.hermes import EMBEDDED, Chats, Home, Message
-from strongroom.cli.demonstration.partner import Partner
-from strongroom.cli.demonstration.report import ALLOWED, FAIL, OK, SKIP, Outcome, Unexpected, performed
-from strongroom.cli.demonstration.stage import Done, Stage, opened
-from strongroom.cli.demonstration.steps import STEPS
-from strongroom.cli.demonstration.talk import QUESTION
+from demo import hermes_home, os_users
+from demo.chapters import hermes_durability, hermes_recall, hermes_tools
+from demo.hermes_home import EMBEDDED, Chats, Home, Message
+from demo.partner import Partner
+from demo.report import ALLOWED, SKIP, performed
+from demo.stage import Stage, opened
+from demo.steps import STEPS
+from demo.talk import QUESTION
+from strongroom.cli.demo_stage import FAIL, OK, Done, Outcome, Unexpected
 from strongroom.cli.errors import USAGE
 from tests.cli.conftest import Cli, environment
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-hermes" / "bin" / "python"
-ABOUT = (conversing, lasting, reaching)
+ABOUT = (hermes_recall, hermes_durability, hermes_tools)
 STORY = [step for step in STEPS if step.attempt.__module__ in [module.__name__ for module in ABOUT]]
 TODAY = date(2026, 11, 18)
 LINE = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-TRIP_LINE = f'- 2026-11-18, travel, user: "{conversing.trip(TODAY)}" [{LINE}]'
+TRIP_LINE = f'- 2026-11-18, travel, user: "{hermes_recall.trip(TODAY)}" [{LINE}]'
 
 
 def fenced(recalled: str) -> str:
@@ -131,7 +133,7 @@ def test_the_story_is_told_embedded_and_over_http_and_the_wall_is_tried_both_way
 def test_without_hermes_its_steps_are_skipped_by_name_and_fail_where_it_is_required(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hermes, "find_spec", lambda _: None)
+    monkeypatch.setattr(hermes_home, "find_spec", lambda _: None)
     found: dict[bool, set[tuple[str, str, str]]] = {}
     for required in (False, True):
         (tmp_path / str(required)).mkdir()
@@ -152,8 +154,8 @@ def test_a_python_without_hermes_fails_the_wiring_and_what_needs_it(place: Stage
 
 
 @pytest.mark.requirement("demo-hermes")
-def test_a_python_that_is_not_there_is_refused(cli: Cli) -> None:
-    assert cli("demo", "--hermes", "/no/such/python").code == USAGE
+def test_a_python_that_is_not_there_is_refused(run_demo: Cli) -> None:
+    assert run_demo("--hermes", "/no/such/python").code == USAGE
 
 
 # Wiring.
@@ -194,8 +196,8 @@ def test_wiring_counts_only_if_a_second_run_and_a_look_find_nothing_to_do(
 # What reached the model.
 
 NUMBERS = {"asks alice": "mimosa-17", "asks bob": "begonia-28", "the locker here": "crocus-39"}
-BOTH = [kept(conversing.trip(TODAY), "travel"), kept(conversing._ALLERGY), kept(conversing._BOTH)]
-TOLD = {"All of it": f"{TRIP_LINE}\npeanuts", conversing._ASKED: TRIP_LINE}
+BOTH = [kept(hermes_recall.trip(TODAY), "travel"), kept(hermes_recall._ALLERGY), kept(hermes_recall._BOTH)]
+TOLD = {"All of it": f"{TRIP_LINE}\npeanuts", hermes_recall._ASKED: TRIP_LINE}
 ONLY_TRAVEL = "the trip alone told with that for travel"
 Check = tuple[str, Mapping[str, str], list[dict[str, str]], str]
 
@@ -208,8 +210,13 @@ Check = tuple[str, Mapping[str, str], list[dict[str, str]], str]
         ("recall", {}, [], "the trip to reach the model"),
         ("recall", {QUESTION: TRIP_LINE, "Shorten": "- something"}, [], "nothing recalled at first"),
         ("travel_only", TOLD, BOTH, ""),
-        ("travel_only", TOLD, [*BOTH[:2], kept(conversing._BOTH, "travel")], "trip, allergy, and the reply with both"),
-        ("travel_only", {conversing._ASKED: TRIP_LINE}, BOTH, "both told with the whole cap"),
+        (
+            "travel_only",
+            TOLD,
+            [*BOTH[:2], kept(hermes_recall._BOTH, "travel")],
+            "trip, allergy, and the reply with both",
+        ),
+        ("travel_only", {hermes_recall._ASKED: TRIP_LINE}, BOTH, "both told with the whole cap"),
         (
             "travel_only",
             {"allergic to, and": f"{TRIP_LINE}\npeanuts"},
@@ -221,7 +228,7 @@ Check = tuple[str, Mapping[str, str], list[dict[str, str]], str]
         ("people", {**NUMBERS, "asks bob": "begonia-28 mimosa-17"}, [], "their own number for bob, and no other"),
         ("people", {**NUMBERS, "asks alice": "crocus-39"}, [], "their own number for alice, and no other"),
         ("people", {**NUMBERS, "the locker here": "mimosa-17"}, [], "their own number for the thread, and no other"),
-        ("kill", {"leave the umbrella?": lasting._UMBRELLA}, [], ""),
+        ("kill", {"leave the umbrella?": hermes_durability._UMBRELLA}, [], ""),
         ("kill", {}, [], "it recalled by the next process"),
     ],
 )
@@ -256,7 +263,7 @@ def remembered(home: Home, *said: tuple[str, str]) -> None:
         database.commit()
 
 
-WORDS = (*lasting._TURNS, *lasting._AFTER.values())
+WORDS = (*hermes_durability._TURNS, *hermes_durability._AFTER.values())
 
 
 @pytest.mark.requirement("demo-hermes", "demo-strict", "hermes-no-orphans")
@@ -264,7 +271,7 @@ WORDS = (*lasting._TURNS, *lasting._AFTER.values())
     ("more", "expected"),
     [
         ([], ""),
-        ([kept("In the thread.", session="s2"), kept(lasting._UMBRELLA)], ""),
+        ([kept("In the thread.", session="s2"), kept(hermes_durability._UMBRELLA)], ""),
         ([kept(WORDS[0])], "each turn kept once"),
         ([kept("A summary. They met.")], "no summary kept"),
         ([kept("Hello.", session="s9")], "no line of a session that is not Hermes'"),
@@ -344,7 +351,7 @@ def test_another_runtime_counts_only_with_the_same_line(
 def test_words_that_are_left_after_a_scrub_fail_the_step(
     place: Stage, monkeypatch: pytest.MonkeyPatch, left: str, pieces: list[int], expected: str
 ) -> None:
-    home = place.homes[EMBEDDED] = FakeHome(place, {"Where is the spare key?": lasting._ELSEWHERE}, [])
+    home = place.homes[EMBEDDED] = FakeHome(place, {"Where is the spare key?": hermes_durability._ELSEWHERE}, [])
     history = home.place / "state.db"
     history.write_text(f"{LINE} below the heronstone")
     (home.keeper / "vault.db").touch()
@@ -379,7 +386,7 @@ def run_as(monkeypatch: pytest.MonkeyPatch, home: Home, ran: Ran, *, minted: boo
             (home.root / "stolen.cap").touch()
         return ran
 
-    monkeypatch.setattr(reaching, "_told_to", told_to)
+    monkeypatch.setattr(hermes_tools, "_told_to", told_to)
 
 
 @pytest.mark.requirement("demo-hermes", "demo-strict", "served-wall")
@@ -398,14 +405,14 @@ def run_as(monkeypatch: pytest.MonkeyPatch, home: Home, ran: Ran, *, minted: boo
 def test_the_wall_counts_only_if_what_runs_there_is_refused_for_want_of_a_right(
     place: Stage, monkeypatch: pytest.MonkeyPatch, ran: Ran, minted: bool, expected: str
 ) -> None:
-    home = FakeHome(place, {"bicycle stand?": reaching._RACK}, [])
+    home = FakeHome(place, {"bicycle stand?": hermes_tools._RACK}, [])
     (home.root / "keys").mkdir()
     (home.root / "keys" / "issuer.key").touch()
-    user = users.User(1, (), home.root, "python", {}, ())
-    place.apart = users.Apart(server=user, agent=user, socket=home.root / "socket")
+    user = os_users.User(1, (), home.root, "python", {}, ())
+    place.apart = os_users.Apart(server=user, agent=user, socket=home.root / "socket")
     for name, value in {"_home_apart": home, "_program": Path("strongroom"), "two_of": place.apart}.items():
-        monkeypatch.setattr(reaching, name, lambda *_, value=value: value)
-    monkeypatch.setattr(users, "with_python", lambda *_: user)
+        monkeypatch.setattr(hermes_tools, name, lambda *_, value=value: value)
+    monkeypatch.setattr(os_users, "with_python", lambda *_: user)
     run_as(monkeypatch, home, ran, minted=minted)
     found = attempted(place, "hermes_wall")
     assert (found.state, found.expected) == (FAIL if expected else OK, expected), found.came
@@ -431,8 +438,8 @@ def test_where_no_wall_stands_tools_that_failed_would_fail_the_step(
 @pytest.mark.requirement("demo-hermes")
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root on Linux becomes other users")
 def test_another_python_is_handed_over_to_another_user(place: Stage) -> None:
-    two = users.apart(place.closing, place.environment())
-    other = users.with_python(two.agent, Path(sys.executable), place.closing)
+    two = os_users.apart(place.closing, place.environment())
+    other = os_users.with_python(two.agent, Path(sys.executable), place.closing)
     assert other.program != two.agent.program
     assert set(other.python) == {"PYTHONHOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LD_LIBRARY_PATH"}
     assert "strongroom" in other.run("strongroom", "--version").out
@@ -464,13 +471,13 @@ def test_hermes_gets_nothing_of_the_users_own_and_no_name_of_a_vault(
 
 def test_python_can_run_the_driver_by_its_path_without_the_library() -> None:
     code = "import runpy, sys; runpy.run_path(sys.argv[1]); sys.exit('strongroom' in sys.modules)"
-    path = str(Path(hermes.__file__).with_name("driver.py"))
+    path = str(Path(hermes_home.__file__).parent / "programs" / "driver.py")
     assert subprocess.run([sys.executable, "-P", "-c", code, path], env=environment(), check=False).returncode == 0
 
 
 @pytest.mark.parametrize(("day", "first"), [(18, 21), (20, 21), (21, 21), (22, 28)])
 def test_the_trip_begins_on_the_saturday_that_comes(day: int, first: int) -> None:
-    assert f"from November {first} to " in conversing.trip(date(2026, 11, day))
+    assert f"from November {first} to " in hermes_recall.trip(date(2026, 11, day))
 
 
 # The real Hermes.
@@ -480,9 +487,9 @@ def test_the_trip_begins_on_the_saturday_that_comes(day: int, first: int) -> Non
 @pytest.mark.requirement("demo-hermes")
 def test_in_the_real_hermes_every_step_is_green(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "strongroom", "demo", "--json", "--require-extras", "--hermes", str(PYTHON)],
+        [sys.executable, "-m", "demo", "--json", "--require-extras", "--hermes", str(PYTHON)],
         cwd=tmp_path,
-        env=environment(),
+        env=environment({"PYTHONPATH": str(ROOT)}),
         capture_output=True,
         text=True,
         timeout=1200,

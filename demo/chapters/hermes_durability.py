@@ -11,12 +11,11 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 
-from strongroom.cli.demonstration.hermes import ME, OWNER, Home, Shown
-from strongroom.cli.demonstration.hosting import recalled as fenced
-from strongroom.cli.demonstration.partner import PATIENCE
-from strongroom.cli.demonstration.serving import needs
-from strongroom.cli.demonstration.stage import answered, expect
-from strongroom.cli.demonstration.talk import QUESTION
+from demo.chapters.hosted_providers import recalled as fenced
+from demo.chapters.http_server import needs
+from demo.hermes_home import ME, OWNER, Home, Shown
+from demo.talk import QUESTION
+from strongroom.cli.demo_stage import PATIENCE, answered, expect
 
 _UMBRELLA = "I left the umbrella at the marigold desk."
 _TURNS = ("The first word is acacia.", "The second word is bamboo.", "The third word is clover.")

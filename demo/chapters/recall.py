@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from strongroom.cli.demonstration import talk
-from strongroom.cli.demonstration.report import Unexpected
-from strongroom.cli.demonstration.stage import Stage, answered, expect
+from demo import talk
+from demo.stage import Stage
+from strongroom.cli.demo_stage import Unexpected, answered, expect
 from strongroom.model import NewLine
 
 PROFILES = {"personal": "Call me Alice. No peanuts.", "travel": "Window seat, one bag."}

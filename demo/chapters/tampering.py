@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from strongroom.cli.demonstration import talk
-from strongroom.cli.demonstration.remembering import PROFILES
-from strongroom.cli.demonstration.report import Skipped
-from strongroom.cli.demonstration.stage import Done, Stage, expect, refused
+from demo import talk
+from demo.chapters.recall import PROFILES
+from demo.report import Skipped
+from demo.stage import Stage
+from strongroom.cli.demo_stage import Done, expect, refused
 from strongroom.cli.errors import BY_FAMILY
 
 _WORDS = ("Chengdu", "peanuts", "weekend", "going", "landlord")

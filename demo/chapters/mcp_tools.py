@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any
 
-from strongroom.cli.demonstration import talk
-from strongroom.cli.demonstration.report import Unexpected
-from strongroom.cli.demonstration.serving import needs, url_of
-from strongroom.cli.demonstration.stage import Stage, expect
+from demo import talk
+from demo.chapters.http_server import needs, url_of
+from demo.stage import Stage
+from strongroom.cli.demo_stage import Unexpected, expect
 
 _CARRIERS = ("mcp-http", "mcp-stdio")
 _TOOLS = ["memory_forget", "memory_get", "memory_list", "memory_put", "memory_snapshot"]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from strongroom.cli.demonstration.model_server import (
+from demo.model_server import (
     ModelServer,
     Reply,
     Request,

@@ -16,11 +16,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from strongroom.cli.demonstration.partner import PATIENCE, Partner
-from strongroom.cli.demonstration.report import Skipped, Unexpected
-from strongroom.cli.demonstration.scripted import Model
-from strongroom.cli.demonstration.stage import Done, Stage, answered, expect
-from strongroom.cli.demonstration.users import User
+from demo.os_users import User
+from demo.partner import Partner
+from demo.report import Skipped
+from demo.scripted_model import Model
+from demo.stage import Stage
+from strongroom.cli.demo_stage import PATIENCE, Done, Unexpected, answered, expect
 from strongroom.wiring import policy as policies
 from strongroom.wiring.policy import Policy
 
@@ -31,8 +32,8 @@ MY_ID = "7"
 NAMESPACES = "personal,family,work,travel"
 RUNTIME_OPS = "put,get,list,snapshot,forget,renew"
 COMMENT = "# What the owner wrote stays as it is."
-_DRIVER = Path(__file__).with_name("driver.py")
-_DRIVER_MODULE = "strongroom.cli.demonstration.driver"
+_DRIVER = Path(__file__).parent / "programs" / "driver.py"
+_DRIVER_MODULE = "demo.programs.driver"
 _GATEWAY = {"GATEWAY_ALLOW_ALL_USERS": "true", "TELEGRAM_HOME_CHANNEL": "1"}
 _NOT_FOR_HERMES = ("PYTHONPATH", "PYTHONHOME")
 """They are about the Python that runs the demonstration."""

@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from strongroom.cli.demonstration.partner import PATIENCE
-from strongroom.cli.demonstration.report import Skipped, Unexpected
-from strongroom.cli.demonstration.stage import Done
+from demo.report import Skipped
+from demo.stage import ROOT
+from strongroom.cli.demo_stage import PATIENCE, Done, Unexpected
 
 _PYTHON = ("PYTHONHOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LD_LIBRARY_PATH")
 _NUMBERS = range(61_184, 65_520)
@@ -132,7 +132,7 @@ def _asked(python: Path) -> Interpreter:
         [python, "-P", "-c", asking], stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=True
     ).stdout
     program, base, path = json.loads(said)
-    return Interpreter(program, base, tuple(path))
+    return Interpreter(program, base, (*path, ROOT))
 
 
 def _unused(count: int) -> list[int]:

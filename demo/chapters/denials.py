@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from strongroom.cli.demonstration import talk
-from strongroom.cli.demonstration.stage import Done, Stage, answered, expect, refused
+from demo import talk
+from demo.stage import Stage
+from strongroom.cli.demo_stage import Done, answered, expect, refused
 
 _EARLY = "cap_signature_invalid"
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import msgspec
+from strongroom.cli.demo_stage import FAIL, OK, Outcome, Unexpected
 
 S = TypeVar("S")
 
-OK, SKIP, FAIL = "ok", "skip", "fail"
+SKIP = "skip"
 
 ALLOWED = {
     "modes_do_not_bind": "whoever runs this may write to read-only files, as root may",
@@ -29,14 +29,6 @@ ALLOWED = {
 """The only reasons for which a step may be left out, and what they mean."""
 
 _SHOWN = 300
-
-
-class Unexpected(Exception):
-    """A step did not end as it must."""
-
-    def __init__(self, expected: object, came: object) -> None:
-        super().__init__(f"expected {expected}, came {came}")
-        self.expected, self.came = str(expected), str(came)
 
 
 class Skipped(Exception):
@@ -59,19 +51,6 @@ class Step(Generic[S]):
     attempt: Callable[[S], tuple[str, ...] | None]
     needed: bool = False
     chapter: str = ""
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """How a step ended. `reason` is for skips; `expected` and `came` are for fails; `seen` is what it has to show."""
-
-    number: int
-    name: str
-    state: str
-    sentence: str
-    reason: str = ""
-    expected: str = ""
-    came: str = ""
-    seen: tuple[str, ...] = ()
 
 
 def performed(steps: Sequence[Step[S]], stage: S) -> Iterator[Outcome]:

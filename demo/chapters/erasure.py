@@ -6,8 +6,9 @@ import secrets
 import shutil
 from pathlib import Path
 
-from strongroom.cli.demonstration import talk
-from strongroom.cli.demonstration.stage import Stage, answered, expect, refused
+from demo import talk
+from demo.stage import Stage
+from strongroom.cli.demo_stage import answered, expect, refused
 
 _ARCHIVE, _PASSPHRASE = "travel.age", "passphrase"  # file names
 _TAKEN_LINE, _TAKEN_ACTOR = "sealed-line.json", "sealed-actor.json"

@@ -18,11 +18,13 @@ HELD = "local/alice"
 
 
 @contextmanager
-def loads_held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Alice's shelves have ever another portion to load, until the event is set."""
+def loads_held(monkeypatch: pytest.MonkeyPatch, began: threading.Event | None = None) -> Iterator[threading.Event]:
+    """Alice's shelves have ever another portion to load, until the event is set; `began` tells of the first."""
     go, real = threading.Event(), Pages.batches
 
     def batches(source: Pages) -> Iterator[Batch]:
+        if source._actor == HELD and began is not None:
+            began.set()
         while source._actor == HELD and not go.wait(0.001):
             yield Batch(())
         yield from real(source)

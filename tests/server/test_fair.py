@@ -4,8 +4,10 @@ so."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
+from time import monotonic
 
 import pytest
 
@@ -64,6 +66,17 @@ def _all_answered(running: Running, cap: Token) -> None:
         assert running.ask("POST", path, cap, body).status == 200, path
     assert running.ask("GET", "/metrics").status == 200
     assert running.ask("GET", "/readyz").status == 200
+
+
+def _places(running: Running) -> Counter[Hashable]:
+    """How many calls of each cap are under way."""
+    return running.app._open_lanes()._places
+
+
+def _wait_until(holds: Callable[[], bool]) -> None:
+    end = monotonic() + DEADLOCK
+    while not holds():
+        assert monotonic() < end
 
 
 def _statuses(asking: Sequence[Connection]) -> list[int]:
@@ -192,12 +205,13 @@ def test_a_caller_who_goes_while_a_memory_loads_frees_its_place_and_leaves_no_en
     start: StartThread, vault: Vault, large: Token, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     body, headers = ({"query": "boat"}, {}) if path == GET else tool_call("memory_get", query="boat")
-    with loads_held(monkeypatch) as go:
+    began = threading.Event()
+    with loads_held(monkeypatch, began) as go:
         running = start(waiting=2, mcp=True)
         with running.connect() as connection:
             connection.send(request("POST", path, large, body, headers=headers))
-            while running.ask("POST", PUT, large, ONE).status != 429:
-                pass
+            assert began.wait(DEADLOCK)
+            assert running.ask("POST", PUT, large, ONE).outcome == (429, "rate_limited")
             size = vault.audit.size()
         while running.ask("POST", PUT, large, ONE).status == 429:
             pass
@@ -213,14 +227,11 @@ def test_a_caller_who_goes_before_the_answer_is_charged(
 ) -> None:
     with loads_held(monkeypatch) as go:
         running = start(holder_rate=0.001, burst_seconds=3500)
-        lanes = running.app._open_lanes()
         for _ in range(3):
             with running.connect() as connection:
                 connection.send(request("POST", GET, large, {"query": "boat"}))
-                while not lanes._places:
-                    pass
-            while lanes._places:
-                pass
+                _wait_until(lambda: bool(_places(running)))
+            _wait_until(lambda: not _places(running))
         assert [running.ask("POST", PUT, large, ONE).status for _ in range(2)] == [200, 429]
         go.set()
 
@@ -231,13 +242,10 @@ def test_a_forget_is_finished_though_its_caller_has_gone(
 ) -> None:
     with loads_held(monkeypatch) as go:
         running = start()
-        lanes = running.app._open_lanes()
         with running.connect() as connection:
             connection.send(request("POST", FORGET, large, {"link": parse(large).links[0].id}))
-            while not lanes._places:
-                pass
+            _wait_until(lambda: bool(_places(running)))
         _all_answered(running, small)
         go.set()
-        while lanes._places:
-            pass
+        _wait_until(lambda: not _places(running))
         assert running.ask("POST", LIST, large, {}).json["lines"] == []

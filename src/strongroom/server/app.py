@@ -70,6 +70,9 @@ network."""
 _MESSAGE_LIMIT = 1024 * 1024
 """Bytes of an MCP message: a line fits many times over, and what is larger would be read on the event loop."""
 
+_MESSAGE_SECONDS, _MESSAGE_BYTE_SECONDS = 2e-3, 2e-8
+"""What the MCP library takes on the event loop for a message, and for each byte of it and of its answer."""
+
 _QUESTIONS = frozenset((Op.GET, Op.LIST, Op.SNAPSHOT))
 """What leaves nothing behind but its answer: without a caller it need not be done."""
 
@@ -395,7 +398,17 @@ class Application:
             else:
                 check_unique_keys(body)
             assert self._mcp is not None  # noqa: S101 - the route is there only with it
-            await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
+            size = len(body)
+
+            async def counted(message: Any) -> None:
+                nonlocal size
+                size += len(message.get("body", b""))
+                await send(message)
+
+            try:
+                await self._mcp(request.scope, _replayed(body, receive), _stamped(counted, request.id))
+            finally:
+                self.charge(holder, _MESSAGE_SECONDS + size * _MESSAGE_BYTE_SECONDS)
 
     def charge(self, holder: Hashable, seconds: float) -> None:
         """Count the server's time that a call of a cap took. Nobody is shut out for long because of one call."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,7 @@ import pytest
 
 from strongroom import NewLine, Token, Vault
 from strongroom.cap import parse
+from strongroom.server.app import _MESSAGE_BYTE_SECONDS, _MESSAGE_SECONDS, Application
 from tests.conftest import NAMESPACES
 from tests.server.conftest import QUIET
 from tests.server.holding import DEADLOCK, forgets_held, loads_held
@@ -118,6 +120,19 @@ def test_the_time_of_a_call_over_mcp_counts_against_its_cap(
         assert first.status == 200
         assert running.ask("POST", "/mcp", cap, body, headers=headers).outcome == (429, "rate_limited")
         assert running.ask("POST", "/mcp", small, body, headers=headers).status == 200
+
+
+@pytest.mark.requirement("server-fair", "server-rates")
+def test_what_the_protocol_takes_on_the_event_loop_counts_against_the_cap(
+    vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body, headers = tool_call("memory_list")
+    charged: list[float] = []
+    monkeypatch.setattr(Application, "charge", lambda _, __, seconds: charged.append(seconds))
+    with _serving(vault) as running:
+        answer = running.ask("POST", "/mcp", cap, body, headers=headers)
+    size = len(json.dumps(body)) + len(answer.body)
+    assert charged[-1] == pytest.approx(_MESSAGE_SECONDS + size * _MESSAGE_BYTE_SECONDS, rel=0.1)
 
 
 @pytest.mark.requirement("server-fair", "server-connections")

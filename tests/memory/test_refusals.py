@@ -202,7 +202,7 @@ def test_what_is_told_apart_is_bounded_and_no_count_is_dropped() -> None:
         refusals.take(refused(link="counted"))
     written = [entry for number in range(HELD * 2) for entry in refusals.take(refused(link=str(number)))]
     sums = {entry.links[0]: entry.count for entry in written if entry.detail}
-    assert sums["counted"] == 7
+    assert sums[LinkId("counted")] == 7
     assert sum(max(entry.count, 1) for entry in written) + refusals.pending == HELD * 2 + 7
     assert len(refusals._windows) <= HELD + 1
 

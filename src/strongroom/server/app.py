@@ -318,7 +318,7 @@ class Application:
             try:
                 if self._addresses.wait(request.neighbourhood, monotonic()) > 0:
                     await self._prove(request, door, holder)
-                with self._room.place() as take:
+                with self._room.place(holder) as take:
                     body = await request.body(self.options, prove) if has_body else b""
                     if body:
                         request.check_json()
@@ -391,7 +391,7 @@ class Application:
         async def prove(size: int) -> None:
             take(size)
 
-        with self._room.place() as take:
+        with self._room.place(holder) as take:
             body = await request.body(self._mcp_options, prove)
             if len(body) > _LARGE:
                 await self._carry_out(request, _checking_keys(body), holder)

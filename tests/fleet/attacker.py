@@ -1,7 +1,8 @@
 """Somebody who writes to a simulated bucket and has no keys: undoes what a worker has just acknowledged.
 
-The worker idles, goes on, or is killed, by the seed. Whatever it was has to be named by the next verification; and but
-for a put, which may be acknowledged a moment before its log says so, it has to be a flaw and no mere doubt.
+The worker idles, goes on, or is killed, by the seed. Another one has seen it, and does not go back. Whatever it was has
+to be named by the next verification; and but for a put, which may be acknowledged a moment before its log says so, it
+has to be a flaw and no mere doubt.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ _OVER = 120_000
 """In ms: what was begun before is over, and older than any two clocks differ."""
 _MAY_BE_SAID_LATER = ("put", "set_profile")
 """What creates an object and replaces none."""
+_VOID = ("cap_revoked", "tampered")
+_REFUSED: dict[str, tuple[str, ...]] = dict.fromkeys(("put", "forget", "erase", "set_profile"), ("tampered",))
+_REFUSED |= {"revoke": _VOID, "erase_actor": _VOID}
+"""What a worker may say to a cap once something that it has seen was undone."""
 Objects = Mapping[str, tuple[bytes, int] | None]
 
 
@@ -46,12 +51,16 @@ class Attacker(Asking):
             self.world.history.notes.append(f"nobody has tampered yet, and an audit found {_named(before)}")
             return
         op, do = self.random.choice(list(self._acts(held).items()))
+        self._look(other, held)
         call, changed = self._acknowledged(worker, op, held, do)
         if not call.is_ok:
             return
         fate = self._fate(worker)
         self.world.scheduler.pause(self.random.choice([0, 1000, 5000, 60_000]))
+        self._look(other, held)
         self._undo(changed)
+        if (seen := self._look(other, held)).outcome not in _REFUSED[op]:
+            self.world.history.notes.append(f"{op} was undone, and a worker that had seen it went back: {seen}")
         self.world.scheduler.pause(_OVER)
         report = self._verify(other)
         if not (report.findings or (op in _MAY_BE_SAID_LATER and report.doubtful)):
@@ -75,6 +84,12 @@ class Attacker(Asking):
             "erase_actor": lambda vault, _: _erase_actor(vault, held.actor),
             "set_profile": profile,
         }
+
+    def _look(self, worker: Worker, held: Cap) -> Call:
+        def ask(vault: Vault, _: Call) -> None:
+            vault.memory(held.token).list()
+
+        return self.call(worker, "look", held.actor, ask)
 
     def _acknowledged(
         self, worker: Worker, op: str, held: Cap, do: Callable[[Vault, Call], object]

@@ -50,6 +50,10 @@ class Weather:
     tries: int = 3
     sore: str = ""
     """A part of names: writes of such objects fail often, however often they are tried."""
+    torn: float = 0.0
+    """That an object of an actor comes with none of its bytes, or with half of them, and the etag of all."""
+    twice: float = 0.0
+    """That a write arrives once more, after its answer."""
     heavy: str = ""
     """A part of names: writes of such objects are often long under way, and much happens meanwhile."""
 
@@ -67,6 +71,8 @@ class Weather:
             sore=random.choice(["", "", "", "create news/", "vault/", "caps/", "logs/", "/at", "/lines/", "/packs/"]),
             tries=random.choice([1, 2, 3] if rough < 0.05 else [3, 4]),
             heavy=random.choice(["", "", "/at", "/at", "vault/"]),
+            torn=random.choice([0.0, rough, 2 * rough]),
+            twice=random.choice([0.0, rough]),
         )
 
     @property
@@ -124,6 +130,7 @@ class SimulatedBucket:
         self.worker = worker
         self.is_dead = False
         self.time = 0
+        self.keeps_versions = False
         self._knows_its_own = knows_its_own
         self._out_until = 0
         self._random = server.scheduler.random
@@ -131,6 +138,13 @@ class SimulatedBucket:
     # The contract.
 
     def get(self, name: str) -> Found | None:
+        found = self._whole(name)
+        if found is None or not name.startswith("actors/") or self._random.random() >= self._server.weather.torn:
+            return found
+        self._server.note(self.worker, "get", name, "torn")
+        return found._replace(body=found.body[: self._random.choice([0, len(found.body) // 2])])
+
+    def _whole(self, name: str) -> Found | None:
         return self._tried(f"get {name}", lambda: self._server.get(name))
 
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
@@ -161,7 +175,7 @@ class SimulatedBucket:
         self._tried(f"delete {' '.join(gone)}", lambda: self._server.delete(gone), writes=True)
 
     def _own(self, name: str, body: bytes, lost: Exception) -> str:
-        found = self.get(name) if body and self._knows_its_own else None
+        found = self._whole(name) if body and self._knows_its_own else None
         if found is None or found.body != body:
             raise lost
         return found.etag
@@ -203,6 +217,9 @@ class SimulatedBucket:
             self._server.scheduler.spawn("late", lambda: self._arrive(what, act), self._random.randrange(50, 3000))
             raise NoAnswer
         answer = self._answer(act)
+        if writes and self._random.random() < self._server.weather.twice:
+            self._server.note(self.worker, what, "repeated")
+            self._server.scheduler.spawn("again", lambda: self._arrive(what, act), self._random.randrange(1, 3000))
         self._pass_time()
         if fate == "lost":
             raise NoAnswer

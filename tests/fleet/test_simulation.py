@@ -14,10 +14,10 @@ import pytest
 from strongroom.audit import fleet
 from strongroom.audit.unsettled import Sighting
 from strongroom.memory import forgetting
-from strongroom.store.s3 import S3Store, packs
+from strongroom.store.s3 import S3Store, packs, reading, views
 from strongroom.store.s3.layout import Table
 from strongroom.store.s3.log import WorkerLog
-from strongroom.store.s3.views import View
+from strongroom.store.s3.views import ActorView, View
 from strongroom.store.s3.writing import Writer
 from tests.fleet.primitives import Lock
 from tests.fleet.scheduler import Scheduler, Stuck
@@ -101,7 +101,7 @@ def test_simulated_fleets_pack_lines_and_lose_workers_and_answers() -> None:
     outcomes = [simulate(seed) for seed in range(4)]
 
     assert any(outcome.packed for outcome in outcomes)
-    for word in ("dies", "refused", "lost", "Taken", "Changed"):
+    for word in ("dies", "refused", "lost", "torn", "repeated", "Taken", "Changed"):
         assert any(line.endswith(word) for outcome in outcomes for line in outcome.trace), word
 
 
@@ -171,6 +171,16 @@ def _late_done(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(WorkerLog, name, WorkerLog.released)
 
 
+def _goes_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(View, "_is_back", lambda *_: False)
+    patch.setattr(ActorView, "_is_head_back", lambda *_: False)
+
+
+def _believes_any_body(patch: pytest.MonkeyPatch) -> None:
+    for module in (views, reading):
+        patch.setattr(module, "as_listed", lambda bucket, one: bucket.get(one.name))
+
+
 def _nothing_unsettled(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fleet, "judge", lambda *_: ([], Sighting()))
 
@@ -182,6 +192,8 @@ PLANTED: dict[str, Plant] = {
     "an unclear bundle is not written again": _forgetful_log,
     "forgetting leaves no tombstone": _no_tombstones,
     "reads are not logged": _unlogged,
+    "a worker goes back": _goes_back,
+    "a body is believed that contradicts the list": _believes_any_body,
     "packs leave tombstones out": _packs_without_tombstones,
     "done is not said before the acknowledgement": _late_done,
     "what nobody said done is not named": _nothing_unsettled,

@@ -161,6 +161,7 @@ class Pausing:
         self._guard = threading.Lock()
         self.asked = 0
         self.time = 0
+        self.keeps_versions = False
         self._at = -1
         self._do: Callable[[], object] = lambda: None
 

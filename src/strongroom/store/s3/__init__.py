@@ -7,7 +7,9 @@ worker that cannot be read again from the bucket.
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -53,6 +55,7 @@ from strongroom.store.s3.reading import VIEWS, Reader
 from strongroom.store.s3.writing import Places, Writer
 
 FORMAT = "vault/format"
+_logger = logging.getLogger("strongroom.store")
 _THREADS = 32
 _AT_MOST = 20.0
 """Seconds within which a commit has come from its conditions to its first effect; else it gives up."""
@@ -91,6 +94,9 @@ class S3Store:
         self.writer = Writer(self.reader, random)
         self._background = Background(Compactor(self.reader, random)) if packs else None
         self._log: WorkerLog | None = None
+        self._begins = threading.Lock()
+        self.taken_logs = 0
+        """How many logs of this process had something foreign put in their way. Each is an alarm."""
         self._is_closed = False
 
     # Objects.
@@ -158,10 +164,22 @@ class S3Store:
 
     def authenticate(self, mac: HeadMac) -> None:
         self._check_open()
-        if self._log is not None:
-            return
+        if self._log is None:
+            self._mac, self._log = mac, self._new_log(mac)
+
+    def _new_log(self, mac: HeadMac) -> WorkerLog:
         worker = f"w{self._now():013d}{self._random(6).hex()}"
-        self._log = WorkerLog(self._bucket, worker, mac, self._random(32), self._now, self._later)
+        return WorkerLog(self._bucket, worker, mac, self._random(32), self._now, self._later)
+
+    def check_log(self) -> None:
+        """Raise AuditUnavailable if the log could not be written when it was last tried, and still cannot."""
+        own = self._writable()
+        try:
+            own.check()
+        except AuditUnavailable:
+            if not own.is_taken:
+                raise
+            self._writable()
 
     def commit(
         self,
@@ -179,7 +197,7 @@ class S3Store:
             raise Stale(ANY)
         places = self.writer.check(effects)
         looks = [self._looks.submit(look) for look in self.reader.looks(effects, since)]
-        first = own.append(Request(entries, effects, time, accept_clock=accept_clock)).first
+        own, first = self._appended(own, lambda: Request(entries, effects, time, accept_clock=accept_clock))
         try:
             if looks:
                 places = self._looked(looks, effects, since)
@@ -192,6 +210,16 @@ class S3Store:
         for scope in {*since, *(self.scope(one.name) for one in effects if isinstance(one, PutNew))}:
             self._consider(scope)
         return Commit(first, version)
+
+    def _appended(self, own: WorkerLog, request: Callable[[], Request]) -> tuple[WorkerLog, int]:
+        """Make entries durable, in a new log if something foreign is in the way: which log, and the first's number."""
+        try:
+            return own, own.append(request()).first
+        except AuditUnavailable:
+            if not own.is_taken:
+                raise
+        own = self._writable()
+        return own, own.append(request()).first
 
     def _carried_out(
         self, own: WorkerLog, first: int, count: int, effects: Sequence[Effect], places: Places
@@ -268,6 +296,10 @@ class S3Store:
         self._check_open()
         return self.reader.strays()
 
+    def buried(self) -> Iterator[str]:
+        self._check_open()
+        return self.reader.buried()
+
     def settle(self) -> None:
         clock.sleep(self._settled)
 
@@ -275,9 +307,18 @@ class S3Store:
         raise StoreUnavailable("the logs of a fleet are not archived yet")
 
     def scrub(self) -> bool:
-        """Nothing is left behind: what was deleted is deleted, unless the bucket keeps versions."""
+        """Whether what was deleted is gone from the bucket: not if it keeps versions, as far as its answers tell.
+
+        What the server's disks hold until they are swept, and copies elsewhere, nobody here knows.
+        """
         self._check_open()
-        return True
+        return not self._bucket.keeps_versions
+
+    def afresh(self) -> S3Store:
+        """The same bucket as somebody sees it who has seen nothing of it. Reads only, and needs no close."""
+        other = S3Store(self._bucket, random=self._random, now=self._now, threads=self._threads, packs=False)
+        other.reader = Reader(self._bucket, self._threads, self._requests, self._now)
+        return other
 
     def close(self) -> None:
         if self._background is not None:
@@ -297,7 +338,12 @@ class S3Store:
         self._check_open()
         if self._log is None:
             raise AuditUnavailable("the vault's keys are not open, so nothing can be logged")
-        return self._log
+        with self._begins:
+            if self._log.is_taken:
+                self.taken_logs += 1
+                taken, self._log = self._log, self._new_log(self._mac)
+                _logger.error("log taken: %s goes on as %s; verify the vault", taken.worker, self._log.worker)
+            return self._log
 
 
 def _changes(effects: Sequence[Effect]) -> list[Effect]:

@@ -2,7 +2,7 @@
 
 The worker idles, goes on, or is killed, by the seed. Another one has seen it, and does not go back. Whatever it was has
 to be named by the next verification; and but for a put, which may be acknowledged a moment before its log says so, it
-has to be a flaw and no mere doubt.
+has to be a flaw and no mere doubt. Or an object is planted where the worker's log goes on: then it goes on elsewhere.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _OVER = 120_000
 """In ms: what was begun before is over, and older than any two clocks differ."""
+_PLANTS = 0.15
+"""How often a bundle is planted, and nothing undone."""
 _MAY_BE_SAID_LATER = ("put", "set_profile")
 """What creates an object and replaces none."""
 _VOID = ("cap_revoked", "tampered")
@@ -50,6 +52,12 @@ class Attacker(Asking):
         if not (before := self._verify(other)).ok:
             self.world.history.notes.append(f"nobody has tampered yet, and an audit found {_named(before)}")
             return
+        if self.random.random() < _PLANTS:
+            self._plant(worker, other, held)
+        else:
+            self._undoes(worker, other, held)
+
+    def _undoes(self, worker: Worker, other: Worker, held: Cap) -> None:
         op, do = self.random.choice(list(self._acts(held).items()))
         self._look(other, held)
         call, changed = self._acknowledged(worker, op, held, do)
@@ -65,6 +73,24 @@ class Attacker(Asking):
         report = self._verify(other)
         if not (report.findings or (op in _MAY_BE_SAID_LATER and report.doubtful)):
             self.world.history.notes.append(f"{op} was undone, its worker {fate}, and no audit named it: {call}")
+
+    def _plant(self, worker: Worker, other: Worker, held: Cap) -> None:
+        """Write a bundle in the place of a worker's next one, and take it away again when all has been looked at."""
+        assert worker.vault is not None
+        objects = self.world.server.objects
+        own = sorted(name for name in objects if name.startswith(f"logs/{worker.vault.store.worker}/"))  # type: ignore[attr-defined]
+        place = f"{own[-1][:-12]}{int(own[-1][-12:]) + 1:012d}"
+        body = self.random.choice([b"planted", objects[own[-1]][0]])
+        self.world.server.note(self.name, "plants", place)
+        objects[place] = body, self.world.scheduler.now
+        call = self.with_cap(worker, held, "put", _puts)
+        if not call.is_ok:
+            self.world.history.notes.append(f"a log was taken, and its worker did not go on: {call}")
+        elif self.world.taken_logs != 1:
+            self.world.history.notes.append(f"a log was taken, and {self.world.taken_logs} alarms were raised")
+        if not self._verify(other).findings:
+            self.world.history.notes.append(f"a bundle was planted, and no audit named it: {place}")
+        del objects[place]
 
     def _acts(self, held: Cap) -> dict[str, Callable[[Vault, Call], object]]:
         def memory(vault: Vault) -> Memory:

@@ -93,6 +93,16 @@ def test_verification_names_the_log_that_was_taken(worker: Open, bucket: Refusin
     assert all(taken in one.message for one in found)
 
 
+def test_verification_names_a_bundle_that_was_copied_to_the_next_place(worker: Open, bucket: Refusing) -> None:
+    vault = worker()
+    put(vault, "one")
+    own: str = vault.store.worker  # type: ignore[attr-defined]
+    last = max(name for name in bucket.objects if name.startswith(f"logs/{own}/"))
+    plant(vault, bucket, bucket.objects[last])
+    found = vault.audit.look().findings
+    assert {one.flaw for one in found} == {Flaw.LOG_EDITED}
+
+
 def test_another_workers_bundle_in_the_way_is_foreign_too(worker: Open, bucket: Refusing) -> None:
     vault, other = worker(), worker()
     put(vault, "one")

@@ -201,7 +201,7 @@ def paused(s3: Server, prefix: str, place: str, vault: Vault, monkeypatch: pytes
     bucket = Pausing(S3Bucket(s3.access(prefix), quoted=s3.quoted))
     cap = vault.mint(actor="local/first", ops=["get"], namespaces=["travel"], ttl=60)
     with monkeypatch.context() as patch:
-        patch.setattr("strongroom.store.s3.bucket_at", lambda location: bucket)
+        patch.setattr("strongroom.store.s3.bucket_at", lambda location, **_: bucket)
         opened = strongroom.open(place)
     with opened:
         opened.memory(cap).get("anything")  # its first entry in the log takes a request more

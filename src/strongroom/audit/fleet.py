@@ -209,12 +209,13 @@ class FleetVerifier:
                 f"a bundle in the log of {walked.worker} does not have its signature",
                 entry=bundle.first,
             )
-        if bundle.first == walked.edge.size:
+        goes_on = bundle.first == walked.edge.size
+        if goes_on:
             for entry in bundle.entries:
                 walked.edge.append(tlog.leaf_hash(entry))
                 self._check_fork(walked)
-        if walked.edge.size != bundle.size or walked.edge.packed() != bundle.peaks:
-            message = f"the entries of {walked.worker} do not add up to its log, or some are missing"
+        if not goes_on or walked.edge.size != bundle.size or walked.edge.packed() != bundle.peaks:
+            message = f"the entries of {walked.worker} do not add up to its log, or some are missing or there twice"
             self._find(Flaw.LOG_EDITED, message, entry=bundle.first)
             walked.edge = _edge(bundle) or walked.edge  # from here on it may be sound again
         if signed:  # what nobody vouches for says nothing of any object

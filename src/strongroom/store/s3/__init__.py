@@ -50,7 +50,7 @@ from strongroom.store.s3.background import Background
 from strongroom.store.s3.bucket import Bucket, S3Bucket
 from strongroom.store.s3.compacting import Compactor
 from strongroom.store.s3.log import Later, WorkerLog
-from strongroom.store.s3.probe import Probe
+from strongroom.store.s3.probe import Probe, Trial, unfit
 from strongroom.store.s3.reading import VIEWS, Reader
 from strongroom.store.s3.writing import Places, Writer
 
@@ -61,6 +61,9 @@ _AT_MOST = 20.0
 """Seconds within which a commit has come from its conditions to its first effect; else it gives up."""
 _SETTLED = 60.0
 """Seconds after which a commit is over, with the time that a request may take."""
+_RACE_AFTER = 2.0
+"""Seconds from the opening of a store until it tries several writers at once, and between tries that came to nothing.
+A command is over by then."""
 
 
 class S3Store:
@@ -97,6 +100,8 @@ class S3Store:
         self._begins = threading.Lock()
         self.taken_logs = 0
         """How many logs of this process had something foreign put in their way. Each is an alarm."""
+        self._unfit: Trial | None = None
+        self._cancel_race: Callable[[], object] = lambda: None
         self._is_closed = False
 
     # Objects.
@@ -170,6 +175,22 @@ class S3Store:
     def _new_log(self, mac: HeadMac) -> WorkerLog:
         worker = f"w{self._now():013d}{self._random(6).hex()}"
         return WorkerLog(self._bucket, worker, mac, self._random(32), self._now, self._later)
+
+    def race_later(self, race: Callable[[], Trial]) -> None:
+        """Try in a moment what several writers do at the same time, beside the work. A server that fails is refused."""
+
+        def run() -> None:
+            try:
+                trial = race()
+            except StoreUnavailable:
+                self.race_later(race)
+                return
+            if trial.wrong:
+                self._unfit = trial
+                _logger.error("unfit store: %s: %s", trial.what, trial.wrong)
+
+        if not self._is_closed:
+            self._cancel_race = self._later(_RACE_AFTER, run)
 
     def check_log(self) -> None:
         """Raise AuditUnavailable if the log could not be written when it was last tried, and still cannot."""
@@ -323,6 +344,7 @@ class S3Store:
     def close(self) -> None:
         if self._background is not None:
             self._background.close()
+        self._cancel_race()
         if not self._is_closed and self._log is not None:
             with suppress(AuditUnavailable, StoreUnavailable, ClockBehind):  # then verification names it as unsettled
                 self._log.close()
@@ -333,6 +355,8 @@ class S3Store:
     def _check_open(self) -> None:
         if self._is_closed:
             raise StoreUnavailable("the store is closed", hint="open it again")
+        if self._unfit is not None:
+            raise unfit(self._unfit)
 
     def _writable(self) -> WorkerLog:
         self._check_open()
@@ -373,13 +397,16 @@ class S3Backend:
 
     @classmethod
     def open(cls, location: str) -> S3Store:
-        return open_store(bucket_at(location), location)
+        bucket = bucket_at(location, at_once=False)
+        store = open_store(bucket, location)
+        store.race_later(lambda: Probe(bucket, os.urandom(8).hex()).race())
+        return store
 
 
-def bucket_at(location: str) -> S3Bucket:
-    """A bucket that will do, by trial."""
+def bucket_at(location: str, *, at_once: bool = True) -> S3Bucket:
+    """A bucket that will do, by trial; `at_once` also of several writers at the same time."""
     bucket = S3Bucket(access(location))
-    Probe(bucket, os.urandom(8).hex()).check()
+    Probe(bucket, os.urandom(8).hex()).check(at_once=at_once)
     return bucket
 
 

@@ -2,6 +2,9 @@
 
 Each trial is named, writes below `probe/` and removes what it wrote. A vault is opened only where all of them hold.
 One that loses a race which nobody else runs has learned nothing, since answers get lost: it begins again elsewhere.
+
+The trial with several writers is one apart: some servers have those who lose wait for a second or more. A vault is made
+only where it holds; a process that opens one runs it a moment later, beside its work.
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ from strongroom.store.s3.bucket import Changed, S3Bucket, Taken
 PLACE = "probe/"
 _TRIES = 4
 """How often a trial begins, at most."""
+_AT_ONCE = "of writers at the same time one wins"
 _WRITERS = 4
-_ROUNDS = 2
-"""How many write the same object at once, and how often."""
+_OBJECTS = 2
+"""How many write the same object at once, and how many such objects there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +44,37 @@ class Probe:
         self._place = self._whole
         """Where the present trial writes."""
 
-    def run(self) -> Generator[Trial, None, None]:
+    def run(self, *, at_once: bool = True) -> Generator[Trial, None, None]:
         """Try one thing after the other. Also settles how this server wants its etags, and what time it has."""
         trials: dict[str, Callable[[], str]] = {
             "an object comes back": self._comes_back,
             "a new object is written once (If-None-Match)": self._once,
             "an object is replaced only as it was (If-Match)": self._as_it_was,
             "an object that is not there is not replaced": self._not_there,
-            "of writers at the same time one wins": self._at_once,
+            _AT_ONCE: self._at_once,
             "an empty object is listed as empty": self._empty,
             "a list has what was just written": self._list,
             "a list goes on after a name": self._after,
             "objects are deleted, many at once": self._delete,
         }
+        if not at_once:
+            del trials[_AT_ONCE]
         try:
             for what, trial in trials.items():
                 yield Trial(what, self._tried(trial))
         finally:
-            with suppress(StoreUnavailable):
-                self._bucket.delete([one.name for one in self._bucket.list(self._whole)])
+            self._remove()
+
+    def race(self) -> Trial:
+        """Try only what several writers do at the same time."""
+        try:
+            return Trial(_AT_ONCE, self._tried(self._at_once))
+        finally:
+            self._remove()
+
+    def _remove(self) -> None:
+        with suppress(StoreUnavailable):
+            self._bucket.delete([one.name for one in self._bucket.list(self._whole)])
 
     def _tried(self, trial: Callable[[], str]) -> str:
         for _ in range(_TRIES):
@@ -68,15 +84,12 @@ class Probe:
                 return trial()
         raise StoreUnavailable("the object store kept losing its own answers while it was tried", hint="try again")
 
-    def check(self) -> None:
+    def check(self, *, at_once: bool = True) -> None:
         """Raise StoreUnavailable, by name, for the first thing that this server does not keep to."""
-        with closing(self.run()) as trials:
+        with closing(self.run(at_once=at_once)) as trials:
             wrong = next((trial for trial in trials if trial.wrong), None)
         if wrong is not None:
-            raise StoreUnavailable(
-                f"this object store cannot keep a vault: {wrong.what}: {wrong.wrong}",
-                hint="use one with conditional writes, such as AWS S3, Ceph, SeaweedFS, MinIO or R2",
-            )
+            raise unfit(wrong)
 
     def _comes_back(self) -> str:
         self._bucket.list(self._place)  # first: there are servers that make a bucket when something is put into it
@@ -123,25 +136,26 @@ class Probe:
 
     def _at_once(self) -> str:
         """A server that looks first and writes then passes all other trials, and loses what two write at once."""
-        with ThreadPoolExecutor(_WRITERS, thread_name_prefix="strongroom-probe") as threads:
-            for number in range(_ROUNDS):
-                place = f"{self._place}{number}"
-                made = [one for one in threads.map(lambda at: self._made(place, at), range(_WRITERS)) if one]  # noqa: B023
-                found = self._bucket.get(place)
-                if len(made) != 1 or found is None:
-                    return f"{len(made)} of {_WRITERS} made the same new object"
-                swapped = list(threads.map(lambda at: self._swapped(place, at, made[0]), range(_WRITERS)))  # noqa: B023
-                if sum(swapped) != 1:
-                    return f"{sum(swapped)} of {_WRITERS} replaced the same object"
-        return ""
+        places = [f"{self._place}{number}" for number in range(_OBJECTS)]
+        everybody = [(place, number) for number in range(_WRITERS) for place in places]
+        with ThreadPoolExecutor(len(everybody), thread_name_prefix="strongroom-probe") as threads:
+            made = [one for one in threads.map(self._made, everybody) if one]
+            etags = dict(made)
+            if len(made) != len(places) or len(etags) != len(places):
+                return f"{len(made)} of {len(everybody)} made {len(places)} new objects"
+            won = sum(threads.map(lambda one: self._swapped(one, etags[one[0]]), everybody))
+        return "" if won == len(places) else f"{won} of {len(everybody)} replaced {len(places)} objects"
 
-    def _made(self, place: str, number: int) -> str:
-        """The etag of an object that this writer made; empty if another one did."""
+    def _made(self, one: tuple[str, int]) -> tuple[str, str] | None:
+        """An object that this writer made, and its etag; None if another one did."""
+        place, number = one
         with suppress(Taken):
-            return self._bucket.create(place, b"made by %d" % number)
-        return ""
+            return place, self._bucket.create(place, b"made by %d" % number)
+        return None
 
-    def _swapped(self, place: str, number: int, etag: str) -> bool:
+    def _swapped(self, one: tuple[str, int], etag: str) -> bool:
+        """Whether this writer replaced an object."""
+        place, number = one
         with suppress(Changed):
             self._bucket.swap(place, b"replaced by %d" % number, etag)
             return True
@@ -174,3 +188,11 @@ class Probe:
         self._four()
         self._bucket.delete([one.name for one in self._bucket.list(self._whole)])
         return "" if not self._bucket.list(self._whole) else "they are still there"
+
+
+def unfit(trial: Trial) -> StoreUnavailable:
+    """What is said of a server that does not keep to something."""
+    return StoreUnavailable(
+        f"this object store cannot keep a vault: {trial.what}: {trial.wrong}",
+        hint="use one with conditional writes, such as AWS S3, Ceph, SeaweedFS, MinIO or R2",
+    )

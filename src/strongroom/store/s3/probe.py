@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from threading import Barrier
 
 from strongroom.errors import StoreUnavailable
 from strongroom.store.s3.bucket import Changed, S3Bucket, Taken
@@ -22,8 +23,7 @@ _TRIES = 4
 """How often a trial begins, at most."""
 _AT_ONCE = "of writers at the same time one wins"
 _WRITERS = 4
-_OBJECTS = 2
-"""How many write the same object at once, and how many such objects there are."""
+"""How many write the same object at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,30 +136,28 @@ class Probe:
 
     def _at_once(self) -> str:
         """A server that looks first and writes then passes all other trials, and loses what two write at once."""
-        places = [f"{self._place}{number}" for number in range(_OBJECTS)]
-        everybody = [(place, number) for number in range(_WRITERS) for place in places]
-        with ThreadPoolExecutor(len(everybody), thread_name_prefix="strongroom-probe") as threads:
-            made = [one for one in threads.map(self._made, everybody) if one]
-            etags = dict(made)
-            if len(made) != len(places) or len(etags) != len(places):
-                return f"{len(made)} of {len(everybody)} made {len(places)} new objects"
-            won = sum(threads.map(lambda one: self._swapped(one, etags[one[0]]), everybody))
-        return "" if won == len(places) else f"{won} of {len(everybody)} replaced {len(places)} objects"
+        new, old = f"{self._place}new", f"{self._place}old"
+        etag = self._bucket.create(old, b"one")
+        ready = Barrier(2 * _WRITERS)
 
-    def _made(self, one: tuple[str, int]) -> tuple[str, str] | None:
-        """An object that this writer made, and its etag; None if another one did."""
-        place, number = one
-        with suppress(Taken):
-            return place, self._bucket.create(place, b"made by %d" % number)
-        return None
+        def creates(number: int) -> bool:
+            ready.wait()
+            with suppress(Taken):
+                return bool(self._bucket.create(new, b"made by %d" % number))
+            return False
 
-    def _swapped(self, one: tuple[str, int], etag: str) -> bool:
-        """Whether this writer replaced an object."""
-        place, number = one
-        with suppress(Changed):
-            self._bucket.swap(place, b"replaced by %d" % number, etag)
-            return True
-        return False
+        def swaps(number: int) -> bool:
+            ready.wait()
+            with suppress(Changed):
+                return bool(self._bucket.swap(old, b"replaced by %d" % number, etag))
+            return False
+
+        with ThreadPoolExecutor(2 * _WRITERS, thread_name_prefix="strongroom-probe") as threads:
+            creating, swapping = threads.map(creates, range(_WRITERS)), threads.map(swaps, range(_WRITERS))
+            made, replaced = sum(creating), sum(swapping)
+        if made != 1:
+            return f"{made} of {_WRITERS} made the same new object"
+        return "" if replaced == 1 else f"{replaced} of {_WRITERS} replaced the same object"
 
     def _empty(self) -> str:
         etag = self._bucket.create(self._place + "a", b"one")

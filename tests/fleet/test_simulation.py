@@ -254,6 +254,15 @@ def _listed(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Plant:
     return plant
 
 
+def _half_got(patch: pytest.MonkeyPatch) -> None:
+    get: Any = Memory.get
+
+    def gets(self: Any, *given: Any, **named: Any) -> Any:
+        return get(self, *given, **named)[1:]
+
+    patch.setattr(Memory, "get", gets)
+
+
 class Planted(NamedTuple):
     """A fault, and the rule that a seed is seen to break."""
 
@@ -290,7 +299,8 @@ PLANTED: dict[str, Planted] = {
     "a profile is not written over": Planted(_profiles_stay, "an old profile"),
     "what is sent again is put under a new id": Planted(_new_ids, "one line under several ids"),
     "a list shows a line twice": Planted(_listed(lambda lines: (*lines, *lines[:1])), "a line is there twice"),
-    "a list leaves a line out": Planted(_listed(lambda lines: lines[1:]), "what is listed is not what is got"),
+    "a list leaves a line out": Planted(_listed(lambda lines: lines[1:]), "a line is missing"),
+    "a get leaves a line out": Planted(_half_got, "what is listed is not what is got"),
 }
 RARE: dict[str, Planted] = {
     "nobody looks again after writing keys": Planted(

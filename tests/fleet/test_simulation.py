@@ -314,9 +314,7 @@ RARE: dict[str, Planted] = {
 
 @pytest.mark.requirement("fleet-simulation-finds")
 @pytest.mark.parametrize("planted", PLANTED)
-def test_a_planted_fault_is_found_within_forty_seeds_by_the_rule_that_it_breaks(
-    planted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_planted_fault_is_found_within_forty_seeds(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = PLANTED[planted]
     fault.plant(monkeypatch)
 

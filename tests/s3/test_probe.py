@@ -102,7 +102,7 @@ class Keeping(S3Bucket):
 
 
 class Looking(S3Bucket):
-    """Looks first, and writes then: its conditions hold for one writer at a time only. Here all look, then all write."""
+    """Looks first, and writes then: conditions hold for one writer at a time only. Here all look, then all write."""
 
     raced = "/new"
 

@@ -38,6 +38,7 @@ class Counting:
         self._guard = threading.Lock()
         self.requests = 0
         self.time = 0
+        self.keeps_versions = False
 
     @property
     def quoted(self) -> bool:

@@ -82,8 +82,8 @@ def _note_forgotten(run: Run, done: Forgotten) -> None:
         run.note(f"warning: {name} was not there")
     if not done.scrubbed:
         run.note(
-            "warning: another process is reading the vault, so old ciphertext may still wait in its journal; "
-            "forget again when it has finished"
+            "warning: old ciphertext may still wait: in the vault's journal while another process reads it, so forget "
+            "again when it has finished; or as an old version, where the vault is in a bucket that keeps them"
         )
 
 

@@ -252,7 +252,7 @@ def rotate_root(run: Run, resume: bool) -> None:
         )
     rotated = vault.rotate_root(resume=resume)
     done: dict[str, object] = {"rotated": "root"}
-    run.answer(done | {"pending": True} if rotated.pending else done, _of_root(rotated))
+    run.answer(done | {"pending": True} if rotated.pending else done, _of_root(run, rotated))
 
 
 def unfinished_rotation(stopped: Unfinished) -> str:
@@ -261,12 +261,12 @@ def unfinished_rotation(stopped: Unfinished) -> str:
     return f"a rotation of the root was stopped: {stopped.roots} roots in the keyring, {left} not yet under the newest"
 
 
-def _of_root(rotated: Rotated) -> Iterator[str]:
+def _of_root(run: Run, rotated: Rotated) -> Iterator[str]:
     yield "The root key is new. Back it up now: an older copy of root.keyring does not open this vault any more."
     yield "Earlier backups open only with the old one: destroy its copies where nothing may open them."
     if rotated.pending:
         yield "Pending: another process is reading the vault, and its journal may still hold what the old root wrapped."
-        yield "`strongroom doctor` removes that when it has finished."
+        yield f"{run.command('doctor')} removes that when it has finished."
 
 
 @rotate.command("issuer", examples=["strongroom rotate issuer --yes"])

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
 import strongroom
@@ -287,6 +288,25 @@ def test_the_hint_of_a_denial_shows_the_cap_that_was_denied(cli: Cli, vault: Non
     assert done.reason == "cap_op_mismatch"
     (named,) = re.findall("`strongroom ([^`]+)`", done.error["hint"])
     assert cli(*shlex.split(named), "--json").json["ops"] == ["get"]
+
+
+@pytest.mark.requirement("cli-erase")
+@pytest.mark.parametrize("verb", [["forget", "--namespace", "work", "--yes"], ["erase", "--everything", "--yes"]])
+def test_what_a_put_off_scrub_leaves_is_removed_by_the_hinted_command(cli: Cli, vault: None, verb: list[str]) -> None:
+    assert cli("init", "another vault").code == 0
+    assert cli("put", "a text", "-n", "work", "--vault", "another vault").code == 0
+    reader = apsw.Connection("another vault/vault.db")
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM objects").fetchall()
+    done = cli(*verb, "--vault", "another vault")
+    assert done.code == 0
+    (named,) = re.findall("`strongroom (doctor[^`]*)`", done.out + done.err)
+    checks = {one["name"]: one for one in cli(*shlex.split(named), "--json").json["checks"]}
+    assert (checks["store"]["state"], "put off" in checks["store"]["message"]) == ("warn", True)
+    assert Path("another vault/vault.scrub").exists()
+    reader.close()
+    assert "all is well" in cli(*shlex.split(named)).out
+    assert not Path("another vault/vault.scrub").exists()
 
 
 def test_a_revoked_cap_is_told_to_be_replaced(cli: Cli, vault: None) -> None:

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 _SECRET_LIMIT = 64 * 1024
 _ABOUT_A_VAULT = re.compile(
-    "`strongroom ((?:audit|cap|doctor|namespaces|profile|rotate)(?! [^`]*--(?:vault|url))[^`]*)`"
+    "`strongroom ((?:audit|cap|doctor|namespaces|profile|rotate)(?! [^`]*--(?:vault|store|url))[^`]*)`"
 )
 """A command in a hint that looks after a vault, and names none."""
 

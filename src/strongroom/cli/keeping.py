@@ -125,10 +125,11 @@ def restore(
     vault = _vault_of(source)
     if not move_away:
         _check_place(place)  # before any key is brought back
+    is_old = False
     if keys is not None:
         into = _key_files(run, vault)
         data = read_bounded(keys, _KEYS_LIMIT)
-        unlock_keys(data, leaving.passphrase(run, export_passphrase_file), vault=vault, into=into)
+        is_old = unlock_keys(data, leaving.passphrase(run, export_passphrase_file), vault=vault, into=into)
     moved = _moved(place) if move_away else None
     try:
         with leaving.bar(run, "copying") as copying, leaving.bar(run, "verifying") as verifying:
@@ -148,8 +149,8 @@ def restore(
         rolled_back=back.rolled_back,
         seen_before=None if back.report is None else back.report.seen_before,
     )
-    run.answer(done, _back(run, done, back))
-    if target is not None:
+    run.answer(done, _back(run, done, back, is_old=is_old))
+    if target is not None and not is_old:
         run.note("note: it shares keys and checkpoint with the vault that it is a copy of: use only one of the two")
 
 
@@ -196,7 +197,7 @@ def _keys_if_there(run: Run, vault: str) -> KeySource | None:
     return None
 
 
-def _back(run: Run, done: Back, back: Restored) -> Iterator[str]:
+def _back(run: Run, done: Back, back: Restored, *, is_old: bool) -> Iterator[str]:
     def step(words: str) -> str:
         return "  " + run.command(words, done.place).strip("`")
 
@@ -218,6 +219,10 @@ def _back(run: Run, done: Back, back: Restored) -> Iterator[str]:
         yield "Nothing was kept as last seen, so it is not known whether there was anything newer. If you have a copy"
         yield f"of the file `checkpoint`, put it into {default_directory(done.vault)}; if not, accept the log as it is:"
         yield step("audit checkpoint --yes")
+    elif is_old:
+        yield "Its log continues what had been seen when the keys were locked. Nothing here knows what came after that:"
+        yield "if you have a newer copy of the file `checkpoint`, put it beside the keys, then run"
+        yield step("audit verify")
     else:
         yield "Its log continues what was last seen."
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -227,7 +226,7 @@ def _finding(run: Run, one: Finding, hints: Mapping[str, str]) -> Told:
         "message": one.message,
         "entry": one.entry,
         "object": one.object,
-        "hint": re.sub("`strongroom ([^`]+)`", lambda found: run.command(found[1]), hints[one.flaw]),
+        "hint": run.placed(hints[one.flaw]),
     }
 
 

@@ -226,8 +226,9 @@ def _opens(patient: BucketPatient) -> str:
     if patient.vault_id is None:
         raise Found("skip", "there is no vault to open")
     patient.vault = patient.run.keep(settings.open_vault(patient.run.settings, patient.run.passphrase))
+    patient.vault.check_issuer()
     check_rotation(patient.run, patient.vault)
-    return "the keys open the vault"
+    return "the keys open the vault and sign its caps"
 
 
 def _seen(patient: BucketPatient) -> str:

@@ -437,7 +437,7 @@ class Application:
         if not request.is_local:
             raise UnknownRoute(
                 "the figures are shown to callers on the server's own machine only",
-                hint="scrape http://127.0.0.1 there, or have a proxy on that machine pass them on",
+                hint="scrape them there, at 127.0.0.1 and this port, or have a proxy on that machine pass them on",
             )
         if self._scrape is None or self._scrape.done():
             self._scrape = self._open_lanes().run(self._metrics.text)  # one for all who ask at once

@@ -230,7 +230,7 @@ def _signed(
     if type(terms.ttl) is not int or not 1 <= terms.ttl <= TTL_LIMIT:
         raise InvalidRequest(f"ttl is a whole number of seconds from 1 to {TTL_LIMIT}")
     token = cap.mint(
-        issuer_seed=_issuer_seed(state),
+        issuer_seed=issuer_seed(state),
         audience=state.vault_id,
         jti=os.urandom(16),
         holder_seed=os.urandom(32) if terms.delegable else None,
@@ -252,7 +252,8 @@ def _signed(
     return token, PutNew(name, state.sealed_record(name, record))
 
 
-def _issuer_seed(state: State) -> bytes:
+def issuer_seed(state: State) -> bytes:
+    """The key that signs caps; KeyUnavailable if it is not there, or is another vault's."""
     seed = state.source.issuer()
     if cap.issuer_id(cap.public_key(seed)) not in state.secrets.issuers:
         hint = ISSUER_HINT if isinstance(state.source, FileKeys) else "use the issuer key made with this vault"

@@ -308,6 +308,10 @@ class Vault:
         """Give an actor a new key and each of its namespaces a new epoch; old lines stay readable."""
         rotation.rotate_actor(self._clerk, model.actor(actor))
 
+    def check_issuer(self) -> None:
+        """Raise KeyUnavailable unless the issuer key is there and is this vault's: without it nothing is minted."""
+        issuing.issuer_seed(self._state)
+
     def rotate_issuer(self) -> None:
         """Replace the issuer key. Every cap minted before is void from now on."""
         rotation.rotate_issuer(self._clerk)

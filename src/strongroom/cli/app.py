@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import click
@@ -81,10 +82,10 @@ class Verbs(click.Group):
     """The root: finds a verb in the table, and turns every error into an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(VERBS)
+        return [name for name in VERBS if _is_there(name)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in VERBS:
+        if not _is_there(cmd_name):
             return None
         module, _, attribute = VERBS[cmd_name][0].partition(":")
         found: click.Command = getattr(import_module(module), attribute)
@@ -130,6 +131,10 @@ class Verbs(click.Group):
 def command(name: str | None = None, *, examples: Sequence[str], **attributes: Any) -> Callable[[F], Command]:
     """Declare a command with examples; its short help comes from the table if it is a verb."""
     return click.command(name, cls=Command, examples=examples, **attributes)
+
+
+def _is_there(verb: str) -> bool:
+    return verb in VERBS and find_spec(VERBS[verb][0].partition(":")[0]) is not None
 
 
 def _refuse_tokens(arguments: Sequence[str]) -> None:

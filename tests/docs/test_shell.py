@@ -21,7 +21,7 @@ from tests.docs.pages import DOCS, ROOT, Block, Step, blocks, name, saved_as, st
 from tests.docs.test_threat_model import named_tests
 
 NOT_RUN = {
-    "strongroom cap mint --for": "of another account: tests/wiring/test_remedies.py runs this block",
+    "strongroom cap mint --for hermes/": "of another account: tests/wiring/test_remedies.py runs this block",
     "strongroom export earlier.age --cap-file": "of another account: tests/wiring/test_remedies.py runs this block",
     "strongroom import earlier.age --cap-file": "of another account: tests/wiring/test_remedies.py runs this block",
     "strongroom erase personal family": "of another account: tests/wiring/test_remedies.py runs this block",

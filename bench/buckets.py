@@ -60,6 +60,11 @@ class Counting:
         self._count(len(found), limit or PAGE)
         return found
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        found = self._bucket.folders(prefix)
+        self._count(len(found), PAGE)
+        return found
+
     def create(self, name: str, body: bytes) -> str:
         self._count()
         return self._bucket.create(name, body)

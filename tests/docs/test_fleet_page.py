@@ -100,6 +100,10 @@ class Watched(MemoryBucket):
         self.asked.add(("s3:ListBucket", "", False))
         return super().list(prefix, after, limit)
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        self.asked.add(("s3:ListBucket", "", False))
+        return super().folders(prefix)
+
     def create(self, name: str, body: bytes) -> str:
         self.asked.add(("s3:PutObject", name, False))
         return super().create(name, body)

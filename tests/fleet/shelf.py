@@ -71,6 +71,9 @@ class Client:
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
         return self._step().list(prefix, after, limit)
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        return self._step().folders(prefix)
+
     def create(self, name: str, body: bytes) -> str:
         return self._step().create(name, body)
 

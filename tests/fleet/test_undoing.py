@@ -53,6 +53,9 @@ class Way:
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
         return self._through(f"list {prefix}").list(prefix, after, limit)
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        return self._through(f"list {prefix}").folders(prefix)
+
     def create(self, name: str, body: bytes) -> str:
         return self._through(f"create {name}").create(name, body)
 

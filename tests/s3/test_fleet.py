@@ -181,6 +181,10 @@ class Pausing:
         self._count()
         return self._bucket.list(prefix, after, limit)
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        self._count()
+        return self._bucket.folders(prefix)
+
     def create(self, name: str, body: bytes) -> str:
         self._count()
         return self._bucket.create(name, body)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -39,6 +40,7 @@ from strongroom.store import (
     Version,
     is_derived,
 )
+from strongroom.store.fleet import Fleet
 
 FORMAT = "vault/format"
 SECRETS = "vault/secrets"
@@ -53,6 +55,8 @@ _ACTORS_HELD = 10_000
 _UNSEEN = (Expect, Purge)
 _PAGE = 1000
 _NAMES = 10_000
+_AT_ONCE = 16
+"""Actors of a bucket that are looked at side by side."""
 _TRIES = 4
 _KEPT = 24 * 3600
 """Seconds after its end in which a cap's record still counts: clocks differ."""
@@ -399,7 +403,16 @@ class State:
         return stored
 
     def locators(self) -> Iterator[str]:
-        """The locator of every actor that has anything in the store, found without reading what it has."""
+        """The locator of every actor that has anything in the store, found without reading what it has.
+
+        In a bucket each is looked at, some at a time: what is known of it is then as new as its turn.
+        """
+        if isinstance(self.store, Fleet):
+            scopes = (scope for scope in self.store.scopes() if scope.startswith(ACTORS))
+            while portion := list(islice(scopes, _AT_ONCE)):
+                self.store.versions(portion)
+                yield from (scope.split("/")[1] for scope in portion)
+            return
         after = ""
         while found := self.store.list(ACTORS, after, 1):
             name = found[0].name

@@ -70,6 +70,9 @@ class Fleet(Protocol):
     def bundles(self, worker: str) -> Iterator[Numbered]:
         """The bundles of a log, in the order of their numbers, which begin with 1."""
 
+    def scopes(self) -> Iterator[str]:
+        """The prefixes of all objects, which can be looked at one by one: each actor's, then the vault's own."""
+
     def strays(self) -> Iterator[str]:
         """What lies where a store of this kind keeps nothing, so that nobody reads it."""
 

@@ -264,6 +264,11 @@ class S3Store:
         self._check_open()
         return log.bundles(self._bucket, worker, self._requests)
 
+    def scopes(self) -> Iterator[str]:
+        self._check_open()
+        yield from (f"{layout.ACTORS}{locator}/" for locator in self.reader.locators())
+        yield layout.VAULT
+
     def strays(self) -> Iterator[str]:
         self._check_open()
         return self.reader.strays()

@@ -78,6 +78,12 @@ class Bucket(Protocol):
         at one level.
         """
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        """The parts of names between `prefix`, which ends with a slash, and the next slash: each once, in order.
+
+        A request for every thousand of them, however much lies below each.
+        """
+
     def create(self, name: str, body: bytes) -> str:
         """Write an object where there is none, and return its etag; else Taken."""
 
@@ -131,6 +137,12 @@ class S3Bucket:
                 for page in (stream if limit is None else islice(stream, 1))
                 for one in page
             ]
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        with _answered("list"):
+            found = obstore.list_with_delimiter(self._store, self._prefix + prefix.rstrip("/"))["common_prefixes"]
+        start = len(self._prefix + prefix)
+        return sorted({name for one in found if (name := one[start:].rstrip("/"))})
 
     def create(self, name: str, body: bytes) -> str:
         try:

@@ -18,7 +18,6 @@ from strongroom.errors import Tampered
 from strongroom.store import Effect, Expect, Object, Purge, PutNew, Version
 from strongroom.store.s3 import layout
 from strongroom.store.s3.bucket import PAGE, Bucket, Listed
-from strongroom.store.s3.log import folders
 from strongroom.store.s3.views import ActorView, Known, VaultView, View
 
 VIEWS = 4096
@@ -235,13 +234,11 @@ class Reader:
 
     def locators(self, after: str = "") -> Iterator[str]:
         """Every actor that has anything in the bucket; with a name, from the one on whose it is or would be."""
-        place = after if after.startswith(layout.ACTORS) else ""
-        if (own := layout.locator_of(after)) is not None:
-            yield own
-            place = f"{layout.ACTORS}{own}0"
-        for locator in folders(self.bucket, layout.ACTORS, place):
-            if layout.locator_of(f"{layout.ACTORS}{locator}/") is not None:
-                yield locator
+        for locator in self.bucket.folders(layout.ACTORS):
+            place = f"{layout.ACTORS}{locator}/"
+            if place > after[: len(place)] or layout.locator_of(after) == locator:
+                if layout.locator_of(place) is not None:
+                    yield locator
 
     def strays(self) -> Iterator[str]:
         """What lies where nothing of ours does, so that nobody reads it."""

@@ -138,7 +138,7 @@ class World:
         return s3.open_store(self.bucket, "bucket/vault")
 
     def start(self, how: Callable[..., Vault] = strongroom.open) -> Vault:
-        self.workers.append(how("bucket/vault", keys=self.keys, now=self.clock))
+        self.workers.append(how("s3://bucket/vault", keys=self.keys, now=self.clock))
         return self.workers[-1]
 
 

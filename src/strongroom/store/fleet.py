@@ -15,6 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from strongroom.cobblestone import context
+from strongroom.store import Object
 
 _SIGNED = "strongroom/bundle/v1"
 
@@ -69,6 +70,9 @@ class Fleet(Protocol):
 
     def bundles(self, worker: str) -> Iterator[Numbered]:
         """The bundles of a log, in the order of their numbers, which begin with 1."""
+
+    def get_many(self, names: Sequence[str]) -> Sequence[Object | None]:
+        """Objects by their names, read side by side; None for one that is not there, or is not framed as ours."""
 
     def scopes(self) -> Iterator[str]:
         """The prefixes of all objects, which can be looked at one by one: each actor's, then the vault's own."""

@@ -264,6 +264,17 @@ class S3Store:
         self._check_open()
         return log.bundles(self._bucket, worker, self._requests)
 
+    def get_many(self, names: Sequence[str]) -> Sequence[Object | None]:
+        self._check_open()
+        read = self._threads.map if len(names) > 1 else map
+        return list(read(self._readable, names))
+
+    def _readable(self, name: str) -> Object | None:
+        try:
+            return self.reader.get(name)
+        except Tampered:
+            return None
+
     def scopes(self) -> Iterator[str]:
         self._check_open()
         yield from (f"{layout.ACTORS}{locator}/" for locator in self.reader.locators())

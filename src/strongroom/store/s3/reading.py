@@ -222,7 +222,8 @@ class Reader:
     def _caps(self, prefix: str, after: str) -> Iterator[Object]:
         """Records of caps, in pages: there may be very many."""
         place = layout.plain_place(after) if after.startswith(layout.CAPS) else ""
-        while page := self.bucket.list("caps/", place, PAGE) if after <= layout.CAPS + "~" else ():
+        below = layout.plain_place(max(prefix, layout.CAPS)).rpartition("/")[0] + "/"
+        while page := self.bucket.list(below, place, PAGE) if after <= layout.CAPS + "~" else ():
             if page[-1].name <= place:
                 return  # nothing is behind it but what was there before
             yield from (one for one in map(self._cap, page) if one.name.startswith(prefix))
@@ -236,9 +237,9 @@ class Reader:
         """Every actor that has anything in the bucket; with a name, from the one on whose it is or would be."""
         for locator in self.bucket.folders(layout.ACTORS):
             place = f"{layout.ACTORS}{locator}/"
-            if place > after[: len(place)] or layout.locator_of(after) == locator:
-                if layout.locator_of(place) is not None:
-                    yield locator
+            is_behind = place > after[: len(place)] or layout.locator_of(after) == locator
+            if is_behind and layout.locator_of(place) is not None:
+                yield locator
 
     def strays(self) -> Iterator[str]:
         """What lies where nothing of ours does, so that nobody reads it."""

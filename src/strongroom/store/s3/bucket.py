@@ -7,6 +7,7 @@ are never the same by chance, so one that is there and equal is our own.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -26,6 +27,9 @@ _RETRIES = 6
 _PATIENCE = timedelta(seconds=20)
 _TIMEOUT = timedelta(seconds=10)
 _CONNECT = timedelta(seconds=3)
+_DELETE_PAUSES = (0.05, 0.2, 0.8)
+"""Seconds between the tries to delete what a server has deleted only in part."""
+_IN_PART = "DeleteObjects request failed for key"
 _LOST = (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError)
 """A condition did not hold. Some servers answer 409 to an update, which obstore calls AlreadyExistsError."""
 
@@ -169,8 +173,19 @@ class S3Bucket:
 
     def delete(self, names: Sequence[str]) -> None:
         for at in range(0, len(names), _DELETES):
-            with _answered("delete"):
-                obstore.delete(self._store, [self._prefix + name for name in names[at : at + _DELETES]])
+            self._delete([self._prefix + name for name in names[at : at + _DELETES]])
+
+    def _delete(self, paths: list[str]) -> None:
+        """One request. Ceph refuses single objects of it that another client deletes at that moment: ask again."""
+        with _answered("delete"):
+            for pause in _DELETE_PAUSES:
+                try:
+                    return obstore.delete(self._store, paths)
+                except exceptions.GenericError as error:
+                    if _IN_PART not in str(error):
+                        raise
+                time.sleep(pause)
+            return obstore.delete(self._store, paths)
 
 
 class _Lost(Exception):

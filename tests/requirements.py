@@ -730,6 +730,8 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "show",
         "a worker says in its log what it did before it acknowledges, of a put within about a second",
     ),
+    "pack-forget-batched": ("show", "bytes of forgotten lines are taken out of packs for many forgets at once"),
+    "pack-tombstones": ("show", "packs of tombstones are joined, and no tombstone goes but with its namespace"),
     "fleet-many-actors": (
         "show",
         "what concerns one actor takes as many requests beside a thousand others as beside ten; walks are linear",

@@ -114,6 +114,7 @@ class Worker:
         deletes = [Delete(name, one.version) for name, one in known.items() if not one.is_gone]
         if deletes:
             self.writer.carry_out(deletes)
+            self.compactor.finish(LOCATOR)
 
     def purge(self) -> None:
         self.reader.actor(LOCATOR, fresh=True)

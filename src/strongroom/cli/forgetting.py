@@ -82,8 +82,8 @@ def _note_forgotten(run: Run, done: Forgotten) -> None:
         run.note(f"warning: {name} was not there")
     if not done.scrubbed:
         run.note(
-            "warning: another process is reading the vault, so old ciphertext may still wait in its journal; "
-            "forget again when it has finished"
+            "warning: old ciphertext may still wait: in a bucket, until packs are rewritten, within a minute; "
+            "in a file, while another process is reading the vault. Forget again when it has finished"
         )
 
 

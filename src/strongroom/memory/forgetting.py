@@ -22,7 +22,8 @@ from strongroom.memory.putting import line_name
 from strongroom.memory.state import ACTORS, SECRETS, HeldKeys, State
 from strongroom.model import CapRecord, Erased, Forgotten, Line, LineId, Namespace, Op
 from strongroom.shelves import Shelf
-from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Swap, is_derived
+from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Store, Swap, is_derived
+from strongroom.store.fleet import Fleet
 
 _TRIES = 64
 _PORTION, _PORTION_TEXT = 64, 64 * 1024
@@ -49,11 +50,16 @@ def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Doing[Forgotten]:
             gone += yield from _forget(clerk, grant, shelves, caller, _portion(left, shelves))
     except StrongroomError:
         if gone:
-            clerk.state.store.scrub()
+            _scrub(clerk.state.store)
         raise
     clerk.state.catch_up()
     missing = sorted(set(map(model.line_id, call.ids or ())) - set(gone))
-    return Forgotten(tuple(gone), tuple(missing), clerk.state.store.scrub())
+    return Forgotten(tuple(gone), tuple(missing), _scrub(clerk.state.store))
+
+
+def _scrub(store: Store) -> bool:
+    """Remove what deleted lines left, or have it removed soon; whether it is."""
+    return store.scrub_soon() if isinstance(store, Fleet) else store.scrub()
 
 
 def _chosen(grant: Grant, shelves: Sequence[Shelf], call: wire.Forget) -> Doing[list[Line]]:

@@ -80,6 +80,9 @@ class Fleet(Protocol):
     def strays(self) -> Iterator[str]:
         """What lies where a store of this kind keeps nothing, so that nobody reads it."""
 
+    def scrub_soon(self) -> bool:
+        """As `scrub`; but if that was done a moment ago, it is left to a timer, for many at once, and this is False."""
+
     def settle(self) -> None:
         """Wait until every commit that any worker had begun before the call is over, or fails when it goes on."""
 

@@ -47,6 +47,7 @@ from strongroom.store.s3.access import access
 from strongroom.store.s3.background import Background
 from strongroom.store.s3.bucket import Bucket, S3Bucket
 from strongroom.store.s3.compacting import Compactor
+from strongroom.store.s3.leftovers import Leftovers
 from strongroom.store.s3.log import Later, WorkerLog
 from strongroom.store.s3.probe import Probe
 from strongroom.store.s3.reading import VIEWS, Reader
@@ -88,8 +89,10 @@ class S3Store:
         self._looks = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-looks")
         """Apart from the reading of bodies, of which one cold shelf has thousands."""
         self.reader = Reader(bucket, self._threads, self._requests, now, views)
-        self.writer = Writer(self.reader, random)
-        self._background = Background(Compactor(self.reader, random)) if packs else None
+        compactor = Compactor(self.reader, random)
+        self._leftovers = Leftovers(compactor.finish, self._later, lambda: clock.monotonic())
+        self.writer = Writer(self.reader, random, self._leftovers.add)
+        self._background = Background(compactor) if packs else None
         self._log: WorkerLog | None = None
         self._is_closed = False
 
@@ -291,13 +294,19 @@ class S3Store:
         raise StoreUnavailable("the logs of a fleet are not archived yet")
 
     def scrub(self) -> bool:
-        """Nothing is left behind: what was deleted is deleted, unless the bucket keeps versions."""
+        """Take bytes of forgotten lines out of packs, now. What is deleted is gone, if the bucket keeps no versions."""
         self._check_open()
-        return True
+        return self._leftovers.take_out()
+
+    def scrub_soon(self) -> bool:
+        self._check_open()
+        return self._leftovers.take_out_soon()
 
     def close(self) -> None:
         if self._background is not None:
             self._background.close()
+        if not self._is_closed:
+            self._leftovers.close()
         if not self._is_closed and self._log is not None:
             with suppress(AuditUnavailable, StoreUnavailable, ClockBehind):  # then verification names it as unsettled
                 self._log.close()

@@ -37,6 +37,8 @@ class Counting:
         self._bucket = bucket
         self._guard = threading.Lock()
         self.requests = 0
+        self.rewritten = 0
+        """Bytes that were written over packs, and over claims of such."""
         self.time = 0
 
     @property
@@ -71,6 +73,9 @@ class Counting:
 
     def swap(self, name: str, body: bytes, etag: str) -> str:
         self._count()
+        if "/packs/" in name:
+            with self._guard:
+                self.rewritten += len(body)
         return self._bucket.swap(name, body, etag)
 
     def delete(self, names: Sequence[str]) -> None:

@@ -730,6 +730,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "show",
         "a worker says in its log what it did before it acknowledges, of a put within about a second",
     ),
+    "fleet-faulty-way": ("show", "killed workers over a way that loses answers, refuses and cuts keep every promise"),
     "pack-forget-batched": ("show", "bytes of forgotten lines are taken out of packs for many forgets at once"),
     "pack-tombstones": ("show", "packs of tombstones are joined, and no tombstone goes but with its namespace"),
     "fleet-many-actors": (

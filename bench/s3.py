@@ -302,7 +302,7 @@ def loose(run: Run) -> Iterator[Row]:
             memory = vault.memory(vaults.session_cap(vault))
             store = store_of(vault)
             known: list[tuple[str, str]] = []
-            for size in run.pick((128, 1_000, 2_300), (20, 60)):
+            for size in (20, 60) if run.quick else (128, 1_000, 2_300):
                 texts = list(islice(of_size(size, _TEXT), size - len(known)))
                 for at in range(0, len(texts), 200):
                     some = [NewLine(text=text, author="user") for text in texts[at : at + 200]]
@@ -379,7 +379,7 @@ def forgets(run: Run) -> Iterator[Row]:
 
 def growth(run: Run) -> Iterator[Row]:
     """Requests and time of the owner's work, by how many actors there are: each with keys, a line and a cap."""
-    sizes = run.pick((10, 1_000, 10_000), (5, 20, 60))
+    sizes = (5, 20, 60) if run.quick else (10, 1_000, 10_000)
     points: dict[str, list[tuple[int, int, float]]] = {}
     with served(run) as place, ThreadPoolExecutor(16) as pool:
         if place is None:

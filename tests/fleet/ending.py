@@ -32,7 +32,7 @@ class Still:
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> list[Listed]:
         return self._server.page(prefix, after, limit or len(self._server.objects))
 
-    def folders(self, prefix: str) -> list[str]:
+    def folders(self, prefix: str) -> Sequence[str]:
         return folders_of(self._server.objects, prefix)
 
     def create(self, name: str, body: bytes) -> str:

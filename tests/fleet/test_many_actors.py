@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +51,7 @@ def _settled(actors: int, home: Path, patch: pytest.MonkeyPatch) -> Town:
     bucket = used_by_vaults(MemoryBucket(), patch)
     town = Town(bucket, strongroom.create(PLACE, keys=FileKeys(home)), actors)
     for number in range(actors):
-        cap = town.cap(f"local/a{number}", renewals=2 * (number < FEW))
+        cap = town.cap(f"local/a{number}", renewals=4 * (number < FEW))
         town.vault.memory(cap).put(f"trip {number}", namespace="travel")
     return town
 
@@ -130,8 +131,8 @@ WALKS: dict[str, Callable[[Town], object]] = {
 def test_what_is_of_all_actors_grows_with_them_and_no_faster(
     towns: Mapping[int, Town], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    costs = {}
+    costs: dict[int, int] = {}
     for town in towns.values():
         monkeypatch.setattr(town.vault.store, "_settled", 0)
-        costs[town.actors] = sum(town.requests(lambda town=town: WALKS[what](town)).values())
+        costs[town.actors] = sum(town.requests(partial(WALKS[what], town)).values())
     assert costs[MANY] <= costs[FEW] * MANY / FEW

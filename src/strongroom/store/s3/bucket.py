@@ -175,7 +175,7 @@ class S3Bucket:
         for at in range(0, len(names), _DELETES):
             self._delete([self._prefix + name for name in names[at : at + _DELETES]])
 
-    def _delete(self, paths: list[str]) -> None:
+    def _delete(self, paths: Sequence[str]) -> None:
         """One request. Ceph refuses single objects of it that another client deletes at that moment: ask again."""
         with _answered("delete"):
             for pause in _DELETE_PAUSES:

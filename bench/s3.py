@@ -327,7 +327,7 @@ def _loose(what: str, memory: Memory, known: Sequence[tuple[str, str]], place: P
 
 def forgets(run: Run) -> Iterator[Row]:
     """Bytes of packs that are rewritten for forgets of scattered lines, beside a rewrite of one pack for each."""
-    count, gone = run.pick(10_000, 1_200), run.pick(1_000, 60)
+    count, gone = run.pick(10_000, 1_200), run.pick(240, 60)
     with served(run) as place:
         if place is None:
             return

@@ -29,6 +29,7 @@ from strongroom.store.s3.reading import Reader
 from strongroom.store.s3.views import ActorView, Known, shelf_of
 
 _TRIES = 64
+_SWEEPS = 8
 _LINES = "/lines/"
 Change = PutNew | Swap | Delete
 Random = Callable[[int], bytes]
@@ -134,8 +135,10 @@ class Writer:
             view.refresh()
             raise Lost(f"{view.prefix}{layout.KEYS}") from None
         number = view.wrote_head(head, written, etag)
-        if head.table != before.table and view.sweep():
-            view.refresh()
+        for _ in range(_SWEEPS if head.table != before.table else 0):
+            if not view.sweep():
+                break
+            view.refresh()  # a compactor that listed before the purge may have filled a pack since
         held = self._reader.actor(locator)
         # Dropped meanwhile to make room: others follow another one by now, which may have looked before the write.
         return number if held is view else held.refresh()

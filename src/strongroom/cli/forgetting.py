@@ -83,8 +83,8 @@ def _note_forgotten(run: Run, done: Forgotten) -> None:
     if not done.scrubbed:
         run.note(
             "warning: old ciphertext may still wait: in a bucket until packs are rewritten, within a minute, and for "
-            "good where it keeps versions; in a file while another process is reading the vault. When that has finished, "
-            f"{_scrubber(run)}"
+            "good where it keeps versions; in a file while another process is reading the vault: when that has "
+            f"finished, {_scrubber(run)}"
         )
 
 

@@ -28,6 +28,7 @@ from typing import Any
 import strongroom
 from strongroom.provider import StrongroomProvider
 from strongroom.server import serving
+from strongroom.server.options import Options
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -39,6 +40,8 @@ WARM = 3
 REST = 0.2
 """Seconds in which what the call before left to be done beside it is done."""
 PATIENCE = 20.0
+RATES = Options(holder_rate=100_000, address_rate=100_000)
+"""A slow machine, or the tracing, is no reason to be turned away."""
 _INNER = ("<lambda>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>")
 
 
@@ -247,7 +250,7 @@ class Scene:
     def _ask_over_http(self) -> Callable[[int], object]:
         """A get for the vault's server in this process, by a client that has nothing of ours."""
         place = serving.Place(port=0)
-        server, bound = serving.server_for(self.vault, place), serving.listen(place)
+        server, bound = serving.server_for(self.vault, place, RATES), serving.listen(place)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         self.stack.callback(thread.join, PATIENCE)

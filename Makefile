@@ -42,6 +42,7 @@ check-pages:
 	$(BIN)/python scripts/make_cli_reference.py --check
 	$(BIN)/python scripts/make_http_reference.py --check
 	$(BIN)/python scripts/make_openapi.py --check
+	$(BIN)/python scripts/walk.py --check
 
 bench: $(READY) $(HERMES)/.ready  ## measure, each figure beside its baseline
 	$(BIN)/python -m bench

@@ -10,7 +10,7 @@ import msgspec
 from bench import bare, vaults
 from bench.lines import lines
 from bench.measure import Row, Run, in_turns
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -25,7 +25,7 @@ def rows(run: Run) -> Iterator[Row]:
             raise RuntimeError("the last entry has been archived")
         encoded = entry.encoded()
         ours, base = in_turns(
-            (lambda: tlog.leaf_hash(msgspec.structs.replace(entry).encoded()), lambda: hashlib.sha256(encoded)),
+            (lambda: merkle_log.leaf_hash(msgspec.structs.replace(entry).encoded()), lambda: hashlib.sha256(encoded)),
             repeats=run.pick(30, 10),
             calls=500,
         )

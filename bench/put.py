@@ -15,7 +15,8 @@ from bench import vaults
 from bench.bare import BareLog, Sizes, copied
 from bench.lines import lines, of_size
 from bench.measure import Goal, Row, Run, Work, in_turns
-from strongroom import Memory, Vault, seal
+from strongroom import Memory, Vault
+from strongroom.crypto import line_encryption
 from strongroom.memory import putting
 
 _THREADS = 32
@@ -132,7 +133,7 @@ def split(run: Run) -> Iterator[Row]:
             ("catch up", clerk.state, "catch_up"),
             ("gate", clerk.state.gate, "admit"),
             ("line", putting, "_drafts"),
-            ("seal", seal, "seal_line"),
+            ("seal", line_encryption, "seal_line"),
             ("marks", clerk, "_entries"),
             ("entry", clerk.state.log, "pending"),
             ("store", clerk.state.store, "commit"),

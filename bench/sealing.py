@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from bench.lines import of_size
 from bench.measure import Row, Run, in_turns
-from strongroom import seal
-from strongroom.cobblestone import Key
+from strongroom.crypto import line_encryption
+from strongroom.crypto.chunked_aead import Key
+from strongroom.crypto.line_encryption import LinePlace, padded_size
 from strongroom.model import Actor, Kind, Line, LineId, LinkId, Millis, Namespace, Provenance
-from strongroom.seal import Place, padded_size
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -27,21 +27,24 @@ def rows(run: Run) -> Iterator[Row]:
         text=next(of_size(1, 200)),
         provenance=Provenance((LinkId("a" * 64), LinkId("b" * 64)), "c" * 32, "python", Millis(1_779_440_000_000)),
     )
-    place = Place("0123456789abcdef", Actor("local/alice"), line.namespace)
+    place = LinePlace("0123456789abcdef", Actor("local/alice"), line.namespace)
     key, salt, nonce = Key(os.urandom(32)), os.urandom(24), os.urandom(12)
-    sealed = seal.seal_line(line, place, 1, key, salt)
+    sealed = line_encryption.seal_line(line, place, 1, key, salt)
     plain = bytes(padded_size(len(msgspec.json.encode(line))))
     cipher = AESGCM(key).encrypt(nonce, plain, None)
     repeats = run.pick(30, 10)
     ours, bare = in_turns(
-        (lambda: seal.seal_line(line, place, 1, key, salt), lambda: AESGCM(key).encrypt(nonce, plain, None)),
+        (lambda: line_encryption.seal_line(line, place, 1, key, salt), lambda: AESGCM(key).encrypt(nonce, plain, None)),
         repeats=repeats,
         calls=300,
     )
     beside = f"AES-GCM of the padded {len(plain)} bytes, fresh key object"
     yield Row("seal.line", "seal a line of 200 bytes", "us cpu", ours.cpu * 1e6, bare.cpu * 1e6, beside)
     ours, bare = in_turns(
-        (lambda: seal.open_line(sealed, line.id, place, {1: key}), lambda: AESGCM(key).decrypt(nonce, cipher, None)),
+        (
+            lambda: line_encryption.open_line(sealed, line.id, place, {1: key}),
+            lambda: AESGCM(key).decrypt(nonce, cipher, None),
+        ),
         repeats=repeats,
         calls=300,
     )

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import strongroom
-from strongroom import FileKeys, Memory, NewLine, PassphraseKeys, Token, Vault, inbox
+from strongroom import FileKeys, Memory, NewLine, PassphraseKeys, Token, Vault
 from strongroom.archive import export_lines, write_archive
+from strongroom.crypto import inbox
 from strongroom.keys.sources import _b64
 from strongroom.model import Millis
 from strongroom.vault.keeping import lock_keys

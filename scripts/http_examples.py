@@ -21,7 +21,8 @@ from typing import Any
 import httpx
 
 import strongroom
-from strongroom import NewLine, Token, inbox, wire
+from strongroom import NewLine, Token, wire
+from strongroom.crypto import inbox
 from strongroom.model import Millis
 from strongroom.server.app import Application
 from strongroom.server.options import DEFAULT

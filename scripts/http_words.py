@@ -5,7 +5,7 @@ Limits are taken from the code that holds them.
 
 from __future__ import annotations
 
-from strongroom.inbox import SEALED_LIMIT
+from strongroom.crypto.inbox import SEALED_LIMIT
 from strongroom.memory.recalling import QUERY_LIMIT
 from strongroom.model import (
     ANSWER_LIMIT,

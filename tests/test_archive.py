@@ -19,9 +19,9 @@ from strongroom import FileKeys, Memory, NewLine, Token, Vault, archive
 from strongroom.archive import Archive, ArchivedLine, ArchivedProfile, Header, files
 from strongroom.archive import format as written
 from strongroom.archive.format import pack, unpack
+from strongroom.crypto import passphrase_file
 from strongroom.errors import StrongroomError
 from strongroom.model import K_LIMIT, Hit, Kind, LineId, Millis, Namespace, Provenance, moment
-from strongroom.vault import locked
 from tests import age
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 from tests.store.children import Place, Process, reason_of
@@ -192,7 +192,7 @@ def test_a_cut_archive_is_refused_wherever_it_is_cut() -> None:
 @given(st.data())
 def test_an_age_file_edited_or_cut_anywhere_is_refused(data: st.DataObject) -> None:
     sealed = age.encrypt(pack(SMALL), PASSPHRASE)
-    assert unpack(locked.unlock(sealed, PASSPHRASE)) == SMALL
+    assert unpack(passphrase_file.unlock(sealed, PASSPHRASE)) == SMALL
     if data.draw(st.booleans()):
         at = data.draw(st.integers(0, len(sealed) - 1))
         edited = bytearray(sealed)
@@ -201,14 +201,14 @@ def test_an_age_file_edited_or_cut_anywhere_is_refused(data: st.DataObject) -> N
     else:
         damaged = sealed[: data.draw(st.integers(0, len(sealed) - 1))]
     reasons = {"tampered", "invalid_request", "key_unavailable"}
-    assert reason_of(lambda: unpack(locked.unlock(damaged, PASSPHRASE))) in reasons
+    assert reason_of(lambda: unpack(passphrase_file.unlock(damaged, PASSPHRASE))) in reasons
 
 
 @pytest.mark.requirement("archive-whole")
 def test_a_wrong_passphrase_is_named() -> None:
     sealed = age.encrypt(pack(SMALL), PASSPHRASE)
-    assert reason_of(locked.unlock, sealed, PASSPHRASE + "x") == "key_unavailable"
-    assert reason_of(locked.unlock, sealed, "") == "key_unavailable"
+    assert reason_of(passphrase_file.unlock, sealed, PASSPHRASE + "x") == "key_unavailable"
+    assert reason_of(passphrase_file.unlock, sealed, "") == "key_unavailable"
 
 
 @pytest.mark.requirement("archive-whole")
@@ -216,14 +216,14 @@ def test_a_payload_that_was_cut_is_damage_and_no_wrong_passphrase() -> None:
     sealed = age.encrypt(pack(SMALL) * 2000, PASSPHRASE)
     assert len(sealed) > 2 * 65536
     for cut in (1, 17, 65_000, 66_000, 130_000):
-        assert reason_of(locked.unlock, sealed[:-cut], PASSPHRASE) == "tampered"
+        assert reason_of(passphrase_file.unlock, sealed[:-cut], PASSPHRASE) == "tampered"
 
 
 @pytest.mark.requirement("archive-whole")
 def test_a_file_that_asks_for_years_of_work_is_refused_at_once() -> None:
     sealed = age.encrypt(b"x", PASSPHRASE)
     assert b" 4\n" in sealed
-    assert reason_of(locked.unlock, sealed.replace(b" 4\n", b" 40\n"), PASSPHRASE) == "invalid_request"
+    assert reason_of(passphrase_file.unlock, sealed.replace(b" 4\n", b" 40\n"), PASSPHRASE) == "invalid_request"
 
 
 def raw(*records: object, lines: int = 0, profiles: int = 0) -> bytes:
@@ -464,7 +464,7 @@ def test_the_specification_names_every_member_and_the_limits() -> None:
     for record in (Header, ArchivedLine, ArchivedProfile, written._End, Provenance):
         assert [name for name in record.__struct_fields__ if f"`{name}`" not in text] == []
     assert f"{written.ARCHIVE_LIMIT:,}" in text
-    assert f"at least {locked.PASSPHRASE_LEAST} characters" in text
+    assert f"at least {passphrase_file.PASSPHRASE_LEAST} characters" in text
 
 
 @pytest.mark.requirement("archive-forgotten")

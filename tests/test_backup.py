@@ -14,8 +14,9 @@ import pytest
 import strongroom
 from strongroom import FileKeys, PassphraseKeys, Token, Vault, errors
 from strongroom.audit.log import Witness
+from strongroom.crypto import passphrase_file
 from strongroom.store.sqlite import SqliteStore
-from strongroom.vault import keeping, locked
+from strongroom.vault import keeping
 from strongroom.vault.keeping import backup_of, lock_keys, move_away, unlock_keys
 from strongroom.vault.opening import identify
 from tests import age
@@ -506,5 +507,5 @@ def test_a_newer_witness_is_not_replaced_by_that_of_a_backup(
 @pytest.mark.requirement("backup-keys")
 def test_keys_are_not_locked_behind_a_short_passphrase(vault: Vault, place: Path, keys: FileKeys) -> None:
     with pytest.MonkeyPatch.context() as real:
-        real.setattr(keeping, "lock", locked.lock)
+        real.setattr(keeping, "lock", passphrase_file.lock)
         assert reason_of(lock_keys, place, "short", keys=keys) == "invalid_request"

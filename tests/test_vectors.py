@@ -12,19 +12,20 @@ import msgspec
 import pytest
 from scripts import make_vectors
 
-from strongroom import FileKeys, PassphraseKeys, cobblestone, inbox, seal, tlog
+from strongroom import FileKeys, PassphraseKeys
 from strongroom.audit.entry import decode_entry
 from strongroom.audit.log import VaultMac
 from strongroom.audit.verify import Expected
+from strongroom.crypto import chunked_aead, inbox, line_encryption, merkle_log
+from strongroom.crypto.hmac_state import HmacState
+from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import StrongroomError, Tampered
-from strongroom.keyed import Keyed
 from strongroom.keys import ActorKeys, Keyring, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
 from strongroom.keys.sources import root_id
 from strongroom.model import Actor, LineId, Namespace
-from strongroom.seal import Place
 from strongroom.store import Head
-from tests.test_cobblestone import spec_open
+from tests.crypto.test_chunked_aead import spec_open
 
 VECTORS = Path(__file__).parent / "vectors"
 FOLDERS = ["audit", "cap", "inbox", "keys", "line"]
@@ -54,8 +55,8 @@ def _keys(vector: Vector) -> dict[int, bytes]:
     return {int(epoch): bytes.fromhex(key) for epoch, key in vector["keys"].items()}
 
 
-def _place(vector: Vector) -> Place:
-    return Place(vector["vault"], Actor(vector["actor"]), Namespace(vector["namespace"]))
+def _place(vector: Vector) -> LinePlace:
+    return LinePlace(vector["vault"], Actor(vector["actor"]), Namespace(vector["namespace"]))
 
 
 # For each kind of vector: do what it says, and give what came out under the names that the vector uses.
@@ -63,40 +64,40 @@ def _place(vector: Vector) -> Place:
 
 def _cobblestone(vector: Vector, _: Path) -> Vector:
     key, sealed, ctx = bytes.fromhex(vector["key"]), _b64(vector["sealed"]), bytes.fromhex(vector["context"])
-    plain = cobblestone.unseal(key, sealed, ctx)
+    plain = chunked_aead.unseal(key, sealed, ctx)
     assert spec_open(key, sealed, ctx) == plain
-    assert cobblestone.seal(key, plain, ctx, sealed[:24]) == sealed
+    assert chunked_aead.seal(key, plain, ctx, sealed[:24]) == sealed
     return {"plaintext": base64.b64encode(plain).decode()}
 
 
 def _context(vector: Vector, _: Path) -> Vector:
-    return {"context": cobblestone.context(*vector["parts"]).hex()}
+    return {"context": chunked_aead.context(*vector["parts"]).hex()}
 
 
 def _padding(vector: Vector, _: Path) -> Vector:
-    return {"sizes": [[size, seal.padded_size(size)] for size, _ in vector["sizes"]]}
+    return {"sizes": [[size, line_encryption.padded_size(size)] for size, _ in vector["sizes"]]}
 
 
 def _line(vector: Vector, _: Path) -> Vector:
     sealed, place, keys = _b64(vector["sealed"]), _place(vector), _keys(vector)
-    line = seal.open_line(sealed, LineId(vector["id"]), place, keys)
-    epoch = seal.sealed_epoch(sealed)
-    assert seal.seal_line(line, place, epoch, keys[epoch], sealed[5:29]) == sealed
+    line = line_encryption.open_line(sealed, LineId(vector["id"]), place, keys)
+    epoch = line_encryption.sealed_epoch(sealed)
+    assert line_encryption.seal_line(line, place, epoch, keys[epoch], sealed[5:29]) == sealed
     return {"line": json.loads(msgspec.json.encode(line))}
 
 
 def _text(vector: Vector, _: Path) -> Vector:
     sealed, place, keys = _b64(vector["sealed"]), _place(vector), _keys(vector)
-    text = seal.open_text(sealed, vector["name"], place, keys)
-    epoch = seal.sealed_epoch(sealed)
-    assert seal.seal_text(text, vector["name"], place, epoch, keys[epoch], sealed[5:29]) == sealed
+    text = line_encryption.open_text(sealed, vector["name"], place, keys)
+    epoch = line_encryption.sealed_epoch(sealed)
+    assert line_encryption.seal_text(text, vector["name"], place, epoch, keys[epoch], sealed[5:29]) == sealed
     return {"text": text}
 
 
 def _record(vector: Vector, _: Path) -> Vector:
     sealed, key = _b64(vector["sealed"]), bytes.fromhex(vector["key"])
-    record = seal.open_record(sealed, vector["name"], vector["vault"], key, Registry)
-    assert seal.seal_record(record, vector["name"], vector["vault"], key, sealed[5:29]) == sealed
+    record = line_encryption.open_record(sealed, vector["name"], vector["vault"], key, Registry)
+    assert line_encryption.seal_record(record, vector["name"], vector["vault"], key, sealed[5:29]) == sealed
     return {"names": record.names}
 
 
@@ -113,7 +114,7 @@ def _locators(vector: Vector, _: Path) -> Vector:
 
 
 def _tag(vector: Vector, _: Path) -> Vector:
-    return {"tag": tag(Keyed(bytes.fromhex(vector["key"])), *vector["parts"])}
+    return {"tag": tag(HmacState(bytes.fromhex(vector["key"])), *vector["parts"])}
 
 
 def _vault_secrets(vector: Vector, _: Path) -> Vector:
@@ -169,12 +170,12 @@ def _entry(vector: Vector, _: Path) -> Vector:
     entry = decode_entry(data)
     assert entry.encoded() == data
     fields = json.loads(msgspec.json.encode(entry))
-    return {"leaf": tlog.leaf_hash(data).hex(), "fields": fields}
+    return {"leaf": merkle_log.leaf_hash(data).hex(), "fields": fields}
 
 
 def _tree(vector: Vector, _: Path) -> Vector:
-    leaves = [tlog.leaf_hash(entry.encode()) for entry in vector["entries"]]
-    edge = tlog.Range()
+    leaves = [merkle_log.leaf_hash(entry.encode()) for entry in vector["entries"]]
+    edge = merkle_log.Range()
     roots, peaks = [edge.root().hex()], [edge.packed().hex()]
     for leaf in leaves:
         edge.append(leaf)
@@ -184,16 +185,16 @@ def _tree(vector: Vector, _: Path) -> Vector:
 
 
 def _bundle(vector: Vector, _: Path) -> Vector:
-    return {"entries": [entry.decode() for entry in tlog.unbundle(_b64(vector["bundle"]))]}
+    return {"entries": [entry.decode() for entry in merkle_log.unbundle(_b64(vector["bundle"]))]}
 
 
 def _tile_paths(vector: Vector, _: Path) -> Vector:
-    return {"paths": {number: tlog.tile_path(int(number)) for number in vector["paths"]}}
+    return {"paths": {number: merkle_log.tile_path(int(number)) for number in vector["paths"]}}
 
 
 def _inclusion(vector: Vector, _: Path) -> Vector:
     proof = [bytes.fromhex(one) for one in vector["proof"]]
-    root = tlog.root_from_inclusion(bytes.fromhex(vector["leaf"]), vector["index"], vector["size"], proof)
+    root = merkle_log.root_from_inclusion(bytes.fromhex(vector["leaf"]), vector["index"], vector["size"], proof)
     if root.hex() != vector["root"]:
         raise Tampered("another root")
     return {}
@@ -202,21 +203,21 @@ def _inclusion(vector: Vector, _: Path) -> Vector:
 def _consistency(vector: Vector, _: Path) -> Vector:
     roots = bytes.fromhex(vector["old_root"]), bytes.fromhex(vector["new_root"])
     proof = [bytes.fromhex(one) for one in vector["proof"]]
-    tlog.check_consistency(vector["old"], roots[0], vector["new"], roots[1], proof)
+    merkle_log.check_consistency(vector["old"], roots[0], vector["new"], roots[1], proof)
     return {}
 
 
 def _verifier_key(vector: Vector, _: Path) -> Vector:
-    return {"verifier_key": tlog.verifier_key(vector["origin"], bytes.fromhex(vector["public"]))}
+    return {"verifier_key": merkle_log.verifier_key(vector["origin"], bytes.fromhex(vector["public"]))}
 
 
 def _checkpoint(vector: Vector, _: Path) -> Vector:
-    found = tlog.open_checkpoint(vector["note"], vector["origin"], bytes.fromhex(vector["public"]))
+    found = merkle_log.open_checkpoint(vector["note"], vector["origin"], bytes.fromhex(vector["public"]))
     return {"size": found.size, "root": found.root.hex()}
 
 
 def _proof(vector: Vector, _: Path) -> Vector:
-    found = tlog.Proof.parse(vector["proof"])
+    found = merkle_log.Proof.parse(vector["proof"])
     found.check(vector["entry"].encode(), vector["origin"], bytes.fromhex(vector["public"]))
     assert found.text() == vector["proof"]
     return {}

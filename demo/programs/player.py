@@ -18,8 +18,8 @@ import msgspec
 
 from strongroom import cap, settings
 from strongroom.errors import KeyUnavailable, StrongroomError
-from strongroom.files import write_file
 from strongroom.model import BATCH_LIMIT, K_LIMIT, Hit, NewLine
+from strongroom.private_files import write_file
 from strongroom.vault.owner import Vault
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ import msgspec
 import strongroom
 from strongroom import cap, wire
 from strongroom.errors import StrongroomError
-from strongroom.files import write_file
 from strongroom.memory import Memory
+from strongroom.private_files import write_file
 
 _SEED = 32
 

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Token, Vault, tlog
+from strongroom import FileKeys, Token, Vault
 from strongroom.audit import Flaw
 from strongroom.audit.entry import decode_entry
+from strongroom.crypto import merkle_log
 from strongroom.errors import StrongroomError
 from tests.audit import rfc
 from tests.audit.tools import edit, fill, flaws, named, query, reason, stored_entries, stored_objects
 from tests.conftest import Clock
-from tests.test_cobblestone import flips
+from tests.crypto.test_chunked_aead import flips
 
 Reopen = Callable[[], Vault]
 MARKER = "to be found in no file of the vault"
@@ -52,7 +53,7 @@ def test_archived_entries_leave_and_verification_stays(grown: Vault, tmp_path: P
         assert opened.audit.verify().findings == ()
         assert opened.audit.verify(archive=tmp_path / "old").findings == ()
         assert opened.audit.size() == 701
-    assert tlog.tree_hash(map(tlog.leaf_hash, before)) == note.root
+    assert merkle_log.tree_hash(map(merkle_log.leaf_hash, before)) == note.root
     for number in (0, 1):
         bundle = (tmp_path / "old" / "tile" / "entries" / f"00{number}").read_bytes()
         assert bundle == rfc.bundles(before)[f"entries/00{number}"]
@@ -108,7 +109,7 @@ def test_archived_entries_stay_provable(grown: Vault, tmp_path: Path) -> None:
     entries = stored_entries(tmp_path / "vault")
     grown.audit.archive(tmp_path / "old")
     bundled = (tmp_path / "old" / "tile" / "entries" / "000").read_bytes()
-    assert tlog.unbundle(bundled) == entries[:256]
+    assert merkle_log.unbundle(bundled) == entries[:256]
     for number in (0, 1, 255, 256, 511, 512, 699, 700):
         data = stored_entries(tmp_path / "vault")[number] if number >= 512 else entries[number]
         assert rfc.check_proof(grown.audit.prove(number), data, grown.audit.verifier_key).size == 701
@@ -226,9 +227,9 @@ def test_an_altered_summary_of_the_archived_entries_is_named(
 def test_an_edited_entry_in_an_archived_bundle_is_named(grown: Vault, tmp_path: Path) -> None:
     grown.audit.archive(tmp_path / "old")
     path = tmp_path / "old" / "tile" / "entries" / "001"
-    entries = tlog.unbundle(path.read_bytes())
+    entries = merkle_log.unbundle(path.read_bytes())
     entries[7] = entries[7].replace(b'"op":"note"', b'"op":"nope"')
-    path.write_bytes(tlog.bundle(entries))
+    path.write_bytes(merkle_log.bundle(entries))
     (finding,) = grown.audit.verify(archive=tmp_path / "old").findings
     assert (finding.flaw, finding.entry) == (Flaw.ENTRY_EDITED, 256 + 7)
     assert grown.audit.verify().ok
@@ -257,7 +258,7 @@ def test_a_damaged_bundle_is_named_and_the_vault_itself_is_still_sound(
     whole = path.read_bytes()
     path.unlink()
     if damage != "missing":
-        path.write_bytes({"cut": whole[:-1], "empty": b"", "too many": whole + tlog.bundle([b"{}"])}[damage])
+        path.write_bytes({"cut": whole[:-1], "empty": b"", "too many": whole + merkle_log.bundle([b"{}"])}[damage])
     assert Flaw.ARCHIVE_DAMAGED in flaws(grown.audit.verify(archive=tmp_path / "old"))
     assert grown.audit.verify().ok
 
@@ -297,8 +298,8 @@ def test_entries_stay_when_a_bundle_does_not_read_back(
     grown: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = stored_entries(tmp_path / "vault")
-    whole = tlog.bundle
-    monkeypatch.setattr(tlog, "bundle", lambda entries: whole([bytes([one[0] ^ 1]) + one[1:] for one in entries]))
+    whole = merkle_log.bundle
+    monkeypatch.setattr(merkle_log, "bundle", lambda entries: whole([bytes([one[0] ^ 1]) + one[1:] for one in entries]))
     assert reason(lambda: grown.audit.archive(tmp_path / "old")) == "tampered"
     monkeypatch.undo()
     assert stored_entries(tmp_path / "vault") == before

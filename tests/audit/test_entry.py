@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strongroom import tlog
 from strongroom.audit.entry import ENTRY_LIMIT, Decision, Entry, Mark, decode_entry, digest, marks
+from strongroom.crypto import merkle_log
 from strongroom.errors import Tampered
 from strongroom.model import LineId, LinkId, Millis
 from strongroom.store import Delete, Effect, Expect, Purge, PutNew, Swap
-from tests.test_cobblestone import flips
+from tests.crypto.test_chunked_aead import flips
 
 FULL = Entry(
     v=1,
@@ -77,10 +77,10 @@ def test_an_entry_reads_back(entry: Entry) -> None:
 @pytest.mark.parametrize("entry", [FULL, SMALL], ids=["full", "small"])
 def test_every_flipped_bit_of_an_entry_is_refused_or_makes_another_entry_with_another_hash(entry: Entry) -> None:
     data = entry.encoded()
-    leaf = tlog.leaf_hash(data)
+    leaf = merkle_log.leaf_hash(data)
     refused = 0
     for edited in flips(data):
-        assert tlog.leaf_hash(edited) != leaf
+        assert merkle_log.leaf_hash(edited) != leaf
         if _refused(edited):
             refused += 1
         else:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Token, Vault, tlog
+from strongroom import FileKeys, Token, Vault
+from strongroom.crypto import merkle_log
 from tests.audit import rfc
 from tests.audit.tools import fill, reason, stored_entries
 from tests.conftest import Clock
@@ -85,7 +86,7 @@ def test_checkpoints_are_signed_and_each_continues_the_one_before(vault: Vault, 
         assert old.root == tree.root(old.size)
         proof = log.consistency(old.size, new.size)
         assert proof == tree.proof(old.size, new.size)
-        tlog.check_consistency(old.size, old.root, new.size, new.root, proof)
+        merkle_log.check_consistency(old.size, old.root, new.size, new.root, proof)
 
 
 def test_a_checkpoint_is_kept_beside_the_keys(vault: Vault, keys: FileKeys) -> None:

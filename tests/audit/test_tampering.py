@@ -15,15 +15,16 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Vault, tlog
+from strongroom import FileKeys, Vault
 from strongroom.audit import Flaw, Report, Witness
 from strongroom.audit.entry import decode_entry
 from strongroom.cap import parse
+from strongroom.crypto import merkle_log
 from strongroom.errors import Tampered
 from tests.audit.tools import copy, edit, entry_numbers, flaws, named, query, reason, restore, stored_entries
 from tests.audit.tools import stored_objects as objects
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
-from tests.test_cobblestone import flips
+from tests.crypto.test_chunked_aead import flips
 
 
 @dataclass
@@ -107,7 +108,7 @@ def test_an_untouched_vault_has_no_flaw(closed: Closed) -> None:
     assert report.findings == ()
     assert report.size == closed.size
     assert report.objects == len(objects(closed.place))
-    assert report.root == tlog.tree_hash(map(tlog.leaf_hash, stored_entries(closed.place))).hex()
+    assert report.root == merkle_log.tree_hash(map(merkle_log.leaf_hash, stored_entries(closed.place))).hex()
 
 
 # Entries.
@@ -156,7 +157,7 @@ def _edit_with_leaf(closed: Closed) -> None:
         closed.place,
         "UPDATE entries SET entry = ?, leaf = ? WHERE number = ?",
         said,
-        tlog.leaf_hash(said),
+        merkle_log.leaf_hash(said),
         closed.listed,
     )
 
@@ -214,7 +215,7 @@ def test_an_emptied_entry_that_was_never_archived_is_missing(closed: Closed) -> 
 @pytest.mark.requirement("audit-verify")
 def test_an_entry_behind_the_end_is_extra(closed: Closed) -> None:
     said = stored_entries(closed.place)[closed.listed]
-    edit(closed.place, "INSERT INTO entries VALUES (?, ?, ?)", closed.size, tlog.leaf_hash(said), said)
+    edit(closed.place, "INSERT INTO entries VALUES (?, ?, ?)", closed.size, merkle_log.leaf_hash(said), said)
     (finding,) = closed.verify().findings
     assert (finding.flaw, finding.entry) == (Flaw.ENTRY_EXTRA, closed.size)
 
@@ -222,7 +223,7 @@ def test_an_entry_behind_the_end_is_extra(closed: Closed) -> None:
 @pytest.mark.requirement("audit-verify")
 def test_an_entry_far_behind_the_end_is_extra(closed: Closed) -> None:
     said = stored_entries(closed.place)[closed.listed]
-    edit(closed.place, "INSERT INTO entries VALUES (?, ?, ?)", closed.size + 7, tlog.leaf_hash(said), said)
+    edit(closed.place, "INSERT INTO entries VALUES (?, ?, ?)", closed.size + 7, merkle_log.leaf_hash(said), said)
     assert flaws(closed.verify()) == {Flaw.ENTRY_EXTRA}
 
 
@@ -232,9 +233,9 @@ def test_an_entry_far_behind_the_end_is_extra(closed: Closed) -> None:
 def _forge_head(place: Path, size: int) -> None:
     """Shorten the log and make the head fit it in everything but the MAC, which needs a key."""
     query(place, "DELETE FROM entries WHERE number >= ?", size)
-    edge = tlog.Range()
+    edge = merkle_log.Range()
     for data in stored_entries(place):
-        edge.append(tlog.leaf_hash(data))
+        edge.append(merkle_log.leaf_hash(data))
     edit(place, "UPDATE head SET size = ?, peaks = ?", size, edge.packed())
 
 
@@ -271,7 +272,7 @@ def test_a_forged_head_is_never_signed(closed: Closed, tmp_path: Path) -> None:
     """A signature on it would make the forgery good for everybody else."""
     said = _rewritten(closed.place, closed.listed)
     with closed.open() as vault:
-        query(closed.place, "INSERT INTO entries VALUES (?, ?, ?)", closed.size, tlog.leaf_hash(said), said)
+        query(closed.place, "INSERT INTO entries VALUES (?, ?, ?)", closed.size, merkle_log.leaf_hash(said), said)
         _forge_head(closed.place, closed.size + 1)
         witnessed = (closed.keys.directory / "checkpoint").read_text()
         assert reason(vault.audit.checkpoint) == "tampered"
@@ -542,7 +543,7 @@ def test_a_witness_can_be_kept_anywhere_outside_the_vault(closed: Closed, tmp_pa
         assert vault.audit.verify().ok
         seen = elsewhere.read()
         assert seen is not None
-        assert tlog.open_checkpoint(seen, vault.audit.origin, vault._state.log.public_key).size == closed.size
+        assert merkle_log.open_checkpoint(seen, vault.audit.origin, vault._state.log.public_key).size == closed.size
 
 
 @pytest.mark.requirement("audit-verify")

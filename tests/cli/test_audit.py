@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import settings, tlog
+from strongroom import settings
 from strongroom.audit import Flaw
 from strongroom.cli.audit import FLEET_HINTS, HINTS
+from strongroom.crypto import merkle_log
 from strongroom.model import Millis
 from tests.audit.tools import edit
 from tests.cli.conftest import Cli, opened
@@ -172,12 +173,12 @@ def test_a_proof_and_its_entry_convince_somebody_who_has_only_the_key(cli: Cli, 
     with opened() as library:
         origin, key = library.audit.origin, library.audit.public_key
     proven = cli("audit", "prove", "--line", kept["id"], "--json").json
-    proof = tlog.Proof.parse(proven["proof"])
+    proof = merkle_log.Proof.parse(proven["proof"])
     assert proof.check(proven["entry"].encode(), origin, key).size > proven["index"]
     with pytest.raises(strongroom.errors.Tampered):
         proof.check(proven["entry"].replace("put", "get").encode(), origin, key)
     plain = cli("audit", "prove", str(proven["index"]))
-    assert tlog.Proof.parse(plain.out).check(proven["entry"].encode(), origin, key)
+    assert merkle_log.Proof.parse(plain.out).check(proven["entry"].encode(), origin, key)
     assert proven["entry"] in plain.err
     assert proven["verifier_key"] in plain.err
 
@@ -198,9 +199,9 @@ def test_a_checkpoint_is_a_signed_note_and_is_not_written_over_another_file(cli:
         origin, key = library.audit.origin, library.audit.public_key
     note = cli("audit", "checkpoint").out
     size = cli("audit", "show", "--json").json["size"]
-    assert tlog.open_checkpoint(note, origin, key).size == size
+    assert merkle_log.open_checkpoint(note, origin, key).size == size
     assert cli("audit", "checkpoint", "--out", "seen.txt", "--json").json["size"] == size
-    assert tlog.open_checkpoint(Path("seen.txt").read_text(), origin, key).size == size
+    assert merkle_log.open_checkpoint(Path("seen.txt").read_text(), origin, key).size == size
     Path("mine.txt").write_text("mine")
     assert cli("audit", "checkpoint", "--out", "mine.txt").code == 2
     assert Path("mine.txt").read_text() == "mine"

@@ -12,7 +12,8 @@ from typing import assert_type
 import pytest
 
 import strongroom
-from strongroom import AsyncMemory, Memory, NewLine, Token, Vault, errors, inbox
+from strongroom import AsyncMemory, Memory, NewLine, Token, Vault, errors
+from strongroom.crypto import inbox
 from strongroom.model import Erased, Forgotten, Hit, Listing, Profile, Receipt, Snapshot
 from strongroom.wire import A, Call, Door
 from tests.client.served import served

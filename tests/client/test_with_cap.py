@@ -9,7 +9,8 @@ import sys
 import pytest
 from ulid import ULID
 
-from strongroom import NewLine, Token, Vault, errors, inbox, wire
+from strongroom import NewLine, Token, Vault, errors, wire
+from strongroom.crypto import inbox
 from tests.client.conftest import Reach, Start
 from tests.client.peer import done_but, for_vault, given, hang_up, refuse
 from tests.client.served import served

@@ -15,10 +15,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 import strongroom
-from strongroom import FileKeys, NewLine, Vault, errors, tlog
+from strongroom import FileKeys, NewLine, Vault, errors
 from strongroom.audit import unsettled
 from strongroom.cap import Token
 from strongroom.cli.serve import _DISTANT
+from strongroom.crypto import merkle_log
 from strongroom.memory.state import _ACTORS_HELD
 from strongroom.store import CLOCK_LEEWAY, s3
 from strongroom.store.s3 import S3Store, background, compacting, log, packs, planning, reading
@@ -608,7 +609,7 @@ def test_bundles_and_the_roster_hold_what_the_specification_says(world: World) -
     log_key.verify(member.certificate, _context("strongroom/worker/v1", first.id, worker, member.public))
     names = sorted(name for name in objects if name.startswith("logs/"))
     assert names == [f"logs/{worker}/{number:012d}" for number in range(1, len(names) + 1)]
-    edge, carried = tlog.Range(), set()
+    edge, carried = merkle_log.Range(), set()
     for name in names:
         start, entries, time, peaks, signature, inside = msgspec.msgpack.decode(objects[name])
         assert start == edge.size

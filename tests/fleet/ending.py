@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
-from strongroom import tlog
 from strongroom.audit.entry import Decision, Entry, decode_entry
+from strongroom.crypto import merkle_log
 from strongroom.store.fleet import Member, is_signed
 from strongroom.store.s3 import log
 from strongroom.store.s3.bucket import Bucket, Found, Listed
@@ -66,13 +66,13 @@ def check_bucket(server: Server, history: History) -> list[str]:
 
 
 def _check_log(bucket: Bucket, worker: str, member: Member | None, entries: list[Entry]) -> Iterator[str]:
-    edge, is_entered = tlog.Range(), member is not None
+    edge, is_entered = merkle_log.Range(), member is not None
     for place, (number, bundle) in enumerate(log.bundles(bucket, worker, _Inline()), 1):
         if bundle is None or number != place or bundle.first != edge.size:
             yield f"the log of {worker} has a gap at bundle {place}"
             return
         for entry in bundle.entries:
-            edge.append(tlog.leaf_hash(entry))
+            edge.append(merkle_log.leaf_hash(entry))
         # Who died before it could enter itself in the roster has acknowledged nothing.
         entries += map(decode_entry, bundle.entries if is_entered else ())
         member = member or bundle.member

@@ -25,7 +25,8 @@ from typing import Any
 import pytest
 
 import strongroom
-from strongroom import Vault, engines, inbox
+from strongroom import Vault, engines
+from strongroom.crypto import inbox
 from strongroom.errors import StrongroomError
 from strongroom.store import Effect, HeadMac, s3
 from strongroom.store.s3 import S3Store

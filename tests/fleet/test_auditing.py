@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Vault, tlog
+from strongroom import FileKeys, Vault
 from strongroom.audit.verify import Flaw
 from strongroom.cli import reading
+from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.model import Millis
 from strongroom.store.s3.bucket import Listed
@@ -127,7 +128,7 @@ def test_entries_of_all_workers_are_shown_by_their_times_and_each_is_proven(work
     assert len(shown) == second.audit.size() == 8
     origins = set()
     for number, entry in shown.items():
-        proof = tlog.Proof.parse(second.audit.prove(number))
+        proof = merkle_log.Proof.parse(second.audit.prove(number))
         origin = proof.note.partition("\n")[0]
         assert entry is not None
         assert proof.check(entry.encoded(), origin, second.audit.public_key).size >= 1

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import pytest
 
-from strongroom.cobblestone import context
+from strongroom.crypto.chunked_aead import context
+from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import KeyUnavailable, StrongroomError, Tampered
-from strongroom.keyed import Keyed
 from strongroom.keys import ActorKeys, Keyring, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag
 from strongroom.model import Actor, Namespace
-from tests.test_cobblestone import flips, spec_open
+from tests.crypto.test_chunked_aead import flips, spec_open
 
 VAULT = "0123456789abcdef"
 ALICE, BOB = Actor("local/alice"), Actor("local/bob")
@@ -344,11 +344,11 @@ def test_tags_of_one_thing_under_two_keys_have_nothing_in_common() -> None:
 
 
 def test_tags_of_two_things_differ_and_parts_do_not_run_together() -> None:
-    key = Keyed(bytes(32))
+    key = HmacState(bytes(32))
     tags = [tag(key), tag(key, ""), tag(key, "ab", "c"), tag(key, "a", "bc"), tag(key, "abc")]
     assert len(set(tags)) == len(tags)
     keys = alice(Dice())
-    key = Keyed(keys.tag_key)
+    key = HmacState(keys.tag_key)
     assert keys.actor_tag() == tag(key, "actor")
     assert keys.namespace_tag("x") == tag(key, "namespace", "x")
     assert keys.object_tag("x") == tag(key, "object", "x")

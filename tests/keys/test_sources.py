@@ -14,7 +14,7 @@ import pytest
 from strongroom import EnvironmentKeys, FileKeys, PassphraseKeys
 from strongroom.errors import KeyUnavailable
 from strongroom.keys.sources import Keyring, default_directory, root_id
-from tests.test_cobblestone import flips
+from tests.crypto.test_chunked_aead import flips
 
 FILES = ["issuer.key", "root.keyring"]
 

@@ -18,8 +18,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Memory, NewLine, Token, Vault, errors, inbox
+from strongroom import FileKeys, Memory, NewLine, Token, Vault, errors
 from strongroom import cap as caps
+from strongroom.crypto import inbox
 from strongroom.model import Hit, Kind, LineInfo, Listing, Profile, Receipt, Snapshot
 from tests.client.served import served
 from tests.conftest import ALL_OPS, NAMESPACES, Clock

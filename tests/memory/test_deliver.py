@@ -11,9 +11,10 @@ import pyrage  # type: ignore[import-untyped]
 import pytest
 
 import strongroom
-from strongroom import FileKeys, NewLine, Token, Vault, errors, inbox, wire
+from strongroom import FileKeys, NewLine, Token, Vault, errors, wire
 from strongroom.audit import Entry
-from strongroom.inbox import Bundle
+from strongroom.crypto import inbox
+from strongroom.crypto.inbox import Bundle
 from strongroom.keys import VaultSecrets
 from strongroom.memory.doing import Long
 from strongroom.memory.state import SECRETS

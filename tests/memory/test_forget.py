@@ -11,7 +11,8 @@ import apsw
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Token, Vault, cobblestone, errors, seal
+from strongroom import FileKeys, Token, Vault, errors
+from strongroom.crypto import chunked_aead, line_encryption
 from strongroom.errors import Tampered
 from strongroom.model import actor_path
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
@@ -155,9 +156,9 @@ def test_after_erase_no_key_that_remains_opens_the_ciphertext(
     assert stored is not None
     assert stored.body is not None
     assert held is not None
-    place = seal.Place(vault.id, ALICE, receipt.namespace)
+    place = line_encryption.LinePlace(vault.id, ALICE, receipt.namespace)
     (namespace_key,) = [key for epochs in held.keys.namespaces.values() for key in epochs.values()]
-    assert seal.open_line(body, receipt.id, place, {1: namespace_key}).text == "to be erased"
+    assert line_encryption.open_line(body, receipt.id, place, {1: namespace_key}).text == "to be erased"
 
     erased = vault.erase("local/alice")
 
@@ -170,9 +171,9 @@ def test_after_erase_no_key_that_remains_opens_the_ciphertext(
     remaining += [secrets.name_key, secrets.record_key, secrets.tag_key, secrets.log_seed]
     for key in remaining:
         with pytest.raises(Tampered):
-            seal.open_line(body, receipt.id, place, {1: key})
+            line_encryption.open_line(body, receipt.id, place, {1: key})
         with pytest.raises(Tampered):
-            cobblestone.unseal(key, body[5:], place.context("strongroom/line", receipt.id, 1))
+            chunked_aead.unseal(key, body[5:], place.context("strongroom/line", receipt.id, 1))
 
 
 @pytest.mark.requirement("erase-void")

@@ -11,20 +11,21 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import FileKeys, NewLine, Token, Vault, errors, seal
+from strongroom import FileKeys, NewLine, Token, Vault, errors
+from strongroom.crypto import line_encryption
+from strongroom.crypto.line_encryption import LinePlace
 from strongroom.engines.lexical import index as lexical_index
 from strongroom.engines.lexical import keeping
 from strongroom.memory import pages
 from strongroom.memory.pages import Page, Pages
 from strongroom.model import Actor, LineId, Namespace, actor_path
-from strongroom.seal import Place
 from strongroom.shelves import Batch
 from strongroom.store import Lost, Object
 from strongroom.store.fake import FakeStores
 from strongroom.vault import opening
 from tests.audit.tools import edit
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
-from tests.test_seal import line
+from tests.crypto.test_line_encryption import line
 
 ALICE = actor_path("local", "alice")
 WORK = Namespace("work")
@@ -137,7 +138,7 @@ class Opened:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lines = self.readings = 0
-        open_line, read = seal.open_line, getattr(lexical_index, "read")  # noqa: B009 - mypy: it is not exported
+        open_line, read = line_encryption.open_line, getattr(lexical_index, "read")  # noqa: B009 - mypy: it is not exported
 
         def counted_line(*given: Any) -> Any:
             self.lines += 1
@@ -147,7 +148,7 @@ class Opened:
             self.readings += 1
             return read(*given)
 
-        monkeypatch.setattr(seal, "open_line", counted_line)
+        monkeypatch.setattr(line_encryption, "open_line", counted_line)
         monkeypatch.setattr(lexical_index, "read", counted_read)
 
 
@@ -832,11 +833,11 @@ def test_a_page_opens_with_its_own_namespaces_key_alone(
     own, other = (held.keys.namespaces[slots.namespace(ALICE, Namespace(name))] for name in ("work", "travel"))
     thing = written(vault)[0]
     assert thing.body is not None
-    place = Place(vault.id, ALICE, WORK)
-    assert seal.open_page(thing.body, thing.name, place, own)
+    place = LinePlace(vault.id, ALICE, WORK)
+    assert line_encryption.open_page(thing.body, thing.name, place, own)
     for keys in (other, {}, {1: held.keys.actor_key}):
         with pytest.raises(errors.Tampered):
-            seal.open_page(thing.body, thing.name, place, keys)
+            line_encryption.open_page(thing.body, thing.name, place, keys)
 
 
 @pytest.mark.requirement("keys-rotate-actor", "keys-rotate-root", "pages-fresh")
@@ -857,7 +858,7 @@ def test_pages_stay_usable_through_rotations_and_new_ones_use_the_new_epoch(
     with reopen() as other:
         other.memory(cap).get("Chengdu")
     added = [thing for thing in written(vault) if thing.name not in before]
-    assert [seal.sealed_epoch(thing.body or b"") for thing in added] == [2]
+    assert [line_encryption.sealed_epoch(thing.body or b"") for thing in added] == [2]
     held_open._state.shelves.drop("")
     opened.lines = 0
     assert listed(held_open, cap) == [*paged, *new]

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Vault, inbox
+from strongroom import FileKeys, Vault
+from strongroom.crypto import inbox
 from strongroom.model import Hit
 from strongroom.provider import StrongroomProvider, doorway
 from strongroom.provider import home as homes

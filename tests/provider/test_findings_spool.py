@@ -11,7 +11,8 @@ from typing import Any, BinaryIO
 import pytest
 from ulid import ULID
 
-from strongroom import errors, inbox
+from strongroom import errors
+from strongroom.crypto import inbox
 from strongroom.errors import CapRevoked, StoreUnavailable, StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Actor, Millis, NewLine

@@ -15,7 +15,8 @@ from typing import Any
 from ulid import ULID
 
 import strongroom
-from strongroom import NewLine, Token, Vault, cap, inbox, wire
+from strongroom import NewLine, Token, Vault, cap, wire
+from strongroom.crypto import inbox
 from strongroom.model import Op
 from strongroom.server.mcp import TOOLS
 from tests.conftest import Clock

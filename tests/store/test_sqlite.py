@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import pytest
 
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 from strongroom.errors import StoreUnavailable, StrongroomError
 from strongroom.store import Effect, Expect, HeadMac, Object, PutNew, sqlite
 from strongroom.store.conformance.tools import NOW, SuiteMac, everything
@@ -456,7 +456,7 @@ def test_a_forged_head_is_noticed_also_by_who_wrote_the_last_one(store: SqliteSt
 
 def _agrees(store: SqliteStore) -> bool:
     """Whether the head is that of the entries."""
-    whole = tlog.Range()
+    whole = merkle_log.Range()
     for _, leaf, _ in store.entries(0, 10**6):
         whole.append(leaf)
     head = store.head()

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import NewLine, Token, Vault, inbox, wire
+from strongroom import NewLine, Token, Vault, wire
+from strongroom.crypto import inbox
 from strongroom.errors import AuditUnavailable, BodyTooLarge, InvalidRequest
 from strongroom.memory.doing import done
 from strongroom.model import DataClass, Op

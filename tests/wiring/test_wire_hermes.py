@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from ulid import ULID
 
-from strongroom import NewLine, inbox
+from strongroom import NewLine
+from strongroom.crypto import inbox
 from strongroom.errors import CapRevoked
 from strongroom.host.plugins import names
 from strongroom.model import Actor

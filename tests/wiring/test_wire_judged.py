@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from strongroom import attenuate, inbox
+from strongroom import attenuate
+from strongroom.crypto import inbox
 from strongroom.errors import CapRevoked, CapSignatureInvalid
 from strongroom.wiring import capfile, policy, runtimecap
 from tests.cli.conftest import Cli, Done, opened

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from strongroom.archive.format import ARCHIVE_LIMIT, Archive, pack, unpack
+from strongroom.crypto.passphrase_file import is_locked, lock, unlock
 from strongroom.errors import BodyTooLarge, InvalidRequest, LineNotFound, StoreUnavailable
-from strongroom.files import write_file
-from strongroom.vault.locked import is_locked, lock, unlock
+from strongroom.private_files import write_file
 
 _AGE_LIMIT = 2 * ARCHIVE_LIMIT  # an armored age file is a third longer than what is in it
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}

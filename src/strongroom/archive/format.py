@@ -16,7 +16,7 @@ import msgspec
 from strongroom import model
 from strongroom.errors import BodyTooLarge, InvalidRequest, StrongroomError, Tampered
 from strongroom.model import Kind, LineId, Millis, Namespace, Provenance
-from strongroom.unique_keys import check_unique_keys
+from strongroom.strict_json import check_unique_keys
 
 FORMAT = "strongroom-archive"
 VERSION = 1

@@ -21,12 +21,12 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec.structs import replace
 
-from strongroom import tlog
 from strongroom.audit.entry import DONE, Decision, Entry, decode_entry, done_runs, written
 from strongroom.audit.log import certified_part
 from strongroom.audit.statements import Statements, There, Told
 from strongroom.audit.unsettled import IS_OVER, Sighting, Unsettled, is_open, judge
 from strongroom.audit.verify import Finding, Flaw, Progress, Report, TagOf, owner_part
+from strongroom.crypto import merkle_log
 from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.store import CLOCK_LEEWAY, Object, Store, fleet
 from strongroom.store.fleet import Bundle, Fleet, Member
@@ -62,7 +62,7 @@ class Walked:
     """One log as it was found."""
 
     worker: str
-    edge: tlog.Range = field(default_factory=tlog.Range)
+    edge: merkle_log.Range = field(default_factory=merkle_log.Range)
     entries: list[tuple[int, bytes]] = field(default_factory=list)
     time: int = 0
     """Of its latest entry."""
@@ -82,7 +82,7 @@ class FleetVerifier:
         vault_id: str,
         public_key: bytes,
         tag_of: TagOf,
-        seen: Mapping[str, tlog.Checkpoint],
+        seen: Mapping[str, merkle_log.Checkpoint],
         now: int,
     ) -> None:
         self._store = store
@@ -215,7 +215,7 @@ class FleetVerifier:
         goes_on = bundle.first == walked.edge.size
         if goes_on:
             for entry in bundle.entries:
-                walked.edge.append(tlog.leaf_hash(entry))
+                walked.edge.append(merkle_log.leaf_hash(entry))
                 self._check_fork(walked)
         if not goes_on or walked.edge.size != bundle.size or walked.edge.packed() != bundle.peaks:
             message = f"the entries of {walked.worker} do not add up to its log, or some are missing or there twice"
@@ -432,9 +432,9 @@ class Covered:
         return self._reach[place - 1][1]
 
 
-def _edge(bundle: Bundle) -> tlog.Range | None:
+def _edge(bundle: Bundle) -> merkle_log.Range | None:
     """The tree's edge as a bundle has it."""
     try:
-        return tlog.Range.of(bundle.size, bundle.peaks)
+        return merkle_log.Range.of(bundle.size, bundle.peaks)
     except Tampered:
         return None

@@ -14,17 +14,17 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from strongroom import tlog
 from strongroom.audit.entry import Entry, decode_entry, done_entry
-from strongroom.cobblestone import context
+from strongroom.crypto import merkle_log
+from strongroom.crypto.chunked_aead import context
+from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
-from strongroom.files import make_directory, write_file
-from strongroom.keyed import Keyed
 from strongroom.model import Millis
+from strongroom.private_files import make_directory, write_file
 from strongroom.store import ANY, Commit, Effect, Head, Pending, Runs, Store, Version
 from strongroom.store.fleet import Fleet
 
-_SUBTREE = tlog.TILE_WIDTH
+_SUBTREE = merkle_log.TILE_WIDTH
 
 
 def certified_part(vault_id: str, worker: str, public: bytes) -> bytes:
@@ -39,7 +39,7 @@ class VaultMac:
         self._vault = vault_id
         self._seed = log_seed
         self._prefix = context("strongroom/head/v1", vault_id)
-        self._keyed = Keyed(tag_key)
+        self._keyed = HmacState(tag_key)
 
     def __repr__(self) -> str:
         return "<vault mac redacted>"
@@ -111,7 +111,7 @@ class AuditLog:
     @property
     def verifier_key(self) -> str:
         """The log's public key in the form that note tools take."""
-        return tlog.verifier_key(self.origin, self.public_key)
+        return merkle_log.verifier_key(self.origin, self.public_key)
 
     def append(self, entries: Sequence[Entry], effects: Sequence[Effect] = (), *, accept_clock: bool = False) -> Commit:
         """Make decisions and their effects durable together; see `Store.commit` for what it raises."""
@@ -146,13 +146,13 @@ class AuditLog:
         """A signed checkpoint of the log as it stands."""
         return self._sign(self._store.head())
 
-    def open_checkpoint(self, note: str, worker: str | None = None) -> tlog.Checkpoint:
+    def open_checkpoint(self, note: str, worker: str | None = None) -> merkle_log.Checkpoint:
         """Check that a signed checkpoint is this log's, or another worker's, or raise Tampered.
 
         That of a named worker may say behind the tree's head what was seen of its unsettled entries.
         """
         origin = self.origin_of(self.worker if worker is None else worker)
-        return tlog.open_checkpoint(note, origin, self.public_key, extended=bool(worker))
+        return merkle_log.open_checkpoint(note, origin, self.public_key, extended=bool(worker))
 
     def prove(self, index: int) -> str:
         """A proof, in the c2sp.org/tlog-proof format, that entry `index` is in the log."""
@@ -160,18 +160,18 @@ class AuditLog:
         size = self.open_checkpoint(note).size
         if not 0 <= index < size:
             raise InvalidRequest(f"the log has entries 0 to {size - 1}")
-        return tlog.Proof(index, tuple(tlog.inclusion_proof(self.read_range, index, size)), note).text()
+        return merkle_log.Proof(index, tuple(merkle_log.inclusion_proof(self.read_range, index, size)), note).text()
 
     def consistency(self, old: int, new: int) -> list[bytes]:
         """The proof that the log of `new` entries continues the log of `old`."""
-        return tlog.consistency_proof(self.read_range, old, new)
+        return merkle_log.consistency_proof(self.read_range, old, new)
 
     def read_range(self, low: int, high: int) -> bytes:
         """The tree hash of the leaves from `low` up to `high`."""
         leaves = [leaf for _, leaf, _ in self._store.entries(low, high)]
         if len(leaves) != high - low:
             raise Tampered("the log has lost entries", hint="vault.audit.verify() names what is wrong")
-        return tlog.tree_hash(leaves)
+        return merkle_log.tree_hash(leaves)
 
     def export(self, directory: Path) -> int:
         """Write the log as tlog-tiles: entry bundles, tiles and a signed checkpoint. Returns the number of entries."""
@@ -183,26 +183,28 @@ class AuditLog:
             leaves += [leaf for _, leaf, _ in rows]
             bodies = [entry for _, _, entry in rows if entry is not None]
             if len(bodies) == len(rows):  # an archived bundle lies where it was archived to
-                _write_tile(directory, "entries", start // _SUBTREE, tlog.bundle(bodies), len(rows))
+                _write_tile(directory, "entries", start // _SUBTREE, merkle_log.bundle(bodies), len(rows))
         for level in range(64):
             for start in range(0, len(leaves), _SUBTREE):
                 tile = leaves[start : start + _SUBTREE]
                 _write_tile(directory, str(level), start // _SUBTREE, b"".join(tile), len(tile))
             whole = len(leaves) // _SUBTREE
-            leaves = [tlog.tree_hash(leaves[n * _SUBTREE : (n + 1) * _SUBTREE]) for n in range(whole)]
+            leaves = [merkle_log.tree_hash(leaves[n * _SUBTREE : (n + 1) * _SUBTREE]) for n in range(whole)]
             if not leaves:
                 break
         write_file(directory / "checkpoint", note.encode(), new=False)
         return head.size
 
-    def sign(self, checked: tlog.Checkpoint) -> str:
+    def sign(self, checked: merkle_log.Checkpoint) -> str:
         """Sign a checkpoint that the caller has verified."""
-        return tlog.sign_checkpoint(checked, self._seed)
+        return merkle_log.sign_checkpoint(checked, self._seed)
 
     def _sign(self, head: Head) -> str:
         self._mac.check(head)  # a signature would make a forged head good for everybody else
         return self.sign(
-            tlog.Checkpoint(self.origin_of(self.worker), head.size, tlog.Range.of(head.size, head.peaks).root())
+            merkle_log.Checkpoint(
+                self.origin_of(self.worker), head.size, merkle_log.Range.of(head.size, head.peaks).root()
+            )
         )
 
 
@@ -212,11 +214,11 @@ def _why(error: OSError | UnicodeDecodeError) -> str:
 
 def bundle_path(directory: Path, number: int) -> Path:
     """Where a whole entry bundle lies in an exported log."""
-    return directory / "tile" / "entries" / tlog.tile_path(number)
+    return directory / "tile" / "entries" / merkle_log.tile_path(number)
 
 
 def _write_tile(directory: Path, level: str, number: int, data: bytes, width: int) -> None:
-    path = directory / "tile" / level / tlog.tile_path(number)
+    path = directory / "tile" / level / merkle_log.tile_path(number)
     if width < _SUBTREE:
         path = path.with_name(path.name + ".p") / str(width)
     make_directory(path.parent)

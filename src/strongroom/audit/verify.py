@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from strongroom import tlog
 from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, written
 from strongroom.audit.log import AuditLog, VaultMac, Witness, bundle_path
 from strongroom.audit.statements import VAULT
 from strongroom.audit.unsettled import Unsettled
+from strongroom.crypto import merkle_log
 from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.store import Head, Object, Store, Version
 
@@ -233,7 +233,7 @@ class Verifier:
         except Tampered:
             self._find(Flaw.HEAD_FORGED, "the log's head was not written with this vault's keys")
 
-    def _read_witness(self, witness: Witness) -> tlog.Checkpoint | None:
+    def _read_witness(self, witness: Witness) -> merkle_log.Checkpoint | None:
         try:
             note = witness.read()
             return None if note is None else self._log.open_checkpoint(note)
@@ -242,11 +242,11 @@ class Verifier:
             return None
 
     def _walk(
-        self, head: Head, seen: tlog.Checkpoint | None, archive: Path | None, progress: Progress
+        self, head: Head, seen: merkle_log.Checkpoint | None, archive: Path | None, progress: Progress
     ) -> tuple[bytes, Expected]:
         """Go through the log once: leaves, tree, what was seen before, and what the store must hold."""
         self._gone = []
-        edge, expected = tlog.Range(), self._start(archive)
+        edge, expected = merkle_log.Range(), self._start(archive)
         first = expected.size
         for number, leaf, entry in self._rows(head, archive):
             edge.append(leaf)
@@ -283,9 +283,9 @@ class Verifier:
                 self._find(Flaw.ENTRY_MISSING, f"{found - number} entries are missing", entry=number)
             number = found + 1
             if entry is None and archive is not None:
-                if found % tlog.TILE_WIDTH == 0 or not bundled:
-                    bundled = self._bundle(archive, found // tlog.TILE_WIDTH)
-                place = found % tlog.TILE_WIDTH
+                if found % merkle_log.TILE_WIDTH == 0 or not bundled:
+                    bundled = self._bundle(archive, found // merkle_log.TILE_WIDTH)
+                place = found % merkle_log.TILE_WIDTH
                 entry = bundled[place] if place < len(bundled) else b""
             yield found, leaf, entry
         if number < head.size:
@@ -293,12 +293,12 @@ class Verifier:
 
     def _bundle(self, archive: Path, number: int) -> list[bytes]:
         try:
-            found = tlog.unbundle(bundle_path(archive, number).read_bytes())
+            found = merkle_log.unbundle(bundle_path(archive, number).read_bytes())
         except (OSError, Tampered):
             found = []
-        if len(found) != tlog.TILE_WIDTH:
+        if len(found) != merkle_log.TILE_WIDTH:
             self._find(Flaw.ARCHIVE_DAMAGED, f"the archived entry bundle {number} cannot be read")
-            return [b""] * tlog.TILE_WIDTH
+            return [b""] * merkle_log.TILE_WIDTH
         return found
 
     def _take(self, expected: Expected, number: int, leaf: bytes, entry: bytes | None, *, counted: bool) -> None:
@@ -306,7 +306,7 @@ class Verifier:
         if entry is None:
             self._gone.append(number)
             return
-        if tlog.leaf_hash(entry) != leaf:
+        if merkle_log.leaf_hash(entry) != leaf:
             self._find(Flaw.ENTRY_EDITED, "an entry is not the one that was logged", entry=number)
             return
         try:

@@ -22,8 +22,8 @@ from strongroom.cli.capview import Shown, end_in_words, registered, registered_r
 from strongroom.cli.context import Run, cap_options, memory_options, owner_options, pass_run, refuse_server
 from strongroom.cli.types import DURATION, NAMES
 from strongroom.errors import CapMissing, InvalidRequest
-from strongroom.files import write_file
 from strongroom.model import DataClass
+from strongroom.private_files import write_file
 from strongroom.vault import void
 from strongroom.wiring.steps import counted
 

@@ -24,6 +24,7 @@ from strongroom import settings
 from strongroom.cap import Token
 from strongroom.cap.claims import HEADER
 from strongroom.cli import output, ownercap
+from strongroom.crypto.passphrase_file import PASSPHRASE_LEAST
 from strongroom.errors import (
     CapMalformed,
     CapMissing,
@@ -37,7 +38,6 @@ from strongroom.keys import default_directory
 from strongroom.memory import Memory
 from strongroom.settings import Settings
 from strongroom.store import is_bucket
-from strongroom.vault.locked import PASSPHRASE_LEAST
 from strongroom.vault.owner import Vault
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -16,7 +16,7 @@ from strongroom.cap import Cap, Token, parse
 from strongroom.cap.authority import effective
 from strongroom.cli import output
 from strongroom.errors import Denied, KeyUnavailable
-from strongroom.files import make_directory, write_file
+from strongroom.private_files import make_directory, write_file
 from strongroom.vault.owner import Vault
 
 NAME = "owner.cap"

@@ -12,8 +12,8 @@ import strongroom
 from strongroom.cap import Token
 from strongroom.cli.context import Run
 from strongroom.errors import StrongroomError
-from strongroom.files import write_file
 from strongroom.memory import Memory
+from strongroom.private_files import write_file
 from strongroom.wire import A, Call, Door
 
 _WORDS = (("say allow_cleartext=True", "say --allow-cleartext"), ("with ca_file", "with --ca-file"))

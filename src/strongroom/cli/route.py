@@ -16,7 +16,7 @@ from strongroom.cli import output
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, common_options, pass_run
 from strongroom.errors import InvalidRequest
-from strongroom.files import make_directory
+from strongroom.private_files import make_directory
 from strongroom.wiring import homes, placing, policy
 from strongroom.wiring.filing import read_text
 

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from strongroom import inbox, model, wire
+from strongroom import model, wire
+from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest
 from strongroom.model import Forgotten, Hit, LineInfo, Listing, Profile, Receipt, Snapshot
 

@@ -16,7 +16,8 @@ from typing import Any, cast, get_type_hints
 
 import msgspec
 
-from strongroom import inbox, model, wire
+from strongroom import model, wire
+from strongroom.crypto import inbox
 from strongroom.errors import BodyTooLarge, InvalidRequest, LineTooLarge, TooMany
 from strongroom.memory.recalling import QUERY_LIMIT
 from strongroom.model import NewLine

@@ -16,9 +16,8 @@ from pathlib import Path
 
 from ulid import ULID
 
-from strongroom import cobblestone
+from strongroom.crypto import chunked_aead
 from strongroom.errors import IdentityIncomplete, InvalidRequest, ProviderUnavailable, StrongroomError
-from strongroom.files import make_directory
 from strongroom.host import blame, journal, places, recovering
 from strongroom.host.contexts import DEFAULT_REACH, AgentContext, Reach, context_of
 from strongroom.host.guarding import Guarded, isolated, log
@@ -31,6 +30,7 @@ from strongroom.host.recovering import Recovered
 from strongroom.host.session import AgentSession
 from strongroom.host.workers import Workers
 from strongroom.keys.sources import default_directory
+from strongroom.private_files import make_directory
 
 Factory = Callable[[], MemoryProvider]
 
@@ -64,7 +64,7 @@ class Host:
             os.environ.setdefault("HERMES_HOME", str(home))  # for threads that a provider starts itself
         self._make = discovery.load(provider, home) if isinstance(provider, str) else provider
         self._journals = places.journals(home)
-        self._key = journal.open_key(key_directory, self._journals, os.urandom(cobblestone.KEY_SIZE))
+        self._key = journal.open_key(key_directory, self._journals, os.urandom(chunked_aead.KEY_SIZE))
         book = Journal(self._journals, self._key, str(ULID()), limits.journal_bytes)
         asking = Workers("memory-asking", limits.asking_threads, limits.spare_threads, limits.held)
         keeping = Workers("memory-keeping", limits.keeping_threads, limits.spare_threads, limits.held)

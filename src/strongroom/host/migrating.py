@@ -21,9 +21,9 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from strongroom.errors import InvalidRequest, StoreUnavailable
-from strongroom.files import write_file
 from strongroom.host.hashing import digest
 from strongroom.host.naming import SessionSettings, Strategy
+from strongroom.private_files import write_file
 
 FILES = ("memories/MEMORY.md", "memories/USER.md", "MEMORY.md", "USER.md", "SOUL.md")
 """Below the home directory, by the names under which they are handed over."""

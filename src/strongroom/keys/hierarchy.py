@@ -15,9 +15,9 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from strongroom.cobblestone import KEY_SIZE, SALT_SIZE, Key, context, seal, unseal
+from strongroom.crypto.chunked_aead import KEY_SIZE, SALT_SIZE, Key, context, seal, unseal
+from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import Tampered
-from strongroom.keyed import Keyed
 from strongroom.keys.sources import Keyring
 from strongroom.model import Actor, Namespace
 
@@ -93,7 +93,7 @@ class Slots:
     """Names of things in the store. Locators are keyed, so the names say nothing to who lacks the name key."""
 
     def __init__(self, name_key: bytes) -> None:
-        self._keyed = Keyed(name_key)
+        self._keyed = HmacState(name_key)
         # One request asks for the same few locators many times over.
         self.actor = lru_cache(_LOCATORS_HELD)(self._actor)
         self.namespace = lru_cache(_LOCATORS_HELD)(self._namespace)
@@ -148,10 +148,10 @@ class ActorKeys:
     root: str = field(default="", compare=False)  # which root key wrapped them where they were read
     _tags: dict[tuple[str, ...], str] = field(default_factory=dict, compare=False)
     _births: dict[str, bytes] = field(default_factory=dict, compare=False)
-    _keyed: Keyed = field(init=False, compare=False)
+    _keyed: HmacState = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_keyed", Keyed(self.tag_key))
+        object.__setattr__(self, "_keyed", HmacState(self.tag_key))
 
     def __repr__(self) -> str:
         return "<actor keys redacted>"
@@ -275,7 +275,7 @@ def _actor_name(vault_id: str, root: str) -> bytes:
     return context("strongroom/actor-name/v1", vault_id, root)
 
 
-def tag(key: Keyed, *what: str) -> str:
+def tag(key: HmacState, *what: str) -> str:
     """A keyed, truncated digest in base64url: it marks without naming."""
     digest = key.digest(context(*what))[:_TAG_SIZE]
     return binascii.b2a_base64(digest, newline=False).translate(_URLSAFE, b"=").decode()

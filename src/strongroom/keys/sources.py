@@ -21,9 +21,9 @@ import msgspec
 import platformdirs
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from strongroom import cobblestone
+from strongroom.crypto import chunked_aead
 from strongroom.errors import KeyUnavailable, Tampered
-from strongroom.files import draft, make_directory, open_file, write_file
+from strongroom.private_files import draft, make_directory, open_file, write_file
 
 _KEYRING = "root.keyring"
 _ISSUER = "issuer.key"
@@ -209,7 +209,7 @@ class PassphraseKeys(FileKeys):
     def _pack(self, data: bytes) -> bytes:
         salt = os.urandom(16)
         key = self._stretch(salt, self.TIME_COST, self.MEMORY_KIB, self.LANES)
-        sealed = cobblestone.seal(key, data, cobblestone.context(_SEALED_BY), os.urandom(24))
+        sealed = chunked_aead.seal(key, data, chunked_aead.context(_SEALED_BY), os.urandom(24))
         return msgspec.json.encode(
             _SealedFile(
                 v=1,
@@ -235,7 +235,7 @@ class PassphraseKeys(FileKeys):
         if file.v != 1 or file.kdf != "argon2id" or not sound or len(salt) < 16:
             raise KeyUnavailable(f"the key file {path} asks for weak or absurd work", hint=hint_for(path))
         try:
-            return cobblestone.unseal(self._stretch(salt, *given), sealed, cobblestone.context(_SEALED_BY))
+            return chunked_aead.unseal(self._stretch(salt, *given), sealed, chunked_aead.context(_SEALED_BY))
         except Tampered:
             raise KeyUnavailable(
                 f"the passphrase does not open the key file {path}",
@@ -368,6 +368,6 @@ def _unb64_key(text: str, what: str, hint: str) -> bytes:
         raw = base64.b64decode(text, validate=True)
     except ValueError:
         raw = b""
-    if len(raw) != cobblestone.KEY_SIZE:
+    if len(raw) != chunked_aead.KEY_SIZE:
         raise KeyUnavailable(f"the {what} is not 32 bytes in base64", hint=hint)
     return raw

@@ -75,7 +75,7 @@ class Memory:
         return list(self._door.call(wire.Put(lines=copies)).receipts)
 
     def inbox(self) -> str:
-        """The public key to seal lines to (`strongroom.inbox.seal`) while the vault is out of reach."""
+        """The public key to seal lines to (`strongroom.crypto.inbox.seal`) while the vault is out of reach."""
         return self._door.call(wire.ReadInbox()).recipient
 
     def deliver(self, sealed: bytes) -> list[Receipt]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from strongroom import inbox, wire
+from strongroom import wire
+from strongroom.crypto import inbox
 from strongroom.errors import CapLimitExceeded, InvalidRequest
 from strongroom.gate import Ask, Grant
 from strongroom.memory.clerk import Caller, Clerk

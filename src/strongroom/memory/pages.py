@@ -24,11 +24,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from strongroom import seal
+from strongroom.crypto import line_encryption
+from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import Tampered, Unavailable
 from strongroom.memory.state import HeldKeys, State, line_id_of
 from strongroom.model import Actor, Kind, Line, LineId, Millis, Namespace, Provenance
-from strongroom.seal import Place
 from strongroom.shelves import Batch, Load, Shelf, reading
 from strongroom.store import Effect, Expect, Lost, Object, Purge, Version
 
@@ -207,7 +207,7 @@ class Pages:
         return batch
 
     def _opened(self, name: str, body: bytes, keys: Mapping[int, bytes]) -> bytes:
-        return seal.open_page(body, name, Place(self._state.vault_id, self._actor, self.namespace), keys)
+        return line_encryption.open_page(body, name, LinePlace(self._state.vault_id, self._actor, self.namespace), keys)
 
     def read(self, name: LineId) -> Line | None:
         """One line as it is now; None if it was forgotten or never was."""
@@ -347,8 +347,8 @@ class Pages:
         if held is None:
             raise Lost(name)
         epoch, key = held.keys.newest(self._state.slots.namespace(self._actor, self.namespace))
-        place = Place(self._state.vault_id, self._actor, self.namespace)
-        return seal.seal_page(data, name, place, epoch, key, self._state.random(24))
+        place = LinePlace(self._state.vault_id, self._actor, self.namespace)
+        return line_encryption.seal_page(data, name, place, epoch, key, self._state.random(24))
 
     # Forgetting.
 

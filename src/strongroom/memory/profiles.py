@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from strongroom import model, seal, wire
+from strongroom import model, wire
+from strongroom.crypto import line_encryption
+from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import InvalidRequest, LineTooLarge, StoreUnavailable, VersionConflict
 from strongroom.gate import Ask, Grant
 from strongroom.memory.clerk import Caller, Clerk
@@ -13,7 +15,6 @@ from strongroom.memory.doing import Doing
 from strongroom.memory.putting import keys_for
 from strongroom.memory.state import State
 from strongroom.model import Namespace, Op, Profile, Snapshot
-from strongroom.seal import Place
 from strongroom.store import Lost, Object, PutNew, Swap, Version
 
 _PROFILE = "profile"
@@ -79,8 +80,8 @@ def _write(
     except Lost:
         return None
     epoch, key = keys.newest(state.slots.namespace(grant.actor, name))
-    place = Place(state.vault_id, grant.actor, name)
-    body = seal.seal_text(clean, _PROFILE, place, epoch, key, state.random(24))
+    place = LinePlace(state.vault_id, grant.actor, name)
+    body = line_encryption.seal_text(clean, _PROFILE, place, epoch, key, state.random(24))
     slot = _slot(state, grant, name)
     effects.append(PutNew(slot, body) if stored is None else Swap(slot, body, stored.version))
     try:
@@ -107,10 +108,10 @@ def _slot(state: State, grant: Grant, namespace: Namespace) -> str:
 
 def _read_profile(state: State, grant: Grant, namespace: Namespace) -> tuple[Profile, Object | None]:
     stored = state.store.get(_slot(state, grant, namespace))
-    place = Place(state.vault_id, grant.actor, namespace)
+    place = LinePlace(state.vault_id, grant.actor, namespace)
 
     def opened(body: bytes, keys: Mapping[int, bytes]) -> Profile:
-        return Profile(namespace, seal.open_text(body, _PROFILE, place, keys), _etag(body))
+        return Profile(namespace, line_encryption.open_text(body, _PROFILE, place, keys), _etag(body))
 
     found = None if stored is None else state.opening(grant.actor, namespace, stored, opened)
     return (Profile(namespace, "", ""), None) if found is None else (found, stored)

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from strongroom import model, seal, wire
+from strongroom import model, wire
+from strongroom.crypto import line_encryption
+from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import (
     BodyTooLarge,
     CapNamespaceDenied,
@@ -22,7 +24,6 @@ from strongroom.memory.clerk import Caller, Clerk
 from strongroom.memory.doing import Doing, Long
 from strongroom.memory.state import SECRETS, State
 from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
-from strongroom.seal import Place
 from strongroom.store import ANY, Effect, Expect, Lost, PutNew, Stale, Swap, Version
 
 _TRIES = 64
@@ -178,9 +179,9 @@ def _write(
     namespaces = {line.namespace for line in new.values()}
     keys, effects = keys_for(state, grant, namespaces)
     newest = {one: keys.newest(state.slots.namespace(grant.actor, one)) for one in namespaces}
-    places = {one: Place(state.vault_id, grant.actor, one) for one in namespaces}
+    places = {one: LinePlace(state.vault_id, grant.actor, one) for one in namespaces}
     for name, line in new.items():
-        sealed = seal.seal_line(line, places[line.namespace], *newest[line.namespace], state.random(24))
+        sealed = line_encryption.seal_line(line, places[line.namespace], *newest[line.namespace], state.random(24))
         effects.append(PutNew(name, sealed, line.id in made_up))
     ids = [line.id for line in new.values()]
     yield from clerk.commit(grant, effects, keys=keys, lines=ids, caller=caller, written=new, since=since)

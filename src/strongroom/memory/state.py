@@ -15,16 +15,17 @@ from typing import TypeVar
 
 import msgspec
 
-from strongroom import model, seal
+from strongroom import model
 from strongroom.audit.log import AuditLog, VaultMac
+from strongroom.crypto import line_encryption
+from strongroom.crypto.hmac_state import HmacState
+from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, Tampered
 from strongroom.gate import NEVER, Gate, Standing
-from strongroom.keyed import Keyed
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import root_of, tag
 from strongroom.memory.cap_index import CAPS, CapIndex, is_record
 from strongroom.model import Actor, CapRecord, DataClass, Line, LineId, LinkId, Millis, Namespace
-from strongroom.seal import Place
 from strongroom.shelves import Shelves
 from strongroom.store import (
     ANY,
@@ -345,7 +346,7 @@ class State:
         found = self._with_ring(lambda ring: VaultSecrets.open(body, self.vault_id, ring))
         if found.generation < self._generation:  # else a rotated-out issuer would be back
             raise Tampered("older secrets of the vault were put back", hint="vault.audit.verify() names what is wrong")
-        self.secrets, self._generation, self._tagging = found, found.generation, Keyed(found.tag_key)
+        self.secrets, self._generation, self._tagging = found, found.generation, HmacState(found.tag_key)
         self.secrets_version = stored.version
 
     def _with_ring(self, use: Callable[[Keyring], T]) -> T:
@@ -442,10 +443,10 @@ class State:
         stored = self.store.get(name)
         if stored is None or stored.body is None:
             raise Tampered("one of the vault's own records is missing", hint="vault.audit.verify() names what is wrong")
-        return seal.open_record(stored.body, name, self.vault_id, self.secrets.record_key, kind)
+        return line_encryption.open_record(stored.body, name, self.vault_id, self.secrets.record_key, kind)
 
     def sealed_record(self, name: str, record: msgspec.Struct) -> bytes:
-        return seal.seal_record(record, name, self.vault_id, self.secrets.record_key, self.random(24))
+        return line_encryption.seal_record(record, name, self.vault_id, self.secrets.record_key, self.random(24))
 
     def cap_records(self, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
         """What the registry keeps of the caps that were minted, but for the records named in `beside`.
@@ -465,7 +466,9 @@ class State:
             yield thing, record
 
     def _cap_record(self, thing: Object) -> CapRecord:
-        return seal.open_record(thing.body or b"", thing.name, self.vault_id, self.secrets.record_key, CapRecord)
+        return line_encryption.open_record(
+            thing.body or b"", thing.name, self.vault_id, self.secrets.record_key, CapRecord
+        )
 
     def cap_records_of(self, actor: Actor, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
         """What the registry keeps of an actor's caps, and of caps for scopes. Where there is no index, of all caps."""
@@ -584,10 +587,10 @@ class State:
         """Open a stored line; None for a tombstone or nothing."""
         if thing is None or thing.body is None:
             return None
-        place = Place(self.vault_id, actor, namespace)
+        place = LinePlace(self.vault_id, actor, namespace)
 
         def opened(body: bytes, keys: Mapping[int, bytes]) -> Line:
-            return seal.open_line(body, line_id_of(thing.name), place, keys)
+            return line_encryption.open_line(body, line_id_of(thing.name), place, keys)
 
         return self.opening(actor, namespace, thing, opened)
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 
 from strongroom.errors import KeyUnavailable
-from strongroom.files import make_directory, read_file, write_file
+from strongroom.private_files import make_directory, read_file, write_file
 
 FILE = "accounts.json"
 ID_KEY = "ids.key"

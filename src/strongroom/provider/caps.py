@@ -16,8 +16,8 @@ from strongroom import cap
 from strongroom.cap import Cap, Token
 from strongroom.cap.authority import effective
 from strongroom.errors import CapExpired, CapRevoked, CapSignatureInvalid, InvalidRequest
-from strongroom.files import status_of
 from strongroom.model import Actor, Namespace, Op
+from strongroom.private_files import status_of
 from strongroom.provider.doorway import Doorway
 from strongroom.provider.steadying import again, once
 from strongroom.vault.opening import attenuate

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from strongroom import inbox
+from strongroom.crypto import inbox
 from strongroom.errors import StrongroomError
 from strongroom.model import Kind, LineId, NewLine
 from strongroom.provider import manners, turns, undoing

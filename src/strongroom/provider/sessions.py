@@ -23,8 +23,8 @@ from pathlib import Path
 import msgspec
 
 from strongroom.errors import StoreUnavailable
-from strongroom.files import make_directory, read_file, status_of, write_file
 from strongroom.model import Actor, LineId, Namespace
+from strongroom.private_files import make_directory, read_file, status_of, write_file
 from strongroom.provider.history import History, digest
 from strongroom.provider.shown_file import SHOWN, ShownFile
 from strongroom.provider.steadying import once

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from strongroom import cobblestone
+from strongroom.crypto import chunked_aead
+from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import InvalidRequest, KeyUnavailable, StoreUnavailable, Tampered
-from strongroom.files import make_directory, read_file, status_of
-from strongroom.keyed import Keyed
 from strongroom.model import LineId, line_ids
+from strongroom.private_files import make_directory, read_file, status_of
 
 SHOWN = ".shown"
 _LIMIT = 64 * 1024
@@ -53,7 +53,7 @@ class ShownFile:
         self._status, self._held = (), ()
 
     def _write(self, ids: tuple[LineId, ...]) -> None:
-        data = cobblestone.seal(self._sealing(), _joined(ids), self._context(), os.urandom(cobblestone.SALT_SIZE))
+        data = chunked_aead.seal(self._sealing(), _joined(ids), self._context(), os.urandom(chunked_aead.SALT_SIZE))
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             if not self._status:
@@ -68,7 +68,7 @@ class ShownFile:
     def _read(self) -> tuple[LineId, ...]:
         try:
             sealed = read_file(self._path, _LIMIT)
-            text = cobblestone.unseal(self._sealing(), sealed, self._context()).decode("ascii")
+            text = chunked_aead.unseal(self._sealing(), sealed, self._context()).decode("ascii")
             found = tuple(LineId(one) for one in text.split())
             line_ids(found)
         except (OSError, Tampered, KeyUnavailable, InvalidRequest, UnicodeDecodeError):
@@ -76,10 +76,10 @@ class ShownFile:
         return found
 
     def _sealing(self) -> bytes:
-        return Keyed(self._key()).digest(_PURPOSE)
+        return HmacState(self._key()).digest(_PURPOSE)
 
     def _context(self) -> bytes:
-        return cobblestone.context(self._path.name)
+        return chunked_aead.context(self._path.name)
 
 
 def _joined(ids: Iterable[LineId]) -> bytes:

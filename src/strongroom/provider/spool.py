@@ -29,10 +29,10 @@ from pathlib import Path
 import msgspec
 from ulid import ULID
 
+from strongroom.crypto.inbox import SEALED_LIMIT
 from strongroom.errors import StoreUnavailable
-from strongroom.files import make_directory, open_file, sync_directory, write_file
-from strongroom.inbox import SEALED_LIMIT
 from strongroom.model import Actor, Millis
+from strongroom.private_files import make_directory, open_file, sync_directory, write_file
 
 FILES_LIMIT = 20_000
 _TURN, _DRAFT, _ALIVE, _FORGET = ".turn", ".draft", ".alive", ".forget"

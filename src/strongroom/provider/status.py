@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from strongroom.errors import StrongroomError
-from strongroom.files import make_directory, read_file, write_file
 from strongroom.model import Millis
+from strongroom.private_files import make_directory, read_file, write_file
 
 FILE = "status.json"
 COUNTS = "counts.json"

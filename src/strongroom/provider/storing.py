@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from strongroom import inbox, model
+from strongroom import model
 from strongroom.cap import Token
+from strongroom.crypto import inbox
 from strongroom.errors import (
     BodyTooLarge,
     CapDataClassMismatch,

@@ -19,8 +19,8 @@ import msgspec
 from ulid import ULID
 
 from strongroom import model, routing
+from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import LineTooLarge
-from strongroom.keyed import Keyed
 from strongroom.model import Kind, LineId, Millis, Namespace, NewLine
 from strongroom.provider import manners
 from strongroom.provider.manners import Asked
@@ -226,8 +226,8 @@ def time_of(line: str) -> Millis:
 
 
 @lru_cache(maxsize=8)
-def _keyed(key: bytes) -> Keyed:
-    return Keyed(key)
+def _keyed(key: bytes) -> HmacState:
+    return HmacState(key)
 
 
 def hash_of(line: str) -> str:

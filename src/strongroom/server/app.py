@@ -40,7 +40,7 @@ from strongroom.server.limits import Buckets, Room
 from strongroom.server.metrics import CONTENT_TYPE, Metrics
 from strongroom.server.options import DEFAULT, Options
 from strongroom.server.reading import Disconnected, Reader, Receive, Request, Scope, Send, reader_of
-from strongroom.unique_keys import check_unique_keys
+from strongroom.strict_json import check_unique_keys
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.owner import Vault
 

@@ -27,7 +27,7 @@ from strongroom.errors import (
 )
 from strongroom.server.connections import Asking, Unheld
 from strongroom.server.options import LOOPBACK, Options
-from strongroom.unique_keys import check_unique_keys
+from strongroom.strict_json import check_unique_keys
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

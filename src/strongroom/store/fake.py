@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 from strongroom.errors import (
     AuditUnavailable,
     ClockBehind,
@@ -437,9 +437,9 @@ def _apply(disk: Disk, effects: Sequence[Effect]) -> None:
 
 
 def _append(disk: Disk, mac: HeadMac, entries: Sequence[bytes], time: int) -> None:
-    edge = tlog.Range.of(disk.head.size, disk.head.peaks)
+    edge = merkle_log.Range.of(disk.head.size, disk.head.peaks)
     for entry in entries:
-        leaf = tlog.leaf_hash(entry)
+        leaf = merkle_log.leaf_hash(entry)
         disk.entries.append((leaf, entry))
         edge.append(leaf)
     disk.head = Head(edge.size, edge.packed(), time, mac.sign(edge.size, edge.packed(), time))

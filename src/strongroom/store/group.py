@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 from strongroom.errors import AuditUnavailable, StrongroomError
 from strongroom.store import ANY, Commit, Effect, Version
 
@@ -33,7 +33,7 @@ class Request:
         since: Mapping[str, Version] = ANY,
     ) -> None:
         self.entries = entries
-        self.leaves = [tlog.leaf_hash(entry) for entry in entries]
+        self.leaves = [merkle_log.leaf_hash(entry) for entry in entries]
         self.effects = effects
         self.time = time
         self.accept_clock = accept_clock

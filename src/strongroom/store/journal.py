@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from strongroom.files import sync_data
+from strongroom.private_files import sync_data
 
 
 def size_of(database: Path) -> int:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 from strongroom.errors import (
     AuditUnavailable,
     ClockBehind,
@@ -31,7 +31,7 @@ from strongroom.errors import (
     VaultExists,
     VaultMissing,
 )
-from strongroom.files import make_directory
+from strongroom.private_files import make_directory
 from strongroom.store import (
     ANY,
     CLOCK_LEEWAY,
@@ -113,7 +113,7 @@ class SqliteStore:
         self._closed = False
         self._mac: HeadMac | None = None
         self._trusted: Head | None = None
-        self._edge: tlog.Range | None = None
+        self._edge: merkle_log.Range | None = None
         """The edge of the tree whose head that is."""
         self._lock = FairLock(directory, _BUSY_SECONDS)
 
@@ -143,7 +143,7 @@ class SqliteStore:
         store = cls(directory, draft)
         store._mac = mac
         try:
-            empty = tlog.Range().packed()
+            empty = merkle_log.Range().packed()
             row = (0, 0, empty, 0, mac.sign(0, empty, 0))
             store._transaction(lambda connection: (connection.execute(_SCHEMA), connection.execute(_INSERT_HEAD, row)))
             store.commit(entries, effects, time)
@@ -351,13 +351,13 @@ class SqliteStore:
             raise _refused(error) from None
 
     def _append(
-        self, connection: apsw.Connection, group: Sequence[Request], edge: tlog.Range | None
-    ) -> tuple[Head, tlog.Range]:
+        self, connection: apsw.Connection, group: Sequence[Request], edge: merkle_log.Range | None
+    ) -> tuple[Head, merkle_log.Range]:
         """Write a group's entries and effects; the head of the log then, and its edge. Both are true once committed."""
         version, head = _head(connection.execute(_SELECT_HEAD).fetchall())
         if edge is None or self._trusted != head:
             self._check(head)
-            edge = tlog.Range.of(head.size, head.peaks)
+            edge = merkle_log.Range.of(head.size, head.peaks)
         latest = head.time
         for request in group:
             if 0 <= request.time < latest - CLOCK_LEEWAY and not request.accept_clock:

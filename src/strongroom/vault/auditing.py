@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from strongroom import tlog
 from strongroom.audit.entry import Entry, decode_entry
 from strongroom.audit.log import Witness
 from strongroom.audit.verify import Expected, Flaw, Progress, Report, Verifier
+from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.memory import Clerk
 from strongroom.memory.state import ARCHIVED
@@ -138,7 +138,7 @@ class Audit:
         """
         report = self._verify(archive, progress)
         if report.is_sound:
-            checked = tlog.Checkpoint(self.origin, report.size, bytes.fromhex(report.root))
+            checked = merkle_log.Checkpoint(self.origin, report.size, bytes.fromhex(report.root))
             self._keep_if_newer(checked, first=first)
         return report
 
@@ -159,7 +159,7 @@ class Audit:
         self._keep_if_newer(new, first=first)
         return note
 
-    def seen(self) -> tlog.Checkpoint | None:
+    def seen(self) -> merkle_log.Checkpoint | None:
         """The checkpoint last seen; None if none was kept. Tampered or KeyUnavailable if it cannot be used."""
         note = self._witness.read()
         return None if note is None else self._state.log.open_checkpoint(note)
@@ -173,11 +173,11 @@ class Audit:
         found = next(self._state.store.entries(self.size(), 2**62), None)
         return found is not None and self.size() <= found[0]
 
-    def continues(self, seen: tlog.Checkpoint) -> bool:
+    def continues(self, seen: merkle_log.Checkpoint) -> bool:
         """Whether the log continues a checkpoint. Only hashes are read: whether they fit the entries, `verify` says."""
         return self._continues(seen, self.size())
 
-    def _continues(self, seen: tlog.Checkpoint, size: int) -> bool:
+    def _continues(self, seen: merkle_log.Checkpoint, size: int) -> bool:
         return seen.size <= size and (not seen.size or self._state.log.read_range(0, seen.size) == seen.root)
 
     def prove(self, index: int) -> str:
@@ -191,7 +191,7 @@ class Audit:
         except OSError as error:
             raise StoreUnavailable(f"the log cannot be written to {directory}: {error.strerror}") from None
 
-    def _keep_if_newer(self, checked: tlog.Checkpoint, *, first: bool) -> None:
+    def _keep_if_newer(self, checked: merkle_log.Checkpoint, *, first: bool) -> None:
         """Keep exactly what was checked, unless another process has meanwhile kept more."""
         seen = self.seen()
         if first if seen is None else seen.size <= checked.size:
@@ -240,7 +240,7 @@ class Audit:
         before = expected.size
         # What an interrupted run had written and recorded, but not dropped yet.
         self._state.store.archive(before)
-        stop = max(report.size - keep, 0) // tlog.TILE_WIDTH * tlog.TILE_WIDTH
+        stop = max(report.size - keep, 0) // merkle_log.TILE_WIDTH * merkle_log.TILE_WIDTH
         if stop <= before:
             return 0
         try:
@@ -263,11 +263,11 @@ class Audit:
         """Read back what was written, against the tree's own hashes, before anything is dropped."""
         bundles: list[bytes] = []
         for number, leaf, _ in self._state.store.entries(expected.size, stop):
-            if number % tlog.TILE_WIDTH == 0:
-                path = directory / "tile" / "entries" / tlog.tile_path(number // tlog.TILE_WIDTH)
-                bundles = tlog.unbundle(path.read_bytes())
-            entry = bundles[number % tlog.TILE_WIDTH] if len(bundles) == tlog.TILE_WIDTH else b""
-            if tlog.leaf_hash(entry) != leaf:
+            if number % merkle_log.TILE_WIDTH == 0:
+                path = directory / "tile" / "entries" / merkle_log.tile_path(number // merkle_log.TILE_WIDTH)
+                bundles = merkle_log.unbundle(path.read_bytes())
+            entry = bundles[number % merkle_log.TILE_WIDTH] if len(bundles) == merkle_log.TILE_WIDTH else b""
+            if merkle_log.leaf_hash(entry) != leaf:
                 raise Tampered("an archived bundle does not read back as written")
             expected.apply(decode_entry(entry))
         expected.size = stop

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from strongroom import engines, tlog
+from strongroom import engines
 from strongroom.audit.entry import Entry
 from strongroom.audit.fleet import FleetVerifier, told
 from strongroom.audit.log import Witness
 from strongroom.audit.unsettled import Sighting
 from strongroom.audit.verify import Flaw, Progress, Report
+from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, Tampered
 from strongroom.memory import Clerk
 from strongroom.memory.state import State
@@ -81,34 +82,34 @@ class FleetAudit(Audit):
             self._keep(self._found(verifier))
         return self._witness.read() or self._signed(self._found(verifier))
 
-    def seen(self) -> tlog.Checkpoint | None:
+    def seen(self) -> merkle_log.Checkpoint | None:
         raise InvalidRequest("a fleet has a checkpoint for each log", hint="vault.audit.verify() compares them")
 
-    def seen_logs(self) -> dict[str, tlog.Checkpoint]:
+    def seen_logs(self) -> dict[str, merkle_log.Checkpoint]:
         """The checkpoint last seen of each worker's log; none if nothing was kept. Tampered if it cannot be used."""
         text = self._witness.read()
-        found: dict[str, tlog.Checkpoint] = {}
+        found: dict[str, merkle_log.Checkpoint] = {}
         for note in text.split(BETWEEN) if text is not None else ():
             worker = note.partition("\n")[0].rpartition("/")[2]
             found[worker] = self._state.log.open_checkpoint(note, worker)
             Sighting.parse(found[worker].extensions)
         return found
 
-    def _found(self, verifier: FleetVerifier) -> dict[str, tlog.Checkpoint]:
+    def _found(self, verifier: FleetVerifier) -> dict[str, merkle_log.Checkpoint]:
         """Each log as it was walked, with what was seen of its unsettled entries."""
         log, sighted = self._state.log, verifier.sighted
         return {
-            name: tlog.Checkpoint(log.origin_of(name), *one.checkpoint, sighted.get(name, Sighting()).lines)
+            name: merkle_log.Checkpoint(log.origin_of(name), *one.checkpoint, sighted.get(name, Sighting()).lines)
             for name, one in verifier.walked.items()
         }
 
-    def _keep(self, seen: dict[str, tlog.Checkpoint]) -> None:
+    def _keep(self, seen: dict[str, merkle_log.Checkpoint]) -> None:
         """Keep checkpoints as seen, but never an older one than another process has kept meanwhile."""
         now = self.seen_logs()
         newest = {**seen, **{name: one for name, one in now.items() if name not in seen or seen[name].size < one.size}}
         self._witness.keep(self._signed(newest))
 
-    def _signed(self, checked: dict[str, tlog.Checkpoint]) -> str:
+    def _signed(self, checked: dict[str, merkle_log.Checkpoint]) -> str:
         return BETWEEN.join(self._state.log.sign(one) for _, one in sorted(checked.items()))
 
     # Verifying.
@@ -165,10 +166,10 @@ class FleetAudit(Audit):
             raise Tampered("the logs have flaws; nothing is proven", hint="vault.audit.verify() names what is wrong")
         _, worker, number = found
         walked, log = verifier.walked[worker], self._state.log
-        leaves = [tlog.leaf_hash(data) for _, data in walked.entries]
-        path = tlog.inclusion_proof(lambda low, high: tlog.tree_hash(leaves[low:high]), number, len(leaves))
-        note = log.sign(tlog.Checkpoint(log.origin_of(worker), *walked.checkpoint))
-        return tlog.Proof(number, tuple(path), note).text()
+        leaves = [merkle_log.leaf_hash(data) for _, data in walked.entries]
+        path = merkle_log.inclusion_proof(lambda low, high: merkle_log.tree_hash(leaves[low:high]), number, len(leaves))
+        note = log.sign(merkle_log.Checkpoint(log.origin_of(worker), *walked.checkpoint))
+        return merkle_log.Proof(number, tuple(path), note).text()
 
     def export(self, directory: str | Path) -> int:  # noqa: ARG002
         raise InvalidRequest("the logs of a fleet are not exported as one", hint="`audit show --json` has all entries")

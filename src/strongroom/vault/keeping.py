@@ -24,6 +24,7 @@ import msgspec
 
 from strongroom.audit.log import Witness
 from strongroom.audit.verify import Finding, Flaw, Progress, Report
+from strongroom.crypto.passphrase_file import lock, unlock
 from strongroom.errors import (
     InvalidRequest,
     KeyUnavailable,
@@ -33,12 +34,11 @@ from strongroom.errors import (
     VaultExists,
     VaultMissing,
 )
-from strongroom.files import make_directory
 from strongroom.keys import FileKeys, Keyring, KeySource, default_directory
+from strongroom.private_files import make_directory
 from strongroom.store import backend
 from strongroom.store.copying import fetch
 from strongroom.vault import opening
-from strongroom.vault.locked import lock, unlock
 from strongroom.vault.opening import Clock, Location
 
 _CHECKPOINT = "checkpoint"

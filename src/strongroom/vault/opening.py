@@ -12,14 +12,15 @@ from pathlib import Path
 
 import msgspec
 
-from strongroom import cap, engines, inbox, model, seal
+from strongroom import cap, engines, model
 from strongroom.audit.entry import Decision, Entry, marks
 from strongroom.audit.log import VaultMac, Witness
 from strongroom.audit.statements import VAULT
 from strongroom.audit.verify import Progress, Report
 from strongroom.cap import Token
+from strongroom.crypto import inbox, line_encryption
+from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import InvalidRequest, StrongroomError, Tampered, VaultExists, VaultFormat, VaultMissing
-from strongroom.keyed import Keyed
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
 from strongroom.keys.hierarchy import tag
 from strongroom.memory import Clerk, State
@@ -112,11 +113,13 @@ def _found(
     effects: list[Effect] = [
         PutNew(FORMAT, msgspec.json.encode(VaultFormatRecord(v=FORMAT_VERSION, vault=vault_id, created=now))),
         PutNew(SECRETS, secrets.sealed(vault_id, source.load(), os.urandom)),
-        PutNew(NAMESPACES, seal.seal_record(registry, NAMESPACES, vault_id, secrets.record_key, os.urandom(24))),
+        PutNew(
+            NAMESPACES, line_encryption.seal_record(registry, NAMESPACES, vault_id, secrets.record_key, os.urandom(24))
+        ),
     ]
     if is_indexed:
         effects.append(PutNew(INDEXED, b""))  # no cap is on record yet, so the index of caps is whole
-    tagging = Keyed(secrets.tag_key)
+    tagging = HmacState(secrets.tag_key)
     objects = marks(effects, lambda name: (tag(tagging, "object", name), VAULT))
     entry = Entry(v=1, time=now, op="create", decision=Decision.ALLOW, data_class="admin", objects=objects)
     return made.create(where, VaultMac(vault_id, secrets.tag_key, secrets.log_seed), [entry.encoded()], effects, now)

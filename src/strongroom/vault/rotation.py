@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from strongroom import cap, inbox
+from strongroom import cap
+from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest, StoreUnavailable
 from strongroom.keys import Keyring
 from strongroom.memory import Clerk, State

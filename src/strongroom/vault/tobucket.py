@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from strongroom import tlog
 from strongroom.audit.entry import Decision, Entry, decode_entry, done_entry
 from strongroom.audit.log import bundle_path
-from strongroom.cobblestone import context
+from strongroom.crypto import merkle_log
+from strongroom.crypto.chunked_aead import context
 from strongroom.errors import InvalidRequest, Tampered, VaultExists
 from strongroom.memory.state import FORMAT
 from strongroom.model import Millis
@@ -46,7 +46,7 @@ class CarriedLog:
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
         public = self._key.public_key().public_bytes_raw()
         self.member = Member(worker=worker, public=public, since=since, certificate=state.mac.certify(worker, public))
-        self._edge = tlog.Range()
+        self._edge = merkle_log.Range()
         self._number = 1
 
     def place(self, number: int) -> str:
@@ -56,7 +56,7 @@ class CarriedLog:
         """The next bundle: where it goes, and its bytes."""
         first = self._edge.size
         for entry in entries:
-            self._edge.append(tlog.leaf_hash(entry))
+            self._edge.append(merkle_log.leaf_hash(entry))
         member = self.member if self._number == 1 else None
         draft = Bundle(first, entries, time, self._edge.packed(), b"", member)
         signature = self._key.sign(fleet.signed_part(self.worker, draft))
@@ -134,7 +134,7 @@ class ToBucket:
 
     def _announce(self, run: _Writing) -> None:
         """The entry `migrate`, which is before everything else; one that an earlier run wrote stands."""
-        root = tlog.Range.of(self._head.size, self._head.peaks).root().hex()
+        root = merkle_log.Range.of(self._head.size, self._head.peaks).root().hex()
         detail = f"to a bucket: {self._head.size} entries, root {root}, as the log of {self._carried.worker}"
         found = run.bucket.get(self._own.place(1))
         if found is None:
@@ -184,8 +184,8 @@ class ToBucket:
                 hint="name the directory they were archived to with --archive",
             )
         try:
-            held = tlog.unbundle(bundle_path(self._archive, number // tlog.TILE_WIDTH).read_bytes())
-            return held[number % tlog.TILE_WIDTH]
+            held = merkle_log.unbundle(bundle_path(self._archive, number // merkle_log.TILE_WIDTH).read_bytes())
+            return held[number % merkle_log.TILE_WIDTH]
         except (OSError, IndexError):
             raise Tampered(f"entry {number} is not in the archive") from None
 
@@ -223,12 +223,12 @@ class ToBucket:
         return done
 
     def _compare_log(self, run: _Writing) -> None:
-        edge = tlog.Range()
+        edge = merkle_log.Range()
         for one in sorted(run.bucket.list(f"{layout.LOGS}{self._carried.worker}/")):
             found = run.bucket.get(one.name)
             entries = _decoded(b"" if found is None else found.body).entries
             for entry in entries[: self._head.size - edge.size]:  # but for the last, which says that it was all done
-                edge.append(tlog.leaf_hash(entry))
+                edge.append(merkle_log.leaf_hash(entry))
         if edge.packed() != self._head.peaks:
             raise Tampered("the log at the target is not the source's")
 

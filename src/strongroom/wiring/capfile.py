@@ -9,7 +9,7 @@ from pathlib import Path
 
 from strongroom.cap import Token
 from strongroom.errors import CapMissing, KeyUnavailable
-from strongroom.files import make_directory, open_file, write_file
+from strongroom.private_files import make_directory, open_file, write_file
 from strongroom.vault.owner import Vault
 
 OPS = ("put", "get", "list", "snapshot", "forget", "renew")

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from strongroom.errors import InvalidRequest, KeyUnavailable
-from strongroom.files import draft, sync_directory
+from strongroom.private_files import draft, sync_directory
 
 _LIMIT = 4 << 20
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import platformdirs
 
 from strongroom.errors import KeyUnavailable
-from strongroom.files import make_directory, open_file, write_file
+from strongroom.private_files import make_directory, open_file, write_file
 from strongroom.wiring.homes import Home
 from strongroom.wiring.policy import FILE, Policy
 

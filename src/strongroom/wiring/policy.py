@@ -18,7 +18,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from strongroom import inbox, model, routing
+from strongroom import model, routing
+from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest
 from strongroom.host.identity import Identity
 from strongroom.host.naming import SessionSettings, Strategy

@@ -14,9 +14,9 @@ from strongroom import cap, model
 from strongroom.cap import Cap, Token
 from strongroom.cap.authority import effective
 from strongroom.errors import CapMalformed, CapMissing, InvalidRequest, KeyUnavailable
-from strongroom.files import open_file
 from strongroom.memory import Memory
 from strongroom.model import CapRecord, DataClass, Op
+from strongroom.private_files import open_file
 from strongroom.vault.opening import attenuate
 from strongroom.vault.owner import Vault
 from strongroom.wiring import capfile

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from strongroom.errors import KeyUnavailable
-from strongroom.files import make_directory
+from strongroom.private_files import make_directory
 from strongroom.wiring.filing import inside, read_text, remove, replace_text
 
 NAME = "strongroom"

@@ -11,8 +11,8 @@ import tomllib
 from dataclasses import replace
 
 from strongroom.errors import InvalidRequest, KeyUnavailable
-from strongroom.files import make_directory, write_file
 from strongroom.host.migrating import forget_marks
+from strongroom.private_files import make_directory, write_file
 from strongroom.wiring import policy as policies
 from strongroom.wiring import shim, tomledit, yamlfile
 from strongroom.wiring.filing import read_text, replace_text

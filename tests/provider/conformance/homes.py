@@ -20,8 +20,8 @@ from pathlib import Path
 import strongroom
 from strongroom import FileKeys, settings
 from strongroom.cap import Token
-from strongroom.files import make_directory, write_file
 from strongroom.host.conformance import Subject
+from strongroom.private_files import make_directory, write_file
 from strongroom.provider import StrongroomProvider
 from strongroom.vault.owner import Vault
 from strongroom.wiring import capfile, policy, runtimecap

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from strongroom.errors import InvalidRequest, StoreUnavailable, VersionConflict
-from strongroom.files import make_directory
+from strongroom.private_files import make_directory
 
 MOST_BYTES = 1 << 20
 _POLL_SECONDS = 0.002

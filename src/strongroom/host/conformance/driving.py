@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from strongroom.files import make_directory
 from strongroom.host.conformance import ending
 from strongroom.host.conformance.subject import Subject, furnish
+from strongroom.private_files import make_directory
 
 _CHILD = "strongroom.host.conformance.child"
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR", "SYSTEMROOT")

@@ -17,12 +17,12 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from strongroom import cobblestone
+from strongroom.crypto import chunked_aead
 from strongroom.errors import JournalUnavailable, KeyUnavailable
-from strongroom.files import make_directory, sync_data, sync_directory, write_file
 from strongroom.host.journal.files import DRAFT, SUFFIX, locked_draft, locked_new, write_whole
 from strongroom.host.journal.frames import Record, Taken, Turn, frame, turn_name
 from strongroom.keys.sources import read_secret
+from strongroom.private_files import make_directory, sync_data, sync_directory, write_file
 
 _KEY = "journal.key"
 _SHRINK_BYTES = 1024 * 1024
@@ -191,6 +191,6 @@ def open_key(directory: Path, journals: Path, random: bytes) -> bytes:
         with suppress(FileExistsError):  # another host was first
             write_file(path, random, new=True)
     key = read_secret(path)
-    if len(key) != cobblestone.KEY_SIZE:
+    if len(key) != chunked_aead.KEY_SIZE:
         raise KeyUnavailable(f"the key file {path} is damaged", hint="restore it from a backup")
     return key

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from strongroom.errors import JournalUnavailable
-from strongroom.files import make_directory, sync_directory
+from strongroom.private_files import make_directory, sync_directory
 
 log = logging.getLogger("strongroom.host")
 

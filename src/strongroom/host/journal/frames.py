@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from strongroom import cobblestone
+from strongroom.crypto import chunked_aead
 from strongroom.errors import Tampered
 
 _FORMAT = "strongroom/journal/v1"
@@ -77,7 +77,7 @@ def unpacked(data: bytes | None) -> list[Any] | None:
 
 def frame(key: bytes, run: str, number: int, record: Record) -> bytes:
     """A record as it stands in the file of a run."""
-    sealed = cobblestone.seal(key, _encode(record), _context(run, number), os.urandom(cobblestone.SALT_SIZE))
+    sealed = chunked_aead.seal(key, _encode(record), _context(run, number), os.urandom(chunked_aead.SALT_SIZE))
     place = _PLACE.pack(len(sealed), number)
     return place + _CHECK.pack(zlib.crc32(place)) + sealed
 
@@ -106,7 +106,7 @@ def frames(content: bytes, key: bytes, run: str) -> Iterator[tuple[int, Record |
 
 def _opened(key: bytes, sealed: bytes, context: bytes) -> Record | Tampered:
     try:
-        record: Record = _decode(cobblestone.unseal(key, sealed, context))
+        record: Record = _decode(chunked_aead.unseal(key, sealed, context))
         return record
     except Tampered as error:
         return error
@@ -115,4 +115,4 @@ def _opened(key: bytes, sealed: bytes, context: bytes) -> Record | Tampered:
 
 
 def _context(run: str, number: int) -> bytes:
-    return cobblestone.context(_FORMAT, run, number)
+    return chunked_aead.context(_FORMAT, run, number)

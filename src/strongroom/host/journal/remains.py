@@ -10,9 +10,9 @@ from itertools import count
 from pathlib import Path
 
 from strongroom.errors import Tampered
-from strongroom.files import write_file
 from strongroom.host.journal.files import DRAFT, SUFFIX, locked_old, log, read_whole, write_whole
 from strongroom.host.journal.frames import Record, Taken, Turn, frame, frames, turn_name
+from strongroom.private_files import write_file
 
 _DAMAGED = ".damaged"
 _OLD_DRAFT = 3600.0

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from strongroom.errors import ProviderUnavailable
-from strongroom.files import make_directory, write_file
+from strongroom.private_files import make_directory, write_file
 
 _log = logging.getLogger("strongroom.host")
 

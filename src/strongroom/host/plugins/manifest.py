@@ -18,8 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from strongroom.files import open_file
 from strongroom.host.plugins.reading import NotRead, read_yaml
+from strongroom.private_files import open_file
 
 FILE = "plugin.yaml"
 _MOST_SHOWN = 300

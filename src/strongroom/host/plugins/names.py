@@ -29,9 +29,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from strongroom.files import write_file
 from strongroom.host.plugins.reading import read_yaml
 from strongroom.host.provider import MemoryProvider
+from strongroom.private_files import write_file
 
 _HOME: ContextVar[Path | None] = ContextVar("strongroom_host_home", default=None)
 

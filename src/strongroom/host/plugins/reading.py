@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from strongroom.files import open_file
+from strongroom.private_files import open_file
 
 MOST_BYTES = 64 * 1024
 _WITHOUT_YAML = "PyYAML is not installed (pip install strongroom[host])"

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from strongroom.errors import BodyTooLarge, InvalidRequest
-from strongroom.unique_keys import check_unique_keys
+from strongroom.strict_json import check_unique_keys
 
 LIMIT = 16 << 20
 """Bytes of a document: a whole conversation may be in it."""

@@ -26,7 +26,7 @@ from strongroom import wire
 from strongroom.errors import InvalidRequest
 from strongroom.server.mcp.serving import on_threads, server_for
 from strongroom.server.options import DEFAULT
-from strongroom.unique_keys import check_unique_keys
+from strongroom.strict_json import check_unique_keys
 
 _AHEAD = 16
 """Lines that are read ahead of those that are answered."""

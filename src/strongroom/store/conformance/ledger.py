@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 from strongroom.errors import ClockBehind, StoreUnavailable
 from strongroom.store import PutNew
 from strongroom.store.conformance.suite import Suite, only
@@ -21,13 +21,13 @@ class Ledger(Suite):
             written += batch
             head = store.head()
             found = list(store.entries(0, head.size))
-            edge = tlog.Range()
+            edge = merkle_log.Range()
             for _, leaf, _ in found:
                 edge.append(leaf)
             assert (head.size, head.peaks, head.time) == (edge.size, edge.packed(), NOW)
             self.mac.check(head)
             assert [number for number, _, _ in found] == list(range(head.size))
-            assert [leaf for _, leaf, _ in found] == [tlog.leaf_hash(entry or b"") for _, _, entry in found]
+            assert [leaf for _, leaf, _ in found] == [merkle_log.leaf_hash(entry or b"") for _, _, entry in found]
             assert [entry for _, _, entry in store.entries(done.first, done.first + count)] == batch
             assert asked_for(store) == written
 
@@ -54,10 +54,10 @@ class Ledger(Suite):
             store.archive(4)
             found = list(self.another().entries(0, 6))
             assert [entry for _, _, entry in found] == [None] * 4 + [b"4", b"5"]
-            assert [leaf for _, leaf, _ in found] == [tlog.leaf_hash(b"%d" % number) for number in range(6)]
+            assert [leaf for _, leaf, _ in found] == [merkle_log.leaf_hash(b"%d" % number) for number in range(6)]
         assert store.head() == head
         assert store.commit([b"6"], [], NOW).first == 6
-        assert tlog.tree_hash(leaf for _, leaf, _ in store.entries(0, 7)) == self.root(store)
+        assert merkle_log.tree_hash(leaf for _, leaf, _ in store.entries(0, 7)) == self.root(store)
 
     @only(archives=False)
     def test_a_log_that_is_not_archived_refuses_and_keeps_everything(self) -> None:

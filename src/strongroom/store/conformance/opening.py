@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 from strongroom.errors import AuditUnavailable, Tampered, VaultExists, VaultMissing
 from strongroom.store import Delete, Expect, Lost, PutNew, Swap
 from strongroom.store.conformance.suite import Suite, only
@@ -42,7 +42,7 @@ class Opening(Suite):
         assert look(store) == [store.get(FORMAT), store.get("vault/secrets")]
         assert body_of(store, FORMAT) == b"1"
         first, *more = store.entries(0, 9)
-        assert first == (0, tlog.leaf_hash(b"made"), b"made")
+        assert first == (0, merkle_log.leaf_hash(b"made"), b"made")
         assert not (more and store.is_whole), "only a store whose entries are intents may say that it was done"
 
     def test_a_place_with_a_store_is_not_made_into_another(self) -> None:
@@ -123,7 +123,7 @@ class Opening(Suite):
         assert asked_for(two) == [b"0", b"1", b"2"]
         for store in (one, two):
             self.mac.check(store.head())
-            assert tlog.tree_hash(leaf for _, leaf, _ in store.entries(0, 9)) == self.root(store)
+            assert merkle_log.tree_hash(leaf for _, leaf, _ in store.entries(0, 9)) == self.root(store)
 
     # The keys to the head.
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 from strongroom.store import Lost, PutNew, Store, Swap
 from strongroom.store.conformance.suite import Suite
 from strongroom.store.conformance.tools import (
@@ -48,7 +48,7 @@ class Racing(Suite):
         assert len(set(firsts)) == count
         assert len(asked_for(store)) == 2 * count + 1
         leaves = [leaf for _, leaf, _ in store.entries(0, store.head().size)]
-        assert tlog.tree_hash(leaves) == self.root(store)
+        assert merkle_log.tree_hash(leaves) == self.root(store)
         found = followed(store, scope, 0)
         assert len({change.name for change in found if change.name.startswith(TRAVEL)}) == count
         assert [change.version for change in found] == sorted({change.version for change in found})

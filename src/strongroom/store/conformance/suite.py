@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 from strongroom.store import Backend, Effect, PutNew, Store
 from strongroom.store.conformance.tools import FORMAT, NOW, SuiteMac
 
@@ -76,7 +76,7 @@ class Suite:
     def root(self, store: Store) -> bytes:
         """The root of its log's tree."""
         head = store.head()
-        return tlog.Range.of(head.size, head.peaks).root()
+        return merkle_log.Range.of(head.size, head.peaks).root()
 
     def _kept(self, store: Store) -> Store:
         self.__dict__.setdefault("_stores", []).append(store)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 from strongroom.errors import (
     AuditUnavailable,
     ClockBehind,
@@ -296,7 +296,7 @@ class S3Store:
         for _, bundle in self.bundles(self.worker) if self.worker else ():
             for number, entry in enumerate(bundle.entries, bundle.first) if bundle is not None else ():
                 if start <= number < stop:
-                    yield number, tlog.leaf_hash(entry), entry
+                    yield number, merkle_log.leaf_hash(entry), entry
 
     # The fleet.
 

@@ -18,7 +18,7 @@ from functools import cached_property
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from strongroom import tlog
+from strongroom.crypto import merkle_log
 from strongroom.errors import AuditUnavailable, ClockBehind, StoreUnavailable
 from strongroom.store import CLOCK_LEEWAY, Commit, Head, HeadMac, fleet
 from strongroom.store.fleet import Bundle, Member, Numbered
@@ -52,7 +52,7 @@ class _Attempt:
     name: str
     body: bytes
     number: int
-    edge: tlog.Range
+    edge: merkle_log.Range
     time: int
 
 
@@ -69,7 +69,7 @@ class WorkerLog:
         self._now = now
         self._number = 1
         self._is_entered = False
-        self._edge = tlog.Range()
+        self._edge = merkle_log.Range()
         self._time = bucket.time
         """Of the latest entry; before there is one, the server's time."""
         self._unclear: _Attempt | None = None
@@ -174,7 +174,7 @@ class WorkerLog:
         return False
 
     def _write_bundle(self, taken: Sequence[Request]) -> None:
-        edge = tlog.Range(self._edge.size, self._edge.peaks)
+        edge = merkle_log.Range(self._edge.size, self._edge.peaks)
         latest = self._time
         for request in taken:
             latest = request.time if request.accept_clock else max(latest, request.time)
@@ -183,7 +183,7 @@ class WorkerLog:
             undone, self._undone = self._undone[:_MOST_RUNS], self._undone[_MOST_RUNS:]
         entries = [self._mac.done(_joined(done), _joined(undone), latest)] if done or undone else []
         for entry in entries:
-            edge.append(tlog.leaf_hash(entry))
+            edge.append(merkle_log.leaf_hash(entry))
         places: list[int] = []
         for request in taken:
             places.append(edge.size)
@@ -204,7 +204,7 @@ class WorkerLog:
         for request, place in zip(taken, places, strict=True):
             request.commit = Commit(place, 0)
 
-    def _bundle(self, entries: list[bytes], edge: tlog.Range, latest: int) -> _Attempt:
+    def _bundle(self, entries: list[bytes], edge: merkle_log.Range, latest: int) -> _Attempt:
         member = None if self._is_entered else self._member
         draft = Bundle(self._edge.size, entries, latest, edge.packed(), b"", member)
         signature = self._key.sign(fleet.signed_part(self.worker, draft))

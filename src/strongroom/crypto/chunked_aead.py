@@ -15,8 +15,8 @@ from struct import Struct
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import Tampered
-from strongroom.keyed import Keyed
 
 KEY_SIZE = 32
 SALT_SIZE = 24
@@ -33,8 +33,8 @@ class Key(bytes):
     """A key that seals and opens many things: what HMAC makes of the key alone is worked out once, and goes with it."""
 
     @cached_property
-    def keyed(self) -> Keyed:
-        return Keyed(self, sha512)
+    def keyed(self) -> HmacState:
+        return HmacState(self, sha512)
 
 
 def context(*parts: str | bytes | int) -> bytes:
@@ -82,7 +82,7 @@ def unseal(key: bytes, sealed: bytes, ctx: bytes) -> bytes:
 def _derive(key: bytes, salt: bytes, ctx: bytes) -> tuple[AESGCM, bytes, bytes]:
     if len(key) != KEY_SIZE or len(salt) != SALT_SIZE:
         raise ValueError("key must be 32 bytes and salt 24")
-    keyed = key.keyed if isinstance(key, Key) else Keyed(key, sha512)
+    keyed = key.keyed if isinstance(key, Key) else HmacState(key, sha512)
     # HKDF-Expand (RFC 5869, 2.3): 76 bytes are the first block and a part of the second.
     info = _INFO + salt + ctx
     first = keyed.digest(info + b"\1")

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from strongroom import cobblestone
+from strongroom.crypto import chunked_aead
 from strongroom.errors import Tampered
 from strongroom.model import Actor, Line, LineId, Namespace
 
@@ -48,7 +48,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_line = msgspec.json.Decoder(Line).decode
 
 
-class Place(msgspec.Struct, frozen=True):
+class LinePlace(msgspec.Struct, frozen=True):
     """One namespace of one actor in one vault: where its sealed objects belong."""
 
     vault_id: str
@@ -57,26 +57,26 @@ class Place(msgspec.Struct, frozen=True):
 
     def context(self, what: str, name: str, epoch: int) -> bytes:
         place = _prefix(what, self.vault_id, self.actor, self.namespace)
-        return place + cobblestone.context(name) + _epoch(epoch)
+        return place + chunked_aead.context(name) + _epoch(epoch)
 
 
 @lru_cache(256)
 def _prefix(what: str, vault_id: str, actor: Actor, namespace: Namespace) -> bytes:
     """The part of a context that all objects of one place share."""
-    return cobblestone.context(what, VERSION, vault_id, actor, namespace)
+    return chunked_aead.context(what, VERSION, vault_id, actor, namespace)
 
 
 @lru_cache(256)
 def _epoch(epoch: int) -> bytes:
-    return cobblestone.context(epoch)
+    return chunked_aead.context(epoch)
 
 
-def seal_line(line: Line, place: Place, epoch: int, key: bytes, salt: bytes) -> bytes:
+def seal_line(line: Line, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
     """Seal one line for its slot."""
     return _seal(_encode(line), place.context("strongroom/line", line.id, epoch), epoch, key, salt)
 
 
-def open_line(sealed: bytes, line_id: LineId, place: Place, keys: Mapping[int, bytes]) -> Line:
+def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[int, bytes]) -> Line:
     """Open the line that the slot `line_id` holds, or raise Tampered."""
     epoch = sealed_epoch(sealed)
     plain = _open(sealed, place.context("strongroom/line", line_id, epoch), keys.get(epoch))
@@ -90,12 +90,12 @@ def open_line(sealed: bytes, line_id: LineId, place: Place, keys: Mapping[int, b
     return line
 
 
-def seal_text(text: str, name: str, place: Place, epoch: int, key: bytes, salt: bytes) -> bytes:
+def seal_text(text: str, name: str, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
     """Seal a text that is not a line, such as the profile, under its own kind of context."""
     return _seal(_encode(text), place.context("strongroom/text", name, epoch), epoch, key, salt)
 
 
-def open_text(sealed: bytes, name: str, place: Place, keys: Mapping[int, bytes]) -> str:
+def open_text(sealed: bytes, name: str, place: LinePlace, keys: Mapping[int, bytes]) -> str:
     epoch = sealed_epoch(sealed)
     plain = _open(sealed, place.context("strongroom/text", name, epoch), keys.get(epoch))
     try:
@@ -104,13 +104,13 @@ def open_text(sealed: bytes, name: str, place: Place, keys: Mapping[int, bytes])
         raise Tampered("a sealed text does not read as one") from None
 
 
-def seal_page(data: bytes, name: str, place: Place, epoch: int, key: bytes, salt: bytes) -> bytes:
+def seal_page(data: bytes, name: str, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
     """Seal a page of lines, which is no JSON and so carries its length in front of the padding."""
     plain = len(data).to_bytes(_LENGTH, "big") + data
     return _seal(plain, place.context("strongroom/page", name, epoch), epoch, key, salt)
 
 
-def open_page(sealed: bytes, name: str, place: Place, keys: Mapping[int, bytes]) -> bytes:
+def open_page(sealed: bytes, name: str, place: LinePlace, keys: Mapping[int, bytes]) -> bytes:
     epoch = sealed_epoch(sealed)
     plain = _open(sealed, place.context("strongroom/page", name, epoch), keys.get(epoch))
     return plain[_LENGTH : _LENGTH + int.from_bytes(plain[:_LENGTH], "big")]
@@ -146,16 +146,16 @@ def padded_size(size: int) -> int:
 
 
 def _record_context(name: str, vault_id: str) -> bytes:
-    return cobblestone.context("strongroom/record", VERSION, vault_id, name)
+    return chunked_aead.context("strongroom/record", VERSION, vault_id, name)
 
 
 def _seal(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes) -> bytes:
     # Trailing spaces are the padding: JSON ignores them, so that only a page needs a length.
     padded = plain.ljust(padded_size(len(plain)))
-    return VERSION.to_bytes(1, "big") + epoch.to_bytes(4, "big") + cobblestone.seal(key, padded, ctx, salt)
+    return VERSION.to_bytes(1, "big") + epoch.to_bytes(4, "big") + chunked_aead.seal(key, padded, ctx, salt)
 
 
 def _open(sealed: bytes, ctx: bytes, key: bytes | None) -> bytes:
     if key is None:
         raise Tampered("a sealed object names a key epoch that this namespace does not have")
-    return cobblestone.unseal(key, sealed[_HEADER:], ctx)
+    return chunked_aead.unseal(key, sealed[_HEADER:], ctx)

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strongroom import NewLine, inbox, model
+from strongroom import NewLine, model
+from strongroom.crypto import inbox
+from strongroom.crypto.inbox import Bundle
 from strongroom.errors import StrongroomError
-from strongroom.inbox import Bundle
 from strongroom.keys import VaultSecrets
 
 ID = "01JABCDEFGHJKMNPQRSTVWXYZ0"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strongroom.crypto import passphrase_file
 from strongroom.errors import StrongroomError
-from strongroom.vault import locked
 from tests import age
 
 PASSPHRASE = "several plain words"
@@ -91,46 +91,46 @@ def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_age")
 @pytest.mark.parametrize("name", STRANGE)
 def test_a_file_that_begins_otherwise_is_refused_before_age_sees_it(name: str) -> None:
-    assert reason_of(locked.unlock, STRANGE[name], PASSPHRASE) == "invalid_request"
-    assert reason_of(locked.unlock, armored(STRANGE[name]), PASSPHRASE) == "invalid_request"
+    assert reason_of(passphrase_file.unlock, STRANGE[name], PASSPHRASE) == "invalid_request"
+    assert reason_of(passphrase_file.unlock, armored(STRANGE[name]), PASSPHRASE) == "invalid_request"
 
 
 @pytest.mark.requirement("archive-header")
 @pytest.mark.usefixtures("without_age")
 @pytest.mark.parametrize("work", UNSOUND_WORK)
 def test_a_file_that_asks_for_too_much_work_is_refused_before_age_sees_it(work: bytes) -> None:
-    assert reason_of(locked.unlock, working(work), PASSPHRASE) == "invalid_request"
-    assert reason_of(locked.unlock, armored(working(work)), PASSPHRASE) == "invalid_request"
+    assert reason_of(passphrase_file.unlock, working(work), PASSPHRASE) == "invalid_request"
+    assert reason_of(passphrase_file.unlock, armored(working(work)), PASSPHRASE) == "invalid_request"
 
 
 @pytest.mark.requirement("archive-header")
 def test_the_work_that_is_allowed_is_what_reaches_age(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyrage.passphrase, "decrypt", lambda data, _: data)
-    for work in range(1, locked.WORK_LIMIT + 1):
+    for work in range(1, passphrase_file.WORK_LIMIT + 1):
         sound = working(str(work).encode())
-        assert locked.unlock(sound, PASSPHRASE) == locked.unlock(armored(sound), PASSPHRASE) == sound
+        assert passphrase_file.unlock(sound, PASSPHRASE) == passphrase_file.unlock(armored(sound), PASSPHRASE) == sound
 
 
 @pytest.mark.requirement("archive-header")
 def test_a_file_that_could_not_be_opened_again_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    beyond = working(str(locked.WORK_LIMIT + 1).encode())
+    beyond = working(str(passphrase_file.WORK_LIMIT + 1).encode())
     monkeypatch.setattr(pyrage.passphrase, "encrypt", lambda *_: beyond)
-    assert reason_of(locked.lock, b"x", PASSPHRASE) == "key_unavailable"
+    assert reason_of(passphrase_file.lock, b"x", PASSPHRASE) == "key_unavailable"
 
 
 @pytest.mark.requirement("archive-header")
 @pytest.mark.parametrize("sealed", [SEALED, armored(SEALED), armored(SEALED, b"\r\n")], ids=["binary", "text", "crlf"])
 def test_a_wrong_passphrase_is_no_strange_file(sealed: bytes) -> None:
-    assert reason_of(locked.unlock, sealed, PASSPHRASE + "x") == "key_unavailable"
-    assert locked.unlock(sealed, PASSPHRASE) == b"what is kept"
+    assert reason_of(passphrase_file.unlock, sealed, PASSPHRASE + "x") == "key_unavailable"
+    assert passphrase_file.unlock(sealed, PASSPHRASE) == b"what is kept"
 
 
 @pytest.mark.requirement("archive-header")
 def test_armor_that_is_cut_or_edited_is_damage() -> None:
     whole = armored(SEALED)
     for damaged in (whole.replace(END, b""), whole[:200], whole.replace(b"\n", b"\n!", 3), whole + whole, BEGIN):
-        assert reason_of(locked.unlock, damaged, PASSPHRASE) == "tampered"
-    assert reason_of(locked.unlock, armored(SEALED[:-1]), PASSPHRASE) == "tampered"
+        assert reason_of(passphrase_file.unlock, damaged, PASSPHRASE) == "tampered"
+    assert reason_of(passphrase_file.unlock, armored(SEALED[:-1]), PASSPHRASE) == "tampered"
 
 
 @pytest.mark.requirement("archive-header")
@@ -142,6 +142,10 @@ def test_a_file_edited_anywhere_opens_as_it_was_or_not_at_all(edits: list[tuple[
         edited[at] = value
     given = armored(bytes(edited)) if text else bytes(edited)
     if edited == SEALED:
-        assert locked.unlock(given, PASSPHRASE) == b"what is kept"
+        assert passphrase_file.unlock(given, PASSPHRASE) == b"what is kept"
     else:
-        assert reason_of(locked.unlock, given, PASSPHRASE) in ("invalid_request", "key_unavailable", "tampered")
+        assert reason_of(passphrase_file.unlock, given, PASSPHRASE) in (
+            "invalid_request",
+            "key_unavailable",
+            "tampered",
+        )

@@ -15,7 +15,7 @@ import msgspec
 from strongroom import model
 from strongroom.errors import BodyTooLarge, InvalidRequest, TooMany
 from strongroom.model import NewLine
-from strongroom.unique_keys import check_unique_keys
+from strongroom.strict_json import check_unique_keys
 
 SEALED_LIMIT = 1024 * 1024
 """Bytes of a sealed bundle."""
@@ -75,7 +75,7 @@ def unseal(identity: str, sealed: bytes) -> Bundle:
     sealed = bytes(sealed)
     _check_size(sealed)
     if not sealed.startswith(_MAGIC) or _HEADER_END not in sealed[:_HEADER_LIMIT]:
-        raise InvalidRequest("this is no sealed bundle", hint="seal one with strongroom.inbox.seal()")
+        raise InvalidRequest("this is no sealed bundle", hint="seal one with strongroom.crypto.inbox.seal()")
     bundle = _read(_opened(_identity(identity), sealed))
     _check_lines(bundle.lines)
     return bundle

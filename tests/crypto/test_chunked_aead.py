@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strongroom import cobblestone
+from strongroom.crypto import chunked_aead
 from strongroom.errors import Tampered
 
 KEY = bytes(range(32))
@@ -73,7 +73,7 @@ def flips(data: bytes, step: int = 1) -> Iterator[bytes]:
 
 def _refused(sealed: bytes, key: bytes = KEY, ctx: bytes = CONTEXT) -> bool:
     try:
-        cobblestone.unseal(key, sealed, ctx)
+        chunked_aead.unseal(key, sealed, ctx)
     except Tampered as error:
         return error.reason == "tampered"
     return False
@@ -83,8 +83,8 @@ def _refused(sealed: bytes, key: bytes = KEY, ctx: bytes = CONTEXT) -> bool:
 @pytest.mark.parametrize("size", BORDERS)
 def test_a_plaintext_at_a_chunk_border_comes_back_whole(size: int) -> None:
     plaintext = os.urandom(size)
-    sealed = cobblestone.seal(KEY, plaintext, CONTEXT, SALT)
-    assert cobblestone.unseal(KEY, sealed, CONTEXT) == plaintext
+    sealed = chunked_aead.seal(KEY, plaintext, CONTEXT, SALT)
+    assert chunked_aead.unseal(KEY, sealed, CONTEXT) == plaintext
     assert len(sealed) == 56 + size + 16 * (size // 16_384 + 1)
 
 
@@ -92,24 +92,24 @@ def test_a_plaintext_at_a_chunk_border_comes_back_whole(size: int) -> None:
 @pytest.mark.parametrize("size", BORDERS)
 def test_what_we_seal_opens_by_the_specification_and_the_other_way_round(size: int) -> None:
     plaintext = os.urandom(size)
-    ours = cobblestone.seal(KEY, plaintext, CONTEXT, SALT)
+    ours = chunked_aead.seal(KEY, plaintext, CONTEXT, SALT)
     assert ours == spec_seal(KEY, plaintext, CONTEXT, SALT)
     assert spec_open(KEY, ours, CONTEXT) == plaintext
-    assert cobblestone.unseal(KEY, spec_seal(KEY, plaintext, CONTEXT, SALT), CONTEXT) == plaintext
+    assert chunked_aead.unseal(KEY, spec_seal(KEY, plaintext, CONTEXT, SALT), CONTEXT) == plaintext
 
 
 @settings(deadline=None)
 @given(key=st.binary(min_size=32, max_size=32), plaintext=st.binary(max_size=200), ctx=st.binary(max_size=80))
 def test_any_key_and_context_agree_with_the_specification(key: bytes, plaintext: bytes, ctx: bytes) -> None:
-    sealed = cobblestone.seal(key, plaintext, ctx, SALT)
+    sealed = chunked_aead.seal(key, plaintext, ctx, SALT)
     assert sealed == spec_seal(key, plaintext, ctx, SALT)
-    assert cobblestone.unseal(key, sealed, ctx) == plaintext
+    assert chunked_aead.unseal(key, sealed, ctx) == plaintext
 
 
 @pytest.mark.requirement("seal-bits")
 @pytest.mark.parametrize("size", [0, 1, 33])
 def test_every_flipped_bit_of_a_small_ciphertext_is_refused(size: int) -> None:
-    sealed = cobblestone.seal(KEY, os.urandom(size), CONTEXT, SALT)
+    sealed = chunked_aead.seal(KEY, os.urandom(size), CONTEXT, SALT)
     assert not _refused(sealed)
     assert all(map(_refused, flips(sealed)))
 
@@ -118,21 +118,21 @@ def test_every_flipped_bit_of_a_small_ciphertext_is_refused(size: int) -> None:
 @pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("size", [16_384, 16_385])
 def test_flipped_bits_of_a_ciphertext_of_two_chunks_are_refused(size: int, step: int) -> None:
-    sealed = cobblestone.seal(KEY, os.urandom(size), CONTEXT, SALT)
+    sealed = chunked_aead.seal(KEY, os.urandom(size), CONTEXT, SALT)
     assert not _refused(sealed)
     assert all(map(_refused, flips(sealed, step)))
 
 
 @pytest.mark.parametrize("size", [0, 1, 40])
 def test_a_small_ciphertext_cut_at_any_length_is_refused(size: int) -> None:
-    sealed = cobblestone.seal(KEY, os.urandom(size), CONTEXT, SALT)
+    sealed = chunked_aead.seal(KEY, os.urandom(size), CONTEXT, SALT)
     assert all(_refused(sealed[:length]) for length in range(len(sealed)))
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("size", [16_383, 16_384, 16_385, 32_768])
 def test_a_ciphertext_of_several_chunks_cut_anywhere_is_refused(size: int, step: int) -> None:
-    sealed = cobblestone.seal(KEY, os.urandom(size), CONTEXT, SALT)
+    sealed = chunked_aead.seal(KEY, os.urandom(size), CONTEXT, SALT)
     border = 16_384 + 16
     lengths = set(range(0, len(sealed), step))
     # Cuts around a chunk's end are the dangerous ones: the rest is a well formed ciphertext of another length.
@@ -142,7 +142,7 @@ def test_a_ciphertext_of_several_chunks_cut_anywhere_is_refused(size: int, step:
 
 @pytest.mark.parametrize("size", [0, 1, 16_383, 16_384, 16_385])
 def test_an_extended_ciphertext_is_refused(size: int) -> None:
-    sealed = cobblestone.seal(KEY, os.urandom(size), CONTEXT, SALT)
+    sealed = chunked_aead.seal(KEY, os.urandom(size), CONTEXT, SALT)
     whole_chunk = 16_384 + 16
     for more in [*range(1, 40), whole_chunk - 1, whole_chunk, whole_chunk + 16]:
         assert _refused(sealed + bytes(more))
@@ -150,7 +150,7 @@ def test_an_extended_ciphertext_is_refused(size: int) -> None:
 
 
 def test_chunks_in_another_order_or_left_out_are_refused() -> None:
-    sealed = cobblestone.seal(KEY, os.urandom(3 * 16_384), CONTEXT, SALT)
+    sealed = chunked_aead.seal(KEY, os.urandom(3 * 16_384), CONTEXT, SALT)
     step = 16_384 + 16
     head, chunks = sealed[:56], [sealed[56 + n * step : 56 + (n + 1) * step] for n in range(4)]
     for order in ([1, 0, 2, 3], [0, 2, 1, 3], [0, 1, 3], [1, 2, 3], [3], [0, 1, 2], [0, 0, 1, 2, 3]):
@@ -159,7 +159,7 @@ def test_chunks_in_another_order_or_left_out_are_refused() -> None:
 
 @pytest.mark.parametrize("size", [0, 300, 20_000])
 def test_the_wrong_key_or_context_is_refused(size: int) -> None:
-    sealed = cobblestone.seal(KEY, os.urandom(size), CONTEXT, SALT)
+    sealed = chunked_aead.seal(KEY, os.urandom(size), CONTEXT, SALT)
     assert _refused(sealed, key=bytes(32))
     assert _refused(sealed, ctx=CONTEXT + b"\0")
     assert _refused(sealed, ctx=CONTEXT[:-1])
@@ -170,7 +170,7 @@ def test_key_and_context_are_committed_to_and_not_only_tagged() -> None:
     """GCM alone can be made to open under two keys. The commitment differs for each key, context and salt."""
 
     def commitment(key: bytes, ctx: bytes, salt: bytes) -> bytes:
-        return cobblestone.seal(key, b"", ctx, salt)[24:56]
+        return chunked_aead.seal(key, b"", ctx, salt)[24:56]
 
     made = {commitment(KEY, CONTEXT, SALT), commitment(bytes(32), CONTEXT, SALT)}
     made |= {commitment(KEY, b"", SALT), commitment(KEY, CONTEXT, bytes(24))}
@@ -180,7 +180,7 @@ def test_key_and_context_are_committed_to_and_not_only_tagged() -> None:
 @pytest.mark.parametrize(("key", "salt"), [(bytes(31), SALT), (bytes(33), SALT), (KEY, bytes(23)), (KEY, b"")])
 def test_a_key_or_salt_of_the_wrong_size_seals_nothing(key: bytes, salt: bytes) -> None:
     with pytest.raises(ValueError):
-        cobblestone.seal(key, b"text", CONTEXT, salt)
+        chunked_aead.seal(key, b"text", CONTEXT, salt)
 
 
 def _parts_of(joined: bytes) -> list[bytes]:
@@ -197,19 +197,19 @@ def _parts_of(joined: bytes) -> list[bytes]:
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=12), max_size=6), st.lists(st.binary(max_size=12), max_size=6))
 def test_two_different_lists_never_give_one_context(left: list[bytes], right: list[bytes]) -> None:
-    assert _parts_of(cobblestone.context(*left)) == left
-    assert (cobblestone.context(*left) == cobblestone.context(*right)) == (left == right)
+    assert _parts_of(chunked_aead.context(*left)) == left
+    assert (chunked_aead.context(*left) == chunked_aead.context(*right)) == (left == right)
 
 
 @settings(deadline=None)
 @given(st.lists(st.text("aé\0漢𝒳", max_size=8), max_size=5), st.integers(0, 2**64 - 1))
 def test_texts_and_numbers_in_a_context_read_back(texts: list[str], number: int) -> None:
-    parts = _parts_of(cobblestone.context(*texts, number))
+    parts = _parts_of(chunked_aead.context(*texts, number))
     assert [part.decode() for part in parts[:-1]] == texts
     assert parts[-1] == number.to_bytes(8, "big")
 
 
 def test_moving_a_letter_between_neighbours_changes_the_context() -> None:
-    assert cobblestone.context("ab", "c") != cobblestone.context("a", "bc")
-    assert cobblestone.context("ab", "") != cobblestone.context("", "ab")
-    assert cobblestone.context("ab") != cobblestone.context("ab", "")
+    assert chunked_aead.context("ab", "c") != chunked_aead.context("a", "bc")
+    assert chunked_aead.context("ab", "") != chunked_aead.context("", "ab")
+    assert chunked_aead.context("ab") != chunked_aead.context("ab", "")

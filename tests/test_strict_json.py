@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyrage  # type: ignore[import-untyped]
 import pytest
 
-from strongroom import inbox, unique_keys
+from strongroom import strict_json
+from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest
 from strongroom.provider.hooks import payload
-from strongroom.unique_keys import check_unique_keys
+from strongroom.strict_json import check_unique_keys
 
 
 @pytest.mark.requirement("server-bad-bodies")
@@ -54,7 +55,7 @@ class _Counting(str):
 def test_naming_the_key_that_comes_twice_takes_no_longer_than_reading_does() -> None:
     names = [_Counting(number) for number in range(2000)]
     with pytest.raises(InvalidRequest) as caught:
-        unique_keys._check([(name, 0) for name in [*names, _Counting(1999)]])
+        strict_json._check([(name, 0) for name in [*names, _Counting(1999)]])
     assert caught.value.message.startswith("`1999`")
     assert _Counting.compared < 10 * len(names)
 

@@ -23,7 +23,7 @@ class _Hash(Protocol):
     def digest(self) -> bytes: ...
 
 
-class Keyed:
+class HmacState:
     """HMAC under one key, with SHA-256 unless told. Thread-safe: its states are copied, never changed."""
 
     __slots__ = ("_inner", "_outer")

@@ -1,0 +1,1 @@
+"""Encryption, hashing and signatures as plain functions: they know no vault, no cap and no store."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from bench.measure import Row, Run, in_turns
-from strongroom import cap
-from strongroom.cap import Token
+from strongroom.caps import chain
+from strongroom.caps.chain import Token
 
 _NOW = 1_779_440_000
 _SIGNED = bytes(600)
@@ -22,7 +22,7 @@ def rows(run: Run) -> Iterator[Row]:
     signature = key.sign(_SIGNED)
 
     def mint() -> Token:
-        return cap.mint(
+        return chain.mint(
             issuer_seed=issuer,
             audience="vault",
             jti=jti,
@@ -37,12 +37,12 @@ def rows(run: Run) -> Iterator[Row]:
     runtime = mint()
 
     def attenuate() -> Token:
-        return cap.attenuate(runtime, now=_NOW, jti=jti, holder_seed=holder, namespaces=["work"], ttl=300)
+        return chain.attenuate(runtime, now=_NOW, jti=jti, holder_seed=holder, namespaces=["work"], ttl=300)
 
     narrowed = attenuate()
 
     def verify() -> None:
-        cap.verify(narrowed, {cap.issuer_id(public): public}, "vault", _NOW)
+        chain.verify(narrowed, {chain.issuer_id(public): public}, "vault", _NOW)
 
     def sign() -> None:
         signer = Ed25519PrivateKey.from_private_bytes(issuer)

@@ -26,7 +26,7 @@ from bench.measure import Goal, Row, Run
 from bench.served import MCP_HEADERS
 from bench.server import Server, running
 from strongroom import Token, Vault, wire
-from strongroom.cap import parse
+from strongroom.caps.chain import parse
 from strongroom.vault.opening import SHELF_BYTES
 
 _PACE = 0.1

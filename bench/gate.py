@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from bench import vaults
 from bench.measure import Goal, Row, Run, in_turns
-from strongroom import cap
+from strongroom.caps import chain as cap
 from strongroom.gate import Ask
 from strongroom.model import Op
 

@@ -17,11 +17,12 @@ import pytest
 from scripts.vectors_cap import AUDIENCE, HOLDERS, ISSUERS, NOW, STRANGER, b64, chain, joined, link_id
 
 import strongroom
-from strongroom import FileKeys, Memory, NewLine, Token, Vault, cap, gate
+from strongroom import FileKeys, Memory, NewLine, Token, Vault, gate
+from strongroom.caps import chain as cap
 from strongroom.errors import CapNamespaceDenied, Denied, InvalidRequest, StrongroomError
 from strongroom.gate import NEVER, Ask, Gate, Grant, Office, Standing
 from strongroom.model import Actor, DataClass, LinkId, Op
-from tests.cap.chains import mint, narrow
+from tests.caps.chains import mint, narrow
 from tests.conftest import NAMESPACES, Clock
 
 SOURCES = Path(strongroom.__file__).parent

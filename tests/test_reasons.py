@@ -18,7 +18,8 @@ import apsw
 import pytest
 
 import strongroom
-from strongroom import FileKeys, NewLine, Token, Vault, cap, errors
+from strongroom import FileKeys, NewLine, Token, Vault, errors
+from strongroom.caps import chain
 from strongroom.store.sqlite import SqliteStore
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
@@ -92,7 +93,7 @@ def _forged(scene: Scene) -> object:
 
 
 def _other_audience(scene: Scene) -> object:
-    token = cap.mint(
+    token = chain.mint(
         issuer_seed=scene.keys.issuer(),
         audience="another-vault",
         jti=os.urandom(16),
@@ -112,7 +113,7 @@ def _expired(scene: Scene) -> object:
 
 
 def _not_yet(scene: Scene) -> object:
-    token = cap.attenuate(
+    token = chain.attenuate(
         scene.cap, now=scene.clock() // 1000, jti=os.urandom(16), holder_seed=None, nbf=scene.clock() // 1000 + 31
     )
     return scene.vault.memory(token).get("x")
@@ -175,7 +176,7 @@ def _no_keys(scene: Scene) -> object:
 def _clock_behind(scene: Scene) -> object:
     scene.vault.memory(scene.cap).get("x")
     scene.clock.move(-31)
-    token = cap.mint(
+    token = chain.mint(
         issuer_seed=scene.keys.issuer(),
         audience=scene.vault.id,
         jti=os.urandom(16),

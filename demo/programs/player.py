@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from strongroom import cap, settings
+from strongroom import settings
+from strongroom.caps import chain
 from strongroom.errors import KeyUnavailable, StrongroomError
 from strongroom.model import BATCH_LIMIT, K_LIMIT, Hit, NewLine
 from strongroom.private_files import write_file
@@ -42,7 +43,7 @@ def store(cap_file: str) -> None:
 def backdate(target: str) -> None:
     """Sign a cap that ended almost an hour ago. Nobody can wait for one, and the vault mints none."""
     with _opened() as vault:
-        token = cap.mint(
+        token = chain.mint(
             issuer_seed=settings.keys_of(vault.id, _no_passphrase).issuer(),
             audience=vault.id,
             jti=bytes(16),

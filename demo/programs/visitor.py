@@ -21,7 +21,8 @@ from typing import Any
 import msgspec
 
 import strongroom
-from strongroom import cap, wire
+from strongroom import wire
+from strongroom.caps import chain
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from strongroom.private_files import write_file
@@ -94,9 +95,9 @@ def mint(url: str, cap_file: str) -> None:
 
 def forge(target: str, cap_file: str) -> None:
     """Sign a cap for the same vault with a new key: the issuer's own is out of reach."""
-    token = cap.mint(
+    token = chain.mint(
         issuer_seed=os.urandom(_SEED),
-        audience=cap.parse(_cap(cap_file)).first.aud,
+        audience=chain.parse(_cap(cap_file)).first.aud,
         jti=os.urandom(16),
         holder_seed=None,
         now=int(time.time()),

@@ -10,7 +10,7 @@ With a server in between: memory = strongroom.connect("https://memory.example.or
 """
 
 from strongroom import errors
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.client import AsyncMemory, connect
 from strongroom.keys import EnvironmentKeys, FileKeys, KeySource, PassphraseKeys
 from strongroom.memory import Memory

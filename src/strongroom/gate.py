@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from strongroom import cap, model
-from strongroom.cap import Cap
+from strongroom import model
+from strongroom.caps import chain
+from strongroom.caps.chain import Cap
 from strongroom.errors import (
     CapDataClassMismatch,
     CapLimitExceeded,
@@ -158,12 +159,12 @@ class Gate:
         return self._verified.get(_key(token)) if isinstance(token, str) else None
 
     def _verify(self, token: str, now: int) -> Cap:
-        if not isinstance(token, str) or len(token := str.__str__(token)) > cap.MAX_BYTES:
-            cap.parse(token)  # refuses it
+        if not isinstance(token, str) or len(token := str.__str__(token)) > chain.MAX_BYTES:
+            chain.parse(token)  # refuses it
         key = _key(token)
         held = self._verified.get(key)
         if held is None:
-            held = cap.verify(token, self._issuers, self._audience, now)
+            held = chain.verify(token, self._issuers, self._audience, now)
             # Only what verified is kept; time and revocation are checked on each use.
             with self._guard:
                 while len(self._verified) >= _CACHED:

@@ -18,7 +18,7 @@ import strongroom
 from strongroom import FileKeys, Vault
 from strongroom.audit import Flaw, Report, Witness
 from strongroom.audit.entry import decode_entry
-from strongroom.cap import parse
+from strongroom.caps.chain import parse
 from strongroom.crypto import merkle_log
 from strongroom.errors import Tampered
 from tests.audit.tools import copy, edit, entry_numbers, flaws, named, query, reason, restore, stored_entries

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from strongroom import cap as caplib
 from strongroom import errors, wire
+from strongroom.caps import chain as caplib
 from tests.cli.conftest import Cli, opened
 
 MINT = ["cap", "mint", "--for", "local/alice", "--ops", "put,get", "--namespaces", "work,travel", "--ttl", "2h"]

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from strongroom import EnvironmentKeys, Vault, settings
-from strongroom import cap as caplib
+from strongroom.caps import chain as caplib
 from strongroom.cli import checks
 from strongroom.engines.lexical import finding
 from strongroom.keys import FileKeys, default_directory

@@ -14,7 +14,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from strongroom import cap as caplib
+from strongroom.caps import chain as caplib
 from tests.cli.conftest import Cli, environment, opened
 from tests.cli.serving import PATIENCE, serve
 from tests.cli.test_served import backdated, minted

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import cap as caplib
+from strongroom.caps import chain as caplib
 from strongroom.keys import default_directory
 from tests.cli.conftest import Cli, opened, owner_cap
 

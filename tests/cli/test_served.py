@@ -14,7 +14,7 @@ import pytest
 from scripts.make_cli_reference import leaves
 
 from strongroom import attenuate
-from strongroom import cap as caplib
+from strongroom.caps import chain as caplib
 from strongroom.cli.app import Command
 from strongroom.keys import FileKeys, default_directory
 from tests.cli.conftest import Cli, Done, opened

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import Memory, Token, cap, errors, wire
+from strongroom import Memory, Token, errors, wire
+from strongroom.caps import chain
 from strongroom.client import pacing
 from strongroom.client.pacing import Allowance
 from tests.client.conftest import Reach, Start
@@ -158,7 +159,7 @@ SEED = bytes(range(32))
 
 def _like(token: Token, *, later: int = 800, **changed: Any) -> Token:
     """What a false server, which has no key of the vault's, can make of a cap that it was shown."""
-    first = cap.parse(token).first
+    first = chain.parse(token).first
     terms: dict[str, Any] = {
         "issuer_seed": SEED,
         "audience": first.aud,
@@ -176,7 +177,7 @@ def _like(token: Token, *, later: int = 800, **changed: Any) -> Token:
         "max_depth": first.max_depth,
         "label": first.label,
     }
-    return cap.mint(**{**terms, **changed})
+    return chain.mint(**{**terms, **changed})
 
 
 CHANGED: dict[str, dict[str, Any]] = {

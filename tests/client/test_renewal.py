@@ -7,7 +7,8 @@ import threading
 import pytest
 
 import strongroom
-from strongroom import Token, Vault, cap, errors
+from strongroom import Token, Vault, errors
+from strongroom.caps import chain
 from tests.client.conftest import Reach, Start
 from tests.client.peer import Reply, Seen, answer, done_but, for_vault, given, hang_up, refuse
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
@@ -35,7 +36,7 @@ def test_a_cap_is_renewed_in_the_last_fifth_of_its_life_and_the_new_one_used(
     (new,) = stored
     assert type(new) is Token
     assert [seen.token for seen in peer.seen] == [renewable, renewable, new, new]
-    assert cap.parse(new).first.exp == cap.parse(renewable).first.exp + 800
+    assert chain.parse(new).first.exp == chain.parse(renewable).first.exp + 800
     clock.move(700)
     assert memory.get("x") == []
 

@@ -12,14 +12,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strongroom import cap
+from strongroom.caps import chain
 from strongroom.crypto import merkle_log
 from strongroom.errors import Tampered
 from tests.audit import rfc
 from tests.crypto.test_chunked_aead import flips
 
 SEED = bytes(range(32))
-PUBLIC = cap.public_key(SEED)
+PUBLIC = chain.public_key(SEED)
 OTHER_SEED = bytes(range(1, 33))
 ORIGIN = "strongroom/0123456789abcdef"
 SIZES = range(71)
@@ -208,7 +208,7 @@ def note(size: int = 21) -> str:
 def _sign(text: str, name: str = ORIGIN, seed: bytes = SEED) -> str:
     """Sign any text as a note, to see what is refused although its signature is right."""
     signature = Ed25519PrivateKey.from_private_bytes(seed).sign(text.encode())
-    encoded = base64.b64encode(merkle_log.key_hash(name, cap.public_key(seed)) + signature).decode()
+    encoded = base64.b64encode(merkle_log.key_hash(name, chain.public_key(seed)) + signature).decode()
     return f"{text}\n\u2014 {name} {encoded}\n"
 
 
@@ -291,7 +291,7 @@ def test_a_signed_checkpoint_cut_at_any_length_is_refused() -> None:
 
 def test_a_checkpoint_of_another_log_or_another_key_is_refused() -> None:
     assert _refused(merkle_log.open_checkpoint, note(), "strongroom/other", PUBLIC)
-    assert _refused(merkle_log.open_checkpoint, note(), ORIGIN, cap.public_key(OTHER_SEED))
+    assert _refused(merkle_log.open_checkpoint, note(), ORIGIN, chain.public_key(OTHER_SEED))
     assert _refused(merkle_log.open_checkpoint, merkle_log.sign_checkpoint(checkpoint(), OTHER_SEED), ORIGIN, PUBLIC)
     # Signed with the right key and name, but the text is about another log.
     other = merkle_log.Checkpoint("strongroom/other", 1, bytes(32))
@@ -349,7 +349,7 @@ def test_a_proof_of_another_entry_log_or_key_is_refused() -> None:
     assert _refused(made.check, entry(12), ORIGIN, PUBLIC)
     assert _refused(made.check, entry(13) + b" ", ORIGIN, PUBLIC)
     assert _refused(made.check, entry(13), "strongroom/other", PUBLIC)
-    assert _refused(made.check, entry(13), ORIGIN, cap.public_key(OTHER_SEED))
+    assert _refused(made.check, entry(13), ORIGIN, chain.public_key(OTHER_SEED))
 
 
 def _checked(text: str, data: bytes) -> None:

@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 import pytest
 
 from strongroom.audit import Flaw
-from strongroom.cap import Grantable, Narrowing
+from strongroom.caps.chain import Grantable, Narrowing
 from strongroom.memory import state
 from strongroom.model import DEFAULT_NAMESPACES, DataClass, Op
 from tests.docs.pages import DOCS, ROOT, blocks, code, rows, section

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 import strongroom
 from strongroom import FileKeys, NewLine, Vault, errors
 from strongroom.audit import unsettled
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.cli.serve import _DISTANT
 from strongroom.crypto import merkle_log
 from strongroom.memory.state import _ACTORS_HELD

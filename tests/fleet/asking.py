@@ -6,7 +6,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from strongroom import Vault, cap
+from strongroom import Vault
+from strongroom.caps import chain
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from tests.conftest import ALL_OPS
@@ -75,7 +76,7 @@ class Asking:
         def ask(vault: Vault, call: Call) -> None:
             token = vault.mint(actor=actor, ops=ALL_OPS, namespaces=namespaces, ttl=_TTL)
             found.append(token)
-            call.link = cap.parse(token).links[-1].id
+            call.link = chain.parse(token).links[-1].id
 
         call = self.call(worker, "mint", actor, ask)
         if not call.is_ok:

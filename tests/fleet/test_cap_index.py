@@ -10,7 +10,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Vault
 from strongroom.audit.verify import Flaw
-from strongroom.cap import parse
+from strongroom.caps.chain import parse
 from strongroom.errors import CapRevoked
 from strongroom.memory.cap_index import INDEXED
 from strongroom.store import backend, s3

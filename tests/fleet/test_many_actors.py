@@ -63,7 +63,7 @@ def _revoke(town: Town) -> Callable[[], object]:
 
 def _revoke_with_a_cap(town: Town) -> Callable[[], object]:
     cap, console = town.cap(f"local/revoked{next(_caps)}", renewals=2), _console(town)
-    return lambda: town.vault.door(console).call(wire.Revoke(link=strongroom.cap.parse(cap).links[0].id))
+    return lambda: town.vault.door(console).call(wire.Revoke(link=strongroom.caps.chain.parse(cap).links[0].id))
 
 
 def _console(town: Town) -> Token:

@@ -16,7 +16,7 @@ from strongroom import FileKeys
 from strongroom.audit.entry import Decision, Entry
 from strongroom.audit.log import Witness
 from strongroom.audit.verify import Flaw
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.errors import (
     CapRevoked,
     InvalidRequest,

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Vault, cap, wire
+from strongroom import FileKeys, Vault, wire
 from strongroom.audit.verify import Flaw
-from strongroom.cap import parse
+from strongroom.caps import chain
+from strongroom.caps.chain import parse
 from strongroom.errors import CapRevoked, StrongroomError
 from strongroom.memory import forgetting
 from strongroom.memory.refusals import EACH
@@ -250,7 +251,7 @@ def test_a_token_that_nobody_signed_costs_no_request(worker: Open, bucket: Reads
 
 def stranger(audience: str, clock: Clock) -> str:
     """A cap that somebody signed with a key of their own."""
-    return cap.mint(
+    return chain.mint(
         issuer_seed=bytes(32),
         audience=audience,
         jti=bytes(16),

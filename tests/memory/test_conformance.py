@@ -19,7 +19,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Token, Vault, errors
-from strongroom import cap as caps
+from strongroom.caps import chain as caps
 from strongroom.crypto import inbox
 from strongroom.model import Hit, Kind, LineInfo, Listing, Profile, Receipt, Snapshot
 from tests.client.served import served
@@ -733,7 +733,7 @@ def test_forget_by_ids_session_link_namespace_and_time(memory: Memory, opens: Op
             memory.put("c", namespace="travel", session="s2"),
             opens(child).put("d", namespace="work"),
         ]
-        filled.link = strongroom.cap.parse(child).links[-1].id  # type: ignore[attr-defined]
+        filled.link = strongroom.caps.chain.parse(child).links[-1].id  # type: ignore[attr-defined]
         return [line.id for line in lines]
 
     a, b, c, d = filled()

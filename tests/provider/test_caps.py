@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Vault, cap
-from strongroom.cap.authority import effective
+from strongroom import FileKeys, Vault
+from strongroom.caps import chain
+from strongroom.caps.authority import effective
 from strongroom.errors import (
     CapExpired,
     CapMalformed,
@@ -50,8 +51,8 @@ def caps(wired: Wired, watch: Watch) -> Caps:
     return Caps(wired.cap, watch)
 
 
-def says(token: str) -> cap.Cap:
-    return effective(cap.parse(token), "")
+def says(token: str) -> chain.Cap:
+    return effective(chain.parse(token), "")
 
 
 # Refusals.
@@ -103,7 +104,7 @@ def test_a_conversations_cap_names_one_actor_and_lives_five_minutes(caps: Caps) 
     assert found.namespaces == {"travel"}
     assert found.exp - time.time() <= TTL + 1
     assert Op.RENEW not in found.ops
-    assert cap.parse(caps.narrowed(ALICE, NAMES)).seed is None  # it cannot be handed on
+    assert chain.parse(caps.narrowed(ALICE, NAMES)).seed is None  # it cannot be handed on
 
 
 def test_one_who_only_recalls_gets_no_op_that_writes(caps: Caps) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 from ulid import ULID
 
 import strongroom
-from strongroom import NewLine, Token, Vault, cap, wire
+from strongroom import NewLine, Token, Vault, wire
+from strongroom.caps import chain
 from strongroom.crypto import inbox
 from strongroom.model import Op
 from strongroom.server.mcp import TOOLS
@@ -57,7 +58,7 @@ class Scene:
 
     def minted(self) -> str:
         """The link of a cap of alice's."""
-        return cap.parse(self.vault.mint(actor=ALICE, ops=["get"], namespaces=[HERE], ttl=3600)).links[0].id
+        return chain.parse(self.vault.mint(actor=ALICE, ops=["get"], namespaces=[HERE], ttl=3600)).links[0].id
 
     def sealed(self) -> str:
         """A fresh line of alice's, sealed to the inbox, as JSON has it."""
@@ -182,7 +183,7 @@ CALL_ROWS = (
     _row(wire.WriteProfile, _new_profile, others=(412, "version_conflict")),
     _row(wire.Forget, _body(**_FRESH, **_IN_HERE), nothing=lambda a: not a["ids"]),
     _row(wire.Erase, _body(**_IN_HERE), nothing=lambda a: a["objects"] == 0),
-    _row(wire.Renew, _body(), nothing=lambda a: cap.parse(a["cap"]).first.actor != ALICE, names_namespace=False),
+    _row(wire.Renew, _body(), nothing=lambda a: chain.parse(a["cap"]).first.actor != ALICE, names_namespace=False),
     _row(wire.Mint, _body(**_MINT), others=DENIED_ACTOR, names_actor=True),
     _row(wire.ListCaps, _body(), nothing=_nameless, names_namespace=False),
     _row(wire.Revoke, _body(link=Scene.minted), others=NOT_FOUND, names_namespace=False),
@@ -234,7 +235,7 @@ def _signed(scene: Scene, row: Row, **changes: Any) -> Token:
         "actor": ALICE,
         "data_class": row.data_class,
     }
-    return cap.mint(**{**given, **changes})
+    return chain.mint(**{**given, **changes})
 
 
 def _stripped(scene: Scene, row: Row) -> str:

@@ -12,7 +12,7 @@ from time import monotonic
 import pytest
 
 from strongroom import NewLine, Token, Vault
-from strongroom.cap import parse
+from strongroom.caps.chain import parse
 from strongroom.memory.pages import Pages
 from strongroom.server import app
 from tests.conftest import ALL_OPS, NAMESPACES

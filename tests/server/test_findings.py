@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Token, Vault, cap, wire
+from strongroom import FileKeys, Token, Vault, wire
+from strongroom.caps import chain
 from strongroom.errors import CapRevoked
 from strongroom.memory.doing import Long
 from strongroom.memory.state import REVOKED
@@ -55,7 +56,7 @@ def test_nobody_renews_once_any_cap_that_theirs_came_from_is_revoked(vault: Vaul
     newest = first
     for _ in range(3):
         newest = vault.memory(newest).renew()
-    link = cap.parse(first).links[0].id
+    link = chain.parse(first).links[0].id
     vault._clerk.record_owner("revoke", [PutNew(REVOKED + link, b"")], links=[link])
     with pytest.raises(CapRevoked):
         vault.memory(newest).renew()
@@ -171,7 +172,7 @@ def test_an_admin_cap_neither_lists_nor_revokes_caps_of_other_namespaces(vault: 
         actor_scope="local/", ops=["mint", "revoke"], namespaces=["travel"], data_class="admin", ttl=3600
     )
     private = vault.mint(actor="local/alice", ops=["get"], namespaces=["personal", "travel"], ttl=3600)
-    link = cap.parse(private).links[0].id
+    link = chain.parse(private).links[0].id
     door = vault.door(token)
     assert link not in [record.link for record in door.call(wire.ListCaps()).caps]
     with pytest.raises(strongroom.errors.LineNotFound):

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from strongroom import NewLine, Token, wire
-from strongroom import cap as caps
+from strongroom.caps import chain as caps
 from strongroom.server.options import Options
 from strongroom.server.reading import Reader, Request, reader_of
 from tests.server.conftest import StartThread

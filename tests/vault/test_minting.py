@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import strongroom
-from strongroom import NewLine, Token, Vault, cap, wire
+from strongroom import NewLine, Token, Vault, wire
+from strongroom.caps import chain
 from strongroom.errors import StrongroomError
 from strongroom.model import DataClass, Op
 from tests.conftest import NAMESPACES, Clock
@@ -253,7 +254,7 @@ def test_an_admin_cap_that_is_not_valid_mints_nothing(vault: Vault, clock: Clock
         clock.move(3600)
         reason = "cap_expired"
     elif bad in ("future", "other vault"):
-        token = cap.mint(
+        token = chain.mint(
             issuer_seed=vault._state.source.issuer(),
             audience=vault.id if bad == "future" else "0f0e0d0c0b0a0908",
             jti=os.urandom(16),

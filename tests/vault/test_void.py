@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from strongroom import Token, Vault, attenuate, cap, errors
+from strongroom import Token, Vault, attenuate, errors
+from strongroom.caps import chain
 from strongroom.model import CapRecord, Void
 from strongroom.vault import void
 from tests.conftest import Clock
@@ -19,7 +20,7 @@ def _mint(vault: Vault) -> Token:
 
 
 def _of(vault: Vault, token: Token) -> CapRecord:
-    link = cap.parse(token).links[0].id
+    link = chain.parse(token).links[0].id
     (found,) = [one for one in void.date(vault.caps(), vault.audit.newest()) if one.link == link]
     return found
 
@@ -75,10 +76,10 @@ def test_a_cap_for_a_scope_is_not_void_but_shut_out_from_actors_whose_caps_were_
         vault.revoke_actor(actor)
     vault.erase("local/bob")
     clock.move(60)
-    link = cap.parse(old).links[0].id
+    link = chain.parse(old).links[0].id
     assert vault.shut_out(link) == ("local/alice",), "an erased actor is nobody any more"
     assert _of(vault, old).void is None
-    assert vault.shut_out(cap.parse(scope()).links[0].id) == vault.shut_out("0" * 64) == ()
+    assert vault.shut_out(chain.parse(scope()).links[0].id) == vault.shut_out("0" * 64) == ()
 
 
 def test_a_scopes_cap_of_the_owner_made_in_the_second_of_a_revocation_opens_that_actors_memory(

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from strongroom import Token, Vault, cap, wire
+from strongroom import Token, Vault, wire
 from strongroom.audit import Entry
-from strongroom.cap import Grantable
+from strongroom.caps import chain
+from strongroom.caps.chain import Grantable
 from strongroom.errors import Invalid, StrongroomError
 from strongroom.memory.doing import done
 from strongroom.store import ANY, Commit, Effect, Version
@@ -73,15 +74,15 @@ def revoked(vault: Vault, token: str, link: str) -> tuple[str, ...]:
 
 def link(token: str) -> str:
     """The id by which a cap is revoked."""
-    return cap.parse(token).links[0].id
+    return chain.parse(token).links[0].id
 
 
 def links(token: str) -> tuple[str, ...]:
-    return tuple(one.id for one in cap.parse(token).links)
+    return tuple(one.id for one in chain.parse(token).links)
 
 
 def claims(token: str) -> Grantable:
-    return cap.parse(token).first
+    return chain.parse(token).first
 
 
 def standing(vault: Vault, token: str) -> str:
@@ -132,7 +133,7 @@ def foreign_cap(vault: Vault, **changes: Any) -> Token:
         "namespaces": NAMESPACES,
         "actor": None if "actor_scope" in changes else ALICE,
     }
-    return cap.mint(**{**given, **changes})
+    return chain.mint(**{**given, **changes})
 
 
 class Shifty(str):

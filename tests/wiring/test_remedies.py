@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.errors import BY_REASON
 from strongroom.model import Millis
 from strongroom.provider.hermes_cli import register_cli, strongroom_command

@@ -12,7 +12,7 @@ import msgspec
 
 from strongroom import archive, model
 from strongroom.archive import Archive, Outcome
-from strongroom.cap import Cap, parse
+from strongroom.caps.chain import Cap, parse
 from strongroom.cli import leaving, output, ownercap
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, memory_options, pass_run

@@ -15,7 +15,7 @@ import click
 import msgspec
 
 import strongroom
-from strongroom.cap import Token, parse
+from strongroom.caps.chain import Token, parse
 from strongroom.cli import output, ownercap, remote
 from strongroom.cli.app import Group
 from strongroom.cli.capview import Shown, end_in_words, registered, registered_row, said_by, shown_lines

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from strongroom.cap import Cap, parse
+from strongroom.caps.chain import Cap, parse
 from strongroom.cli import output, ownercap
 from strongroom.model import CapRecord, DataClass, Void
 from strongroom.wiring.steps import counted

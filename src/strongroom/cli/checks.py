@@ -18,7 +18,7 @@ import apsw
 
 import strongroom
 from strongroom import engines, settings
-from strongroom.cap import parse
+from strongroom.caps.chain import parse
 from strongroom.cli import extras, output, ownercap
 from strongroom.cli.capview import WHY
 from strongroom.cli.context import Run

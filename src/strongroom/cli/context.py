@@ -21,8 +21,8 @@ from typing import Any, TypeVar, cast
 import click
 
 from strongroom import settings
-from strongroom.cap import Token
-from strongroom.cap.claims import HEADER
+from strongroom.caps.chain import Token
+from strongroom.caps.claims import HEADER
 from strongroom.cli import output, ownercap
 from strongroom.crypto.passphrase_file import PASSPHRASE_LEAST
 from strongroom.errors import (

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import click
 
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.cli import extras, output, ownercap, remote
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, memory_options, pass_run

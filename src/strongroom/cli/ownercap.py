@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from strongroom.cap import Cap, Token, parse
-from strongroom.cap.authority import effective
+from strongroom.caps.authority import effective
+from strongroom.caps.chain import Cap, Token, parse
 from strongroom.cli import output
 from strongroom.errors import Denied, KeyUnavailable
 from strongroom.private_files import make_directory, write_file

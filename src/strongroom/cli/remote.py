@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import strongroom
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.cli.context import Run
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory

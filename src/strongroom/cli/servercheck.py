@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from strongroom import wire
-from strongroom.cap import UnverifiedCap, parse
-from strongroom.cap.authority import effective
+from strongroom.caps.authority import effective
+from strongroom.caps.chain import UnverifiedCap, parse
 from strongroom.cli import extras, output, ownercap, remote
 from strongroom.cli.asking import Answer, ServerPatient
 from strongroom.cli.checks import Found, python

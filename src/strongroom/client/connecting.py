@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.errors import InvalidRequest
 from strongroom.memory import Memory
 from strongroom.model import Millis

@@ -21,7 +21,7 @@ import httpx
 import msgspec
 
 from strongroom import model, wire
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.client.address import Address, Transport
 from strongroom.client.exchange import Exchange, Failure
 from strongroom.client.holding import HeldCap, is_renewal

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from strongroom import cap
-from strongroom.cap import Token
+from strongroom.caps import chain as cap
+from strongroom.caps.chain import Token
 from strongroom.errors import CapMalformed, Denied
 from strongroom.model import DataClass, Op
 

@@ -10,7 +10,7 @@ from types import TracebackType
 import msgspec
 
 from strongroom import wire
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.errors import InvalidRequest
 from strongroom.model import Erased, Forgotten, Hit, Listing, NewLine, Profile, Receipt, Snapshot
 from strongroom.wire import Door

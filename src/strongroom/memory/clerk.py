@@ -12,10 +12,11 @@ from typing import TypeVar
 
 import msgspec
 
-from strongroom import cap, model
+from strongroom import model
 from strongroom.audit.entry import Decision, Entry, Mark, marks
 from strongroom.audit.statements import VAULT
-from strongroom.cap import Cap
+from strongroom.caps import chain
+from strongroom.caps.chain import Cap
 from strongroom.errors import (
     CapRevoked,
     CapSignatureInvalid,
@@ -184,7 +185,8 @@ class Clerk:
             self.state.gate.check(token, self.now() // 1000)
         except StrongroomError as error:
             is_new = (
-                isinstance(error, CapSignatureInvalid) and cap.parse(token).first.iss not in self.state.secrets.issuers
+                isinstance(error, CapSignatureInvalid)
+                and chain.parse(token).first.iss not in self.state.secrets.issuers
             )
             return None if error.links or is_new else error
         return None

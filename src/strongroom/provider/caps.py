@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from strongroom import cap
-from strongroom.cap import Cap, Token
-from strongroom.cap.authority import effective
+from strongroom.caps import chain
+from strongroom.caps.authority import effective
+from strongroom.caps.chain import Cap, Token
 from strongroom.errors import CapExpired, CapRevoked, CapSignatureInvalid, InvalidRequest
 from strongroom.model import Actor, Namespace, Op
 from strongroom.private_files import status_of
@@ -58,7 +58,7 @@ class Caps:
         read = self._read
         if read is None or read[0] != status:
             token = capfile.read(self.path)
-            read = self._read = (status, token, effective(cap.parse(token), ""))
+            read = self._read = (status, token, effective(chain.parse(token), ""))
         return read[1], read[2]
 
     def narrowed(self, actor: Actor, names: Iterable[Namespace], ops: Iterable[Op] = KEEPS) -> Token:

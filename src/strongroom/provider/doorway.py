@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from strongroom import settings
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.client import connect
 from strongroom.errors import KeyUnavailable, ServerUnavailable
 from strongroom.memory import Memory

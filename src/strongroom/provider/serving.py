@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.errors import CapExpired, InvalidRequest, ServerDefect, StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import Actor, Namespace

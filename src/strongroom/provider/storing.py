@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from strongroom import model
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.crypto import inbox
 from strongroom.errors import (
     BodyTooLarge,

@@ -13,8 +13,9 @@ from itertools import islice
 
 import msgspec
 
-from strongroom import cap, model, wire
-from strongroom.cap import Cap, Grantable, Token
+from strongroom import model, wire
+from strongroom.caps import chain as cap
+from strongroom.caps.chain import Cap, Grantable, Token
 from strongroom.errors import (
     CapLimitExceeded,
     CapNamespaceDenied,

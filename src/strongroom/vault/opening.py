@@ -12,12 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from strongroom import cap, engines, model
+from strongroom import engines, model
 from strongroom.audit.entry import Decision, Entry, marks
 from strongroom.audit.log import VaultMac, Witness
 from strongroom.audit.statements import VAULT
 from strongroom.audit.verify import Progress, Report
-from strongroom.cap import Token
+from strongroom.caps import chain
+from strongroom.caps.chain import Token
 from strongroom.crypto import inbox, line_encryption
 from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import InvalidRequest, StrongroomError, Tampered, VaultExists, VaultFormat, VaultMissing
@@ -107,8 +108,8 @@ def _found(
     is_indexed: bool,
 ) -> Store:
     """Write the vault's first objects and its first log entry."""
-    public = cap.public_key(source.issuer())
-    secrets = VaultSecrets.new({cap.issuer_id(public): public}, os.urandom, inbox.new_identity())
+    public = chain.public_key(source.issuer())
+    secrets = VaultSecrets.new({chain.issuer_id(public): public}, os.urandom, inbox.new_identity())
     registry = NamespaceRegistry(names)
     effects: list[Effect] = [
         PutNew(FORMAT, msgspec.json.encode(VaultFormatRecord(v=FORMAT_VERSION, vault=vault_id, created=now))),
@@ -187,7 +188,7 @@ def attenuate(
     now: Clock = _system_clock,
 ) -> Token:
     """Narrow a cap, offline and without the vault. What is not given stays as it was; nothing can be widened."""
-    return cap.attenuate(
+    return chain.attenuate(
         token,
         now=now() // 1000,
         jti=os.urandom(16),

@@ -12,9 +12,10 @@ from types import TracebackType
 
 import msgspec
 
-from strongroom import cap, model, wire
+from strongroom import model, wire
 from strongroom.audit.log import Witness
-from strongroom.cap import Token
+from strongroom.caps import chain
+from strongroom.caps.chain import Token
 from strongroom.errors import ClockBehind, InvalidRequest, StrongroomError, UnknownNamespace
 from strongroom.keys import FileKeys
 from strongroom.memory import Clerk, Memory
@@ -191,7 +192,7 @@ class Vault:
         What came from it was narrowed from it, renewed from it, or minted with it.
         """
         is_token = "." in token_or_link
-        links = [one.id for one in cap.parse(token_or_link).links] if is_token else [model.link_id(token_or_link)]
+        links = [one.id for one in chain.parse(token_or_link).links] if is_token else [model.link_id(token_or_link)]
         issuing.revoke(self._clerk, links[-1], links[0])
         issuing.index(self._clerk)
         return links[-1]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from strongroom import cap
+from strongroom.caps import chain
 from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest, StoreUnavailable
 from strongroom.keys import Keyring
@@ -166,8 +166,8 @@ def rotate_issuer(clerk: Clerk) -> None:
     """A new issuer key. First the vault knows both, then the file holds the new one, then the old is unknown."""
     state = clerk.state
     seed = os.urandom(32)
-    public = cap.public_key(seed)
-    name = cap.issuer_id(public)
+    public = chain.public_key(seed)
+    name = chain.issuer_id(public)
     with state.source.rotating():
         retrying(state, lambda: _set_issuers(clerk, {**state.secrets.issuers, name: public}))
         state.source.replace_issuer(seed)

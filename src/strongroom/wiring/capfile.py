@@ -7,7 +7,7 @@ import shlex
 import stat
 from pathlib import Path
 
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.errors import CapMissing, KeyUnavailable
 from strongroom.private_files import make_directory, open_file, write_file
 from strongroom.vault.owner import Vault

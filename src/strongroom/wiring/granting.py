@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from pathlib import Path
 
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.errors import Denied, InvalidRequest, StrongroomError
 from strongroom.vault.owner import Vault
 from strongroom.wiring import capfile, runtimecap

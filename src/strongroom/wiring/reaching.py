@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from strongroom import settings
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.client import connect
 from strongroom.errors import Denied, InvalidRequest, UnknownNamespace, VaultMissing
 from strongroom.keys import default_directory

@@ -10,9 +10,10 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
-from strongroom import cap, model
-from strongroom.cap import Cap, Token
-from strongroom.cap.authority import effective
+from strongroom import model
+from strongroom.caps import chain
+from strongroom.caps.authority import effective
+from strongroom.caps.chain import Cap, Token
 from strongroom.errors import CapMalformed, CapMissing, InvalidRequest, KeyUnavailable
 from strongroom.memory import Memory
 from strongroom.model import CapRecord, DataClass, Op
@@ -28,7 +29,7 @@ _A_WHILE = 300
 
 def said_by(token: Token) -> Cap:
     """What a cap says of itself."""
-    return effective(cap.parse(token), "")
+    return effective(chain.parse(token), "")
 
 
 def held_in(path: Path) -> Token | None:
@@ -89,7 +90,7 @@ def fault(token: Token, scope: str, namespaces: Collection[str], now: float) -> 
         return "it covers no namespace"
     if lacking := sorted(set(namespaces) - said.namespaces):
         return f"it does not cover {', '.join(lacking)}"
-    if cap.parse(token).seed is None or said.depth_left < 1:
+    if chain.parse(token).seed is None or said.depth_left < 1:
         return "it cannot be narrowed to one person"
     return "it has ended" if said.exp <= now else ""
 
@@ -158,4 +159,4 @@ def is_later(held: Token, new: Token) -> bool:
     one, other = said_by(held), said_by(new)
     same = ("actor_scope", "data_class", "ops", "namespaces", "session", "issued")
     is_like = all(getattr(one, name) == getattr(other, name) for name in same)
-    return is_like and cap.parse(held).first.aud == cap.parse(new).first.aud and one.exp >= other.exp
+    return is_like and chain.parse(held).first.aud == chain.parse(new).first.aud and one.exp >= other.exp

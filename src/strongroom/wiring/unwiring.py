@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.errors import KeyUnavailable, VaultMissing
 from strongroom.host.migrating import forget_marks
 from strongroom.wiring import homes, runtimecap, shim, yamlfile

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from strongroom import model
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.errors import InvalidRequest
 from strongroom.vault.owner import Vault
 from strongroom.wiring import policy as policies

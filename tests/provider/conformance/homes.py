@@ -19,7 +19,7 @@ from pathlib import Path
 
 import strongroom
 from strongroom import FileKeys, settings
-from strongroom.cap import Token
+from strongroom.caps.chain import Token
 from strongroom.host.conformance import Subject
 from strongroom.private_files import make_directory, write_file
 from strongroom.provider import StrongroomProvider

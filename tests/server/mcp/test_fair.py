@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from strongroom import NewLine, Token, Vault
-from strongroom.cap import parse
+from strongroom.caps.chain import parse
 from strongroom.server.app import _MESSAGE_BYTE_SECONDS, _MESSAGE_SECONDS, Application
 from tests.conftest import NAMESPACES
 from tests.server.conftest import QUIET

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from scripts.vectors_cap import AUDIENCE, HOLDERS, ISSUER, ISSUERS, NOW, seed
 
-from strongroom import cap
-from strongroom.cap import Cap, Token
+from strongroom.caps import chain
+from strongroom.caps.chain import Cap, Token
 from strongroom.errors import Denied
 
 
@@ -25,24 +25,24 @@ def mint(**changes: Any) -> Token:
         "namespaces": ["travel", "work"],
         "actor": None if "actor_scope" in changes else "local/alice",
     }
-    return cap.mint(**{**given, **changes})
+    return chain.mint(**{**given, **changes})
 
 
 def narrow(token: str, **changes: Any) -> Token:
     """One more link, delegable unless told; its holder key depends on its place."""
-    place = len(cap.parse(token).links)
+    place = len(chain.parse(token).links)
     given: dict[str, Any] = {"now": NOW, "jti": seed(f"jti {place}")[:16], "holder_seed": HOLDERS[place]}
-    return cap.attenuate(token, **{**given, **changes})
+    return chain.attenuate(token, **{**given, **changes})
 
 
 def verified(token: str, *, now: int = NOW, audience: str = AUDIENCE) -> Cap:
-    return cap.verify(token, ISSUERS, audience, now)
+    return chain.verify(token, ISSUERS, audience, now)
 
 
 def refusal(token: str, *, now: int = NOW, audience: str = AUDIENCE) -> Denied:
     """The error that verifying raises. Anything but a denial, or none, fails the test."""
     with pytest.raises(Denied) as caught:
-        cap.verify(token, ISSUERS, audience, now)
+        chain.verify(token, ISSUERS, audience, now)
     return caught.value
 
 

@@ -27,10 +27,10 @@ from scripts.vectors_cap import (
     unb64,
 )
 
-from strongroom import cap
-from strongroom.cap import LEEWAY
+from strongroom.caps import chain as cap
+from strongroom.caps.chain import LEEWAY
 from strongroom.errors import CapSignatureInvalid, InvalidRequest
-from tests.cap.chains import mint, narrow, reason, refusal, verified
+from tests.caps.chains import mint, narrow, reason, refusal, verified
 
 SCOPE = "hermes/default/"
 OTHER_VAULT = "0f0e0d0c0b0a0908"

@@ -10,7 +10,7 @@ from joserfc.errors import BadSignatureError
 from joserfc.jwk import OKPKey
 from scripts.vectors_cap import HOLDERS, ISSUER, b64, canonical, cnf, first, joined, later, public
 
-from tests.cap.chains import mint, narrow, verified
+from tests.caps.chains import mint, narrow, verified
 
 HEADER = {"alg": "Ed25519", "typ": "strongroom-cap"}
 

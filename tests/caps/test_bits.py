@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from scripts.vectors_cap import AUDIENCE, HOLDERS, ISSUERS, NOW, chain, joined
 
-from strongroom.cap import parse
-from strongroom.cap.claims import HEADER, b64, encode
+from strongroom.caps.chain import parse
+from strongroom.caps.claims import HEADER, b64, encode
 from strongroom.errors import Denied
 from strongroom.gate import Ask, Gate, Standing
 from strongroom.model import Op
-from tests.cap.chains import refusal, verified
+from tests.caps.chains import refusal, verified
 
 TOKENS = {
     "bearer": joined(chain({})),

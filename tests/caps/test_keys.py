@@ -20,8 +20,8 @@ from scripts.vectors_cap import (
     sign,
 )
 
-from strongroom.cap import parse
-from tests.cap.chains import reason, verified
+from strongroom.caps.chain import parse
+from tests.caps.chains import reason, verified
 
 P = 2**255 - 19
 D = -121665 * pow(121666, -1, P) % P

@@ -26,9 +26,9 @@ from scripts.vectors_cap import (
     sign_parts,
 )
 
-from strongroom import cap
+from strongroom.caps import chain
 from strongroom.errors import InvalidRequest
-from tests.cap.chains import mint, narrow, reason, verified
+from tests.caps.chains import mint, narrow, reason, verified
 
 FULL = first(session="s", max_k=5, max_depth=3, cnf=cnf(public(HOLDERS[0])), label="phone")
 START = sign(ISSUER, first(cnf=cnf(public(HOLDERS[0]))))
@@ -340,7 +340,7 @@ def test_a_minted_link_is_the_canonical_encoding_of_its_claims() -> None:
 @pytest.mark.requirement("secrets-hidden")
 def test_no_repr_shows_a_token_a_seed_or_a_link() -> None:
     for token in (mint(), mint(holder_seed=None), narrow(mint())):
-        unverified = cap.parse(token)
+        unverified = chain.parse(token)
         shown = [repr(token), f"{token!r}", repr([token]), repr(unverified), repr(verified(token)), repr({"a": token})]
         shown += map(repr, unverified.links)
         secrets = [*token.split("~"), *(part for link in token.split("~") for part in link.split(".")[1:])]

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from scripts.vectors_cap import SMALL_ORDER, b64, link_id, unb64
 
-from strongroom import cap, model
-from strongroom.cap.claims import HEADER, Narrowing
+from strongroom import model
+from strongroom.caps import chain
+from strongroom.caps.claims import HEADER, Narrowing
 from strongroom.errors import BY_REASON
 from strongroom.model import DataClass, Op
 
@@ -30,17 +31,17 @@ def _first_cells(heading: str) -> list[str]:
 
 @pytest.mark.requirement("cap-closed")
 def test_the_page_lists_every_claim_in_its_order_on_the_wire() -> None:
-    assert _first_cells("Link 0") == list(cap.Grantable.__struct_fields__)
+    assert _first_cells("Link 0") == list(chain.Grantable.__struct_fields__)
     assert _first_cells("Later links") == list(Narrowing.__struct_fields__)
 
 
 def test_the_page_says_which_claims_must_be_there() -> None:
-    for heading, claims in (("Link 0", cap.Grantable), ("Later links", Narrowing)):
+    for heading, claims in (("Link 0", chain.Grantable), ("Later links", Narrowing)):
         must = re.findall(r"^\| `(\w+)` \| \w+ \| yes \|", _section(heading), re.MULTILINE)
         assert must == [field for field in claims.__struct_fields__ if _is_required(claims, field)]
 
 
-def _is_required(claims: type[cap.Grantable] | type[Narrowing], name: str) -> bool:
+def _is_required(claims: type[chain.Grantable] | type[Narrowing], name: str) -> bool:
     return "None" not in str(claims.__annotations__[name])
 
 
@@ -67,9 +68,9 @@ def test_the_page_shows_the_header() -> None:
 
 @pytest.mark.requirement("cap-limits-first")
 def test_the_page_gives_the_limits() -> None:
-    assert f"| bytes of a token | {cap.MAX_BYTES} |" in SPEC
-    assert f"| links | {cap.MAX_LINKS} |" in SPEC
-    assert f"is more than {cap.LEEWAY} s after" in SPEC
+    assert f"| bytes of a token | {chain.MAX_BYTES} |" in SPEC
+    assert f"| links | {chain.MAX_LINKS} |" in SPEC
+    assert f"is more than {chain.LEEWAY} s after" in SPEC
     assert f"1 to {model.K_LIMIT}: how many lines" in SPEC
 
 

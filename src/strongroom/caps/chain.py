@@ -19,8 +19,8 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from strongroom.cap.authority import LEEWAY, Cap, depth_left_in, effective
-from strongroom.cap.claims import (
+from strongroom.caps.authority import LEEWAY, Cap, depth_left_in, effective
+from strongroom.caps.claims import (
     HEADER,
     MAX_BYTES,
     MAX_LINKS,

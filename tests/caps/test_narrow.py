@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from scripts.vectors_cap import AUDIENCE, ISSUERS, NOW, b64, cnf, joined, later, public, sign
 
-from strongroom import cap
-from strongroom.cap import MAX_LINKS, Cap
+from strongroom.caps import chain
+from strongroom.caps.chain import MAX_LINKS, Cap
 from strongroom.errors import CapMalformed, Denied, InvalidRequest
 from strongroom.gate import Ask, Gate, Grant, Standing
 from strongroom.model import DataClass, Op
-from tests.cap.chains import mint, narrow, verified
+from tests.caps.chains import mint, narrow, verified
 
 OPS = [str(op) for op in Op]
 NAMESPACES = ["family", "health", "personal", "travel", "work"]
@@ -224,7 +224,7 @@ def test_a_chain_ends_at_eight_links() -> None:
         token = narrow(token)
     assert verified(token).depth_left == 0
     with pytest.raises(InvalidRequest):
-        cap.attenuate(token, now=NOW, jti=bytes(16), holder_seed=None)
+        chain.attenuate(token, now=NOW, jti=bytes(16), holder_seed=None)
 
 
 @pytest.mark.requirement("cap-narrow")
@@ -240,5 +240,5 @@ def test_narrowing_keeps_the_parents_links_byte_for_byte() -> None:
     parent = mint()
     child = narrow(narrow(parent))
     assert child.startswith(parent.split("~")[0] + "~")
-    assert child.endswith("~" + b64(cap.parse(child).seed or b""))
+    assert child.endswith("~" + b64(chain.parse(child).seed or b""))
     assert parent.split("~")[1] not in child, "the parent's seed must not travel with the child"

@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 import pytest
 from scripts.vectors_cap import HOLDERS, ISSUER, b64, chain, joined, later, public, seed, sign
 
-from tests.cap.chains import mint, narrow, reason, verified
+from tests.caps.chains import mint, narrow, reason, verified
 
 NARROWINGS = ({"ops": ["get", "list"]}, {"namespaces_allowed": ["travel"]}, {"max_k": 3})
 PLACES = range(len(NARROWINGS) + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from strongroom.cap.claims import MAX_LINKS, Link, Narrowing, UnverifiedCap
+from strongroom.caps.claims import MAX_LINKS, Link, Narrowing, UnverifiedCap
 from strongroom.errors import CapExpired, CapMalformed, CapNotYetValid
 from strongroom.model import Actor, ActorScope, DataClass, LinkId, Namespace, Op
 

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 import pytest
 from scripts.vectors_cap import HOLDERS, ISSUER, chain, filled, first, joined, later, link_id, sign
 
-from strongroom import cap
-from tests.cap.chains import reason, verified
+from strongroom.caps import chain as cap
+from tests.caps.chains import reason, verified
 
 
 class _NoCryptography:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from scripts import vectors_cap
 
-from strongroom import cap
-from strongroom.cap import Cap
+from strongroom.caps import chain
+from strongroom.caps.chain import Cap
 from strongroom.errors import BY_REASON, Denied
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "cap"
@@ -21,7 +21,7 @@ FILES = sorted(VECTORS.glob("*.json"))
 def _result(vector: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     issuers = {name: bytes.fromhex(key) for name, key in vector["issuers"].items()}
     try:
-        held = cap.verify(vector["token"], issuers, vector["audience"], vector["now"])
+        held = chain.verify(vector["token"], issuers, vector["audience"], vector["now"])
     except Denied as denial:
         return denial.reason, {}
     return "ok", _authority(held)

@@ -20,7 +20,7 @@ from strongroom import FileKeys, NewLine, Vault
 from strongroom.archive.moving import export_lines
 from strongroom.audit.entry import Decision, Entry, Mark
 from strongroom.audit.log import VaultMac
-from strongroom.audit.verify import Expected
+from strongroom.audit.verifier import Expected
 from strongroom.model import Millis
 from strongroom.store import Effect, PutNew, Store
 from strongroom.store.fake import FakeStores

@@ -15,7 +15,7 @@ from scripts import make_vectors
 from strongroom import FileKeys, PassphraseKeys
 from strongroom.audit.entry import decode_entry
 from strongroom.audit.log import VaultMac
-from strongroom.audit.verify import Expected
+from strongroom.audit.verifier import Expected
 from strongroom.crypto import chunked_aead, inbox, line_encryption, merkle_log
 from strongroom.crypto.hmac_state import HmacState
 from strongroom.crypto.line_encryption import LinePlace

@@ -16,7 +16,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Vault
-from strongroom.audit import Flaw, Report, Witness
+from strongroom.audit import Flaw, VerificationReport, Witness
 from strongroom.audit.entry import decode_entry
 from strongroom.caps.chain import parse
 from strongroom.crypto import merkle_log
@@ -47,7 +47,7 @@ class Closed:
     def open(self) -> Vault:
         return strongroom.open(self.place, keys=self.keys, now=self.clock)
 
-    def verify(self) -> Report:
+    def verify(self) -> VerificationReport:
         with self.open() as vault:
             return vault.audit.verify()
 

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from strongroom import Vault
-from strongroom.audit import Decision, Entry, Flaw, Report
+from strongroom.audit import Decision, Entry, Flaw, VerificationReport
 from strongroom.errors import StrongroomError
 from strongroom.model import Millis
 
@@ -58,7 +58,7 @@ def restore(source: Path, place: Path) -> None:
     shutil.copy(source / "vault.db", place / "vault.db")
 
 
-def flaws(report: Report) -> set[Flaw]:
+def flaws(report: VerificationReport) -> set[Flaw]:
     assert report.ok == (not report.findings)
     return {finding.flaw for finding in report.findings}
 
@@ -82,6 +82,6 @@ def reason(attempt: Callable[[], object]) -> str:
     return raised.value.reason
 
 
-def named(report: Report, flaw: Flaw) -> Sequence[str | None]:
+def named(report: VerificationReport, flaw: Flaw) -> Sequence[str | None]:
     """The objects in which a flaw shows."""
     return sorted(finding.object or "" for finding in report.findings if finding.flaw == flaw)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from strongroom import NewLine, Vault
-from strongroom.audit import Report
+from strongroom.audit import VerificationReport
 from strongroom.memory import Memory
 from tests.fleet.asking import Asking
 from tests.fleet.history import Call, Cap
@@ -148,12 +148,12 @@ class Attacker(Asking):
             if body is not None:
                 self.world.server.objects[name] = body
 
-    def _verify(self, worker: Worker) -> Report:
+    def _verify(self, worker: Worker) -> VerificationReport:
         assert worker.vault is not None
         return worker.vault.audit.verify(first=True)
 
 
-def _named(report: Report) -> str:
+def _named(report: VerificationReport) -> str:
     return ", ".join([*(one.flaw.value for one in report.findings), *(one.op for one in report.doubtful)])
 
 

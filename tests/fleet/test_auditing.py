@@ -13,7 +13,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Vault
-from strongroom.audit.verify import Flaw
+from strongroom.audit.verifier import Flaw
 from strongroom.cli import reading
 from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered

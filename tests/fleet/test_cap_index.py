@@ -9,7 +9,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Vault
-from strongroom.audit.verify import Flaw
+from strongroom.audit.verifier import Flaw
 from strongroom.caps.chain import parse
 from strongroom.errors import CapRevoked
 from strongroom.memory.cap_index import INDEXED

@@ -10,7 +10,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Vault
-from strongroom.audit.verify import Flaw
+from strongroom.audit.verifier import Flaw
 from strongroom.errors import AuditUnavailable, StoreUnavailable
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 

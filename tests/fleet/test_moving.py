@@ -15,7 +15,7 @@ import strongroom
 from strongroom import FileKeys
 from strongroom.audit.entry import Decision, Entry
 from strongroom.audit.log import Witness
-from strongroom.audit.verify import Flaw
+from strongroom.audit.verifier import Flaw
 from strongroom.caps.chain import Token
 from strongroom.errors import (
     CapRevoked,

@@ -13,7 +13,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Memory, Vault
 from strongroom.audit.entry import Decision
-from strongroom.audit.verify import Flaw
+from strongroom.audit.verifier import Flaw
 from strongroom.errors import CapRevoked, Tampered
 from strongroom.model import Actor, Millis
 from strongroom.store.s3.layout import Table

@@ -10,7 +10,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Vault, wire
-from strongroom.audit.verify import Flaw
+from strongroom.audit.verifier import Flaw
 from strongroom.caps import chain
 from strongroom.caps.chain import parse
 from strongroom.errors import CapRevoked, StrongroomError

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from strongroom.audit import fleet
-from strongroom.audit.fleet import FleetVerifier
-from strongroom.audit.unsettled import Sighting
+from strongroom.audit import fleet_verifier
+from strongroom.audit.fleet_verifier import FleetVerifier
+from strongroom.audit.unfinished_entries import Sighting
 from strongroom.errors import AuditUnavailable, Unavailable
 from strongroom.memory import Memory, forgetting
 from strongroom.store.s3 import S3Store, packs, reading, views
@@ -185,7 +185,7 @@ def _believes_any_body(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nothing_unsettled(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fleet, "judge", lambda *_: ([], Sighting()))
+    patch.setattr(fleet_verifier, "judge", lambda *_: ([], Sighting()))
 
 
 def _copies_are_passed_over(patch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,10 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, NewLine, Token, Vault
-from strongroom.audit import Report
+from strongroom.audit import VerificationReport
 from strongroom.audit.entry import DONE, decode_entry
-from strongroom.audit.unsettled import IS_OVER, Sighting, State
-from strongroom.audit.verify import Flaw
+from strongroom.audit.unfinished_entries import IS_OVER, EntryState, Sighting
+from strongroom.audit.verifier import Flaw
 from strongroom.errors import AuditUnavailable, StoreUnavailable, StrongroomError, Tampered
 from strongroom.store import CLOCK_LEEWAY, s3
 from strongroom.store.s3 import log
@@ -131,7 +131,7 @@ class Scene:
             if body is not None:
                 self.bucket.objects[name] = body
 
-    def verify(self) -> Report:
+    def verify(self) -> VerificationReport:
         return self.start().vault.audit.verify()
 
     def close(self) -> None:
@@ -219,7 +219,7 @@ def _told(look: Callable[[], bool]) -> str:
         return f"`{error.reason}`"
 
 
-def play(scene: Scene, what: str, fate: str, delay: int, *, gap: int = 600) -> tuple[Noticed, Report]:
+def play(scene: Scene, what: str, fate: str, delay: int, *, gap: int = 600) -> tuple[Noticed, VerificationReport]:
     """A worker acknowledges something, meets its fate, and then it is undone."""
     act, cap = ACTS[what], scene.cap()
     line = scene.owner.vault.memory(cap).put("old", namespace="travel").id
@@ -278,7 +278,7 @@ def test_a_put_that_was_undone_behind_a_partitioned_worker_is_missed_once_the_wo
     _try_cut_off(worker)
     scene.undo({name: body for name, body in before.items() if "/lines/" in name})
     scene.clock.pass_by(120)
-    assert {one.state for one in scene.verify().doubtful} == {State.MISSING}
+    assert {one.state for one in scene.verify().doubtful} == {EntryState.MISSING}
     worker.reconnect()
     worker.timers.tick()
     assert {one.flaw for one in scene.verify().findings} == {Flaw.OBJECT_MISSING}
@@ -440,7 +440,7 @@ def test_a_put_of_a_killed_worker_is_named_once_it_cannot_be_under_way_any_more(
     report = scene.verify()
     (found,) = report.unsettled
     assert report.ok
-    assert (found.op, found.state, found.is_known, report.recent) == ("put", State.THERE, False, 0)
+    assert (found.op, found.state, found.is_known, report.recent) == ("put", EntryState.THERE, False, 0)
 
 
 @pytest.mark.requirement("fleet-unsettled")
@@ -459,11 +459,11 @@ def test_a_killed_workers_put_that_is_not_there_is_told_once_and_counted_afterwa
     (line,) = _killed_after_a_put(scene, "a trip")
     scene.bucket.delete([line])
     scene.clock.pass_by(120)
-    assert [one.state for one in scene.owner.vault.audit.look().doubtful] == [State.MISSING]
-    assert [one.state for one in scene.verify().doubtful] == [State.MISSING], "only a look that counts settles it"
+    assert [one.state for one in scene.owner.vault.audit.look().doubtful] == [EntryState.MISSING]
+    assert [one.state for one in scene.verify().doubtful] == [EntryState.MISSING], "only a look that counts settles it"
     again = scene.verify()
     assert (again.ok, again.doubtful) == (True, ())
-    assert [(one.state, one.is_known) for one in again.unsettled] == [(State.MISSING, True)]
+    assert [(one.state, one.is_known) for one in again.unsettled] == [(EntryState.MISSING, True)]
 
 
 @pytest.mark.requirement("fleet-unsettled")
@@ -482,7 +482,7 @@ def test_a_batch_that_is_there_in_part_is_doubtful_and_its_rest_demanded(scene: 
     lines = _killed_after_a_put(scene, "one", "two", "three")
     scene.bucket.delete([lines[1]])
     scene.clock.pass_by(120)
-    assert [one.state for one in scene.verify().doubtful] == [State.PARTLY]
+    assert [one.state for one in scene.verify().doubtful] == [EntryState.PARTLY]
     assert scene.verify().ok
     scene.bucket.delete([lines[0]])
     assert {one.flaw for one in scene.verify().findings} == {Flaw.OBJECT_MISSING}
@@ -514,7 +514,7 @@ def test_the_log_of_a_worker_of_an_earlier_version_is_read_and_its_last_entries_
     scene.clock.pass_by(120)
     report = scene.verify()
     assert report.ok
-    assert {one.state for one in report.unsettled} == {State.THERE}
+    assert {one.state for one in report.unsettled} == {EntryState.THERE}
     scene.undo(before)
     assert scene.verify().findings, "what was seen is demanded"
 

@@ -6,6 +6,6 @@ Entries hold tags, link ids, operations, reasons, counts and hashes of ciphertex
 
 from strongroom.audit.entry import Decision, Entry, Mark
 from strongroom.audit.log import AuditLog, Witness
-from strongroom.audit.verify import Finding, Flaw, Report
+from strongroom.audit.verifier import Finding, Flaw, VerificationReport
 
-__all__ = ["AuditLog", "Decision", "Entry", "Finding", "Flaw", "Mark", "Report", "Witness"]
+__all__ = ["AuditLog", "Decision", "Entry", "Finding", "Flaw", "Mark", "VerificationReport", "Witness"]

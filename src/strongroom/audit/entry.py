@@ -110,10 +110,10 @@ def _runs(text: str) -> Runs:
 
 def digest(body: bytes) -> str:
     """The SHA-256 of sealed bytes, as entries write it."""
-    return written(hashlib.sha256(body).digest())
+    return encode_hash(hashlib.sha256(body).digest())
 
 
-def written(hashed: bytes) -> str:
+def encode_hash(hashed: bytes) -> str:
     """A hash as entries write it: base64url without padding."""
     return binascii.b2a_base64(hashed, newline=False).translate(_URLSAFE, b"=").decode()
 

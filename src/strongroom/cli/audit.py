@@ -12,8 +12,8 @@ import msgspec
 import strongroom
 from strongroom import settings
 from strongroom.archive import write_whole
-from strongroom.audit import Finding, Report
-from strongroom.audit.unsettled import State, Unsettled
+from strongroom.audit import Finding, VerificationReport
+from strongroom.audit.unfinished_entries import EntryState, Unsettled
 from strongroom.cli import leaving, output
 from strongroom.cli.app import Group
 from strongroom.cli.context import Run, owner_options, pass_run
@@ -56,9 +56,9 @@ HINTS = {
 }
 """What to do about each finding."""
 _PRESENCE = {
-    State.THERE: "there, and looked for from now on",
-    State.PARTLY: "there in part",
-    State.MISSING: "not there",
+    EntryState.THERE: "there, and looked for from now on",
+    EntryState.PARTLY: "there in part",
+    EntryState.MISSING: "not there",
 }
 
 _PUT_BACK = (
@@ -203,7 +203,7 @@ def _unseen_hint(run: Run) -> str:
     return f"put back a copy of {place} and verify again; if this is the newest state that you know, {accept}"
 
 
-def _verified(run: Run, archive: Path | None, told: leaving.Told) -> tuple[Report, bool]:
+def _verified(run: Run, archive: Path | None, told: leaving.Told) -> tuple[VerificationReport, bool]:
     try:
         vault = run.vault()
     except Tampered:
@@ -230,7 +230,7 @@ def _finding(run: Run, one: Finding, hints: Mapping[str, str]) -> Told:
     }
 
 
-def _verdict(report: Report, found: Sequence[Told], hint: str) -> Iterator[str]:
+def _verdict(report: VerificationReport, found: Sequence[Told], hint: str) -> Iterator[str]:
     agree = f"{report.size} entries and {report.objects} objects agree"
     if report.is_sound and report.seen_before is not None:
         yield f"{'ok' if report.ok else 'no flaw found'}: {agree}, and continue what was last seen"
@@ -256,7 +256,7 @@ def _verdict(report: Report, found: Sequence[Told], hint: str) -> Iterator[str]:
     yield from _unsettled(report)
 
 
-def _unsettled(report: Report) -> Iterator[str]:
+def _unsettled(report: VerificationReport) -> Iterator[str]:
     """Entries that no worker said done: each that is told for the first time, and a count of the others."""
     new = [one for one in report.unsettled if not one.is_known]
     if report.doubtful:

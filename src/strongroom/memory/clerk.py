@@ -14,7 +14,7 @@ import msgspec
 
 from strongroom import model
 from strongroom.audit.entry import Decision, Entry, Mark, marks
-from strongroom.audit.statements import VAULT
+from strongroom.audit.object_history import VAULT
 from strongroom.caps import chain
 from strongroom.caps.chain import Cap
 from strongroom.errors import (

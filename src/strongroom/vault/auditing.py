@@ -11,7 +11,7 @@ import msgspec
 
 from strongroom.audit.entry import Entry, decode_entry
 from strongroom.audit.log import Witness
-from strongroom.audit.verify import Expected, Flaw, Progress, Report, Verifier
+from strongroom.audit.verifier import Expected, Flaw, Progress, VerificationReport, Verifier
 from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.memory import Clerk
@@ -125,13 +125,13 @@ class Audit:
         """Remember, beside the keys, that a backup was made: the checkpoint that it holds."""
         self._backup.keep(note)
 
-    def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
+    def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> VerificationReport:
         """Check as `verify` does, but keep nothing as seen: fit for a vault that does not even open."""
         return self._verify(archive, progress)
 
     def verify(
         self, *, archive: str | Path | None = None, progress: Progress | None = None, first: bool = False
-    ) -> Report:
+    ) -> VerificationReport:
         """Check tree, head, what was last seen, and that log and store agree. If all is well, it is seen now.
 
         Where nothing was seen before, nothing is kept and the report is not `ok`, unless `first` says to begin here.
@@ -197,7 +197,7 @@ class Audit:
         if first if seen is None else seen.size <= checked.size:
             self._witness.keep(self._state.log.sign(checked))
 
-    def accept_restore(self) -> Report:
+    def accept_restore(self) -> VerificationReport:
         """After restoring a backup: record that the log is older than what was seen, and take it as seen.
 
         Only a rollback is accepted; any other finding raises Tampered.
@@ -217,7 +217,7 @@ class Audit:
         self._witness.keep(self._state.log.checkpoint())
         return report
 
-    def _nothing_to_accept(self, report: Report) -> InvalidRequest:
+    def _nothing_to_accept(self, report: VerificationReport) -> InvalidRequest:
         if report.ok:
             return InvalidRequest("nothing was rolled back, so there is nothing to accept")
         return InvalidRequest(
@@ -281,7 +281,7 @@ class Audit:
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise Tampered("the summary of archived entries is damaged") from None
 
-    def _verify(self, archive: str | Path | None, progress: Progress | None) -> Report:
+    def _verify(self, archive: str | Path | None, progress: Progress | None) -> VerificationReport:
         state = self._state
         try:
             archived = self._archived()

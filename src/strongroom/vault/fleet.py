@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from strongroom import engines
 from strongroom.audit.entry import Entry
-from strongroom.audit.fleet import FleetVerifier, told
+from strongroom.audit.fleet_verifier import FleetVerifier, told_entries
 from strongroom.audit.log import Witness
-from strongroom.audit.unsettled import Sighting
-from strongroom.audit.verify import Flaw, Progress, Report
+from strongroom.audit.unfinished_entries import Sighting
+from strongroom.audit.verifier import Flaw, Progress, VerificationReport
 from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, Tampered
 from strongroom.memory import Clerk
@@ -61,7 +61,7 @@ class FleetAudit(Audit):
 
     def _read(self, worker: str) -> Iterator[tuple[Entry, str, int]]:
         bundles = (bundle for _, bundle in self._logs.bundles(worker) if bundle is not None)
-        return ((entry, worker, number) for number, entry in told(bundles))
+        return ((entry, worker, number) for number, entry in told_entries(bundles))
 
     # What was seen.
 
@@ -116,7 +116,7 @@ class FleetAudit(Audit):
 
     def verify(
         self, *, archive: str | Path | None = None, progress: Progress | None = None, first: bool = False
-    ) -> Report:
+    ) -> VerificationReport:
         """Check all logs and objects. What is sound is seen now, if anything was before or `first` says to begin here.
 
         Unsettled entries are seen as they are, too.
@@ -126,10 +126,10 @@ class FleetAudit(Audit):
             self._keep(self._found(verifier))
         return report
 
-    def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> Report:
+    def look(self, *, archive: str | Path | None = None, progress: Progress | None = None) -> VerificationReport:
         return self._run(archive, progress)[1]
 
-    def _run(self, archive: str | Path | None, progress: Progress | None) -> tuple[FleetVerifier, Report]:
+    def _run(self, archive: str | Path | None, progress: Progress | None) -> tuple[FleetVerifier, VerificationReport]:
         if archive is not None:
             raise InvalidRequest("the logs of a fleet are not archived")
         state = self._afresh()
@@ -174,7 +174,7 @@ class FleetAudit(Audit):
     def export(self, directory: str | Path) -> int:  # noqa: ARG002
         raise InvalidRequest("the logs of a fleet are not exported as one", hint="`audit show --json` has all entries")
 
-    def accept_restore(self) -> Report:
+    def accept_restore(self) -> VerificationReport:
         raise InvalidRequest("a fleet is not restored from a backup", hint="use `strongroom migrate`")
 
     def archive(self, directory: str | Path, *, keep: int = 0) -> int:  # noqa: ARG002

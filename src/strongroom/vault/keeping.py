@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from strongroom.audit.log import Witness
-from strongroom.audit.verify import Finding, Flaw, Progress, Report
+from strongroom.audit.verifier import Finding, Flaw, Progress, VerificationReport
 from strongroom.crypto.passphrase_file import lock, unlock
 from strongroom.errors import (
     InvalidRequest,
@@ -62,7 +62,7 @@ class Restored(msgspec.Struct, frozen=True):
     """A vault that was restored. Without keys there is no report: it was copied as it is."""
 
     vault: str
-    report: Report | None
+    report: VerificationReport | None
 
     @property
     def rolled_back(self) -> bool:

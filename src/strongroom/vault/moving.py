@@ -23,7 +23,7 @@ import msgspec
 
 from strongroom import engines
 from strongroom.audit.log import Witness
-from strongroom.audit.verify import Progress
+from strongroom.audit.verifier import Progress
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.memory import State
 from strongroom.shelves import Shelves

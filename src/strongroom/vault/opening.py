@@ -15,8 +15,8 @@ import msgspec
 from strongroom import engines, model
 from strongroom.audit.entry import Decision, Entry, marks
 from strongroom.audit.log import VaultMac, Witness
-from strongroom.audit.statements import VAULT
-from strongroom.audit.verify import Progress, Report
+from strongroom.audit.object_history import VAULT
+from strongroom.audit.verifier import Progress, VerificationReport
 from strongroom.caps import chain
 from strongroom.caps.chain import Token
 from strongroom.crypto import inbox, line_encryption
@@ -155,7 +155,7 @@ def verify(
     witness: Witness | None = None,
     archive: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-) -> Report:
+) -> VerificationReport:
     """Verify a vault's log and objects without opening it for use: also one that `open` refuses as tampered.
 
     Changes nothing, not even what counts as last seen.

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, digest
-from strongroom.audit.fleet import told
-from strongroom.audit.verify import Expected
+from strongroom.audit.fleet_verifier import told_entries
+from strongroom.audit.verifier import Expected
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered, VaultExists, VaultMissing
 from strongroom.memory.state import ARCHIVED
 from strongroom.model import Millis
@@ -130,7 +130,7 @@ class ToFile:
 
     def _log(self, worker: str) -> Iterator[tuple[int, str, bytes]]:
         latest = 0
-        for _, entry in told(self._bundles(worker)):
+        for _, entry in told_entries(self._bundles(worker)):
             latest = max(latest, entry.time)
             yield latest, worker, entry.encoded()
 

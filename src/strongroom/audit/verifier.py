@@ -17,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, written
+from strongroom.audit.entry import Decision, Entry, Mark, decode_entry, encode_hash
 from strongroom.audit.log import AuditLog, VaultMac, Witness, bundle_path
-from strongroom.audit.statements import VAULT
-from strongroom.audit.unsettled import Unsettled
+from strongroom.audit.object_history import VAULT
+from strongroom.audit.unfinished_entries import Unsettled
 from strongroom.crypto import merkle_log
 from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.store import Head, Object, Store, Version
@@ -61,7 +61,7 @@ class Finding(msgspec.Struct, frozen=True):
     object: str | None = None
 
 
-class Report(msgspec.Struct, frozen=True):
+class VerificationReport(msgspec.Struct, frozen=True):
     """What verification looked at and what it found.
 
     `seen_before` is how many entries the checkpoint last seen covers. None: there was none that could be used, so a
@@ -94,7 +94,7 @@ class Report(msgspec.Struct, frozen=True):
         """Unsettled entries whose effect is not there, told for the first time."""
         return tuple(one for one in self.unsettled if one.is_doubtful)
 
-    def with_findings(self, more: Sequence[tuple[Flaw, str]]) -> Report:
+    def with_findings(self, more: Sequence[tuple[Flaw, str]]) -> VerificationReport:
         """The same with other flaws first."""
         found = [Finding(flaw, message) for flaw, message in more]
         return msgspec.structs.replace(self, findings=(*found, *self.findings))
@@ -182,7 +182,9 @@ class Verifier:
         self._findings: list[Finding] = []
         self._gone: list[int] = []
 
-    def run(self, witness: Witness, archive: Path | None = None, progress: Progress | None = None) -> Report:
+    def run(
+        self, witness: Witness, archive: Path | None = None, progress: Progress | None = None
+    ) -> VerificationReport:
         """Look at everything. If objects do not fit while others were writing, look again before saying so."""
         for _ in range(_LOOKS):
             self._findings = []
@@ -194,7 +196,7 @@ class Verifier:
                 break
         return report
 
-    def _look(self, before: Version, witness: Witness, archive: Path | None, progress: Progress) -> Report:
+    def _look(self, before: Version, witness: Witness, archive: Path | None, progress: Progress) -> VerificationReport:
         if self._store.version() < before:
             self._find(Flaw.HEAD_FORGED, "the store has changes that its head does not count")
         objects = list(self._objects())
@@ -205,7 +207,7 @@ class Verifier:
         moved = {change.name for change in self._changes(before)}
         self._refresh()
         self._reconcile([thing for thing in objects if thing.name not in moved], expected, moved)
-        return Report(
+        return VerificationReport(
             head.size,
             root.hex(),
             len(objects),
@@ -375,7 +377,7 @@ class Verifier:
             self._find(Flaw.OBJECT_MISSING, "an object was deleted without a log entry", name=thing.name)
         elif thing.body is not None and not mark.digest:
             self._find(Flaw.OBJECT_REVIVED, "a deleted object is back", name=thing.name)
-        elif thing.body is not None and mark.digest != written(thing.body):
+        elif thing.body is not None and mark.digest != encode_hash(thing.body):
             self._find(Flaw.OBJECT_ALTERED, "an object is not the one that was logged", name=thing.name)
 
 

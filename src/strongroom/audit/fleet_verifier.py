@@ -21,11 +21,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec.structs import replace
 
-from strongroom.audit.entry import DONE, Decision, Entry, decode_entry, done_runs, written
+from strongroom.audit.entry import DONE, Decision, Entry, decode_entry, done_runs, encode_hash
 from strongroom.audit.log import certified_part
-from strongroom.audit.statements import Statements, There, Told
-from strongroom.audit.unsettled import IS_OVER, Sighting, Unsettled, is_open, judge
-from strongroom.audit.verify import Finding, Flaw, Progress, Report, TagOf, owner_part
+from strongroom.audit.object_history import Statements, There, ToldEntry
+from strongroom.audit.unfinished_entries import IS_OVER, Sighting, Unsettled, is_open, judge
+from strongroom.audit.verifier import Finding, Flaw, Progress, TagOf, VerificationReport, owner_part
 from strongroom.crypto import merkle_log
 from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.store import CLOCK_LEEWAY, Object, Store, fleet
@@ -41,7 +41,7 @@ _AT_ONCE = 16
 Tags = tuple[str, str]
 
 
-class Seen(NamedTuple):
+class SeenLogs(NamedTuple):
     """An object as it was read: its digest ("" for a tombstone), and its tags. `why` says why there are none."""
 
     name: str
@@ -94,13 +94,13 @@ class FleetVerifier:
         self._now = now
         self._seen_of = {worker: Sighting.parse(one.extensions) for worker, one in seen.items()}
         self._findings: list[Finding] = []
-        self._open: list[Told] = []
+        self._open: list[ToldEntry] = []
         """Entries that nobody has said done, as far as the logs were read last."""
         self.walked: dict[str, Walked] = {}
         self.sighted: dict[str, Sighting] = {}
         """What is to be kept of each log's unsettled entries as seen."""
 
-    def run(self, progress: Progress | None = None) -> Report:
+    def run(self, progress: Progress | None = None) -> VerificationReport:
         """Look at everything, and once more at whatever does not fit, before saying so."""
         told = progress or (lambda *_: None)
         # Objects first: whatever is there by then has its entry in a log that is read afterwards.
@@ -120,7 +120,7 @@ class FleetVerifier:
         if any(one.is_doubtful for one in unsettled):
             unsettled = self._settle(list(self._objects()), self._read_logs(told))
         found = [*self._findings, *(one.finding for one in doubts), *map(_stray, self._logs.strays())]
-        return Report(
+        return VerificationReport(
             self._size(),
             self._root(),
             len(objects),
@@ -247,13 +247,13 @@ class FleetVerifier:
             undone = Covered((*run, number) for number, entry in entries for run in done_runs(entry)[1])
             seen = self._seen_of.get(walked.worker, Sighting())
             for number, entry in entries:
-                told = Told(walked.worker, number, entry, done.at(number), seen.seen(number))
+                told = ToldEntry(walked.worker, number, entry, done.at(number), seen.seen(number))
                 said.take(told)
                 if is_open(told) and undone.at(number) is None:
                     self._open.append(told)
         return said
 
-    def _settle(self, objects: Sequence[Seen], said: Statements) -> list[Unsettled]:
+    def _settle(self, objects: Sequence[SeenLogs], said: Statements) -> list[Unsettled]:
         """Judge what was begun and never said done, by the objects as they are now."""
         there = There({one.tags: one.digest for one in objects if one.tags is not None})
         found: list[Unsettled] = []
@@ -265,7 +265,7 @@ class FleetVerifier:
             found += judged
         return found
 
-    def _is_over(self, told: Told) -> bool:
+    def _is_over(self, told: ToldEntry) -> bool:
         """Whether an entry is so old that its worker would have said done by now, were it able to."""
         latest = max(one.time for one in self.walked.values())
         return told.entry.time < max(self._now, latest) - IS_OVER - CLOCK_LEEWAY
@@ -280,7 +280,7 @@ class FleetVerifier:
             else:
                 yield number, entry
 
-    def _objects(self) -> Iterator[Seen]:
+    def _objects(self) -> Iterator[SeenLogs]:
         for scope in self._scopes():
             last, found = self._page(scope, "")
             while last:
@@ -299,7 +299,7 @@ class FleetVerifier:
                         self._store.version(scope)
             yield from portion
 
-    def _page(self, scope: str, after: str) -> tuple[str, list[Seen]]:
+    def _page(self, scope: str, after: str) -> tuple[str, list[SeenLogs]]:
         """Some objects of a part, and how far that is. Where one does not read, each is read by itself."""
         try:
             page = self._store.list(scope, after, _PAGE)
@@ -315,19 +315,19 @@ class FleetVerifier:
         except Tampered:
             return [f"{scope}keys"] if not after else []
 
-    def _read(self, name: str) -> Seen | None:
+    def _read(self, name: str) -> SeenLogs | None:
         """One object; None if it is not there."""
         try:
             found = self._store.get(name)
         except Tampered as error:
-            return Seen(name, "", self._tags(name), error.message)
+            return SeenLogs(name, "", self._tags(name), error.message)
         return None if found is None else self._tagged(found)
 
-    def _tagged(self, thing: Object) -> Seen:
-        digest = "" if thing.body is None else written(hashlib.sha256(thing.body).digest())
+    def _tagged(self, thing: Object) -> SeenLogs:
+        digest = "" if thing.body is None else encode_hash(hashlib.sha256(thing.body).digest())
         tags = self._tags(thing.name)
         why = "" if tags is not None else "an actor's keys do not open, so its objects cannot be checked"
-        return Seen(thing.name, digest, tags, why)
+        return SeenLogs(thing.name, digest, tags, why)
 
     def _tags(self, name: str) -> Tags | None:
         try:
@@ -335,7 +335,7 @@ class FleetVerifier:
         except (Tampered, KeyUnavailable):
             return None
 
-    def _compare(self, objects: Sequence[Seen], said: Statements) -> list[Doubt]:
+    def _compare(self, objects: Sequence[SeenLogs], said: Statements) -> list[Doubt]:
         found = {one.tags for one in objects if one.tags is not None}
         owners = {owner for owner, _ in found}
         is_whole = all(one.tags is not None for one in objects)  # else some owners' tags are not known
@@ -346,7 +346,7 @@ class FleetVerifier:
                 doubts.append(Doubt(Finding(Flaw.OBJECT_MISSING, message), tags))
         return doubts
 
-    def _read_again(self, doubts: Sequence[Doubt]) -> list[Seen]:
+    def _read_again(self, doubts: Sequence[Doubt]) -> list[SeenLogs]:
         """The objects that did not fit as they are now, but for those that are gone."""
         names = sorted({one.finding.object for one in doubts if one.finding.object is not None})
         for scope in {self._store.scope(name) for name in names}:
@@ -367,13 +367,13 @@ class FleetVerifier:
         return found
 
     def _compare_again(
-        self, doubts: Sequence[Doubt], again: Sequence[Seen], present: set[Tags], said: Statements
+        self, doubts: Sequence[Doubt], again: Sequence[SeenLogs], present: set[Tags], said: Statements
     ) -> list[Doubt]:
         missing = [one for one in doubts if one.tags is not None and one.tags not in present]
         still = [one for one in missing if one.tags is not None and said.must_be_there(*one.tags)]
         return [*map(Doubt, self._misfits(again, said)), *still]
 
-    def _misfits(self, objects: Iterable[Seen], said: Statements) -> Iterator[Finding]:
+    def _misfits(self, objects: Iterable[SeenLogs], said: Statements) -> Iterator[Finding]:
         for one in objects:
             if one.why or one.tags is None:
                 yield Finding(Flaw.OBJECT_ALTERED, one.why, object=one.name)
@@ -381,7 +381,7 @@ class FleetVerifier:
                 yield _misfit(one, one.tags, said)
 
 
-def _misfit(seen: Seen, tags: Tags, said: Statements) -> Finding:
+def _misfit(seen: SeenLogs, tags: Tags, said: Statements) -> Finding:
     """What is wrong with an object that nothing allows."""
     if said.is_erased(tags[0]):
         return Finding(Flaw.OBJECT_REVIVED, "an object of an actor that was erased is back", object=seen.name)
@@ -398,7 +398,7 @@ def _stray(place: str) -> Finding:
     return Finding(Flaw.OBJECT_EXTRA, "an object lies where nothing of a vault does", object=place)
 
 
-def told(bundles: Iterable[Bundle]) -> Iterator[tuple[int, Entry]]:
+def told_entries(bundles: Iterable[Bundle]) -> Iterator[tuple[int, Entry]]:
     """The entries of a log with their numbers, but for those that only say what became of others.
 
     One that was given up, because the vault or the memory was found to have changed, is told as failed: its worker

@@ -34,7 +34,7 @@ class There:
         return self._digests.get((owner, tag))
 
 
-class Told(NamedTuple):
+class ToldEntry(NamedTuple):
     """An entry with its place, and what is known of its being carried out.
 
     `said_at` is the number of the `done` that says it, None if none does. `seen` are the parts of which somebody saw
@@ -55,7 +55,7 @@ class Told(NamedTuple):
         return self.said_at is not None or part in self.seen
 
 
-class Said(NamedTuple):
+class ObjectStatement(NamedTuple):
     """What one entry says of an object, its digest ("" = deleted) and its shelf; and if it was carried out for sure."""
 
     time: int
@@ -75,7 +75,7 @@ class _Emptied:
     said_at: int = -1
     perhaps: int = _NEVER
 
-    def take(self, told: Told, *, is_sure: bool) -> None:
+    def take(self, told: ToldEntry, *, is_sure: bool) -> None:
         if not is_sure:
             self.perhaps = max(self.perhaps, told.entry.time)
             return
@@ -84,12 +84,12 @@ class _Emptied:
         # Seen, and never said: it may have come after anything that this worker wrote.
         self.said_at = max(self.said_at, 1 << 62 if told.said_at is None else told.said_at)
 
-    def may_follow(self, said: Said, *, own: bool) -> bool:
+    def may_follow(self, said: ObjectStatement, *, own: bool) -> bool:
         """Whether one of them may have come after a statement, which is of the same worker or of another."""
         is_over = own and self.said_at < said.number
         return said.time <= max(self.perhaps, _NEVER if is_over else self.sure) + CLOCK_LEEWAY
 
-    def follows(self, said: Said, *, own: bool) -> bool:
+    def follows(self, said: ObjectStatement, *, own: bool) -> bool:
         """Whether one has for sure."""
         return said.time < self.sure - CLOCK_LEEWAY or (own and said.number < self.number)
 
@@ -98,7 +98,7 @@ class Statements:
     """What all logs say, by the owner's tag and the object's."""
 
     def __init__(self) -> None:
-        self._said: dict[str, dict[str, list[Said]]] = {}
+        self._said: dict[str, dict[str, list[ObjectStatement]]] = {}
         self._erased: set[str] = set()
         """Actors that were erased for sure. Who comes after them under the same name has other keys, so another tag."""
         self._perhaps_erased: set[str] = set()
@@ -106,7 +106,7 @@ class Statements:
         self._emptied: dict[tuple[str, str], dict[str, _Emptied]] = {}
         """The erasures of a namespace, by its owner's tag and its own, and then by worker."""
 
-    def take(self, told: Told) -> None:
+    def take(self, told: ToldEntry) -> None:
         """Take in an entry of any log."""
         entry = told.entry
         if entry.decision != Decision.ALLOW:
@@ -121,7 +121,7 @@ class Statements:
                 by_worker = self._emptied.setdefault((entry.actor, shelf), {})
                 by_worker.setdefault(told.worker, _Emptied()).take(told, is_sure=is_sure)
         for part, mark in enumerate(entry.objects):
-            said = Said(entry.time, mark.digest, mark.shelf, told.worker, told.number, told.is_sure(part))
+            said = ObjectStatement(entry.time, mark.digest, mark.shelf, told.worker, told.number, told.is_sure(part))
             self._said.setdefault(owner_of(entry, mark), {}).setdefault(mark.tag, []).append(said)
 
     def _take_erasure(self, entry: Entry) -> None:
@@ -162,15 +162,15 @@ class Statements:
             return False
         return any(one.is_sure and not self._is_emptied(owner, one) for one in self._about(owner, tag))
 
-    def _about(self, owner: str, tag: str) -> list[Said]:
+    def _about(self, owner: str, tag: str) -> list[ObjectStatement]:
         return self._said.get(owner, {}).get(tag, [])
 
-    def _is_emptied(self, owner: str, said: Said) -> bool:
+    def _is_emptied(self, owner: str, said: ObjectStatement) -> bool:
         """Whether an erasure of its namespace may have come after a statement."""
         known = self._emptied.get((owner, said.shelf), {})
         return any(one.may_follow(said, own=worker == said.worker) for worker, one in known.items())
 
-    def _is_before_emptying(self, owner: str, said: Said) -> bool:
+    def _is_before_emptying(self, owner: str, said: ObjectStatement) -> bool:
         """Whether one has for sure."""
         known = self._emptied.get((owner, said.shelf), {})
         return any(one.follows(said, own=worker == said.worker) for worker, one in known.items())
@@ -183,7 +183,7 @@ class Statements:
 
     # What became of an entry.
 
-    def is_effective(self, told: Told, part: int, there: There) -> bool:
+    def is_effective(self, told: ToldEntry, part: int, there: There) -> bool:
         """Whether the store is as one part of an entry left it, or as somebody left it who came after.
 
         So that a store which passes this passes as well when the part counts as carried out for sure.
@@ -199,12 +199,12 @@ class Statements:
             if (digest := there.digest(owner, tag)) is not None
         )
 
-    def _is_as_left(self, owner: str, mark: Mark, told: Told, there: There) -> bool:
+    def _is_as_left(self, owner: str, mark: Mark, told: ToldEntry, there: There) -> bool:
         about, digest = self._about(owner, mark.tag), there.digest(owner, mark.tag)
         if digest == mark.digest:
             return True
         if digest is None:
-            said = Said(told.entry.time, mark.digest, mark.shelf, told.worker, told.number, is_sure=False)
+            said = ObjectStatement(told.entry.time, mark.digest, mark.shelf, told.worker, told.number, is_sure=False)
             is_gone = owner in self._erased or (owner in self._perhaps_erased and owner not in there.owners)
             return is_gone or self._is_emptied(owner, said)
         if not mark.digest:  # as `allowed` has it: a tombstone stays, whatever was said at the same moment
@@ -217,7 +217,7 @@ class Statements:
             if entry.erased == "actor" or any(one.shelf in entry.namespaces for one in about):
                 yield entry.actor, tag
 
-    def _is_newer(self, owner: str, tag: str, told: Told, digest: str) -> bool:
+    def _is_newer(self, owner: str, tag: str, told: ToldEntry, digest: str) -> bool:
         """Whether what is there may have come after an erasure."""
         if told.entry.erased == "actor":
             return False
@@ -229,7 +229,7 @@ def owner_of(entry: Entry, mark: Mark) -> str:
     return "" if mark.shelf == VAULT else entry.actor
 
 
-def _newest(sure: Iterable[Said]) -> dict[str, int]:
+def _newest(sure: Iterable[ObjectStatement]) -> dict[str, int]:
     """The number of each worker's newest statement."""
     newest: dict[str, int] = {}
     for one in sure:
@@ -237,7 +237,7 @@ def _newest(sure: Iterable[Said]) -> dict[str, int]:
     return newest
 
 
-def _may_follow(said: Said, told: Told) -> bool:
+def _may_follow(said: ObjectStatement, told: ToldEntry) -> bool:
     if said.worker == told.worker:
         return said.number > told.number
     return said.time >= told.entry.time - CLOCK_LEEWAY

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from strongroom.audit.entry import Decision
-from strongroom.audit.statements import Statements, There, Told
+from strongroom.audit.object_history import Statements, There, ToldEntry
 from strongroom.errors import Tampered
 
 IS_OVER = 60_000
@@ -25,7 +25,7 @@ Part = tuple[int, int]
 """An entry's number, and which of its marks; behind the marks comes its erasure."""
 
 
-class State(StrEnum):
+class EntryState(StrEnum):
     """How much of what an entry says is in the store, as it left it or as somebody did who came after."""
 
     THERE = "there"
@@ -40,13 +40,13 @@ class Unsettled(msgspec.Struct, frozen=True):
     entry: int
     op: str
     time: int
-    state: State
+    state: EntryState
     is_known: bool = False
 
     @property
     def is_doubtful(self) -> bool:
         """Whether it may have been acknowledged and then undone, and nobody has been told."""
-        return self.state != State.THERE and not self.is_known
+        return self.state != EntryState.THERE and not self.is_known
 
 
 class Sighting(NamedTuple):
@@ -86,12 +86,14 @@ def _written(parts: Iterable[Part]) -> str:
     return " ".join(f"{number}.{part}" for number, part in sorted(parts))
 
 
-def is_open(told: Told) -> bool:
+def is_open(told: ToldEntry) -> bool:
     """Whether nobody has said of an entry that changes something that it was done."""
     return told.said_at is None and told.entry.decision == Decision.ALLOW and bool(told.parts)
 
 
-def judge(begun: Iterable[Told], seen: Sighting, said: Statements, store: There) -> tuple[list[Unsettled], Sighting]:
+def judge(
+    begun: Iterable[ToldEntry], seen: Sighting, said: Statements, store: There
+) -> tuple[list[Unsettled], Sighting]:
     """What one log's unsettled entries came to, and what is to be kept of that as seen."""
     there: set[Part] = set()
     missing: set[Part] = set()
@@ -101,7 +103,7 @@ def judge(begun: Iterable[Told], seen: Sighting, said: Statements, store: There)
         lost = {(one.number, part) for part in one.parts if part not in effective}
         there |= {(one.number, part) for part in effective}
         missing |= lost
-        state = State.THERE if not lost else State.PARTLY if effective else State.MISSING
+        state = EntryState.THERE if not lost else EntryState.PARTLY if effective else EntryState.MISSING
         known = lost <= seen.missing and all((one.number, part) in seen.there | seen.missing for part in one.parts)
         told.append(Unsettled(one.worker, one.number, one.entry.op, one.entry.time, state, known))
     return told, Sighting(frozenset(there), frozenset(missing))

@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from strongroom.store import Commit
-from strongroom.store.group import GroupCommit, Request
+from strongroom.store.group_commit import CommitRequest, GroupCommit
 from strongroom.store.sqlite import _PRAGMAS
 
 DATABASE = "vault.db"
@@ -84,7 +84,7 @@ class BareLog:
 
     def put_grouped(self) -> None:
         """The same, sharing its transaction with whatever other threads write."""
-        self._group.submit(Request([], [], 0))
+        self._group.submit(CommitRequest([], [], 0))
 
     def append(self) -> None:
         """A log entry alone."""
@@ -96,7 +96,7 @@ class BareLog:
     def _name(self) -> str:
         return f"{self._prefix}/7{next(self._numbers):025d}"
 
-    def _write(self, group: Sequence[Request]) -> None:
+    def _write(self, group: Sequence[CommitRequest]) -> None:
         self._transaction([self._name() for _ in group])
         for request in group:
             request.commit = Commit(0, 0)

@@ -24,8 +24,8 @@ import strongroom
 from bench.measure import Run
 from strongroom import FileKeys, Vault
 from strongroom.store.s3 import S3Store
-from strongroom.store.s3.bucket import PAGE, Bucket, Found, Listed, S3Bucket
-from strongroom.store.s3.probe import Probe
+from strongroom.store.s3.bucket import PAGE, Bucket, BucketListing, BucketObject, S3Bucket
+from strongroom.store.s3.bucket_probe import Probe
 
 _DELETES = 1000
 
@@ -54,11 +54,11 @@ class Counting:
         with self._guard:
             self.requests += max(1, -(-things // in_one))
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         self._count()
         return self._bucket.get(name)
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         found = self._bucket.list(prefix, after, limit)
         self._count(len(found), limit or PAGE)
         return found

@@ -20,8 +20,8 @@ from bench.lines import lines, of_size
 from bench.measure import Goal, Row, Run, Work, in_turns
 from strongroom import Memory, NewLine, Vault
 from strongroom.model import K_LIMIT
-from strongroom.store.s3.compacting import Compactor
-from strongroom.store.s3.log import WorkerLog
+from strongroom.store.s3.compaction import Compactor
+from strongroom.store.s3.worker_log import WorkerLog
 
 _ACTORS = 16
 _THREADS = 32

@@ -90,7 +90,7 @@ class Fleet(Stage):
 
 def _login(place: str) -> dict[str, str]:
     """Who asks, as variables: the home of these processes has no AWS files."""
-    from strongroom.store.s3.access import access
+    from strongroom.store.s3.location import access
 
     known = access(place.removeprefix("s3://")).known
     given = {name: value for name, value in os.environ.items() if name.startswith("AWS_") and name != "AWS_PROFILE"}

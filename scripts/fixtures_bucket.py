@@ -19,7 +19,7 @@ from strongroom import FileKeys, Vault
 from strongroom.store import s3
 from strongroom.store.s3 import S3Store
 from strongroom.store.s3.bucket import S3Bucket
-from strongroom.store.s3.compacting import Compactor
+from strongroom.store.s3.compaction import Compactor
 from strongroom.vault.moving import migrate
 
 FLEET, MOVED = "fixture/fleet", "fixture/moved"

@@ -29,8 +29,8 @@ from strongroom.errors import KeyUnavailable, StrongroomError
 from strongroom.keys import Keyring
 from strongroom.model import Erased, Forgotten, Listing, Profile, Receipt, Snapshot
 from strongroom.store import sqlite
-from strongroom.store.fake import Disk, FakeStores, Faults
-from strongroom.store.filelock import WRITABLE
+from strongroom.store.fair_lock import WRITABLE
+from strongroom.store.fake import FakeDisk, FakeStores, Faults
 from strongroom.store.sqlite import SqliteStore
 from strongroom.vault import opening
 from strongroom.vault.rotation import Rotated
@@ -117,7 +117,7 @@ class Scene:
         """The same vault, byte for byte, as it would be restored elsewhere, just opened."""
         disk = self.stores.disks["here"]
         stores = FakeStores()
-        stores.disks["here"] = Disk(dict(disk.objects), list(disk.entries), disk.head, disk.version)
+        stores.disks["here"] = FakeDisk(dict(disk.objects), list(disk.entries), disk.head, disk.version)
         keys, witness = self.keys.copy(), MemoryWitness(self.witness.note)
         return replace(self, stores=stores, keys=keys, witness=witness, vault=_open(stores, keys, witness))
 

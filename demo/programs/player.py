@@ -87,8 +87,8 @@ def below(place: str) -> None:
 
 
 def _bucket(place: str) -> S3Bucket:
-    from strongroom.store.s3.access import access
     from strongroom.store.s3.bucket import S3Bucket
+    from strongroom.store.s3.location import access
 
     return S3Bucket(access(place.removeprefix("s3://")))
 

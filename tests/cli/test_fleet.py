@@ -16,8 +16,8 @@ from strongroom.cli.bucketcheck import BUCKET_CHECKS, BucketPatient
 from strongroom.cli.checks import Found
 from strongroom.cli.context import Run
 from strongroom.server.options import DEFAULT
-from strongroom.store.s3.access import access
-from strongroom.store.s3.bucket import Listed
+from strongroom.store.s3.bucket import BucketListing
+from strongroom.store.s3.location import access
 from tests.cli.conftest import Cli, Done
 
 PLACE = "s3://some-bucket/vault"
@@ -236,8 +236,8 @@ class _Clocked:
         self.left = [*self.left, name]
         return "etag"
 
-    def list(self, _: str) -> Sequence[Listed]:
-        return [Listed(self.left[0], "etag", 5, int(time.time() * 1000 + self._ahead))]
+    def list(self, _: str) -> Sequence[BucketListing]:
+        return [BucketListing(self.left[0], "etag", 5, int(time.time() * 1000 + self._ahead))]
 
     def delete(self, names: Sequence[str]) -> None:
         self.left = [name for name in self.left if name not in names]

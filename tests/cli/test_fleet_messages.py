@@ -14,7 +14,7 @@ from strongroom.cli import bucketquery
 from strongroom.cli.errors import UNSEEN
 from strongroom.keys import default_directory
 from strongroom.store.s3 import bucket as buckets
-from strongroom.store.s3.bucket import Listed
+from strongroom.store.s3.bucket import BucketListing
 from strongroom.vault.opening import identify
 from tests.cli.conftest import Cli, Done, opened
 from tests.fleet.memory import MemoryBucket, used_by_vaults
@@ -25,9 +25,9 @@ PLACE = "s3://bucket/room"
 class Timed(MemoryBucket):
     """One that tells when an object was written: now, as doctor asks about what it wrote just before."""
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         found = super().list(prefix, after, limit)
-        return [Listed(one.name, one.etag, one.size, round(time.time() * 1000)) for one in found]
+        return [BucketListing(one.name, one.etag, one.size, round(time.time() * 1000)) for one in found]
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ from strongroom.cli.serve import _DISTANT
 from strongroom.crypto import merkle_log
 from strongroom.memory.state import _ACTORS_HELD
 from strongroom.store import CLOCK_LEEWAY, s3
-from strongroom.store.s3 import S3Store, background, compacting, log, packs, planning, reading
-from strongroom.store.s3.access import _VARIABLES
-from strongroom.store.s3.bucket import Found, Listed, S3Bucket
-from strongroom.store.s3.compacting import Compactor
-from strongroom.store.s3.probe import Probe
+from strongroom.store.s3 import S3Store, background_compaction, compaction, compaction_plan, packs, reader, worker_log
+from strongroom.store.s3.bucket import BucketListing, BucketObject, S3Bucket
+from strongroom.store.s3.bucket_probe import Probe
+from strongroom.store.s3.compaction import Compactor
+from strongroom.store.s3.location import _VARIABLES
 from strongroom.vault import opening
 from tests.conftest import Clock
 from tests.docs.pages import DOCS, blocks, code, rows, section
@@ -93,11 +93,11 @@ class Watched(MemoryBucket):
         super().__init__()
         self.asked: set[tuple[str, str, bool]] = set()
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         self.asked.add(("s3:GetObject", name, False))
         return super().get(name)
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         self.asked.add(("s3:ListBucket", "", False))
         return super().list(prefix, after, limit)
 
@@ -148,7 +148,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World(tmp_path)
     monkeypatch.setattr(opening, "backend", lambda place: (made, place))
     # No worker writes while a test tampers with its log.
-    monkeypatch.setattr(log, "on_timer", lambda seconds, act: lambda: None)
+    monkeypatch.setattr(worker_log, "on_timer", lambda seconds, act: lambda: None)
     made.start(strongroom.create)
     yield made
     for worker in made.workers:
@@ -419,11 +419,11 @@ def test_the_owners_work_grows_as_the_page_says(world: World) -> None:
 @pytest.mark.requirement("docs-scale")
 def test_bounds_of_the_page_are_those_of_the_code() -> None:
     text = " ".join(SCALE.read_text().split())
-    assert f"the last {reading.VIEWS:,}, or fewer" in text
-    assert f"| {reading._BYTES >> 20} MiB; the actor in use" in text
+    assert f"the last {reader.VIEWS:,}, or fewer" in text
+    assert f"| {reader._BYTES >> 20} MiB; the actor in use" in text
     assert f"{opening.SHELF_BYTES >> 20} MiB unless told" in text
     assert f"the last {_ACTORS_HELD:,} |" in text
-    assert f"at least {compacting.LOOSE} loose lines" in text
+    assert f"at least {compaction.LOOSE} loose lines" in text
     assert f"the {_DISTANT} threads" in text
 
 
@@ -640,15 +640,15 @@ def test_figures_of_the_specification_are_those_of_the_code() -> None:
     figures = {
         f"At most {packs.MOST:,}": packs.MOST == 1024,
         f"{packs.MOST_GONE:,} tombstones": packs.MOST_GONE == 65_536,
-        f"{planning.BYTES >> 20} MiB of bodies": planning.BYTES == 8 << 20,
-        f"more than {planning.LARGE >> 10} KiB": planning.LARGE == 256 << 10,
-        "older than 75 s": compacting.SETTLED == 75_000,
-        f"Wait {background.REST:.0f} seconds": background.REST == 15,
-        "before an hour": compacting.DEAD == 3_600_000,
+        f"{compaction_plan.BYTES >> 20} MiB of bodies": compaction_plan.BYTES == 8 << 20,
+        f"more than {compaction_plan.LARGE >> 10} KiB": compaction_plan.LARGE == 256 << 10,
+        "older than 75 s": compaction.SETTLED == 75_000,
+        f"Wait {background_compaction.REST:.0f} seconds": background_compaction.REST == 15,
+        "before an hour": compaction.DEAD == 3_600_000,
         f"more than {s3._AT_MOST:.0f} seconds": s3._AT_MOST == 20,
         "more than 30 s later in another": CLOCK_LEEWAY == 30_000,
         "older than 90 s": unfinished_entries.IS_OVER + CLOCK_LEEWAY == 90_000,
-        "within a second": log.WITHIN == 1,
+        "within a second": worker_log.WITHIN == 1,
         f"{packs.CLAIM_SIZE} bytes": packs.CLAIM_SIZE == 21,
     }
     assert not [words for words, holds in figures.items() if not holds or words not in text]

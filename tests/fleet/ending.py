@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from strongroom.audit.entry import Decision, Entry, decode_entry
 from strongroom.crypto import merkle_log
-from strongroom.store.fleet import Member, is_signed
-from strongroom.store.s3 import log
-from strongroom.store.s3.bucket import Bucket, Found, Listed
+from strongroom.store.fleet_contract import Member, is_signed
+from strongroom.store.s3 import worker_log
+from strongroom.store.s3.bucket import Bucket, BucketListing, BucketObject
 from tests.fleet.history import Call, History
 from tests.fleet.memory import folders_of
 from tests.fleet.simulated import Server
@@ -27,10 +27,10 @@ class Still:
         self.time = 0
         self.keeps_versions = False
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         return self._server.get(name)
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> list[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> list[BucketListing]:
         return self._server.page(prefix, after, limit or len(self._server.objects))
 
     def folders(self, prefix: str) -> Sequence[str]:
@@ -56,10 +56,10 @@ class _Inline(Executor):
 def check_bucket(server: Server, history: History) -> list[str]:
     """Everything that is wrong with what was left behind."""
     bucket: Bucket = Still(server)
-    members = dict(log.roster(bucket))
+    members = dict(worker_log.roster(bucket))
     entries: list[Entry] = []
     wrong: list[str] = []
-    for worker in log.written_logs(bucket):
+    for worker in worker_log.written_logs(bucket):
         wrong += _check_log(bucket, worker, members.pop(worker, None), entries)
     wrong += [f"there is no log of {worker}, which is in the roster" for worker in members]
     return [*wrong, *_unrecorded(history, entries)]
@@ -67,7 +67,7 @@ def check_bucket(server: Server, history: History) -> list[str]:
 
 def _check_log(bucket: Bucket, worker: str, member: Member | None, entries: list[Entry]) -> Iterator[str]:
     edge, is_entered = merkle_log.Range(), member is not None
-    for place, (number, bundle) in enumerate(log.bundles(bucket, worker, _Inline()), 1):
+    for place, (number, bundle) in enumerate(worker_log.bundles(bucket, worker, _Inline()), 1):
         if bundle is None or number != place or bundle.first != edge.size:
             yield f"the log of {worker} has a gap at bundle {place}"
             return

@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 
 from strongroom.store import s3
-from strongroom.store.s3 import log
-from strongroom.store.s3.bucket import PAGE, Changed, Found, Listed, Taken
+from strongroom.store.s3 import worker_log
+from strongroom.store.s3.bucket import PAGE, BucketListing, BucketObject, Changed, NameTaken
 from strongroom.vault import opening
 
 
@@ -26,18 +26,18 @@ class MemoryBucket:
         self.timers = Timers()
         self._guard = threading.Lock()
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         with self._guard:
             self._count("get")
             body = self.objects.get(name)
-            return None if body is None else Found(body, _etag(body))
+            return None if body is None else BucketObject(body, _etag(body))
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         with self._guard:
             names = sorted(name for name in self.objects if name.startswith(prefix) and name > after)[:limit]
             for _ in range(max(1, -(-len(names) // PAGE))):
                 self._count("list")
-            return [Listed(name, _etag(self.objects[name]), len(self.objects[name]), 0) for name in names]
+            return [BucketListing(name, _etag(self.objects[name]), len(self.objects[name]), 0) for name in names]
 
     def folders(self, prefix: str) -> Sequence[str]:
         with self._guard:
@@ -50,7 +50,7 @@ class MemoryBucket:
         with self._guard:
             self._count("put")
             if name in self.objects:
-                raise Taken(name)
+                raise NameTaken(name)
             self.objects[name] = body
             return _etag(body)
 
@@ -110,5 +110,5 @@ def used_by_vaults(bucket: B, monkeypatch: pytest.MonkeyPatch) -> B:
         open = staticmethod(lambda place: s3.open_store(bucket, place))  # type: ignore[assignment]
 
     monkeypatch.setattr(opening, "backend", lambda place: (Backend, place))
-    monkeypatch.setattr(log, "on_timer", bucket.timers.later)
+    monkeypatch.setattr(worker_log, "on_timer", bucket.timers.later)
     return bucket

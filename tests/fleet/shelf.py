@@ -10,12 +10,12 @@ from random import Random
 from typing import Any, TypeVar
 
 from strongroom.store import Delete, Purge
-from strongroom.store.s3 import layout
-from strongroom.store.s3.bucket import Bucket, Found, Listed
-from strongroom.store.s3.compacting import Compactor
+from strongroom.store.s3 import object_names
+from strongroom.store.s3.bucket import Bucket, BucketListing, BucketObject
+from strongroom.store.s3.compaction import Compactor
 from strongroom.store.s3.packs import is_claim
-from strongroom.store.s3.reading import Reader
-from strongroom.store.s3.writing import Writer
+from strongroom.store.s3.reader import Reader
+from strongroom.store.s3.writer import Writer
 from tests.fleet.memory import MemoryBucket
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class Clocked(MemoryBucket):
         self.now = 1_000_000
         self.modified: dict[str, int] = {}
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         return [one._replace(modified=self.modified[one.name]) for one in super().list(prefix, after, limit)]
 
     def create(self, name: str, body: bytes) -> str:
@@ -66,10 +66,10 @@ class Client:
         self._before(number)
         return self._bucket
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         return self._step().get(name)
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         return self._step().list(prefix, after, limit)
 
     def folders(self, prefix: str) -> Sequence[str]:
@@ -131,7 +131,7 @@ class Shelf:
 
     def put(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            self.bucket.create(PLACE + name_of(number).removeprefix(SHELF), layout.framed(body_of(number)))
+            self.bucket.create(PLACE + name_of(number).removeprefix(SHELF), object_names.frame_body(body_of(number)))
 
     def client(self, before: Callable[[int], object] = lambda _: None) -> Client:
         return Client(self.bucket, before)

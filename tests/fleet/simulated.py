@@ -13,7 +13,7 @@ from random import Random
 from typing import TypeVar
 
 from strongroom.errors import StoreUnavailable
-from strongroom.store.s3.bucket import Changed, Found, Listed, Taken
+from strongroom.store.s3.bucket import BucketListing, BucketObject, Changed, NameTaken
 from tests.fleet.memory import folders_of
 from tests.fleet.scheduler import Scheduler
 
@@ -100,22 +100,22 @@ class Server:
     def note(self, *words: object) -> None:
         self.trace.append(f"{self.scheduler.now} " + " ".join(map(str, words)))
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         body = self.objects.get(name)
-        return None if body is None else Found(body[0], etag_of(body[0]))
+        return None if body is None else BucketObject(body[0], etag_of(body[0]))
 
-    def page(self, prefix: str, after: str, limit: int) -> list[Listed]:
+    def page(self, prefix: str, after: str, limit: int) -> list[BucketListing]:
         names = sorted((name for name in self.objects if name.startswith(prefix)), key=self._order)
         rest = [name for name in names if not after or self._order(name) > self._order(after)]
         found = [(name, *self.objects[name]) for name in rest[:limit]]
-        return [Listed(name, etag_of(body), len(body), modified) for name, body, modified in found]
+        return [BucketListing(name, etag_of(body), len(body), modified) for name, body, modified in found]
 
     def _order(self, name: str) -> list[str]:
         return name.split("/") if self.weather.by_parts else [name]
 
     def create(self, name: str, body: bytes) -> str:
         if name in self.objects:
-            raise Taken(name)
+            raise NameTaken(name)
         self.objects[name] = body, self.scheduler.now
         return etag_of(body)
 
@@ -148,17 +148,17 @@ class SimulatedBucket:
 
     # The contract.
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         found = self._whole(name)
         if found is None or not name.startswith("actors/") or self._random.random() >= self._server.weather.torn:
             return found
         self._server.note(self.worker, "get", name, "torn")
         return found._replace(body=found.body[: self._random.choice([0, len(found.body) // 2])])
 
-    def _whole(self, name: str) -> Found | None:
+    def _whole(self, name: str) -> BucketObject | None:
         return self._tried(f"get {name}", lambda: self._server.get(name))
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         size = self._server.weather.page if limit is None else limit
         found = page = self._page(prefix, after, size)
         while limit is None and len(page) == size:
@@ -169,7 +169,7 @@ class SimulatedBucket:
     def folders(self, prefix: str) -> Sequence[str]:
         return self._tried(f"folders {prefix}", lambda: folders_of(self._server.objects, prefix))
 
-    def _page(self, prefix: str, after: str, size: int) -> Sequence[Listed]:
+    def _page(self, prefix: str, after: str, size: int) -> Sequence[BucketListing]:
         return self._tried(f"list {prefix} after {after}", lambda: self._server.page(prefix, after, size))
 
     def create(self, name: str, body: bytes) -> str:
@@ -178,11 +178,11 @@ class SimulatedBucket:
                 return self._tried(f"create {name}", lambda: self._server.create(name, body), writes=True)
             except Conflict:
                 if not self._looks_into_conflicts:
-                    raise Taken(name) from None
+                    raise NameTaken(name) from None
                 if self._whole(name) is not None:
-                    return self._own(name, body, Taken(name))
-            except Taken:
-                return self._own(name, body, Taken(name))
+                    return self._own(name, body, NameTaken(name))
+            except NameTaken:
+                return self._own(name, body, NameTaken(name))
         raise StoreUnavailable("the simulated store kept giving up a write")
 
     def swap(self, name: str, body: bytes, etag: str) -> str:
@@ -261,7 +261,7 @@ class SimulatedBucket:
     def _answer(self, act: Callable[[], T]) -> T:
         try:
             return act()
-        except (Taken, Changed) as error:
+        except (NameTaken, Changed) as error:
             self._server.note(self.worker, type(error).__name__)
             raise
 
@@ -269,7 +269,7 @@ class SimulatedBucket:
         self._server.note(self.worker, what, "arrives")
         try:
             act()
-        except (Taken, Changed) as error:
+        except (NameTaken, Changed) as error:
             self._server.note(self.worker, type(error).__name__)
 
     def _pass_time(self) -> None:

@@ -30,7 +30,7 @@ from strongroom.crypto import inbox
 from strongroom.errors import StrongroomError
 from strongroom.store import Effect, HeadMac, s3
 from strongroom.store.s3 import S3Store
-from strongroom.store.s3.log import Later
+from strongroom.store.s3.worker_log import Later
 from strongroom.vault import opening
 from tests.fleet.attacker import Attacker
 from tests.fleet.checking import Checker

@@ -18,7 +18,7 @@ from strongroom.cli import reading
 from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.model import Millis
-from strongroom.store.s3.bucket import Listed
+from strongroom.store.s3.bucket import BucketListing
 from strongroom.vault import auditing
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
@@ -47,7 +47,7 @@ class BusyBucket(MemoryBucket):
         super().__init__()
         self.meanwhile: Callable[[], None] | None = None
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         if prefix == "roster/" and self.meanwhile is not None:
             self.meanwhile()
         return super().list(prefix, after, limit)
@@ -353,10 +353,10 @@ def test_the_marker_of_a_folder_ends_no_list_and_hides_nobody(
     assert list(vault.actors()) == ["local/alice"]
 
 
-def _without_slashes(bucket: MemoryBucket) -> Callable[..., Sequence[Listed]]:
+def _without_slashes(bucket: MemoryBucket) -> Callable[..., Sequence[BucketListing]]:
     """Lists as the client library gives them: what ends with a slash is called by what is before it."""
 
-    def listed(prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def listed(prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         found = [one for one in MemoryBucket.list(bucket, prefix) if one.name > after]
         return [one._replace(name=one.name.rstrip("/")) for one in found[:limit]]
 

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from strongroom.errors import StoreUnavailable, Tampered
-from strongroom.store.s3 import layout, packs, planning
-from strongroom.store.s3.background import Background
-from strongroom.store.s3.bucket import Changed, Found
-from strongroom.store.s3.compacting import DEAD, SETTLED, Packed
-from strongroom.store.s3.past import Past
-from strongroom.store.s3.views import ActorView
+from strongroom.store.s3 import compaction_plan, object_names, packs
+from strongroom.store.s3.background_compaction import Background
+from strongroom.store.s3.bucket import BucketObject, Changed
+from strongroom.store.s3.bucket_replica import ActorView
+from strongroom.store.s3.compaction import DEAD, SETTLED, Packed
+from strongroom.store.s3.rollback_guard import Past
 from tests.fleet.shelf import (
     LOCATOR,
     LONG,
@@ -38,7 +38,7 @@ KEPT = [number for number in LINES if number not in SECRETS]
 
 @pytest.fixture(autouse=True)
 def _packs_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "MOST", 4)
+    monkeypatch.setattr(compaction_plan, "MOST", 4)
 
 
 def shelf(seed: int = 1) -> Shelf:
@@ -65,7 +65,7 @@ def requests(work: Callable[[Worker], object]) -> range:
     """Before each of these something can happen."""
     counts: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "MOST", 4)
+        patch.setattr(compaction_plan, "MOST", 4)
         work(shelf().worker(counts.append))
     return range(len(counts))
 
@@ -336,8 +336,8 @@ def test_what_is_of_a_later_generation_than_the_table_in_the_same_list_is_not_sw
     made = shelf()
     other = made.worker()
     other.purge()
-    new = layout.actor_place(name_of(99), layout.Table(0, {"b" * 32: 1}))
-    made.bucket.create(new, layout.framed(body_of(99)))
+    new = object_names.actor_place(name_of(99), object_names.Table(0, {"b" * 32: 1}))
+    made.bucket.create(new, object_names.frame_body(body_of(99)))
     at = f"actors/{LOCATOR}/at"
     held = made.bucket.objects.pop(at)  # the list passed it before the purge
     view = made.worker().reader.actor(LOCATOR)
@@ -352,7 +352,7 @@ def test_what_is_of_a_later_generation_than_the_table_in_the_same_list_is_not_sw
 def test_a_burial_counts_whether_its_pack_comes_before_the_body_or_behind() -> None:
     for number in (0, 99):
         made = shelf()
-        burial = packs.encoded(SHELF, {name_of(9): packs.Record(7, None)})
+        burial = packs.encode_pack(SHELF, {name_of(9): packs.Record(7, None)})
         made.bucket.create(PLACE + "packs/" + packs.pack_id(number, b"123456"), burial)
         in_time(made)
         buried(made, (9,))
@@ -431,7 +431,7 @@ def test_lines_that_may_still_be_under_way_are_not_packed() -> None:
 
 
 def test_a_large_line_stays_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "LARGE", len(body_of(10)))
+    monkeypatch.setattr(compaction_plan, "LARGE", len(body_of(10)))
     made = Shelf()
     made.put([1, 2, 10])
     made.bucket.now += LONG
@@ -440,7 +440,7 @@ def test_a_large_line_stays_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_packs_end_where_they_would_have_too_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "BYTES", 2 * len(layout.framed(body_of(1))))
+    monkeypatch.setattr(compaction_plan, "BYTES", 2 * len(object_names.frame_body(body_of(1))))
     made = Shelf()
     made.put(range(4))
     made.bucket.now += LONG
@@ -453,7 +453,7 @@ def test_packs_hold_lines_in_their_order_and_keep_versions() -> None:
     made.bucket.now += LONG
     before = {one.name: one.version for one in made.worker().reader.named(SHELF, "", 100)}
     assert made.worker().compact() == Packed(10, 3, 10)
-    found = [packs.decoded(SHELF, body, "").records for _, body in sorted(made.packs().items())]
+    found = [packs.decode_pack(SHELF, body, "").records for _, body in sorted(made.packs().items())]
     assert [[int(name[-26:]) for name in records] for records in found] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert {name: one.version for records in found for name, one in records.items()} == before
 
@@ -510,7 +510,7 @@ def test_a_compactor_that_slept_for_hours_fills_nothing() -> None:
 class Rotten(Client):
     """Gives back packs that were just written with a byte of a line changed."""
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         found = super().get(name)
         if found is None or "/packs/" not in name:
             return found
@@ -541,7 +541,7 @@ def test_nothing_is_deleted_without_the_rest_and_the_next_pass_drops_the_copies(
 def test_a_cold_shelf_of_many_lines_takes_at_least_twenty_times_fewer_requests_packed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning, "MOST", packs.MOST)
+    monkeypatch.setattr(compaction_plan, "MOST", packs.MOST)
     made = Shelf()
     made.put(range(10_000))
     made.bucket.now += LONG
@@ -572,7 +572,7 @@ def test_many_lines_or_old_generations_or_burials_make_an_actor_due(monkeypatch:
     assert not due(made)
     made.put([13])
     assert due(made)
-    monkeypatch.setattr("strongroom.store.s3.compacting.SMALL", 3)
+    monkeypatch.setattr("strongroom.store.s3.compaction.SMALL", 3)
     made = shelf()
     for number in (1, 9):
         assert not due(made)

@@ -26,7 +26,7 @@ from strongroom.store import (
     Version,
 )
 from strongroom.store.conformance import StoreContract
-from strongroom.store.conformance.tools import (
+from strongroom.store.conformance.helpers import (
     ALICE,
     BOBS,
     DERIVED,
@@ -45,11 +45,11 @@ from strongroom.store.conformance.tools import (
     unordered,
     version_of,
 )
-from strongroom.store.s3 import S3Store, create, layout, open_store, packs, views
-from strongroom.store.s3.bucket import Found, Listed
-from strongroom.store.s3.reading import Reader
-from strongroom.store.s3.views import Known
-from strongroom.store.s3.writing import Change, Writer
+from strongroom.store.s3 import S3Store, bucket_replica, create, object_names, open_store, packs
+from strongroom.store.s3.bucket import BucketListing, BucketObject
+from strongroom.store.s3.bucket_replica import Known
+from strongroom.store.s3.reader import Reader
+from strongroom.store.s3.writer import Change, Writer
 from tests.fleet.memory import MemoryBucket
 
 MAC = SuiteMac()
@@ -116,7 +116,7 @@ class TestS3(S3Contract):
 class DirectoryBucket(MemoryBucket):
     """Lists as a server does that keeps directories: level by level, and goes on after a name in that order."""
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         behind = after.split("/") if after else []
         found = sorted(super().list(prefix), key=lambda one: one.name.split("/"))
         return [one for one in found if one.name.split("/") > behind][:limit]
@@ -192,14 +192,14 @@ class ForgetsAChange(S3Store):
 
 class ForgetsAScope(S3Store):
     def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
-        return super().changes(after, limit, scope) if scope == layout.VAULT else []
+        return super().changes(after, limit, scope) if scope == object_names.VAULT else []
 
 
 class OneScopeForAll(S3Store):
     """Followers of an actor hear of the vault's changes only."""
 
     def scope(self, name: str) -> str:
-        return layout.VAULT
+        return object_names.VAULT
 
 
 class ScopeOfEachName(S3Store):
@@ -215,7 +215,9 @@ class CountsFromLastTime(S3Store):
 
 class ForgetsOwnWrites(S3Store):
     def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
-        known = {view: dict(view.objects) for view in (self.reader.view(one) for one in {layout.VAULT, ALICE + "/"})}
+        known = {
+            view: dict(view.objects) for view in (self.reader.view(one) for one in {object_names.VAULT, ALICE + "/"})
+        }
         done = super().commit(entries, effects, time, **more)
         for view, before in known.items():
             view.objects = before
@@ -292,7 +294,7 @@ class WritesUnderOtherNames(S3Store):
 
 class LearnsNothingFromLosing(S3Store):
     def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
-        before = {view: view.objects for view in (self.reader.view(one) for one in {layout.VAULT, ALICE + "/"})}
+        before = {view: view.objects for view in (self.reader.view(one) for one in {object_names.VAULT, ALICE + "/"})}
         try:
             return super().commit(entries, effects, time, **more)
         except Exception:
@@ -354,7 +356,7 @@ class Interrupted(MemoryBucket):
         self.before_news: Callable[[], None] | None = None
         self.before_a_head: Callable[[], None] | None = None
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         self._look()
         found = super().list(prefix, after, limit)
         meanwhile, self.after_a_list = self.after_a_list, None
@@ -362,8 +364,8 @@ class Interrupted(MemoryBucket):
             meanwhile()
         return found
 
-    def get(self, name: str) -> Found | None:
-        if name.startswith(layout.NEWS):
+    def get(self, name: str) -> BucketObject | None:
+        if name.startswith(object_names.NEWS):
             self._look()
         return super().get(name)
 
@@ -373,13 +375,13 @@ class Interrupted(MemoryBucket):
             meanwhile()
 
     def _write_head(self, name: str) -> None:
-        if name.endswith(f"/{layout.AT}") and self.before_a_head is not None:
+        if name.endswith(f"/{object_names.AT}") and self.before_a_head is not None:
             meanwhile, self.before_a_head = self.before_a_head, None
             meanwhile()
 
     def create(self, name: str, body: bytes) -> str:
         self._write_head(name)
-        if name.startswith(layout.NEWS) and self.before_news is not None:
+        if name.startswith(object_names.NEWS) and self.before_news is not None:
             meanwhile, self.before_news = self.before_news, None
             meanwhile()
         return super().create(name, body)
@@ -436,14 +438,14 @@ def test_an_own_write_during_a_look_is_not_lost(store: S3Store, bucket: Interrup
 def test_a_view_that_loses_own_writes_during_a_look_is_noticed(
     store: S3Store, bucket: Interrupted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look: Any = views.ActorView._look
+    look: Any = bucket_replica.ActorView._look
 
-    def careless(self: views.ActorView, current: int) -> None:
+    def careless(self: bucket_replica.ActorView, current: int) -> None:
         self._last.clear()  # as if all of it were new
         look(self, current + 1)
 
-    monkeypatch.setattr(views.ActorView, "_look", careless)
-    monkeypatch.setattr(views.ActorView, "_back", lambda *_: "")  # which would look once more
+    monkeypatch.setattr(bucket_replica.ActorView, "_look", careless)
+    monkeypatch.setattr(bucket_replica.ActorView, "_back", lambda *_: "")  # which would look once more
     with pytest.raises(AssertionError):
         _write_during_a_look(store, bucket)
 
@@ -659,7 +661,7 @@ def test_an_announcement_that_nobody_made_keeps_no_worker_from_hearing_the_next(
     other = _another(bucket)
     scope = other.scope(standing(1))
     other.version(scope)
-    bucket.create(layout.NEWS + planted, b"planted")
+    bucket.create(object_names.NEWS + planted, b"planted")
     for number in range(11, 15):
         seen = other.version(scope)
         store.commit([b"revoked"], [PutNew(standing(number), b"")], NOW)

@@ -12,8 +12,8 @@ import strongroom
 from strongroom import FileKeys, Memory, Vault
 from strongroom.errors import StoreUnavailable
 from strongroom.store.s3 import packs
-from strongroom.store.s3.bucket import Found, Taken
-from strongroom.store.s3.layout import framed
+from strongroom.store.s3.bucket import BucketObject, NameTaken
+from strongroom.store.s3.object_names import frame_body
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 from tests.fleet.shelf import LOCATOR, PLACE, Shelf, Worker, name_of, whole
 
@@ -32,7 +32,7 @@ class Torn(MemoryBucket):
     def tear(self, part: str, times: int, of: int = 0) -> None:
         self.part, self.times, self.bytes = part, times, of
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         found = super().get(name)
         if found is None or not self.times or self.part not in name:
             return found
@@ -143,13 +143,13 @@ class Conflicted(Torn):
     def create(self, name: str, body: bytes) -> str:
         if "/packs/" in name and self.conflicts:
             self.conflicts -= 1
-            raise Taken(name)
+            raise NameTaken(name)
         return super().create(name, body)
 
 
 def test_a_burial_whose_name_was_taken_without_effect_is_written_under_another() -> None:
     bucket = Conflicted()
-    bucket.create(PLACE + "lines/" + name_of(1)[-26:], framed(b"<the sealed line>"))
+    bucket.create(PLACE + "lines/" + name_of(1)[-26:], frame_body(b"<the sealed line>"))
     worker = Worker(bucket, Random(1))
     worker.forget((1,))
     assert bucket.conflicts == 0

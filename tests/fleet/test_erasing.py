@@ -10,7 +10,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Memory, Token, Vault
 from strongroom.errors import CapRevoked, StoreUnavailable
-from strongroom.store.s3.bucket import Listed
+from strongroom.store.s3.bucket import BucketListing
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 PLACE = "s3://bucket/room"
@@ -30,7 +30,7 @@ class Failing(MemoryBucket):
             instead, self.instead = self.instead, None
             instead()
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         self._step(f"list {prefix}")
         return super().list(prefix, after, limit)
 

@@ -13,8 +13,8 @@ import strongroom
 from strongroom import FileKeys, Memory, NewLine, Vault
 from strongroom.errors import LineNotFound, StoreUnavailable
 from strongroom.store import s3
-from strongroom.store.s3 import S3Store, packs, planning
-from strongroom.store.s3.compacting import Compactor
+from strongroom.store.s3 import S3Store, compaction_plan, packs
+from strongroom.store.s3.compaction import Compactor
 from strongroom.store.s3.leftovers import PAUSE, Leftovers
 from tests.fleet.memory import MemoryBucket, Timers, used_by_vaults
 from tests.fleet.shelf import LONG, Shelf, whole
@@ -226,8 +226,8 @@ def test_what_is_forgotten_while_packs_are_rewritten_goes_on_waiting() -> None:
 
 @pytest.mark.requirement("pack-tombstones")
 def test_packs_of_tombstones_become_one_that_holds_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "MOST", 4)
-    monkeypatch.setattr(planning, "SMALL", 3)
+    monkeypatch.setattr(compaction_plan, "MOST", 4)
+    monkeypatch.setattr(compaction_plan, "SMALL", 3)
     made = Shelf()
     made.put(range(40))
     made.bucket.now += LONG
@@ -245,8 +245,8 @@ def test_packs_of_tombstones_become_one_that_holds_all_of_them(monkeypatch: pyte
 
 @pytest.mark.requirement("pack-tombstones")
 def test_a_pack_of_which_less_than_half_is_gone_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "MOST", 4)
-    monkeypatch.setattr(planning, "SMALL", 3)
+    monkeypatch.setattr(compaction_plan, "MOST", 4)
+    monkeypatch.setattr(compaction_plan, "SMALL", 3)
     made = Shelf()
     made.put(range(40))
     made.bucket.now += LONG

@@ -12,7 +12,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Token, Vault, wire
-from strongroom.store.s3 import log
+from strongroom.store.s3 import worker_log
 from tests.conftest import ALL_OPS
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
@@ -98,7 +98,9 @@ ACTS: dict[str, Callable[[Town], Callable[[], object]]] = {
     "erase an actor": _erase,
     "erase a namespace": lambda town: _erase(town, what="travel"),
     "caps of one actor": lambda town: lambda: list(town.vault.caps("local/a0")),
-    "doctor: look at the logs": lambda town: lambda: (dict(log.roster(town.bucket)), log.written_logs(town.bucket)),
+    "doctor: look at the logs": lambda town: (
+        lambda: (dict(worker_log.roster(town.bucket)), worker_log.written_logs(town.bucket))
+    ),
     "doctor: open": lambda town: lambda: strongroom.open(PLACE, keys=town.vault._state.source).close(),
 }
 """What concerns one actor, or none."""

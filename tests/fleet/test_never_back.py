@@ -16,8 +16,8 @@ from strongroom.audit.entry import Decision
 from strongroom.audit.verifier import Flaw
 from strongroom.errors import CapRevoked, Tampered
 from strongroom.model import Actor, Millis
-from strongroom.store.s3.layout import Table
-from strongroom.store.s3.past import NAMES, VERSIONS, Past, is_as_new, moment
+from strongroom.store.s3.object_names import Table
+from strongroom.store.s3.rollback_guard import NAMES, VERSIONS, Past, is_as_new, moment
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 from tests.fleet.shelf import LOCATOR, Shelf, name_of
 

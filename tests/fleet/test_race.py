@@ -11,7 +11,7 @@ import strongroom
 from strongroom import FileKeys, Vault
 from strongroom.errors import StoreUnavailable
 from strongroom.store.s3 import S3Store
-from strongroom.store.s3.probe import Trial
+from strongroom.store.s3.bucket_probe import Trial
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 pytestmark = pytest.mark.requirement("s3-probe-refuses")

@@ -17,7 +17,7 @@ from strongroom.errors import CapRevoked, StrongroomError
 from strongroom.memory import forgetting
 from strongroom.memory.refusals import EACH
 from strongroom.model import Millis
-from strongroom.store.s3.bucket import Found
+from strongroom.store.s3.bucket import BucketObject
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 PLACE = "s3://bucket/room"
@@ -34,7 +34,7 @@ class Reads(MemoryBucket):
         super().__init__()
         self.records: Counter[str] = Counter()
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         if name.startswith("caps/"):
             self.records[name] += 1
         return super().get(name)

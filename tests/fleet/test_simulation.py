@@ -17,11 +17,11 @@ from strongroom.audit.fleet_verifier import FleetVerifier
 from strongroom.audit.unfinished_entries import Sighting
 from strongroom.errors import AuditUnavailable, Unavailable
 from strongroom.memory import Memory, forgetting
-from strongroom.store.s3 import S3Store, packs, reading, views
-from strongroom.store.s3.layout import Table
-from strongroom.store.s3.log import WorkerLog
-from strongroom.store.s3.views import ActorView, View
-from strongroom.store.s3.writing import Writer
+from strongroom.store.s3 import S3Store, bucket_replica, packs, reader
+from strongroom.store.s3.bucket_replica import ActorView, View
+from strongroom.store.s3.object_names import Table
+from strongroom.store.s3.worker_log import WorkerLog
+from strongroom.store.s3.writer import Writer
 from tests.fleet.primitives import Lock
 from tests.fleet.scheduler import Scheduler, Stuck
 from tests.fleet.simulation import simulate
@@ -151,12 +151,12 @@ def _no_tombstones(patch: pytest.MonkeyPatch) -> None:
 
 
 def _packs_without_tombstones(patch: pytest.MonkeyPatch) -> None:
-    encoded: Any = packs.encoded
+    encoded: Any = packs.encode_pack
 
     def living(shelf: str, records: Any) -> bytes:
         return bytes(encoded(shelf, {name: one for name, one in records.items() if one.body is not None}))
 
-    patch.setattr(packs, "encoded", living)
+    patch.setattr(packs, "encode_pack", living)
 
 
 def _unlogged(patch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def _goes_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def _believes_any_body(patch: pytest.MonkeyPatch) -> None:
-    for module in (views, reading):
+    for module in (bucket_replica, reader):
         patch.setattr(module, "as_listed", lambda bucket, one: bucket.get(one.name))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Vault
-from strongroom.store.s3.bucket import Found
+from strongroom.store.s3.bucket import BucketObject
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 pytestmark = pytest.mark.requirement("fleet-forget-everywhere")
@@ -23,7 +23,7 @@ class Acting(MemoryBucket):
         self.before: tuple[str, Callable[[], object]] | None = None
         self.read: list[str] = []
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         self.read.append(name)
         return super().get(name)
 

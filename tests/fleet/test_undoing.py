@@ -25,8 +25,8 @@ from strongroom.audit.unfinished_entries import IS_OVER, EntryState, Sighting
 from strongroom.audit.verifier import Flaw
 from strongroom.errors import AuditUnavailable, StoreUnavailable, StrongroomError, Tampered
 from strongroom.store import CLOCK_LEEWAY, s3
-from strongroom.store.s3 import log
-from strongroom.store.s3.bucket import Found, Listed
+from strongroom.store.s3 import worker_log
+from strongroom.store.s3.bucket import BucketListing, BucketObject
 from strongroom.vault import opening
 from tests.conftest import ALL_OPS as OPS
 from tests.docs.pages import DOCS, rows, section
@@ -51,10 +51,10 @@ class Way:
             raise StoreUnavailable("the bucket is out of reach")
         return self._bucket
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         return self._through(f"get {name}").get(name)
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         return self._through(f"list {prefix}").list(prefix, after, limit)
 
     def folders(self, prefix: str) -> Sequence[str]:
@@ -105,7 +105,7 @@ class Scene:
             open = staticmethod(lambda place: s3.open_store(way, place))  # type: ignore[assignment]
 
         self._patch.setattr(opening, "backend", lambda place: (Backend, place))
-        self._patch.setattr(log, "on_timer", timers.later)
+        self._patch.setattr(worker_log, "on_timer", timers.later)
         worker = Worker(begin(), way, timers)
         self.workers.append(worker)
         return worker
@@ -266,7 +266,7 @@ def _told_by_the_page() -> Mapping[tuple[str, str], Noticed]:
 def test_page_tells_of_every_cell_and_of_the_bound_for_puts() -> None:
     assert set(_told_by_the_page()) == {(what, fate) for what in ACTS for fate in FATES}
     said = section(DOCS / "fleet.md", "## Who notices what was undone")
-    assert f"**{log.WITHIN:g} s**" in said
+    assert f"**{worker_log.WITHIN:g} s**" in said
     assert f"**{(IS_OVER + CLOCK_LEEWAY) // 1000} s**" in said
 
 
@@ -507,7 +507,7 @@ def test_the_log_of_a_worker_of_an_earlier_version_is_read_and_its_last_entries_
     scene.clock.pass_by(600)
     with monkeypatch.context() as patch:
         for name in ("confirm", "carried_out"):
-            patch.setattr(log.WorkerLog, name, log.WorkerLog.released)
+            patch.setattr(worker_log.WorkerLog, name, worker_log.WorkerLog.released)
         worker = scene.start()
         before = scene.changed_by(lambda: ACTS[what].do(worker.vault, cap, line))
         worker.cut_off()

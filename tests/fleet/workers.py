@@ -8,7 +8,7 @@ from strongroom import Vault
 from strongroom.errors import Unavailable
 from strongroom.model import Actor, Millis
 from strongroom.store.s3 import S3Store
-from strongroom.store.s3.compacting import Compactor
+from strongroom.store.s3.compaction import Compactor
 from tests.fleet.simulated import Died
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pathlib import Path
 import obstore
 from obstore.store import S3Store as ObstoreS3
 
-from strongroom.store.s3.access import Access, access
+from strongroom.store.s3.location import Access, access
 from tests.s3 import install
 from tests.s3.daemons import Daemons, NotStarted, free_ports
 

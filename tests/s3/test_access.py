@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from strongroom.errors import InvalidRequest, KeyUnavailable
-from strongroom.store.s3.access import access
 from strongroom.store.s3.bucket import S3Bucket
+from strongroom.store.s3.location import access
 
 KEYS = {"AWS_ACCESS_KEY_ID": "marked-key", "AWS_SECRET_ACCESS_KEY": "marked-secret"}
 PLACE = "some-bucket/vaults/home"

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from strongroom.errors import StoreUnavailable
-from strongroom.store.s3.bucket import Changed, S3Bucket, Taken
+from strongroom.store.s3.bucket import Changed, NameTaken, S3Bucket
 from tests.s3.proxy import Proxy, proxied
 from tests.s3.servers import Server
 
@@ -44,7 +44,7 @@ def test_a_create_whose_answer_got_lost_where_another_was_first_is_taken(
 ) -> None:
     etag = bucket.create("a/1", b"theirs")
     proxy.lose(1)
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         through.create("a/1", b"ours")
     assert proxy.lost == 1
     assert bucket.get("a/1") == (b"theirs", etag)
@@ -113,7 +113,7 @@ def test_a_failed_condition_is_a_lost_race(bucket: S3Bucket, through: S3Bucket, 
     proxy.refuse(ALWAYS, 412, "PreconditionFailed", only="PUT")
     with pytest.raises(Changed):
         through.swap("a/1", b"ours", etag)
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         through.create("a/1" if theirs else "a/2", b"ours")
     assert bucket.get("a/1") == (b"one", etag)
 
@@ -145,7 +145,7 @@ def test_a_conflict_with_what_is_there_is_a_lost_race(bucket: S3Bucket, through:
     old = bucket.create("a/1", b"one")
     bucket.swap("a/1", b"theirs", old)
     proxy.refuse(ALWAYS, 409, "ConditionalRequestConflict", only="PUT")
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         through.create("a/1", b"ours")
     with pytest.raises(Changed):
         through.swap("a/1", b"ours", old)

@@ -10,8 +10,8 @@ from bench import s3 as rows
 from bench.__main__ import BENCHMARKS
 from bench.buckets import Counting, Place, store_of
 
-from strongroom.store.s3.bucket import Listed, S3Bucket
-from strongroom.store.s3.compacting import Compactor
+from strongroom.store.s3.bucket import BucketListing, S3Bucket
+from strongroom.store.s3.compaction import Compactor
 from tests.s3.servers import Server
 
 
@@ -19,9 +19,9 @@ class Large:
     """A bucket with many objects, of which nobody reads any."""
 
     def __init__(self, count: int) -> None:
-        self._listed = [Listed(f"a/{number:04d}", "e", 1, 0) for number in range(count)]
+        self._listed = [BucketListing(f"a/{number:04d}", "e", 1, 0) for number in range(count)]
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         return self._listed[:limit]
 
     def delete(self, names: Sequence[str]) -> None:

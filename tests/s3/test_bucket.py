@@ -11,8 +11,8 @@ import pytest
 
 from strongroom.errors import StoreUnavailable
 from strongroom.store.s3 import bucket as module
-from strongroom.store.s3.access import access
-from strongroom.store.s3.bucket import Changed, S3Bucket, Taken
+from strongroom.store.s3.bucket import Changed, NameTaken, S3Bucket
+from strongroom.store.s3.location import access
 from tests.s3.servers import BUCKET, Server
 
 CALLS: dict[str, Callable[[S3Bucket], object]] = {
@@ -136,7 +136,7 @@ def test_nothing_secret_is_in_any_error(s3: Server, prefix: str, nobody: str) ->
 @pytest.mark.requirement("s3-create-only")
 def test_an_object_is_created_once_and_the_first_one_stays(bucket: S3Bucket) -> None:
     etag = bucket.create("a/1", b"one")
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         bucket.create("a/1", b"two")
     assert bucket.get("a/1") == (b"one", etag)
 
@@ -147,7 +147,7 @@ def test_a_create_of_the_same_body_again_is_our_own(bucket: S3Bucket) -> None:
 
 def test_an_empty_object_is_never_taken_for_our_own(bucket: S3Bucket) -> None:
     bucket.create("a/1", b"")
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         bucket.create("a/1", b"")
     with pytest.raises(Changed):
         bucket.swap("a/1", b"", "0" * 32)
@@ -206,7 +206,7 @@ def test_a_tombstone_is_there_with_no_bytes_and_is_not_created_over(bucket: S3Bu
     etag = bucket.swap("a/1", b"", bucket.create("a/1", b"one"))
     assert bucket.get("a/1") == (b"", etag)
     assert [(one.name, one.size, one.etag) for one in bucket.list("a/")] == [("a/1", 0, etag)]
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         bucket.create("a/1", b"two")
 
 
@@ -273,7 +273,7 @@ def test_of_16_that_create_at_once_through_every_gateway_one_wins(s3: Server, pr
         body = b"%d" % number
         try:
             clients[number % len(clients)].create("a/1", body)
-        except Taken:
+        except NameTaken:
             return None
         return body
 

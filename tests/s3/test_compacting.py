@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from strongroom.store import Delete
-from strongroom.store.s3 import layout, packs, planning
+from strongroom.store.s3 import compaction_plan, object_names, packs
 from strongroom.store.s3.bucket import S3Bucket
-from strongroom.store.s3.compacting import Compactor, Packed
-from strongroom.store.s3.reading import Reader
-from strongroom.store.s3.writing import Writer
+from strongroom.store.s3.compaction import Compactor, Packed
+from strongroom.store.s3.reader import Reader
+from strongroom.store.s3.writer import Writer
 
 LOCATOR = "a" * 32
 SHELF = f"actors/{LOCATOR}/memory/{'b' * 32}/"
@@ -41,7 +41,9 @@ def reader(bucket: S3Bucket, threads: Executor, requests: Executor) -> Reader:
 
 @pytest.fixture(autouse=True)
 def _lines(bucket: S3Bucket, threads: Executor) -> None:
-    list(threads.map(lambda number: bucket.create(_place(number), layout.framed(_body(number))), range(COUNT)))
+    list(
+        threads.map(lambda number: bucket.create(_place(number), object_names.frame_body(_body(number))), range(COUNT))
+    )
 
 
 def _place(number: int) -> str:
@@ -91,7 +93,7 @@ def test_lines_just_written_are_not_packed_by_the_servers_clock(reader: Reader, 
 def test_lines_move_into_packs_and_a_follower_hears_of_no_change(
     reader: Reader, bucket: S3Bucket, threads: Executor, requests: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "MOST", 64)
+    monkeypatch.setattr(compaction_plan, "MOST", 64)
     follower = Reader(bucket, threads, requests)
     number = follower.version(SHELF)
     assert _compactor(reader).compact(LOCATOR) == Packed(COUNT, 3, COUNT)

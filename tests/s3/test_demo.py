@@ -106,7 +106,7 @@ def leaves_a_copy(stage: Stage) -> None:
 
 
 def _objects(stage: Stage) -> S3Bucket:
-    from strongroom.store.s3.access import access
+    from strongroom.store.s3.location import access
 
     return S3Bucket(access(f"{stage.store.removeprefix('s3://')}/{stage.scratch.name}"))
 

@@ -18,8 +18,8 @@ from ulid import ULID
 import strongroom
 from strongroom import Memory, Token, Vault
 from strongroom.errors import AuditUnavailable, ServerUnavailable, StoreUnavailable, StrongroomError
-from strongroom.store import fleet as logs
-from strongroom.store.s3.bucket import Bucket, Found, Listed, S3Bucket
+from strongroom.store import fleet_contract as logs
+from strongroom.store.s3.bucket import Bucket, BucketListing, BucketObject, S3Bucket
 from tests.s3 import workers
 from tests.s3.ceph import Ceph
 from tests.s3.servers import BUCKET, Server
@@ -98,7 +98,7 @@ def check_logs(place: str, vault: Vault, wrote: int) -> None:
     # What a killed worker had begun and nobody was told done may never have come to be: that is told once.
     assert {one.op for one in report.doubtful} <= {"put"}, report.doubtful
     store = vault.store
-    assert isinstance(store, logs.Fleet)
+    assert isinstance(store, logs.FleetStore)
     roster = dict(store.roster())
     assert None not in roster.values()
     assert sorted(roster) == sorted(store.logs())
@@ -176,11 +176,11 @@ class Pausing:
                 self._do()  # whoever asks for something else meanwhile waits as well
             self.asked += 1
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         self._count()
         return self._bucket.get(name)
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         self._count()
         return self._bucket.list(prefix, after, limit)
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from strongroom.errors import StoreUnavailable
-from strongroom.store.s3.bucket import Found, S3Bucket
+from strongroom.store.s3.bucket import BucketObject, S3Bucket
 from tests.s3.ceph import Ceph
 
 OBJECTS = 400
@@ -20,7 +20,7 @@ class Writers:
     """Many threads that create objects, and note each that was acknowledged."""
 
     def __init__(self, bucket: S3Bucket) -> None:
-        self.kept: dict[str, Found] = {}
+        self.kept: dict[str, BucketObject] = {}
         self.refused: list[str] = []
         self.warm = threading.Event()
         self._bucket = bucket
@@ -28,7 +28,7 @@ class Writers:
     def write(self, number: int) -> None:
         name = f"a/{number:04d}"
         try:
-            self.kept[name] = Found(name.encode(), self._bucket.create(name, name.encode()))
+            self.kept[name] = BucketObject(name.encode(), self._bucket.create(name, name.encode()))
         except StoreUnavailable:
             self.refused.append(name)
         if len(self.kept) >= KILL_AT:

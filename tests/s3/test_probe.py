@@ -12,9 +12,9 @@ import obstore
 import pytest
 
 from strongroom.errors import StoreUnavailable
-from strongroom.store.s3.access import access
-from strongroom.store.s3.bucket import Changed, Found, Listed, S3Bucket, Taken
-from strongroom.store.s3.probe import PLACE, Probe, Trial
+from strongroom.store.s3.bucket import BucketListing, BucketObject, Changed, NameTaken, S3Bucket
+from strongroom.store.s3.bucket_probe import PLACE, Probe, Trial
+from strongroom.store.s3.location import access
 from tests.s3.proxy import proxied
 from tests.s3.servers import BUCKET, Server
 
@@ -53,7 +53,7 @@ def test_a_server_that_ignores_conditions_is_unavailable_and_nothing_is_left(rcl
 class Altered(S3Bucket):
     """The bucket of a test as a server would show it that returns other bytes than it was given."""
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         found = super().get(name)
         return found and found._replace(body=found.body + b"?")
 
@@ -61,8 +61,8 @@ class Altered(S3Bucket):
 class Phantom(S3Bucket):
     """Has what was never written."""
 
-    def get(self, name: str) -> Found | None:
-        return super().get(name) or Found(b"phantom", "0" * 32)
+    def get(self, name: str) -> BucketObject | None:
+        return super().get(name) or BucketObject(b"phantom", "0" * 32)
 
 
 class Stubborn(S3Bucket):
@@ -75,14 +75,14 @@ class Stubborn(S3Bucket):
 class Padded(S3Bucket):
     """Lists an empty object as if it had a byte."""
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         return [one._replace(size=max(1, one.size)) for one in super().list(prefix, after, limit)]
 
 
 class Late(S3Bucket):
     """Does not list the newest object yet."""
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         found = super().list(prefix, after, limit)
         return found[:-1] if prefix.endswith("list/") else found
 
@@ -90,7 +90,7 @@ class Late(S3Bucket):
 class Repeating(S3Bucket):
     """Lists from the start, whatever it is told."""
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         return super().list(prefix, "", limit)
 
 
@@ -112,7 +112,7 @@ class Looking(S3Bucket):
 
     def create(self, name: str, body: bytes) -> str:
         if self.get(name) is not None:
-            raise Taken(name)
+            raise NameTaken(name)
         return self._written(name, body)
 
     def swap(self, name: str, body: bytes, etag: str) -> str:
@@ -147,7 +147,7 @@ class Forgetful(S3Bucket):
     def create(self, name: str, body: bytes) -> str:
         self._count += 1
         if self._count % self._every == 0:
-            raise Taken(name)
+            raise NameTaken(name)
         return super().create(name, body)
 
 

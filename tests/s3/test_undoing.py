@@ -12,7 +12,7 @@ import pytest
 import strongroom
 from strongroom import Memory, Vault
 from strongroom.model import Millis
-from strongroom.store.s3.bucket import Changed, S3Bucket, Taken
+from strongroom.store.s3.bucket import Changed, NameTaken, S3Bucket
 from tests.s3 import workers
 from tests.s3.servers import BUCKET, Server
 
@@ -65,7 +65,7 @@ def _undo(bucket: S3Bucket, before: Mapping[str, bytes]) -> None:
     """Put everything but the logs back as it was, as anyone can who writes to the bucket."""
     bucket.delete([name for name in _objects(bucket) if name not in before])
     for name, body in before.items():
-        with suppress(Taken, Changed):
+        with suppress(NameTaken, Changed):
             found = bucket.get(name)
             if found is None:
                 bucket.create(name, body)

@@ -25,8 +25,8 @@ from strongroom.store import (
     Version,
 )
 from strongroom.store.conformance import StoreContract, only
-from strongroom.store.conformance.tools import unordered
-from strongroom.store.fake import Disk, FakeStore, FakeStores, Faults
+from strongroom.store.conformance.helpers import unordered
+from strongroom.store.fake import FakeDisk, FakeStore, FakeStores, Faults
 from strongroom.store.sqlite import SqliteStore
 
 
@@ -132,7 +132,7 @@ class ChangesInNameOrder(FakeStore):
 class _Careless(FakeStore):
     """Edits the disk around an honest commit."""
 
-    def edit(self, disk: Disk) -> None:
+    def edit(self, disk: FakeDisk) -> None:
         raise NotImplementedError
 
     def commit(self, entries: Sequence[bytes], effects: Sequence[Effect], time: int, **more: Any) -> Commit:
@@ -144,23 +144,23 @@ class _Careless(FakeStore):
 
 
 class ReusesDeletedNames(_Careless):
-    def edit(self, disk: Disk) -> None:
+    def edit(self, disk: FakeDisk) -> None:
         for name in [name for name, (_, body) in disk.objects.items() if body is None]:
             del disk.objects[name]
 
 
 class ReusesVersions(_Careless):
-    def edit(self, disk: Disk) -> None:
+    def edit(self, disk: FakeDisk) -> None:
         disk.version = len(disk.objects)
 
 
 class LogsNothing(_Careless):
-    def edit(self, disk: Disk) -> None:
+    def edit(self, disk: FakeDisk) -> None:
         disk.entries.clear()
 
 
 class SignsNothing(_Careless):
-    def edit(self, disk: Disk) -> None:
+    def edit(self, disk: FakeDisk) -> None:
         disk.head = replace(disk.head, mac=bytes(32))
 
 
@@ -268,7 +268,7 @@ class ForgetsTheHead(FakeStore):
 class Following(FakeStore):
     """Keeps its promises: it looks when it is asked for a version, and after a write of its own."""
 
-    def __init__(self, disk: Disk, faults: Faults) -> None:
+    def __init__(self, disk: FakeDisk, faults: Faults) -> None:
         super().__init__(disk, faults)
         self.seen = disk.copied()
 
@@ -279,7 +279,7 @@ class Following(FakeStore):
         self.look()
 
     @contextmanager
-    def _call(self, method: str) -> Iterator[Disk]:
+    def _call(self, method: str) -> Iterator[FakeDisk]:
         with super()._call(method) as disk:
             yield self.seen if method in {"get", "list", "changes"} else disk
 
@@ -353,7 +353,7 @@ class SaysItIsNotWhole(FakeStore):
 class KeepsVersions(_Careless):
     """A changed object is at the version at which it was made."""
 
-    def edit(self, disk: Disk) -> None:
+    def edit(self, disk: FakeDisk) -> None:
         self.made: dict[str, int] = getattr(self, "made", {})
         for name, (version, body) in disk.objects.items():
             disk.objects[name] = self.made.setdefault(name, version), body

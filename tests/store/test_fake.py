@@ -9,7 +9,7 @@ import pytest
 
 from strongroom.errors import AuditUnavailable, StoreUnavailable, Tampered
 from strongroom.store import Effect, Expect, Object, Purge, PutNew, Swap
-from strongroom.store.conformance.tools import NOW, SuiteMac, everything
+from strongroom.store.conformance.helpers import NOW, SuiteMac, everything
 from strongroom.store.fake import FakeStore, FakeStores, Faults
 
 MAC = SuiteMac()

@@ -19,8 +19,8 @@ import pytest
 from strongroom.crypto import merkle_log
 from strongroom.errors import StoreUnavailable, StrongroomError
 from strongroom.store import Effect, Expect, HeadMac, Object, PutNew, sqlite
-from strongroom.store.conformance.tools import NOW, SuiteMac, everything
-from strongroom.store.filelock import FairLock
+from strongroom.store.conformance.helpers import NOW, SuiteMac, everything
+from strongroom.store.fair_lock import FairLock
 from strongroom.store.sqlite import SqliteStore
 from tests.store.children import Process, in_fork, reason_of
 

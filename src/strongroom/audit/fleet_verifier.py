@@ -28,8 +28,8 @@ from strongroom.audit.unfinished_entries import IS_OVER, Sighting, Unsettled, is
 from strongroom.audit.verifier import Finding, Flaw, Progress, TagOf, VerificationReport, owner_part
 from strongroom.crypto import merkle_log
 from strongroom.errors import KeyUnavailable, Tampered
-from strongroom.store import CLOCK_LEEWAY, Object, Store, fleet
-from strongroom.store.fleet import Bundle, Fleet, Member
+from strongroom.store import CLOCK_LEEWAY, Object, Store, fleet_contract
+from strongroom.store.fleet_contract import FleetStore, LogBundle, Member
 
 GIVEN_UP = "given_up"
 """The reason told for an entry of which nothing was done, as its worker says."""
@@ -78,7 +78,7 @@ class FleetVerifier:
     def __init__(
         self,
         store: Store,
-        logs: Fleet,
+        logs: FleetStore,
         vault_id: str,
         public_key: bytes,
         tag_of: TagOf,
@@ -204,8 +204,8 @@ class FleetVerifier:
             return None
         return member.public if member.worker == worker else None
 
-    def _take(self, walked: Walked, bundle: Bundle, public: bytes | None) -> None:
-        signed = public is not None and fleet.is_signed(walked.worker, bundle, public)
+    def _take(self, walked: Walked, bundle: LogBundle, public: bytes | None) -> None:
+        signed = public is not None and fleet_contract.is_signed(walked.worker, bundle, public)
         if public is not None and not signed:
             self._find(
                 Flaw.HEAD_FORGED,
@@ -398,7 +398,7 @@ def _stray(place: str) -> Finding:
     return Finding(Flaw.OBJECT_EXTRA, "an object lies where nothing of a vault does", object=place)
 
 
-def told_entries(bundles: Iterable[Bundle]) -> Iterator[tuple[int, Entry]]:
+def told_entries(bundles: Iterable[LogBundle]) -> Iterator[tuple[int, Entry]]:
     """The entries of a log with their numbers, but for those that only say what became of others.
 
     One that was given up, because the vault or the memory was found to have changed, is told as failed: its worker
@@ -432,7 +432,7 @@ class Covered:
         return self._reach[place - 1][1]
 
 
-def _edge(bundle: Bundle) -> merkle_log.Range | None:
+def _edge(bundle: LogBundle) -> merkle_log.Range | None:
     """The tree's edge as a bundle has it."""
     try:
         return merkle_log.Range.of(bundle.size, bundle.peaks)

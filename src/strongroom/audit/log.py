@@ -22,7 +22,7 @@ from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.model import Millis
 from strongroom.private_files import make_directory, write_file
 from strongroom.store import ANY, Commit, Effect, Head, Pending, Runs, Store, Version
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet_contract import FleetStore
 
 _SUBTREE = merkle_log.TILE_WIDTH
 
@@ -140,7 +140,7 @@ class AuditLog:
     @property
     def worker(self) -> str:
         """Whose log this process writes, where every worker has one of its own; else nobody's."""
-        return self._store.worker if isinstance(self._store, Fleet) else ""
+        return self._store.worker if isinstance(self._store, FleetStore) else ""
 
     def checkpoint(self) -> str:
         """A signed checkpoint of the log as it stands."""

@@ -26,9 +26,9 @@ from strongroom.wiring.steps import counted
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from strongroom.store.s3.access import Access
     from strongroom.store.s3.bucket import S3Bucket
-    from strongroom.store.s3.probe import Trial
+    from strongroom.store.s3.bucket_probe import Trial
+    from strongroom.store.s3.location import Access
 
 _WARN = 5_000
 _ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
@@ -64,7 +64,7 @@ def _extra(_: BucketPatient) -> str:
 def _credentials(patient: BucketPatient) -> str:
     if not extras.is_installed("s3"):
         raise Found("skip", "it cannot be looked at")
-    from strongroom.store.s3.access import access
+    from strongroom.store.s3.location import access
 
     patient.access = access(patient.place.removeprefix("s3://"))
     if patient.access.known.get("access_key_id") and patient.access.known.get("secret_access_key"):
@@ -84,7 +84,7 @@ def _reached(patient: BucketPatient) -> str:
     if patient.access is None:
         raise Found("skip", "how to reach it is not known")
     from strongroom.store.s3.bucket import S3Bucket
-    from strongroom.store.s3.probe import PLACE, Probe
+    from strongroom.store.s3.bucket_probe import PLACE, Probe
 
     bucket = S3Bucket(patient.access)
     bucket.list(PLACE, limit=1)
@@ -212,10 +212,10 @@ def _logs(patient: BucketPatient) -> str:
     bucket = patient.reached()
     if patient.vault_id is None:
         raise Found("skip", "there is no vault")
-    from strongroom.store.s3 import log
+    from strongroom.store.s3 import worker_log
 
-    members = dict(log.roster(bucket))
-    written = set(log.written_logs(bucket))
+    members = dict(worker_log.roster(bucket))
+    written = set(worker_log.written_logs(bucket))
     if None in members.values() or set(members) - written:
         hint = f"{patient.run.command('audit verify')} names what is wrong"
         raise Found("fail", "a log is missing, or the roster is damaged", hint, Tampered.reason)
@@ -237,9 +237,9 @@ def _seen(patient: BucketPatient) -> str:
     if patient.vault_id is None or not isinstance(audit, FleetAudit):
         raise Found("skip", "the vault is not open")
     seen = read_witness(patient.run, default_directory(patient.vault_id) / "checkpoint", audit.seen_logs)
-    from strongroom.store.s3 import log
+    from strongroom.store.s3 import worker_log
 
-    lost = set(seen) - set(log.written_logs(patient.reached()))
+    lost = set(seen) - set(worker_log.written_logs(patient.reached()))
     if lost:
         what = f"gone since the logs were last seen: {counted(len(lost), 'log')}"
         raise Found("fail", what, f"{patient.run.command('audit verify')} names what is wrong", Tampered.reason)

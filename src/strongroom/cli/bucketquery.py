@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 if TYPE_CHECKING:
-    from strongroom.store.s3.access import Access
+    from strongroom.store.s3.location import Access
 
 _LIMIT = 4 * 1024 * 1024
 """Bytes of an answer: a thousand rules, the most there may be, fit in."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from strongroom.errors import Tampered
 from strongroom.model import Actor, CapRecord, LinkId
 from strongroom.store import Delete, Object, PutNew, Store
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet_contract import FleetStore
 
 CAPS = "vault/caps/"
 INDEXED = "vault/indexed"
@@ -44,11 +44,11 @@ class CapIndex:
 
     def is_made(self) -> bool:
         """Whether every record is in the index, as far as the vault was looked at."""
-        return isinstance(self._store, Fleet) and self._store.get(INDEXED) is not None
+        return isinstance(self._store, FleetStore) and self._store.get(INDEXED) is not None
 
     def _is_kept(self) -> bool:
         """Whether records get markers: also in a file that was moved out of a bucket, since it may be moved back."""
-        return isinstance(self._store, Fleet) or self._store.get(INDEXED) is not None
+        return isinstance(self._store, FleetStore) or self._store.get(INDEXED) is not None
 
     # Writing.
 
@@ -92,9 +92,9 @@ class CapIndex:
     def sample(self) -> Records:
         """Some records of anybody's caps."""
         start = CAPS + os.urandom(8).hex()
-        page = self._store.names(CAPS, start, _SAMPLE) if isinstance(self._store, Fleet) else ()
+        page = self._store.names(CAPS, start, _SAMPLE) if isinstance(self._store, FleetStore) else ()
         names = [one.name for one in page if is_record(one.name)]
-        if len(names) < _SAMPLE and isinstance(self._store, Fleet):
+        if len(names) < _SAMPLE and isinstance(self._store, FleetStore):
             first = self._store.names(CAPS, "", _SAMPLE - len(names))
             names += [one.name for one in first if is_record(one.name) and one.name not in names]
         return self.read(names)
@@ -114,7 +114,7 @@ class CapIndex:
         One object of a stranger must not stop every revocation, and verification names it.
         """
         wanted = list(names)
-        for thing in self._store.get_many(wanted) if isinstance(self._store, Fleet) and wanted else ():
+        for thing in self._store.get_many(wanted) if isinstance(self._store, FleetStore) and wanted else ():
             if thing is None or thing.body is None:
                 continue
             try:

@@ -23,7 +23,7 @@ from strongroom.memory.state import ACTORS, SECRETS, HeldKeys, State
 from strongroom.model import CapRecord, Erased, Forgotten, Line, LineId, Namespace, Op
 from strongroom.shelves import Shelf
 from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Store, Swap, is_derived
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet_contract import FleetStore
 
 _TRIES = 64
 _PORTION, _PORTION_TEXT = 64, 64 * 1024
@@ -59,7 +59,7 @@ def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Doing[Forgotten]:
 
 def _scrub(store: Store) -> bool:
     """Remove what deleted lines left, or have it removed soon; whether it is."""
-    return store.scrub_soon() if isinstance(store, Fleet) else store.scrub()
+    return store.scrub_soon() if isinstance(store, FleetStore) else store.scrub()
 
 
 def _chosen(grant: Grant, shelves: Sequence[Shelf], call: wire.Forget) -> Doing[list[Line]]:

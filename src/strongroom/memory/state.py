@@ -42,7 +42,7 @@ from strongroom.store import (
     Version,
     is_derived,
 )
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet_contract import FleetStore
 
 FORMAT = "vault/format"
 SECRETS = "vault/secrets"
@@ -415,7 +415,7 @@ class State:
 
         In a bucket each is looked at, some at a time: what is known of it is then as new as its turn.
         """
-        if isinstance(self.store, Fleet):
+        if isinstance(self.store, FleetStore):
             scopes = (scope for scope in self.store.scopes() if scope.startswith(ACTORS))
             while portion := list(islice(scopes, _AT_ONCE)):
                 self.store.versions(portion)
@@ -485,7 +485,7 @@ class State:
             yield from (one for one in self.objects(CAPS) if one.name not in beside and is_record(one.name))
             return
         after = ""
-        if not isinstance(self.store, Fleet):
+        if not isinstance(self.store, FleetStore):
             return
         while page := self.store.names(CAPS, after, _PAGE):
             names = [thing.name for thing in page if thing.body is not None and is_record(thing.name)]

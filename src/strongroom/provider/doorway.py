@@ -19,7 +19,7 @@ from strongroom.caps.chain import Token
 from strongroom.client import connect
 from strongroom.errors import KeyUnavailable, ServerUnavailable
 from strongroom.memory import Memory
-from strongroom.store.copying import DATABASE
+from strongroom.store.sqlite_copy import DATABASE
 from strongroom.vault.owner import Vault
 from strongroom.wiring.policy import Policy
 

@@ -52,7 +52,7 @@ _WRITES = {"create", "copy", "commit", "put_if_absent", "compare_and_swap", "del
 
 
 @dataclass
-class Disk:
+class FakeDisk:
     """What outlives a store: objects, log and head. `busy` makes `scrub` answer that it has to wait."""
 
     objects: dict[str, tuple[Version, bytes | None]] = field(default_factory=dict)
@@ -91,10 +91,10 @@ class Disk:
             del self.objects[name]
         del names[first : first + len(gone)]
 
-    def copied(self) -> Disk:
+    def copied(self) -> FakeDisk:
         """Another disk with the same on it, as it stands at one moment."""
         with self.lock:
-            return Disk(dict(self.objects), list(self.entries), self.head, self.version)
+            return FakeDisk(dict(self.objects), list(self.entries), self.head, self.version)
 
 
 @dataclass
@@ -173,11 +173,11 @@ class FakeStores:
 
     def __init__(self, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
-        self.disks: dict[str, Disk] = {}
+        self.disks: dict[str, FakeDisk] = {}
         self._guard = threading.Lock()
 
     @classmethod
-    def of(cls, disks: dict[str, Disk]) -> FakeStores:
+    def of(cls, disks: dict[str, FakeDisk]) -> FakeStores:
         """The same disks, without the faults: what another process would find."""
         stores = cls()
         stores.disks = disks
@@ -188,7 +188,7 @@ class FakeStores:
     ) -> FakeStore:
         _check(location, str, "a location")
         with self.faults.around("create"):
-            disk = Disk()
+            disk = FakeDisk()
             disk.head = Head(0, b"", 0, mac.sign(0, b"", 0))
             draft = FakeStore(disk, Faults())
             draft.authenticate(mac)
@@ -227,14 +227,14 @@ class FakeStore:
     is_whole = True
     is_distant = False
 
-    def __init__(self, disk: Disk, faults: Faults) -> None:
+    def __init__(self, disk: FakeDisk, faults: Faults) -> None:
         self.disk = disk
         self.faults = faults
         self._mac: HeadMac | None = None
         self._closed = False
 
     @contextmanager
-    def _call(self, method: str) -> Iterator[Disk]:
+    def _call(self, method: str) -> Iterator[FakeDisk]:
         if self._closed:
             raise StoreUnavailable("the store is closed", hint="open it again")
         with self.disk.lock, self.faults.around(method):
@@ -414,7 +414,7 @@ def _check_effect(effect: Effect) -> None:
 # What is done, once nothing can be refused any more.
 
 
-def _check_conditions(disk: Disk, effects: Sequence[Effect]) -> None:
+def _check_conditions(disk: FakeDisk, effects: Sequence[Effect]) -> None:
     for effect in effects:
         if isinstance(effect, Purge):
             continue
@@ -428,7 +428,7 @@ def _without_body(found: Object) -> Object:
     return found if found.body is None else Object(found.name, found.version, b"")
 
 
-def _apply(disk: Disk, effects: Sequence[Effect]) -> None:
+def _apply(disk: FakeDisk, effects: Sequence[Effect]) -> None:
     for effect in effects:
         if isinstance(effect, Purge):
             disk.purge(effect.prefix)
@@ -436,7 +436,7 @@ def _apply(disk: Disk, effects: Sequence[Effect]) -> None:
             disk.set(effect.name, None if isinstance(effect, Delete) else effect.body)
 
 
-def _append(disk: Disk, mac: HeadMac, entries: Sequence[bytes], time: int) -> None:
+def _append(disk: FakeDisk, mac: HeadMac, entries: Sequence[bytes], time: int) -> None:
     edge = merkle_log.Range.of(disk.head.size, disk.head.peaks)
     for entry in entries:
         leaf = merkle_log.leaf_hash(entry)

@@ -50,12 +50,12 @@ from strongroom.store import (
     Version,
     check_derived,
     check_effects,
-    journal,
+    wal_preallocate,
 )
-from strongroom.store.copying import DATABASE, copy_database
-from strongroom.store.filelock import WRITABLE, FairLock
-from strongroom.store.group import GroupCommit, Request
-from strongroom.store.rows import apply, end_of
+from strongroom.store.fair_lock import WRITABLE, FairLock
+from strongroom.store.group_commit import CommitRequest, GroupCommit
+from strongroom.store.sqlite_copy import DATABASE, copy_database
+from strongroom.store.sqlite_row_writes import apply, end_of
 
 _FILE = DATABASE
 _DUE = "vault.scrub"
@@ -247,12 +247,12 @@ class SqliteStore:
         since: Mapping[str, Version] = ANY,
     ) -> Commit:
         check_effects(effects)
-        return self._group.submit(Request(entries, effects, time, accept_clock=accept_clock, since=since))
+        return self._group.submit(CommitRequest(entries, effects, time, accept_clock=accept_clock, since=since))
 
     def commit_all(self, pending: Sequence[Pending]) -> Sequence[Commit | Exception]:
         for one in pending:
             check_effects(one.effects)
-        requests = [Request(one.entries, one.effects, one.time, since=one.since) for one in pending]
+        requests = [CommitRequest(one.entries, one.effects, one.time, since=one.since) for one in pending]
         return self._group.submit_all(requests)
 
     def head(self) -> Head:
@@ -308,13 +308,13 @@ class SqliteStore:
 
     def _scrubbed(self, connection: apsw.Connection) -> bool:
         """Empty the journal, and then give it its room back: a commit that has to lengthen it takes much longer."""
-        room = min(journal.size_of(self._file), _ROOM)
+        room = min(wal_preallocate.size_of(self._file), _ROOM)
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
         if busy:
             return False
         try:
             connection.execute("BEGIN IMMEDIATE")  # nobody else writes to the journal meanwhile, or cuts it
-            journal.lengthen(self._file, room)
+            wal_preallocate.lengthen(self._file, room)
         except apsw.BusyError:
             return True  # it is empty, and somebody fills it
         finally:
@@ -341,9 +341,9 @@ class SqliteStore:
 
     def _derived(self, effect: PutNew | Swap | Delete, *given: Expect) -> Version:
         check_derived(effect.name)
-        return self._group.submit(Request([], [*given, effect], -1)).version
+        return self._group.submit(CommitRequest([], [*given, effect], -1)).version
 
-    def _write(self, group: Sequence[Request]) -> None:
+    def _write(self, group: Sequence[CommitRequest]) -> None:
         edge, self._edge = self._edge, None  # nobody else has it while it grows
         try:
             self._trusted, self._edge = self._transaction(lambda connection: self._append(connection, group, edge))
@@ -351,7 +351,7 @@ class SqliteStore:
             raise _refused(error) from None
 
     def _append(
-        self, connection: apsw.Connection, group: Sequence[Request], edge: merkle_log.Range | None
+        self, connection: apsw.Connection, group: Sequence[CommitRequest], edge: merkle_log.Range | None
     ) -> tuple[Head, merkle_log.Range]:
         """Write a group's entries and effects; the head of the log then, and its edge. Both are true once committed."""
         version, head = _head(connection.execute(_SELECT_HEAD).fetchall())

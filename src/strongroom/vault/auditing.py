@@ -17,7 +17,7 @@ from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.memory import Clerk
 from strongroom.memory.state import ARCHIVED
 from strongroom.store import Lost, PutNew, Swap
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet_contract import FleetStore
 
 _ROLLBACKS = {Flaw.LOG_ROLLED_BACK, Flaw.LOG_FORKED}
 _BLOCK = 1024
@@ -78,7 +78,7 @@ class Audit:
     def __init__(self, clerk: Clerk, witness: Witness) -> None:
         self._clerk = clerk
         self._state = clerk.state
-        self._witness = SeenOf(witness, is_fleet=isinstance(clerk.state.store, Fleet))
+        self._witness = SeenOf(witness, is_fleet=isinstance(clerk.state.store, FleetStore))
         # Not the log: its entry `backup` is written before the copy, which may fail.
         self._backup = Witness(witness.path.parent / "last-backup")
 

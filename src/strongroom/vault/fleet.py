@@ -24,7 +24,7 @@ from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, T
 from strongroom.memory import Clerk
 from strongroom.memory.state import State
 from strongroom.shelves import Shelves
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault.auditing import BETWEEN, Audit, EntryOf
 
 _ENGINE = "recency"
@@ -34,7 +34,7 @@ _ENGINE = "recency"
 class FleetAudit(Audit):
     """What `vault.audit` is where every worker has a log of its own."""
 
-    def __init__(self, clerk: Clerk, witness: Witness, logs: Fleet) -> None:
+    def __init__(self, clerk: Clerk, witness: Witness, logs: FleetStore) -> None:
         super().__init__(clerk, witness)
         self._logs = logs
 
@@ -138,7 +138,7 @@ class FleetAudit(Audit):
             seen = self.seen_logs()
         except (Tampered, KeyUnavailable) as error:
             seen, bad = {}, [error.message]
-        logs = state.store if isinstance(state.store, Fleet) else self._logs
+        logs = state.store if isinstance(state.store, FleetStore) else self._logs
         verifier = FleetVerifier(
             state.store, logs, state.vault_id, state.log.public_key, state.fresh_tag_of, seen, self._clerk.now()
         )
@@ -188,4 +188,4 @@ def _note(name: str) -> str:
 def audit_of(clerk: Clerk, witness: Witness) -> Audit:
     """The owner's view of a vault's log, or of its logs."""
     store = clerk.state.store
-    return FleetAudit(clerk, witness, store) if isinstance(store, Fleet) else Audit(clerk, witness)
+    return FleetAudit(clerk, witness, store) if isinstance(store, FleetStore) else Audit(clerk, witness)

@@ -35,7 +35,7 @@ from strongroom.memory.doing import LONG, Doing
 from strongroom.memory.state import REVOKED, State
 from strongroom.model import Actor, CapRecord, DataClass, LinkId, Op
 from strongroom.store import Effect, Expect, Lost, PutNew
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault.void import judge
 
 TTL_LIMIT = 400 * 24 * 3600
@@ -164,7 +164,7 @@ def index(clerk: Clerk) -> None:
     """Make the index of records where an earlier version made the vault. Interrupted, it is made the next time."""
     state = clerk.state
     state.catch_up()
-    if not isinstance(state.store, Fleet) or state.cap_index.is_made():
+    if not isinstance(state.store, FleetStore) or state.cap_index.is_made():
         return
     missing = state.cap_index.missing(record for _, record in state.cap_records())
     with suppress(Lost):  # another one makes it at this moment

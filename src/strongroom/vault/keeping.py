@@ -37,7 +37,7 @@ from strongroom.errors import (
 from strongroom.keys import FileKeys, Keyring, KeySource, default_directory
 from strongroom.private_files import make_directory
 from strongroom.store import backend
-from strongroom.store.copying import fetch
+from strongroom.store.sqlite_copy import fetch
 from strongroom.vault import opening
 from strongroom.vault.opening import Clock, Location
 

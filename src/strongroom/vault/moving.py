@@ -28,7 +28,7 @@ from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.memory import State
 from strongroom.shelves import Shelves
 from strongroom.store import Object, Store, backend, is_bucket, is_derived
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault import opening
 from strongroom.vault.auditing import SeenOf
 from strongroom.vault.opening import Clock, Keys, Location
@@ -86,7 +86,7 @@ class Origin:
 
     def _scopes(self) -> Iterator[str]:
         """Parts that are listed one by one: each actor is below two digits of its locator."""
-        if isinstance(self.store, Fleet):
+        if isinstance(self.store, FleetStore):
             yield from self.store.scopes()
         else:
             yield from (f"actors/{number:02x}" for number in range(256))

@@ -24,7 +24,7 @@ from strongroom.memory.pages import keep_pages
 from strongroom.memory.state import NAMESPACES, NamespaceRegistry
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
 from strongroom.store import CLOCK_LEEWAY, Grouping, OnDisk, Store, Swap
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault import issuing, rotation, void
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.fleet import audit_of
@@ -127,7 +127,7 @@ class Vault:
             state.source.check()
         else:
             state.source.load()
-        if isinstance(state.store, Fleet):
+        if isinstance(state.store, FleetStore):
             state.store.check_log()
         head = state.store.head()
         state.mac.check(head)
@@ -151,7 +151,7 @@ class Vault:
             refusals_pending=self._clerk.refusals.pending,
             group_sizes=sizes,
             grouped=grouped,
-            taken_logs=state.store.taken_logs if isinstance(state.store, Fleet) else 0,
+            taken_logs=state.store.taken_logs if isinstance(state.store, FleetStore) else 0,
         )
 
     # Caps.

@@ -21,7 +21,7 @@ from strongroom.memory import Clerk, State
 from strongroom.memory.state import SECRETS, HeldKeys
 from strongroom.model import Actor
 from strongroom.store import Effect, Expect, Lost, Store, Swap
-from strongroom.store.fleet import Fleet
+from strongroom.store.fleet_contract import FleetStore
 
 _TRIES = 64
 _SCRUBS = 8
@@ -55,7 +55,7 @@ def rotate_root(clerk: Clerk, *, resume: bool = False) -> Rotated:
         ring = _ring_to_reach(state, resume=resume)
         state.use_ring(ring)
         retrying(state, lambda: _seal_secrets(clerk, ring))
-        if isinstance(state.store, Fleet):
+        if isinstance(state.store, FleetStore):
             state.store.settle()  # its conditions are not of one moment: who began before may still write
         moved = 0
         while found := _move_all(clerk, ring):  # the last time none is found: a root is dropped once that was seen

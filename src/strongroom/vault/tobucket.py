@@ -23,11 +23,11 @@ from strongroom.crypto.chunked_aead import context
 from strongroom.errors import InvalidRequest, Tampered, VaultExists
 from strongroom.memory.state import FORMAT
 from strongroom.model import Millis
-from strongroom.store import Head, Object, fleet
+from strongroom.store import Head, Object, fleet_contract
 from strongroom.store import s3 as places
-from strongroom.store.fleet import Bundle, Member
-from strongroom.store.s3 import layout
-from strongroom.store.s3.bucket import Bucket, Taken
+from strongroom.store.fleet_contract import LogBundle, Member
+from strongroom.store.s3 import object_names
+from strongroom.store.s3.bucket import Bucket, NameTaken
 from strongroom.vault.moving import OP, Bars, Moved, Origin
 from strongroom.vault.opening import Clock, VaultFormatRecord
 
@@ -50,7 +50,7 @@ class CarriedLog:
         self._number = 1
 
     def place(self, number: int) -> str:
-        return f"{layout.LOGS}{self.worker}/{number:012d}"
+        return f"{object_names.LOGS}{self.worker}/{number:012d}"
 
     def bundle(self, entries: list[bytes], time: int) -> tuple[str, bytes]:
         """The next bundle: where it goes, and its bytes."""
@@ -58,8 +58,8 @@ class CarriedLog:
         for entry in entries:
             self._edge.append(merkle_log.leaf_hash(entry))
         member = self.member if self._number == 1 else None
-        draft = Bundle(first, entries, time, self._edge.packed(), b"", member)
-        signature = self._key.sign(fleet.signed_part(self.worker, draft))
+        draft = LogBundle(first, entries, time, self._edge.packed(), b"", member)
+        signature = self._key.sign(fleet_contract.signed_part(self.worker, draft))
         self._number += 1
         return self.place(self._number - 1), msgspec.msgpack.encode(msgspec.structs.replace(draft, signature=signature))
 
@@ -67,13 +67,13 @@ class CarriedLog:
         """The last bundle, which says that all before it was carried out."""
         return self.bundle([done_entry([(0, self._edge.size)], (), Millis(time)).encoded()], time)
 
-    def is_own(self, bundle: Bundle) -> bool:
-        return fleet.is_signed(self.worker, bundle, self.member.public)
+    def is_own(self, bundle: LogBundle) -> bool:
+        return fleet_contract.is_signed(self.worker, bundle, self.member.public)
 
     @property
     def entrance(self) -> tuple[str, bytes]:
         """The entry in the roster, which comes behind the first bundle."""
-        return f"{layout.ROSTER}{self.worker}", msgspec.json.encode(self.member)
+        return f"{object_names.ROSTER}{self.worker}", msgspec.json.encode(self.member)
 
     @property
     def peaks(self) -> bytes:
@@ -91,7 +91,7 @@ class ToBucket:
         self._archive = archive
         self._head = origin.store.head()
         name = f"{self._head.time:013d}{_name_of(origin.state.vault_id, self._head)}"
-        self._own = CarriedLog(origin, f"{layout.MOVING}{name}", self._head.time)
+        self._own = CarriedLog(origin, f"{object_names.MOVING}{name}", self._head.time)
         self._carried = CarriedLog(origin, f"s{name}", self._head.time)
 
     def run(self) -> Moved:
@@ -150,7 +150,7 @@ class ToBucket:
 
     def _carry_log(self, run: _Writing) -> None:
         told = self._bars("log")
-        there = {one.name for one in run.bucket.list(f"{layout.LOGS}{self._carried.worker}/")}
+        there = {one.name for one in run.bucket.list(f"{object_names.LOGS}{self._carried.worker}/")}
         waiting = []
         for entries in self._bundles():
             name, body = self._carried.bundle(entries, decode_entry(entries[-1]).time)
@@ -204,7 +204,7 @@ class ToBucket:
         stored = self._origin.store.get(FORMAT)
         if stored is None or stored.body is None:
             raise Tampered("the source has lost its format record")
-        run.create(FORMAT, layout.framed(stored.body))
+        run.create(FORMAT, object_names.frame_body(stored.body))
 
     # Comparing.
 
@@ -224,7 +224,7 @@ class ToBucket:
 
     def _compare_log(self, run: _Writing) -> None:
         edge = merkle_log.Range()
-        for one in sorted(run.bucket.list(f"{layout.LOGS}{self._carried.worker}/")):
+        for one in sorted(run.bucket.list(f"{object_names.LOGS}{self._carried.worker}/")):
             found = run.bucket.get(one.name)
             entries = _decoded(b"" if found is None else found.body).entries
             for entry in entries[: self._head.size - edge.size]:  # but for the last, which says that it was all done
@@ -245,7 +245,7 @@ class _Writing:
         """Write an object, or find that it is there and the same."""
         try:
             self.bucket.create(name, body)
-        except Taken:
+        except NameTaken:
             found = self.bucket.get(name)
             if found is None or found.body != body:
                 raise VaultExists(
@@ -265,23 +265,29 @@ class _Writing:
 
     def present(self) -> set[str]:
         """Where there is an object, of the vault's or of an actor's."""
-        return {one.name for part in (layout.VAULT, "caps/", layout.ACTORS) for one in self.bucket.list(part)}
+        return {
+            one.name for part in (object_names.VAULT, "caps/", object_names.ACTORS) for one in self.bucket.list(part)
+        }
 
 
 def _placed(one: Object) -> tuple[str, bytes]:
     """Where an object goes in an empty bucket, and its bytes there."""
-    if layout.is_keys(one.name):
-        head = layout.ActorHead(keys=one.body or b"", is_gone=one.body is None)
+    if object_names.is_keys(one.name):
+        head = object_names.ActorHead(keys=one.body or b"", is_gone=one.body is None)
         # The same in every run, and nobody else's: these are sealed keys.
-        return layout.actor_place(one.name, head.table), head.encoded(hashlib.sha256(one.body or b"").digest())
-    actor = layout.locator_of(one.name)
-    place = layout.plain_place(one.name) if actor is None else layout.actor_place(one.name, layout.Table())
-    return place, b"" if one.body is None else layout.framed(one.body)
+        return object_names.actor_place(one.name, head.table), head.encoded(hashlib.sha256(one.body or b"").digest())
+    actor = object_names.locator_of(one.name)
+    place = (
+        object_names.plain_place(one.name)
+        if actor is None
+        else object_names.actor_place(one.name, object_names.Table())
+    )
+    return place, b"" if one.body is None else object_names.frame_body(one.body)
 
 
 def _top(bucket: Bucket) -> Iterator[str]:
-    yield from (f"logs/{name}" for name in places.log.written_logs(bucket))
-    yield from (one.name for one in bucket.list(layout.ROSTER))
+    yield from (f"logs/{name}" for name in places.worker_log.written_logs(bucket))
+    yield from (one.name for one in bucket.list(object_names.ROSTER))
 
 
 def _name_of(vault_id: str, head: Head) -> str:
@@ -289,15 +295,15 @@ def _name_of(vault_id: str, head: Head) -> str:
     return hashlib.sha256(said).hexdigest()[:12]
 
 
-def _decoded(body: bytes) -> Bundle:
+def _decoded(body: bytes) -> LogBundle:
     try:
-        return msgspec.msgpack.decode(body, type=Bundle)
-    except layout.UNREADABLE:
+        return msgspec.msgpack.decode(body, type=LogBundle)
+    except object_names.UNREADABLE:
         raise Tampered("a bundle of a log does not read") from None
 
 
 def _vault_in(body: bytes) -> str:
     try:
-        return msgspec.json.decode(layout.unframed(body) or b"", type=VaultFormatRecord).vault
-    except (*layout.UNREADABLE, Tampered):
+        return msgspec.json.decode(object_names.unframe_body(body) or b"", type=VaultFormatRecord).vault
+    except (*object_names.UNREADABLE, Tampered):
         return ""

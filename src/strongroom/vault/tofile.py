@@ -22,7 +22,7 @@ from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered, VaultE
 from strongroom.memory.state import ARCHIVED
 from strongroom.model import Millis
 from strongroom.store import Delete, Effect, Object, PutNew
-from strongroom.store.fleet import Bundle, Fleet
+from strongroom.store.fleet_contract import FleetStore, LogBundle
 from strongroom.store.sqlite import SqliteStore
 from strongroom.vault import opening
 from strongroom.vault.keeping import _settle, check_free
@@ -43,9 +43,9 @@ class ToFile:
         self._now = now
         self._bars = bars
         self._draft = target.absolute().with_name(f".{target.name}.migrating")
-        if not isinstance(origin.store, Fleet):
+        if not isinstance(origin.store, FleetStore):
             raise InvalidRequest("the source has one log, and no workers")
-        self._logs: Fleet = origin.store
+        self._logs: FleetStore = origin.store
         self._time = 0
 
     def run(self) -> Moved:
@@ -134,7 +134,7 @@ class ToFile:
             latest = max(latest, entry.time)
             yield latest, worker, entry.encoded()
 
-    def _bundles(self, worker: str) -> Iterator[Bundle]:
+    def _bundles(self, worker: str) -> Iterator[LogBundle]:
         for _, bundle in self._logs.bundles(worker):
             if bundle is None:
                 raise Tampered("a bundle of a log does not read")

@@ -21,16 +21,16 @@ finds such names.
 
 from __future__ import annotations
 
-from strongroom.store.conformance.committing import Committing
-from strongroom.store.conformance.following import Following
-from strongroom.store.conformance.leaving import Leaving
+from strongroom.store.conformance.changes import Following
+from strongroom.store.conformance.commits import Committing
+from strongroom.store.conformance.concurrency import Racing
+from strongroom.store.conformance.copy_and_close import Leaving
+from strongroom.store.conformance.create_and_open import Opening
+from strongroom.store.conformance.helpers import SuiteMac
 from strongroom.store.conformance.ledger import Ledger
 from strongroom.store.conformance.objects import Objects
-from strongroom.store.conformance.opening import Opening
-from strongroom.store.conformance.purging import Purging
-from strongroom.store.conformance.racing import Racing
 from strongroom.store.conformance.suite import only
-from strongroom.store.conformance.tools import SuiteMac
+from strongroom.store.conformance.tombstones import Purging
 
 __all__ = ["StoreContract", "SuiteMac", "only"]
 

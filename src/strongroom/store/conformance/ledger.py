@@ -5,8 +5,8 @@ from __future__ import annotations
 from strongroom.crypto import merkle_log
 from strongroom.errors import ClockBehind, StoreUnavailable
 from strongroom.store import PutNew
+from strongroom.store.conformance.helpers import DERIVED, NOW, asked_for, line, refused, unchanged
 from strongroom.store.conformance.suite import Suite, only
-from strongroom.store.conformance.tools import DERIVED, NOW, asked_for, line, refused, unchanged
 
 
 class Ledger(Suite):

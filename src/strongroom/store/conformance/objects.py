@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from strongroom.store import Delete, Expect, Object, PutNew, Swap
-from strongroom.store.conformance.suite import Suite
-from strongroom.store.conformance.tools import (
+from strongroom.store.conformance.helpers import (
     ALICE,
     BOB,
     BOBS,
@@ -28,6 +27,7 @@ from strongroom.store.conformance.tools import (
     unchanged,
     version_of,
 )
+from strongroom.store.conformance.suite import Suite
 
 
 class Objects(Suite):

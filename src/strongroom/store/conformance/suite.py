@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from strongroom.crypto import merkle_log
 from strongroom.store import Backend, Effect, PutNew, Store
-from strongroom.store.conformance.tools import FORMAT, NOW, SuiteMac
+from strongroom.store.conformance.helpers import FORMAT, NOW, SuiteMac
 
 Test = TypeVar("Test", bound=Callable[..., None])
 

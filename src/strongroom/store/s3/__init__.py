@@ -42,18 +42,18 @@ from strongroom.store import (
     check_derived,
     check_effects,
 )
-from strongroom.store.fleet import Member, Numbered
-from strongroom.store.group import Request
-from strongroom.store.s3 import layout, log
-from strongroom.store.s3.access import access
-from strongroom.store.s3.background import Background
+from strongroom.store.fleet_contract import Member, Numbered
+from strongroom.store.group_commit import CommitRequest
+from strongroom.store.s3 import object_names, worker_log
+from strongroom.store.s3.background_compaction import Background
 from strongroom.store.s3.bucket import Bucket, S3Bucket
-from strongroom.store.s3.compacting import Compactor
+from strongroom.store.s3.bucket_probe import Probe, Trial, unfit
+from strongroom.store.s3.compaction import Compactor
 from strongroom.store.s3.leftovers import Leftovers
-from strongroom.store.s3.log import Later, WorkerLog
-from strongroom.store.s3.probe import Probe, Trial, unfit
-from strongroom.store.s3.reading import VIEWS, Reader
-from strongroom.store.s3.writing import Places, Writer
+from strongroom.store.s3.location import access
+from strongroom.store.s3.reader import VIEWS, Reader
+from strongroom.store.s3.worker_log import Later, WorkerLog
+from strongroom.store.s3.writer import Places, Writer
 
 FORMAT = "vault/format"
 _logger = logging.getLogger("strongroom.store")
@@ -89,7 +89,7 @@ class S3Store:
         self._random = random
         self._now = now
         self._settled = settled
-        self._later = later or log.on_timer
+        self._later = later or worker_log.on_timer
         self._threads = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3")
         self._requests = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-requests")
         self._looks = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-looks")
@@ -139,8 +139,8 @@ class S3Store:
     # Following.
 
     def scope(self, name: str) -> str:
-        locator = layout.locator_of(name)
-        return layout.VAULT if locator is None else f"{layout.ACTORS}{locator}/"
+        locator = object_names.locator_of(name)
+        return object_names.VAULT if locator is None else f"{object_names.ACTORS}{locator}/"
 
     def version(self, scope: str = "") -> Version:
         self._check_open()
@@ -160,7 +160,7 @@ class S3Store:
 
     def _consider(self, scope: str) -> None:
         """Have the lines of an actor packed if there are many by themselves; only by who writes a log."""
-        locator = layout.locator_of(scope)
+        locator = object_names.locator_of(scope)
         if locator is not None and self._log is not None and self._background is not None:
             self._background.consider(self.reader.actor(locator))
 
@@ -221,7 +221,7 @@ class S3Store:
             raise Stale(ANY)
         places = self.writer.check(effects)
         looks = [self._looks.submit(look) for look in self.reader.looks(effects, since)]
-        own, first = self._appended(own, lambda: Request(entries, effects, time, accept_clock=accept_clock))
+        own, first = self._appended(own, lambda: CommitRequest(entries, effects, time, accept_clock=accept_clock))
         try:
             if looks:
                 places = self._looked(looks, effects, since)
@@ -235,7 +235,7 @@ class S3Store:
             self._consider(scope)
         return Commit(first, version)
 
-    def _appended(self, own: WorkerLog, request: Callable[[], Request]) -> tuple[WorkerLog, int]:
+    def _appended(self, own: WorkerLog, request: Callable[[], CommitRequest]) -> tuple[WorkerLog, int]:
         """Make entries durable, in a new log if something foreign is in the way: which log, and the first's number."""
         try:
             return own, own.append(request()).first
@@ -306,15 +306,15 @@ class S3Store:
 
     def roster(self) -> Sequence[tuple[str, Member | None]]:
         self._check_open()
-        return list(log.roster(self._bucket))
+        return list(worker_log.roster(self._bucket))
 
     def logs(self) -> Sequence[str]:
         self._check_open()
-        return list(log.written_logs(self._bucket))
+        return list(worker_log.written_logs(self._bucket))
 
     def bundles(self, worker: str) -> Iterator[Numbered]:
         self._check_open()
-        return log.bundles(self._bucket, worker, self._requests)
+        return worker_log.bundles(self._bucket, worker, self._requests)
 
     def get_many(self, names: Sequence[str]) -> Sequence[Object | None]:
         self._check_open()
@@ -329,8 +329,8 @@ class S3Store:
 
     def scopes(self) -> Iterator[str]:
         self._check_open()
-        yield from (f"{layout.ACTORS}{locator}/" for locator in self.reader.locators())
-        yield layout.VAULT
+        yield from (f"{object_names.ACTORS}{locator}/" for locator in self.reader.locators())
+        yield object_names.VAULT
 
     def strays(self) -> Iterator[str]:
         self._check_open()
@@ -403,13 +403,17 @@ def _changes(effects: Sequence[Effect]) -> list[Effect]:
 
 def _may_be_said_later(change: Effect) -> bool:
     """Whether its acknowledgement need not wait for `done`: a new object of an actor that is not the actor's head."""
-    return isinstance(change, PutNew) and layout.locator_of(change.name) is not None and not layout.is_keys(change.name)
+    return (
+        isinstance(change, PutNew)
+        and object_names.locator_of(change.name) is not None
+        and not object_names.is_keys(change.name)
+    )
 
 
 def _is_one_write(effects: Sequence[Effect]) -> bool:
     """Whether nothing at all was done if a race was lost."""
     changes = _changes(effects)
-    return len(changes) == 1 and isinstance(changes[0], PutNew | Swap) and not layout.is_keys(changes[0].name)
+    return len(changes) == 1 and isinstance(changes[0], PutNew | Swap) and not object_names.is_keys(changes[0].name)
 
 
 class S3Backend:
@@ -473,7 +477,7 @@ def open_store(bucket: Bucket, location: str) -> S3Store:
 
 def _check_not_half_moved(bucket: Bucket, location: str) -> None:
     """Where there is no format record: raise if moving a vault here has begun and not ended."""
-    if any(worker.startswith(layout.MOVING) for worker in log.written_logs(bucket)):
+    if any(worker.startswith(object_names.MOVING) for worker in worker_log.written_logs(bucket)):
         raise StoreUnavailable(
             f"a vault was moved to s3://{location} only in part, and is not one yet",
             hint="run the same `strongroom migrate` again: it goes on where it was interrupted",

@@ -22,7 +22,7 @@ from obstore import exceptions
 from obstore.store import S3Store
 
 from strongroom.errors import StoreUnavailable
-from strongroom.store.s3.access import Access
+from strongroom.store.s3.location import Access
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion
@@ -54,7 +54,7 @@ _SKEWED = "RequestTimeTooSkewed"
 _NO_BUCKET = "make it with your provider's tools; or is the name wrong, or AWS_ENDPOINT_URL?"
 
 
-class Taken(Exception):
+class NameTaken(Exception):
     """An object of this name is there already."""
 
 
@@ -62,7 +62,7 @@ class Changed(Exception):
     """An object is not the one that it was, or is gone."""
 
 
-class Listed(NamedTuple):
+class BucketListing(NamedTuple):
     """An object as a list has it. `etag` has no quotes; `modified` is the server's time, in ms."""
 
     name: str
@@ -71,7 +71,7 @@ class Listed(NamedTuple):
     modified: int
 
 
-class Found(NamedTuple):
+class BucketObject(NamedTuple):
     """An object's bytes, and the etag of exactly these."""
 
     body: bytes
@@ -86,10 +86,10 @@ class Bucket(Protocol):
     keeps_versions: bool
     """Whether an answer to a write has told that the old object is kept."""
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         """The object, or None."""
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         """The objects whose names start with `prefix`, which ends with a slash, and come after `after`.
 
         All of them, or the first `limit`. In the server's order, which is that of bytes only among names of one length
@@ -132,7 +132,7 @@ class S3Bucket:
             },
         )
 
-    def get(self, name: str) -> Found | None:
+    def get(self, name: str) -> BucketObject | None:
         try:
             for _ in range(_ASKS):
                 found, size = self._get(name)
@@ -142,21 +142,21 @@ class S3Bucket:
             return None
         raise contradiction()
 
-    def _get(self, name: str) -> tuple[Found, int]:
+    def _get(self, name: str) -> tuple[BucketObject, int]:
         """An object, and its size by another answer if it came without any bytes: that would make it a tombstone."""
         with _answered("read"):
             answer = obstore.get(self._store, self._prefix + name)
-            found = Found(bytes(answer.bytes()), _bare(answer.meta["e_tag"]))
+            found = BucketObject(bytes(answer.bytes()), _bare(answer.meta["e_tag"]))
             return found, len(found.body) or obstore.head(self._store, self._prefix + name)["size"]
 
-    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
+    def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         with _answered("list"):
             offset = self._prefix + after if after else None
             stream = obstore.list(
                 self._store, self._prefix + prefix.rstrip("/"), offset=offset, chunk_size=limit or PAGE
             )
             return [
-                Listed(
+                BucketListing(
                     one["path"][len(self._prefix) :],
                     _bare(one["e_tag"]),
                     one["size"],
@@ -178,9 +178,9 @@ class S3Bucket:
                 return self._put(name, body, "create")
             except _Conflict:
                 if (found := self.get(name)) is not None:
-                    return _own(found, body, Taken(name))
+                    return _own(found, body, NameTaken(name))
             except _Lost:
-                return _own(self.get(name) if body else None, body, Taken(name))
+                return _own(self.get(name) if body else None, body, NameTaken(name))
             time.sleep(pause)
         raise _conflicting()
 
@@ -219,7 +219,7 @@ class S3Bucket:
             return obstore.delete(self._store, paths)
 
 
-def as_listed(bucket: Bucket, one: Listed) -> Found | None:
+def as_listed(bucket: Bucket, one: BucketListing) -> BucketObject | None:
     """An object that a list had, as it is now. The same etag with another length contradicts the list."""
     for _ in range(_ASKS):
         found = bucket.get(one.name)
@@ -238,7 +238,7 @@ def _conflicting() -> StoreUnavailable:
     )
 
 
-def _own(found: Found | None, body: bytes, lost: Exception) -> str:
+def _own(found: BucketObject | None, body: bytes, lost: Exception) -> str:
     """The etag of what we wrote ourselves, if it is what is there: its answer was lost. Else the race was."""
     if found is None or not body or found.body != body:
         raise lost from None

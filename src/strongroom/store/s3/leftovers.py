@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from strongroom.errors import StoreUnavailable, Tampered
-from strongroom.store.s3.log import Later
+from strongroom.store.s3.worker_log import Later
 
 PAUSE = 15.0
 """Seconds between two times."""

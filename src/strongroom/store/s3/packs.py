@@ -15,7 +15,7 @@ import msgspec
 
 from strongroom.errors import Tampered
 from strongroom.store import Version
-from strongroom.store.s3.layout import UNREADABLE
+from strongroom.store.s3.object_names import UNREADABLE
 
 MOST = 1024
 """Bodies in one pack."""
@@ -74,7 +74,7 @@ def is_whole_claim(body: bytes) -> bool:
     return len(body) == CLAIM_SIZE and body.startswith(_CLAIM)
 
 
-def encoded(shelf: str, records: Mapping[str, Record]) -> bytes:
+def encode_pack(shelf: str, records: Mapping[str, Record]) -> bytes:
     """A pack of objects below `shelf`."""
     rows = [(name.removeprefix(shelf), one.version, one.body) for name, one in sorted(records.items())]
     return _PACK + msgspec.msgpack.encode(rows)
@@ -83,7 +83,7 @@ def encoded(shelf: str, records: Mapping[str, Record]) -> bytes:
 _rows = msgspec.msgpack.Decoder(list[tuple[str, int, bytes | None]]).decode
 
 
-def decoded(shelf: str, body: bytes, etag: str) -> Pack:
+def decode_pack(shelf: str, body: bytes, etag: str) -> Pack:
     try:
         if not body.startswith(_PACK):
             raise Tampered(f"a pack of {shelf} is none", hint="vault.audit.verify() names what is wrong")

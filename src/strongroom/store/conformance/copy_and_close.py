@@ -9,8 +9,7 @@ from functools import partial
 
 from strongroom.errors import StoreUnavailable, VaultExists, VaultMissing
 from strongroom.store import Delete, PutNew, Store
-from strongroom.store.conformance.suite import Suite, only
-from strongroom.store.conformance.tools import (
+from strongroom.store.conformance.helpers import (
     BOBS,
     DERIVED,
     NOW,
@@ -24,6 +23,7 @@ from strongroom.store.conformance.tools import (
     unchanged,
     version_of,
 )
+from strongroom.store.conformance.suite import Suite, only
 
 
 class Leaving(Suite):

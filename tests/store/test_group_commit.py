@@ -12,17 +12,17 @@ import pytest
 
 from strongroom.errors import AuditUnavailable, ClockBehind, StrongroomError
 from strongroom.store import Commit, Lost, PutNew
-from strongroom.store.conformance.tools import NOW, SuiteMac, pages
-from strongroom.store.group import GroupCommit, Request
+from strongroom.store.conformance.helpers import NOW, SuiteMac, pages
+from strongroom.store.group_commit import CommitRequest, GroupCommit
 from strongroom.store.sqlite import SqliteStore
 
 MAC = SuiteMac()
 PATIENCE = 60  # seconds after which a test that hangs fails instead
 
-Write = Callable[[Sequence[Request]], None]
+Write = Callable[[Sequence[CommitRequest]], None]
 
 
-class Queue(deque[Request]):
+class Queue(deque[CommitRequest]):
     """The waiting requests, and a signal once so many have come."""
 
     def __init__(self, wanted: int) -> None:
@@ -30,7 +30,7 @@ class Queue(deque[Request]):
         self.full = threading.Event()
         self._missing = wanted
 
-    def append(self, request: Request) -> None:
+    def append(self, request: CommitRequest) -> None:
         super().append(request)
         self._missing -= 1
         if not self._missing:
@@ -48,7 +48,7 @@ class Held:
         group._waiting = self._queue
         group._write = self._hold
 
-    def _hold(self, group: Sequence[Request]) -> None:
+    def _hold(self, group: Sequence[CommitRequest]) -> None:
         self.sizes.append(len(group))
         if len(self.sizes) == 1:
             self.writing.set()
@@ -135,7 +135,7 @@ def test_what_the_leader_meets_reaches_everyone_of_its_group(store: SqliteStore)
     held = Held(store._group, 3)
     write = held._write
 
-    def fail_for_groups(group: Sequence[Request]) -> None:
+    def fail_for_groups(group: Sequence[CommitRequest]) -> None:
         if len(group) > 1:
             raise AuditUnavailable("the disk is full", hint="make room")
         write(group)
@@ -156,7 +156,7 @@ def test_a_leader_that_is_interrupted_tells_its_group(store: SqliteStore) -> Non
     held = Held(store._group, 2)
     write = held._write
 
-    def interrupt_groups(group: Sequence[Request]) -> None:
+    def interrupt_groups(group: Sequence[CommitRequest]) -> None:
         if len(group) > 1:
             raise KeyboardInterrupt
         write(group)
@@ -188,7 +188,7 @@ def test_a_waiting_thread_that_is_interrupted_does_not_stop_the_others() -> None
     written: list[int] = []
     interrupted: list[bool] = []
 
-    def write(group: Sequence[Request]) -> None:
+    def write(group: Sequence[CommitRequest]) -> None:
         if not written:
             writing.set()
             assert queued.full.wait(PATIENCE)
@@ -208,14 +208,15 @@ def test_a_waiting_thread_that_is_interrupted_does_not_stop_the_others() -> None
     group = GroupCommit(write)
     group._waiting = queued
     first, last = (
-        threading.Thread(target=lambda time=time: group.submit(Request([], [], time)), daemon=True) for time in (1, 3)
+        threading.Thread(target=lambda time=time: group.submit(CommitRequest([], [], time)), daemon=True)
+        for time in (1, 3)
     )
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
         first.start()
         assert writing.wait(PATIENCE)
         with pytest.raises(_Interrupted):
-            group.submit(Request([], [], 2))
+            group.submit(CommitRequest([], [], 2))
         gone.set()
         last.start()
         for thread in (first, last):

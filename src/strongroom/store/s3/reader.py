@@ -16,10 +16,10 @@ from typing import TypeVar
 
 from strongroom.errors import Tampered
 from strongroom.store import Effect, Expect, Object, Purge, PutNew, Version
-from strongroom.store.s3 import layout
-from strongroom.store.s3.bucket import PAGE, Bucket, Found, Listed, as_listed, contradiction
-from strongroom.store.s3.past import Past
-from strongroom.store.s3.views import ActorView, Known, VaultView, View
+from strongroom.store.s3 import object_names
+from strongroom.store.s3.bucket import PAGE, Bucket, BucketListing, BucketObject, as_listed, contradiction
+from strongroom.store.s3.bucket_replica import ActorView, Known, VaultView, View
+from strongroom.store.s3.rollback_guard import Past
 
 VIEWS = 4096
 """How many actors are in view at once."""
@@ -59,7 +59,7 @@ class Reader:
     # Views.
 
     def view(self, scope: str) -> View:
-        locator = layout.locator_of(scope)
+        locator = object_names.locator_of(scope)
         return self.vault if locator is None else self.actor(locator)
 
     def actor(self, locator: str, *, fresh: bool = False) -> ActorView:
@@ -104,7 +104,7 @@ class Reader:
 
     def version(self, scope: str) -> Version:
         """Look at what there is; everything that was acknowledged before is known then."""
-        locator = layout.locator_of(scope)
+        locator = object_names.locator_of(scope)
         if locator is None:
             return self.vault.refresh()
         return self.actor(locator, fresh=True).latest
@@ -133,18 +133,22 @@ class Reader:
 
     def known(self, name: str) -> Known | None:
         """What is known of an object; None if there is none."""
-        if name.startswith(layout.CAPS):
-            found = self.bucket.get(layout.plain_place(name))
-            return None if found is None else Known(layout.version_of(found.etag), not found.body, found.etag)
+        if name.startswith(object_names.CAPS):
+            found = self.bucket.get(object_names.plain_place(name))
+            return None if found is None else Known(object_names.version_of(found.etag), not found.body, found.etag)
         view = self.view(name)
         if view is self.vault and not self.vault.objects:
             self.vault.refresh()
         return view.objects.get(name)
 
     def get(self, name: str) -> Object | None:
-        if name.startswith(layout.CAPS):
-            raw = self.bucket.get(layout.plain_place(name))
-            return None if raw is None else Object(name, layout.version_of(raw.etag), layout.unframed(raw.body, name))
+        if name.startswith(object_names.CAPS):
+            raw = self.bucket.get(object_names.plain_place(name))
+            return (
+                None
+                if raw is None
+                else Object(name, object_names.version_of(raw.etag), object_names.unframe_body(raw.body, name))
+            )
         for _ in range(_TRIES):
             known = self.known(name)
             if known is None:
@@ -160,28 +164,34 @@ class Reader:
 
     def _read(self, name: str, known: Known) -> Object | None:
         """An object's body; None if it is not where it was."""
-        locator = layout.locator_of(name)
-        if locator is not None and layout.is_keys(name):
+        locator = object_names.locator_of(name)
+        if locator is not None and object_names.is_keys(name):
             view = self.actor(locator)
             with view.guard:
-                keys, version = view.head.keys, layout.version_of(view.head_etag)
+                keys, version = view.head.keys, object_names.version_of(view.head_etag)
             return None if keys is None else Object(name, version, keys)
         if locator is not None and known.pack:
             pack = self.actor(locator).packs.get(known.pack)
             record = None if pack is None else pack.records.get(name)
             return None if record is None else Object(name, record.version, record.body)
-        raw = as_listed(self.bucket, Listed(self.place(name), known.etag, known.size, 0))
-        if raw is None or ((version := layout.version_of(raw.etag)) != known.version and self._is_older(name, raw)):
+        raw = as_listed(self.bucket, BucketListing(self.place(name), known.etag, known.size, 0))
+        if raw is None or (
+            (version := object_names.version_of(raw.etag)) != known.version and self._is_older(name, raw)
+        ):
             return None
-        return Object(name, version, layout.unframed(raw.body, name))
+        return Object(name, version, object_names.unframe_body(raw.body, name))
 
-    def _is_older(self, name: str, raw: Found) -> bool:
+    def _is_older(self, name: str, raw: BucketObject) -> bool:
         """Whether an object may have been replaced by an older one, or deleted, since it was listed: a list tells."""
-        return not raw.body or self.view(name).is_past(name, layout.version_of(raw.etag))
+        return not raw.body or self.view(name).is_past(name, object_names.version_of(raw.etag))
 
     def place(self, name: str) -> str:
-        locator = layout.locator_of(name)
-        return layout.plain_place(name) if locator is None else layout.actor_place(name, self.actor(locator).table)
+        locator = object_names.locator_of(name)
+        return (
+            object_names.plain_place(name)
+            if locator is None
+            else object_names.actor_place(name, self.actor(locator).table)
+        )
 
     # Lists.
 
@@ -198,22 +208,22 @@ class Reader:
 
     def _names(self, prefix: str, after: str) -> Iterator[Object]:
         """Every object below a prefix, without its body, in the order of names."""
-        if layout.locator_of(prefix) is not None:
+        if object_names.locator_of(prefix) is not None:
             yield from self._in_view(self.view(prefix), prefix, after)
             return
-        if layout.ACTORS.startswith(prefix) or prefix.startswith(layout.ACTORS):
+        if object_names.ACTORS.startswith(prefix) or prefix.startswith(object_names.ACTORS):
             for locator in self.locators(after):
                 yield from self._of_an_actor(locator, prefix, after)
-        if layout.VAULT.startswith(prefix) or prefix.startswith(layout.VAULT):
+        if object_names.VAULT.startswith(prefix) or prefix.startswith(object_names.VAULT):
             yield from self._of_the_vault(prefix, after)
 
     def _of_an_actor(self, locator: str, prefix: str, after: str) -> Iterator[Object]:
         """What an actor has. One that does not read has its keys at least: to read these says what is wrong."""
         try:
             # Who goes on in the midst of an actor has looked at it when it began there.
-            view = self.actor(locator, fresh=layout.locator_of(after) != locator)
+            view = self.actor(locator, fresh=object_names.locator_of(after) != locator)
         except Tampered:
-            name = f"{layout.ACTORS}{locator}/{layout.KEYS}"
+            name = f"{object_names.ACTORS}{locator}/{object_names.KEYS}"
             if name.startswith(prefix) and name > after:
                 yield Object(name, 0, b"")
         else:
@@ -228,35 +238,35 @@ class Reader:
             yield Object(name, known.version, None if known.is_gone else b"")
 
     def _of_the_vault(self, prefix: str, after: str) -> Iterator[Object]:
-        if not prefix.startswith(layout.CAPS):
+        if not prefix.startswith(object_names.CAPS):
             self.vault.refresh()
             own = list(self._in_view(self.vault, prefix, after))
-            yield from (one for one in own if one.name < layout.CAPS)
-        if layout.CAPS.startswith(prefix) or prefix.startswith(layout.CAPS):
+            yield from (one for one in own if one.name < object_names.CAPS)
+        if object_names.CAPS.startswith(prefix) or prefix.startswith(object_names.CAPS):
             yield from self._caps(prefix, after)
-        if not prefix.startswith(layout.CAPS):
-            yield from (one for one in own if one.name > layout.CAPS)
+        if not prefix.startswith(object_names.CAPS):
+            yield from (one for one in own if one.name > object_names.CAPS)
 
     def _caps(self, prefix: str, after: str) -> Iterator[Object]:
         """Records of caps, in pages: there may be very many."""
-        place = layout.plain_place(after) if after.startswith(layout.CAPS) else ""
-        below = layout.plain_place(max(prefix, layout.CAPS)).rpartition("/")[0] + "/"
-        while page := self.bucket.list(below, place, PAGE) if after <= layout.CAPS + "~" else ():
+        place = object_names.plain_place(after) if after.startswith(object_names.CAPS) else ""
+        below = object_names.plain_place(max(prefix, object_names.CAPS)).rpartition("/")[0] + "/"
+        while page := self.bucket.list(below, place, PAGE) if after <= object_names.CAPS + "~" else ():
             if page[-1].name <= place:
                 return  # nothing is behind it but what was there before
             yield from (one for one in map(self._cap, page) if one.name.startswith(prefix))
             place = page[-1].name
 
-    def _cap(self, one: Listed) -> Object:
-        name = layout.CAPS + one.name.removeprefix("caps/")
-        return Object(name, layout.version_of(one.etag), b"" if one.size else None)
+    def _cap(self, one: BucketListing) -> Object:
+        name = object_names.CAPS + one.name.removeprefix("caps/")
+        return Object(name, object_names.version_of(one.etag), b"" if one.size else None)
 
     def locators(self, after: str = "") -> Iterator[str]:
         """Every actor that has anything in the bucket; with a name, from the one on whose it is or would be."""
-        for locator in self.bucket.folders(layout.ACTORS):
-            place = f"{layout.ACTORS}{locator}/"
-            is_behind = place > after[: len(place)] or layout.locator_of(after) == locator
-            if is_behind and layout.locator_of(place) is not None:
+        for locator in self.bucket.folders(object_names.ACTORS):
+            place = f"{object_names.ACTORS}{locator}/"
+            is_behind = place > after[: len(place)] or object_names.locator_of(after) == locator
+            if is_behind and object_names.locator_of(place) is not None:
                 yield locator
 
     def buried(self) -> Iterator[str]:
@@ -272,16 +282,16 @@ class Reader:
 
     def _unheard(self) -> Iterator[str]:
         """Announcements that no reader comes to, because one before them is missing."""
-        numbered = enumerate(sorted(one.name for one in self.bucket.list(layout.NEWS)), 1)
-        yield from (name for number, name in numbered if name != layout.news(number))
+        numbered = enumerate(sorted(one.name for one in self.bucket.list(object_names.NEWS)), 1)
+        yield from (name for number, name in numbered if name != object_names.news(number))
 
     def strays(self) -> Iterator[str]:
         """What lies where nothing of ours does, so that nobody reads it."""
         yield from self._unheard()
-        for part in (layout.ACTORS, layout.LOGS):
+        for part in (object_names.ACTORS, object_names.LOGS):
             place = ""
             while (page := self.bucket.list(part, place, PAGE)) and page[-1].name > place:
-                yield from (one.name for one in page if layout.is_stray(one.name))
+                yield from (one.name for one in page if object_names.is_stray(one.name))
                 place = page[-1].name
 
 
@@ -289,4 +299,4 @@ def _is_of_the_head(effect: Effect) -> bool:
     """Whether all that has to be known of an actor for this effect is its head."""
     if isinstance(effect, PutNew):
         return effect.is_new
-    return isinstance(effect, Expect) and layout.is_keys(effect.name)
+    return isinstance(effect, Expect) and object_names.is_keys(effect.name)

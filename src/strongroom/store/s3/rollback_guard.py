@@ -12,7 +12,7 @@ from collections import OrderedDict
 from itertools import count
 
 from strongroom.store import Version
-from strongroom.store.s3.layout import Table
+from strongroom.store.s3.object_names import Table
 
 NAMES = 4096
 """Of how many objects replaced versions are remembered, for each part."""

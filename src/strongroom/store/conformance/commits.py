@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from strongroom.store import ANY, Delete, Effect, Expect, Purge, PutNew, Swap
-from strongroom.store.conformance.suite import Suite, only
-from strongroom.store.conformance.tools import (
+from strongroom.store.conformance.helpers import (
     ALICE,
     BOB,
     BOBS,
@@ -25,6 +24,7 @@ from strongroom.store.conformance.tools import (
     unchanged,
     version_of,
 )
+from strongroom.store.conformance.suite import Suite, only
 
 
 class Committing(Suite):

@@ -36,12 +36,20 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from strongroom.errors import Tampered
-from strongroom.store.s3 import layout, packs
-from strongroom.store.s3.bucket import Changed, Listed, Taken, as_listed
+from strongroom.store.s3 import object_names, packs
+from strongroom.store.s3.bucket import BucketListing, Changed, NameTaken, as_listed
+from strongroom.store.s3.bucket_replica import ActorView, read_packs, shelf_of
+from strongroom.store.s3.compaction_plan import (
+    SMALL,
+    NamespaceCensus,
+    Plan,
+    is_small,
+    places_to_delete,
+    plan_compaction,
+    with_tombstones,
+)
 from strongroom.store.s3.packs import Pack, Record
-from strongroom.store.s3.planning import SMALL, Look, Plan, doomed, finished, is_small, planned
-from strongroom.store.s3.reading import Reader
-from strongroom.store.s3.views import ActorView, read_packs, shelf_of
+from strongroom.store.s3.reader import Reader
 
 SETTLED = 75_000
 """Age in ms from which a line may be packed: no request to create it is under way. A commit is over after 60 s."""
@@ -111,11 +119,13 @@ class Compactor:
             view.refresh()
             with view.guard:
                 held, known = dict(view.packs), dict(view.objects)
-            unfinished = {at: records for at, one in held.items() if (records := finished(one, known)) != one.records}
+            unfinished = {
+                at: records for at, one in held.items() if (records := with_tombstones(one, known)) != one.records
+            }
             if not unfinished:
                 return True
             for place, records in unfinished.items():
-                look = Look(shelf_of(place), place.rpartition("packs/")[0], {}, {}, {}, 0)
+                look = NamespaceCensus(shelf_of(place), place.rpartition("packs/")[0], {}, {}, {}, 0)
                 with suppress(_GivenUp):
                     self._replace(look, place, held[place].etag, records)
         return False
@@ -124,7 +134,7 @@ class Compactor:
         claims: dict[str, str] = {}
         try:
             first = self._look(place, view.packs)
-            plan = planned(first, None, "")
+            plan = plan_compaction(first, None, "")
             if not plan.is_worth_it(self._least):
                 return Packed()
             # One at least: it also shows what the server's clock says.
@@ -137,13 +147,13 @@ class Compactor:
 
     # Claims.
 
-    def _claim(self, look: Look, count: int, claims: dict[str, str]) -> None:
+    def _claim(self, look: NamespaceCensus, count: int, claims: dict[str, str]) -> None:
         number = packs.next_number([*look.held, *look.claims])
         for at in range(number, number + count):
             place = f"{look.place}packs/{packs.pack_id(at, self._random(6))}"
             try:
                 claims[place] = self._bucket.create(place, packs.claim(self._random(16)))
-            except Taken:  # our own, whose answer got lost, and which somebody has voided since
+            except NameTaken:  # our own, whose answer got lost, and which somebody has voided since
                 raise _GivenUp from None
 
     def _drop(self, claims: Mapping[str, str]) -> None:
@@ -153,7 +163,7 @@ class Compactor:
         if empty:
             self._bucket.delete(empty)
 
-    def _drop_dead(self, look: Look, claims: Mapping[str, str]) -> None:
+    def _drop_dead(self, look: NamespaceCensus, claims: Mapping[str, str]) -> None:
         """Remove claims whose compactors seem dead. Once voided, nobody can fill them."""
         for place, one in look.claims.items():
             if place not in claims and one.modified <= look.newest - DEAD:
@@ -163,7 +173,7 @@ class Compactor:
 
     # Reading.
 
-    def _look(self, place: str, known: Mapping[str, Pack]) -> Look:
+    def _look(self, place: str, known: Mapping[str, Pack]) -> NamespaceCensus:
         """A shelf as it is; packs that are known are not read again."""
         for _ in range(_TRIES):
             listed = self._bucket.list(place)
@@ -175,10 +185,12 @@ class Compactor:
                 lines = [one for one in listed if one.name.startswith(f"{place}lines/")]
                 claims = {at: one for at, one in packed.items() if packs.is_claim(one.size)}
                 loose = {shelf + one.name.removeprefix(place): one for one in lines}
-                return Look(shelf, place, loose, held, claims, max((one.modified for one in listed), default=0))
+                return NamespaceCensus(
+                    shelf, place, loose, held, claims, max((one.modified for one in listed), default=0)
+                )
         raise _GivenUp
 
-    def _bodies(self, look: Look, names: Sequence[str]) -> Iterator[tuple[str, Record]]:
+    def _bodies(self, look: NamespaceCensus, names: Sequence[str]) -> Iterator[tuple[str, Record]]:
         """Lines by themselves, as the list had them."""
         for at in range(0, len(names), _AT_ONCE):
             some = names[at : at + _AT_ONCE]
@@ -189,31 +201,31 @@ class Compactor:
             ):
                 if found is None or found.etag != look.loose[name].etag:
                     raise _GivenUp
-                yield name, Record(layout.version_of(found.etag), layout.unframed(found.body))
+                yield name, Record(object_names.version_of(found.etag), object_names.unframe_body(found.body))
 
     # Packing.
 
-    def _work(self, look: Look, claims: dict[str, str], rest: Callable[[], bool]) -> Packed:
+    def _work(self, look: NamespaceCensus, claims: dict[str, str], rest: Callable[[], bool]) -> Packed:
         """Steps 3 to 5. Claims that were filled are taken out of `claims`."""
         if any(place not in look.claims or look.claims[place].etag != etag for place, etag in claims.items()):
             raise _GivenUp
         self._drop_dead(look, claims)
-        plan = planned(look, self._settled, min(claims))
+        plan = plan_compaction(look, self._settled, min(claims))
         for place, pack in plan.unfinished.items():
-            self._replace(look, place, pack.etag, finished(pack, plan.known))
+            self._replace(look, place, pack.etag, with_tombstones(pack, plan.known))
         packed: set[str] = set()
         count = len(claims)
         for names, place in zip(plan.chunks, sorted(claims), strict=False):
             self._replace(look, place, claims[place], self._records(look, plan, names))
             del claims[place]
             packed.update(names)
-        done = doomed(look, plan, packed | plan.covered)
+        done = places_to_delete(look, plan, packed | plan.covered)
         if done and rest():
             self._bucket.delete(done)
             return Packed(len(packed), count - len(claims), len(done))
         return Packed(len(packed), count - len(claims))
 
-    def _records(self, look: Look, plan: Plan, names: Sequence[str]) -> dict[str, Record]:
+    def _records(self, look: NamespaceCensus, plan: Plan, names: Sequence[str]) -> dict[str, Record]:
         gone = {name: Record(plan.known[name].version, None) for name in names if plan.known[name].is_gone}
         held = {name: one for pack in plan.absorbed.values() for name, one in pack.records.items()}
         found = {name: held[name] for name in names if name not in gone and name in held}
@@ -221,17 +233,17 @@ class Compactor:
             gone | found | dict(self._bodies(look, [name for name in names if name not in gone and name not in held]))
         )
 
-    def _replace(self, look: Look, place: str, etag: str, records: Mapping[str, Record]) -> None:
+    def _replace(self, look: NamespaceCensus, place: str, etag: str, records: Mapping[str, Record]) -> None:
         """Fill a claim, or rewrite a pack, and prove that it is readable."""
-        body = packs.encoded(look.shelf, records)
+        body = packs.encode_pack(look.shelf, records)
         try:
             written = self._bucket.swap(place, body, etag)
         except Changed:
             raise _GivenUp from None
-        found = as_listed(self._bucket, Listed(place, written, len(body), 0))
+        found = as_listed(self._bucket, BucketListing(place, written, len(body), 0))
         if found is None or packs.is_claim(len(found.body)):  # another one has absorbed it already
             raise _GivenUp
-        held = packs.decoded(look.shelf, found.body, found.etag).records
+        held = packs.decode_pack(look.shelf, found.body, found.etag).records
         if held.keys() != records.keys() or any(
             held[name] != one and held[name].body is not None for name, one in records.items()
         ):
@@ -254,4 +266,4 @@ def _shelves(view: ActorView) -> list[str]:
     """The places of the shelves that a view knows anything of."""
     with view.guard:
         shelves = {name.partition("lines/")[0] for name in view.objects if "/lines/" in name}
-        return sorted(layout.actor_place(shelf, view.table) for shelf in shelves)
+        return sorted(object_names.actor_place(shelf, view.table) for shelf in shelves)

@@ -21,12 +21,12 @@ from msgspec.structs import replace
 
 from strongroom.errors import StoreUnavailable
 from strongroom.store import Delete, Effect, Expect, Lost, Purge, PutNew, Swap, Version
-from strongroom.store.s3 import layout, packs
-from strongroom.store.s3.bucket import Changed, Taken
-from strongroom.store.s3.layout import ActorHead
+from strongroom.store.s3 import object_names, packs
+from strongroom.store.s3.bucket import Changed, NameTaken
+from strongroom.store.s3.bucket_replica import ActorView, Known, shelf_of
+from strongroom.store.s3.object_names import ActorHead
 from strongroom.store.s3.packs import Pack, Record
-from strongroom.store.s3.reading import Reader
-from strongroom.store.s3.views import ActorView, Known, shelf_of
+from strongroom.store.s3.reader import Reader
 
 _TRIES = 64
 _SWEEPS = 8
@@ -59,7 +59,7 @@ class Writer:
             raise
 
     def _checked(self, named: Sequence[Change | Expect]) -> Places:
-        views = {self._reader.view(effect.name) for effect in named if layout.locator_of(effect.name)}
+        views = {self._reader.view(effect.name) for effect in named if object_names.locator_of(effect.name)}
         with ExitStack() as held:
             for view in sorted(views, key=id):
                 held.enter_context(view.guard)  # keys and generations of one moment
@@ -85,8 +85,8 @@ class Writer:
         if places is None:
             places = {one.name: self._reader.place(one.name) for one in changes}
         vault = [one for one in changes if _is_of_the_vault(one.name)]
-        caps = [one for one in changes if one.name.startswith(layout.CAPS)]
-        rest = [one for one in changes if one not in vault and one not in caps and not layout.is_keys(one.name)]
+        caps = [one for one in changes if one.name.startswith(object_names.CAPS)]
+        rest = [one for one in changes if one not in vault and one not in caps and not object_names.is_keys(one.name)]
         # An erasure voids caps, its own too: what fails before that can be asked for again.
         erased = self._write_heads(effects) if vault and any(isinstance(one, Purge) for one in effects) else None
         if vault:
@@ -109,10 +109,10 @@ class Writer:
         touched: dict[str, list[Effect]] = {}
         for effect in effects:
             name = effect.prefix if isinstance(effect, Purge) else effect.name
-            if isinstance(effect, Purge) and layout.purged_shelf(name) is None:
+            if isinstance(effect, Purge) and object_names.purged_shelf(name) is None:
                 self._delete_below(name)
-            elif isinstance(effect, Purge) or layout.is_keys(name):
-                touched.setdefault(layout.locator_of(name) or "", []).append(effect)
+            elif isinstance(effect, Purge) or object_names.is_keys(name):
+                touched.setdefault(object_names.locator_of(name) or "", []).append(effect)
         touched = {
             name: all_of for name, all_of in touched.items() if any(not isinstance(one, Expect) for one in all_of)
         }
@@ -128,12 +128,12 @@ class Writer:
         for effect in sorted(effects, key=lambda one: not isinstance(one, Expect)):
             head = _with(head, effect, etag)
         body = head.encoded(self._random(8))
-        place = view.prefix + layout.AT
+        place = view.prefix + object_names.AT
         try:
             written = self._bucket.swap(place, body, etag) if etag else self._bucket.create(place, body)
-        except (Taken, Changed):
+        except (NameTaken, Changed):
             view.refresh()
-            raise Lost(f"{view.prefix}{layout.KEYS}") from None
+            raise Lost(f"{view.prefix}{object_names.KEYS}") from None
         number = view.wrote_head(head, written, etag)
         for _ in range(_SWEEPS if head.table != before.table else 0):
             if not view.sweep():
@@ -160,26 +160,28 @@ class Writer:
         place = places[change.name]
         try:
             etag = self._put(change, place, before)
-        except (Taken, Changed):
+        except (NameTaken, Changed):
             lost = self._lost(change.name)
             self._reader.version(change.name)
             raise lost from None
-        size = 0 if isinstance(change, Delete) else len(layout.framed(change.body))
-        known = Known(layout.version_of(etag), isinstance(change, Delete), etag, "", size)
-        if change.name.startswith(layout.CAPS):
+        size = 0 if isinstance(change, Delete) else len(object_names.frame_body(change.body))
+        known = Known(object_names.version_of(etag), isinstance(change, Delete), etag, "", size)
+        if change.name.startswith(object_names.CAPS):
             return known, 0
         return known, self._reader.view(change.name).wrote(change.name, place, known, before)
 
     def _put(self, change: Change, place: str, known: Known | None) -> str:
         if isinstance(change, PutNew):
-            return self._bucket.create(place, layout.framed(change.body))
-        body = b"" if isinstance(change, Delete) else layout.framed(change.body)
+            return self._bucket.create(place, object_names.frame_body(change.body))
+        body = b"" if isinstance(change, Delete) else object_names.frame_body(change.body)
         return self._bucket.swap(place, body, "" if known is None else known.etag)
 
     def _write_all(self, changes: Sequence[Change], places: Places) -> list[Version]:
         """Side by side. All are tried, then the first that failed is told."""
         forgotten = [
-            one for one in changes if isinstance(one, Delete) and _LINES in one.name and layout.locator_of(one.name)
+            one
+            for one in changes
+            if isinstance(one, Delete) and _LINES in one.name and object_names.locator_of(one.name)
         ]
         others = [one for one in changes if one not in forgotten]
         return self._side_by_side(others, places) + self._forget(forgotten, places)
@@ -191,7 +193,7 @@ class Writer:
 
     def _look_again(self, expected: Iterable[Expect], caps: Sequence[Change]) -> None:
         """Make sure that nothing of the vault has changed while keys or a cap's record were written."""
-        pins = [one for one in expected if not one.name.startswith(layout.ACTORS)]
+        pins = [one for one in expected if not one.name.startswith(object_names.ACTORS)]
         if not pins:
             return
         self._reader.vault.refresh()
@@ -199,7 +201,7 @@ class Writer:
             self.check(pins)
         except Lost:
             # A record nobody has heard of yet goes; keys may be in use by now, and hold nothing by themselves.
-            self._bucket.delete([layout.plain_place(one.name) for one in caps])
+            self._bucket.delete([object_names.plain_place(one.name) for one in caps])
             raise
 
     # The vault's own objects.
@@ -211,7 +213,7 @@ class Writer:
             name = vault.next_news()
             try:
                 self._bucket.create(name, self._random(16))
-            except Taken:
+            except NameTaken:
                 vault.refresh()
                 continue
             vault.announced(name)
@@ -226,9 +228,9 @@ class Writer:
         Packs that hold one already are left: `Leftovers` has them written anew, for many forgets at once.
         """
         numbers: list[Version] = []
-        for locator in sorted({layout.locator_of(one.name) or "" for one in deletes}):
+        for locator in sorted({object_names.locator_of(one.name) or "" for one in deletes}):
             view = self._reader.actor(locator)
-            mine = [one for one in deletes if layout.locator_of(one.name) == locator]
+            mine = [one for one in deletes if object_names.locator_of(one.name) == locator]
             self._bury(view, mine, places)
             self._take_out(view, {one.name: places[one.name] for one in mine})
             if _hold_bodies(view, [one.name for one in mine]):
@@ -245,7 +247,9 @@ class Writer:
         for shelf in sorted({_shelf(one.name) for one in deletes}):
             records = {one.name: Record(one.version + 1, None) for one in deletes if _shelf(one.name) == shelf}
             # Beside the lines: if they were purged meanwhile, this belongs to what was.
-            place, etag = self._written_pack(_shelf(places[next(iter(records))]), view, packs.encoded(shelf, records))
+            place, etag = self._written_pack(
+                _shelf(places[next(iter(records))]), view, packs.encode_pack(shelf, records)
+            )
             with view.guard:
                 view.packs = {**view.packs, place: Pack(etag, records)}
 
@@ -257,7 +261,7 @@ class Writer:
         for _ in range(_TRIES):
             number = packs.next_number([*view.packs, *view.claims])
             place = f"{beside}packs/{packs.pack_id(number, self._random(6))}"
-            with suppress(Taken):
+            with suppress(NameTaken):
                 return place, self._bucket.create(place, body)
         raise StoreUnavailable("the object store kept taking new names for names in use", hint="try again")
 
@@ -322,15 +326,15 @@ def _hold_bodies(view: ActorView, names: Sequence[str]) -> bool:
 
 def _is_of_the_vault(name: str) -> bool:
     """Whether every worker has to hear of a change."""
-    return name.startswith(layout.VAULT) and not name.startswith(layout.CAPS)
+    return name.startswith(object_names.VAULT) and not name.startswith(object_names.CAPS)
 
 
 def _with(head: ActorHead, effect: Effect, etag: str) -> ActorHead:
     """An actor's head after a change of its keys, or a purge; Lost if the keys are others than the change is of."""
     if isinstance(effect, Purge):
-        _, shelf = layout.purged_shelf(effect.prefix) or ("", None)
+        _, shelf = object_names.purged_shelf(effect.prefix) or ("", None)
         return ActorHead(head.table.purged(None)) if shelf is None else replace(head, table=head.table.purged(shelf))
-    version = 0 if head.keys is None else layout.version_of(etag)
+    version = 0 if head.keys is None else object_names.version_of(etag)
     if isinstance(effect, PutNew):
         if head.keys is not None:
             raise Lost(effect.name)

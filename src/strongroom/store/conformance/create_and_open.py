@@ -7,8 +7,7 @@ from collections.abc import Callable
 from strongroom.crypto import merkle_log
 from strongroom.errors import AuditUnavailable, Tampered, VaultExists, VaultMissing
 from strongroom.store import Delete, Expect, Lost, PutNew, Swap
-from strongroom.store.conformance.suite import Suite, only
-from strongroom.store.conformance.tools import (
+from strongroom.store.conformance.helpers import (
     DERIVED,
     FORMAT,
     NOW,
@@ -27,6 +26,7 @@ from strongroom.store.conformance.tools import (
     unchanged,
     version_of,
 )
+from strongroom.store.conformance.suite import Suite, only
 
 
 class Opening(Suite):

@@ -30,7 +30,7 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     certificate: bytes
 
 
-class Bundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class LogBundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Entries of a log from `first` on, and the log's state after them.
 
     The first bundle holds the worker's own entry of the roster.
@@ -52,11 +52,11 @@ class Numbered(NamedTuple):
     """A bundle as it was found: its number, and what it says; None if it does not read."""
 
     number: int
-    bundle: Bundle | None
+    bundle: LogBundle | None
 
 
 @runtime_checkable
-class Fleet(Protocol):
+class FleetStore(Protocol):
     """What a store with several logs can do besides."""
 
     worker: str
@@ -99,12 +99,12 @@ class Fleet(Protocol):
         """Wait until every commit that any worker had begun before the call is over, or fails when it goes on."""
 
 
-def signed_part(worker: str, bundle: Bundle) -> bytes:
+def signed_part(worker: str, bundle: LogBundle) -> bytes:
     """What a worker signs of a bundle: the state of its log after it."""
     return context(_SIGNED, worker, bundle.size, bundle.peaks, bundle.time)
 
 
-def is_signed(worker: str, bundle: Bundle, public: bytes) -> bool:
+def is_signed(worker: str, bundle: LogBundle, public: bytes) -> bool:
     """Whether a bundle was signed with a worker's key."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(bundle.signature, signed_part(worker, bundle))

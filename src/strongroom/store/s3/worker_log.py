@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from strongroom.crypto import merkle_log
 from strongroom.errors import AuditUnavailable, ClockBehind, StoreUnavailable
-from strongroom.store import CLOCK_LEEWAY, Commit, Head, HeadMac, fleet
-from strongroom.store.fleet import Bundle, Member, Numbered
-from strongroom.store.group import GroupCommit, Request
-from strongroom.store.s3 import layout
-from strongroom.store.s3.bucket import Bucket, Taken
+from strongroom.store import CLOCK_LEEWAY, Commit, Head, HeadMac, fleet_contract
+from strongroom.store.fleet_contract import LogBundle, Member, Numbered
+from strongroom.store.group_commit import CommitRequest, GroupCommit
+from strongroom.store.s3 import object_names
+from strongroom.store.s3.bucket import Bucket, NameTaken
 
 WITHIN = 1.0
 """Seconds from an effect until its `done` is written, if nothing else is written before; then between tries."""
@@ -32,7 +32,7 @@ _MOST_RUNS = 1000
 """Runs that one entry names: it has to fit an entry's size."""
 _NUMBER = re.compile(r"[0-9]{12}")
 _ENDLESS = 1 << 62
-_decode = msgspec.msgpack.Decoder(Bundle).decode
+_decode = msgspec.msgpack.Decoder(LogBundle).decode
 Later = Callable[[float, Callable[[], None]], Callable[[], object]]
 """Calls something after so many seconds, on a thread of its own; the answer takes that back."""
 
@@ -85,7 +85,7 @@ class WorkerLog:
         self._guard = threading.Lock()
         self._group = GroupCommit(self._write)
 
-    def append(self, request: Request) -> Commit:
+    def append(self, request: CommitRequest) -> Commit:
         """Make entries durable; the number of the first."""
         return self._group.submit(request)
 
@@ -112,13 +112,13 @@ class WorkerLog:
         with self._guard:
             self._done.insert(0, (first, first + count))  # in front: one entry says only so many
             self._set_timer()
-        self._group.submit(Request((), (), self._time))
+        self._group.submit(CommitRequest((), (), self._time))
 
     def flush(self) -> None:
         """Say what was carried out and what was not, if no bundle has said it yet."""
         for _ in range(1 + max(len(self._done), len(self._undone)) // _MOST_RUNS):
             if self._done or self._undone:
-                self._group.submit(Request((), (), self._time))
+                self._group.submit(CommitRequest((), (), self._time))
 
     def close(self) -> None:
         """Say what is left to say, and set no timer any more. AuditUnavailable if it cannot be said."""
@@ -132,7 +132,7 @@ class WorkerLog:
     def check(self) -> None:
         """Write what could not be written, if anything could not. AuditUnavailable as long as it cannot."""
         if self._unclear is not None:
-            self._group.submit(Request((), (), self._time))
+            self._group.submit(CommitRequest((), (), self._time))
 
     def _set_timer(self) -> None:
         """Have what is owed said soon. The guard is held."""
@@ -157,14 +157,14 @@ class WorkerLog:
     def group_sizes(self) -> tuple[dict[int, int], int]:
         return self._group.sizes, self._group.grouped
 
-    def _write(self, group: Sequence[Request]) -> None:
+    def _write(self, group: Sequence[CommitRequest]) -> None:
         if self._unclear is not None:
             self._put(self._unclear)
         taken = [request for request in group if self._is_timely(request)]
         if taken:
             self._write_bundle(taken)
 
-    def _is_timely(self, request: Request) -> bool:
+    def _is_timely(self, request: CommitRequest) -> bool:
         if request.time >= self._time - CLOCK_LEEWAY or request.accept_clock:
             return True
         request.error = ClockBehind(
@@ -173,7 +173,7 @@ class WorkerLog:
         )
         return False
 
-    def _write_bundle(self, taken: Sequence[Request]) -> None:
+    def _write_bundle(self, taken: Sequence[CommitRequest]) -> None:
         edge = merkle_log.Range(self._edge.size, self._edge.peaks)
         latest = self._time
         for request in taken:
@@ -206,10 +206,10 @@ class WorkerLog:
 
     def _bundle(self, entries: list[bytes], edge: merkle_log.Range, latest: int) -> _Attempt:
         member = None if self._is_entered else self._member
-        draft = Bundle(self._edge.size, entries, latest, edge.packed(), b"", member)
-        signature = self._key.sign(fleet.signed_part(self.worker, draft))
+        draft = LogBundle(self._edge.size, entries, latest, edge.packed(), b"", member)
+        signature = self._key.sign(fleet_contract.signed_part(self.worker, draft))
         body = msgspec.msgpack.encode(msgspec.structs.replace(draft, signature=signature))
-        return _Attempt(f"{layout.LOGS}{self.worker}/{self._number:012d}", body, self._number + 1, edge, latest)
+        return _Attempt(f"{object_names.LOGS}{self.worker}/{self._number:012d}", body, self._number + 1, edge, latest)
 
     @cached_property
     def _member(self) -> Member:
@@ -220,13 +220,13 @@ class WorkerLog:
     def _entrance(self) -> _Attempt:
         """The entry in the roster. It comes behind the first bundle: a log that is not there is missed from then on."""
         body = msgspec.json.encode(self._member)
-        return _Attempt(f"{layout.ROSTER}{self.worker}", body, self._number, self._edge, self._time)
+        return _Attempt(f"{object_names.ROSTER}{self.worker}", body, self._number, self._edge, self._time)
 
     def _put(self, attempt: _Attempt) -> None:
         self._unclear = attempt
         try:
             self._bucket.create(attempt.name, attempt.body)
-        except Taken:
+        except NameTaken:
             self.is_taken = self._is_closed = True
             raise AuditUnavailable(
                 "something foreign lies where this worker's log goes on", hint="try again; the worker begins a new log"
@@ -235,7 +235,7 @@ class WorkerLog:
             raise AuditUnavailable(error.message, hint=error.hint) from None
         self._unclear = None
         self._number, self._edge, self._time = attempt.number, attempt.edge, attempt.time
-        self._is_entered = self._is_entered or attempt.name.startswith(layout.ROSTER)
+        self._is_entered = self._is_entered or attempt.name.startswith(object_names.ROSTER)
 
 
 def _joined(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -254,12 +254,12 @@ def _joined(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
     """Every worker in the roster; None for an entry that does not read, or is another's."""
-    for one in bucket.list(layout.ROSTER):
-        worker = one.name.removeprefix(layout.ROSTER)
+    for one in bucket.list(object_names.ROSTER):
+        worker = one.name.removeprefix(object_names.ROSTER)
         found = bucket.get(one.name)
         try:
             member = msgspec.json.decode(found.body if found else b"", type=Member)
-        except layout.UNREADABLE:
+        except object_names.UNREADABLE:
             yield worker, None
         else:
             yield worker, member if member.worker == worker else None
@@ -267,21 +267,21 @@ def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
 
 def written_logs(bucket: Bucket) -> Sequence[str]:
     """The workers of which there are bundles, in the roster or not."""
-    return bucket.folders(layout.LOGS)
+    return bucket.folders(object_names.LOGS)
 
 
 def bundles(bucket: Bucket, worker: str, threads: Executor) -> Iterator[Numbered]:
     """The bundles of a log; what is called by no number of ours has number 0."""
-    names = [one.name for one in bucket.list(f"{layout.LOGS}{worker}/")]
+    names = [one.name for one in bucket.list(f"{object_names.LOGS}{worker}/")]
     for name, found in zip(names, threads.map(bucket.get, names), strict=True):
-        number = _NUMBER.fullmatch(name, len(layout.LOGS) + len(worker) + 1)
+        number = _NUMBER.fullmatch(name, len(object_names.LOGS) + len(worker) + 1)
         yield Numbered(0 if number is None else int(number[0]), _decoded(found.body if found else b""))
 
 
-def _decoded(body: bytes) -> Bundle | None:
+def _decoded(body: bytes) -> LogBundle | None:
     """A bundle; None if it is none, or has numbers that no log has."""
     try:
         bundle = _decode(body)
-    except layout.UNREADABLE:
+    except object_names.UNREADABLE:
         return None
     return bundle if 0 <= bundle.first < _ENDLESS and 0 <= bundle.time < _ENDLESS else None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from strongroom.store import Delete, Effect, Expect, Object, Purge, PutNew, Swap
-from strongroom.store.conformance.suite import Suite, only
-from strongroom.store.conformance.tools import (
+from strongroom.store.conformance.helpers import (
     ALICE,
     BOB,
     BOBS,
@@ -26,6 +25,7 @@ from strongroom.store.conformance.tools import (
     unchanged,
     version_of,
 )
+from strongroom.store.conformance.suite import Suite, only
 
 
 class Purging(Suite):

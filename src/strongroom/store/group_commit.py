@@ -18,7 +18,7 @@ _GROUP = 256
 """The most requests in one transaction."""
 
 
-class Request:
+class CommitRequest:
     """One caller's commit, waiting to be gathered into a transaction."""
 
     __slots__ = ("accept_clock", "commit", "effects", "entries", "error", "lead", "leaves", "since", "time", "turn")
@@ -49,16 +49,16 @@ class Request:
 class GroupCommit:
     """Gathers requests for `write`, which sets `commit` or `error` on each, or raises for all of them."""
 
-    def __init__(self, write: Callable[[Sequence[Request]], None]) -> None:
+    def __init__(self, write: Callable[[Sequence[CommitRequest]], None]) -> None:
         self._write = write
         self._guard = threading.Lock()
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[CommitRequest] = deque()
         self._leading = False
         self.sizes: dict[int, int] = {}
         """How many groups there were, by the power of two that their size does not exceed."""
         self.grouped = 0
 
-    def submit(self, request: Request) -> Commit:
+    def submit(self, request: CommitRequest) -> Commit:
         """Have a request written, by this thread or by another, and return or raise what came of it."""
         try:
             with self._guard:
@@ -77,7 +77,7 @@ class GroupCommit:
             raise outcome
         return outcome
 
-    def submit_all(self, requests: Sequence[Request]) -> list[Commit | Exception]:
+    def submit_all(self, requests: Sequence[CommitRequest]) -> list[Commit | Exception]:
         """Have several requests of one thread written together, and return what came of each."""
         with self._guard:
             self._waiting.extend(requests)
@@ -91,7 +91,7 @@ class GroupCommit:
                 self._lead(request)
         return [_outcome(request) for request in requests]
 
-    def _lead(self, own: Request) -> None:
+    def _lead(self, own: CommitRequest) -> None:
         """Write the waiting group, whose first member is this thread's own request, then hand over the lead."""
         with self._guard:
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
@@ -112,7 +112,7 @@ class GroupCommit:
             for request in group[1:]:
                 request.turn.release()
 
-    def _hand_over(self, leader: Request) -> None:
+    def _hand_over(self, leader: CommitRequest) -> None:
         """Let the first who waits lead, or nobody. The guard is held."""
         leader.lead = False
         self._leading = bool(self._waiting)
@@ -120,7 +120,7 @@ class GroupCommit:
             self._waiting[0].lead = True
             self._waiting[0].turn.release()
 
-    def _leave(self, request: Request) -> None:
+    def _leave(self, request: CommitRequest) -> None:
         """Stop waiting because a signal (Ctrl-C) interrupted it. A lead left with a thread that is gone stops all."""
         with self._guard:
             if request in self._waiting:
@@ -129,7 +129,7 @@ class GroupCommit:
                 self._hand_over(request)
 
 
-def _outcome(request: Request) -> Commit | Exception:
+def _outcome(request: CommitRequest) -> Commit | Exception:
     if request.error is not None:
         return request.error
     return request.commit or AuditUnavailable("the writing thread was interrupted")

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from strongroom.store.s3.compacting import Compactor
-from strongroom.store.s3.views import ActorView
+from strongroom.store.s3.bucket_replica import ActorView
+from strongroom.store.s3.compaction import Compactor
 
 REST = 15.0
 """Seconds between the proof of a pack and the delete: longer than one page of a list may take."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from threading import Barrier
 
 from strongroom.errors import StoreUnavailable
-from strongroom.store.s3.bucket import Changed, S3Bucket, Taken
+from strongroom.store.s3.bucket import Changed, NameTaken, S3Bucket
 
 PLACE = "probe/"
 _TRIES = 4
@@ -80,7 +80,7 @@ class Probe:
         for _ in range(_TRIES):
             self._begun += 1
             self._place = f"{self._whole}{self._begun:02d}/"
-            with suppress(Taken, Changed):
+            with suppress(NameTaken, Changed):
                 return trial()
         raise StoreUnavailable("the object store kept losing its own answers while it was tried", hint="try again")
 
@@ -106,7 +106,7 @@ class Probe:
         self._bucket.create(self._place + "a", b"one")
         try:
             self._bucket.create(self._place + "a", b"two")
-        except Taken:
+        except NameTaken:
             return ""
         return "the second write replaced the first"
 
@@ -142,7 +142,7 @@ class Probe:
 
         def creates(number: int) -> bool:
             ready.wait()
-            with suppress(Taken):
+            with suppress(NameTaken):
                 return bool(self._bucket.create(new, b"made by %d" % number))
             return False
 

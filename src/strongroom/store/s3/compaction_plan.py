@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from strongroom.store.s3.bucket import Listed
+from strongroom.store.s3.bucket import BucketListing
+from strongroom.store.s3.bucket_replica import Known, by_itself, in_packs, merge_known
 from strongroom.store.s3.packs import MOST, MOST_GONE, Pack, Record
-from strongroom.store.s3.views import Known, by_itself, in_packs, merged
 
 SMALL = 16
 """Small packs in one shelf, burials among them, for which it is."""
@@ -17,14 +17,14 @@ BYTES = 1 << 23
 """Bytes of bodies in one pack."""
 
 
-class Look(NamedTuple):
+class NamespaceCensus(NamedTuple):
     """One shelf as a list had it. Lines go by their logical names, packs and claims by their places."""
 
     shelf: str
     place: str
-    loose: Mapping[str, Listed]
+    loose: Mapping[str, BucketListing]
     held: Mapping[str, Pack]
-    claims: Mapping[str, Listed]
+    claims: Mapping[str, BucketListing]
     newest: int
 
     def place_of(self, name: str) -> str:
@@ -61,10 +61,10 @@ def is_small(pack: Pack) -> bool:
     return not is_full and sum(bodies) < BYTES // 2
 
 
-def planned(look: Look, age: int | None, before: str) -> Plan:
+def plan_compaction(look: NamespaceCensus, age: int | None, before: str) -> Plan:
     """What to do with a shelf: with packs before one's own first, and lines of an age; None takes all of both."""
     alone = {name: by_itself(one) for name, one in look.loose.items()}
-    known = merged(alone, in_packs(look.held))
+    known = merge_known(alone, in_packs(look.held))
     settled = [
         name
         for name, one in look.loose.items()
@@ -82,9 +82,10 @@ def planned(look: Look, age: int | None, before: str) -> Plan:
         settled=settled,
         fresh=fresh,
         small=len(small),
-        is_untidy=fresh < len(settled) or any(finished(pack, known) != pack.records for pack in look.held.values()),
+        is_untidy=fresh < len(settled)
+        or any(with_tombstones(pack, known) != pack.records for pack in look.held.values()),
         absorbed=absorbed,
-        unfinished={at: pack for at, pack in kept.items() if finished(pack, known) != pack.records},
+        unfinished={at: pack for at, pack in kept.items() if with_tombstones(pack, known) != pack.records},
         covered=frozenset(name for name in held if _agrees(alone.get(name), known[name])),
         chunks=list(_chunks(wanted, look, absorbed)),
     )
@@ -95,7 +96,7 @@ def _agrees(alone: Known | None, known: Known) -> bool:
     return alone is None or known.is_gone or alone.version == known.version
 
 
-def finished(pack: Pack, known: Mapping[str, Known]) -> dict[str, Record]:
+def with_tombstones(pack: Pack, known: Mapping[str, Known]) -> dict[str, Record]:
     """A pack's records with tombstones for what is gone."""
     return {
         name: Record(known[name].version, None) if known[name].is_gone and one.body is not None else one
@@ -103,7 +104,7 @@ def finished(pack: Pack, known: Mapping[str, Known]) -> dict[str, Record]:
     }
 
 
-def _chunks(names: Sequence[str], look: Look, absorbed: Mapping[str, Pack]) -> Iterator[list[str]]:
+def _chunks(names: Sequence[str], look: NamespaceCensus, absorbed: Mapping[str, Pack]) -> Iterator[list[str]]:
     """Names in their order, for packs that are not too big."""
     held = {name: len(one.body or b"") for pack in absorbed.values() for name, one in pack.records.items()}
     chunk: list[str] = []
@@ -121,7 +122,7 @@ def _chunks(names: Sequence[str], look: Look, absorbed: Mapping[str, Pack]) -> I
         yield chunk
 
 
-def doomed(look: Look, plan: Plan, proven: set[str]) -> list[str]:
+def places_to_delete(look: NamespaceCensus, plan: Plan, proven: set[str]) -> list[str]:
     """The places of what packs hold that were read back."""
     lines = [look.place_of(name) for name in plan.settled if name in proven]
     return lines + [at for at, pack in plan.absorbed.items() if pack.records.keys() <= proven]

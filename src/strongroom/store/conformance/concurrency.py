@@ -8,8 +8,7 @@ from functools import partial
 
 from strongroom.crypto import merkle_log
 from strongroom.store import Lost, PutNew, Store, Swap
-from strongroom.store.conformance.suite import Suite
-from strongroom.store.conformance.tools import (
+from strongroom.store.conformance.helpers import (
     DERIVED,
     NOW,
     TRAVEL,
@@ -23,6 +22,7 @@ from strongroom.store.conformance.tools import (
     pages,
     standing,
 )
+from strongroom.store.conformance.suite import Suite
 
 
 class Racing(Suite):

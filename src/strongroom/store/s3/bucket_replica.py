@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from strongroom.errors import StoreUnavailable, Tampered
 from strongroom.store import Object, Version, is_derived
-from strongroom.store.s3 import layout, packs
-from strongroom.store.s3.bucket import Bucket, Listed, as_listed
-from strongroom.store.s3.layout import ActorHead, Table
+from strongroom.store.s3 import object_names, packs
+from strongroom.store.s3.bucket import Bucket, BucketListing, as_listed
+from strongroom.store.s3.object_names import ActorHead, Table
 from strongroom.store.s3.packs import Pack
-from strongroom.store.s3.past import Past, is_as_new, moment
+from strongroom.store.s3.rollback_guard import Past, is_as_new, moment
 
 _TRIES = 8
 _ROOM = 1 << 40
@@ -192,7 +192,7 @@ class VaultView(View):
         if is_recent and self._loaded == doubts and self._bucket.get(self.next_news()) is None:
             return  # announcements have no gaps, and to ask for the next one costs less than a list
         heard = self._newest()
-        found = {one.name: by_itself(one) for one in self._bucket.list(layout.VAULT)}
+        found = {one.name: by_itself(one) for one in self._bucket.list(object_names.VAULT)}
         with self.guard:
             if back := next((name for name in self.objects if self._is_back(name, found.get(name), current)), ""):
                 raise _put_back(f"the vault's own {back}")
@@ -204,9 +204,11 @@ class VaultView(View):
     def _newest(self) -> int:
         """The last of the announcements that follow one on another; what else lies there was not announced."""
         known = heard = self._heard
-        there = {one.name for one in self._bucket.list(layout.NEWS, layout.news(known - 1) if known > 1 else "")}
-        self._is_deaf = known > 0 and layout.news(known) not in there
-        while layout.news(heard + 1) in there:
+        there = {
+            one.name for one in self._bucket.list(object_names.NEWS, object_names.news(known - 1) if known > 1 else "")
+        }
+        self._is_deaf = known > 0 and object_names.news(known) not in there
+        while object_names.news(heard + 1) in there:
             heard += 1
         return heard
 
@@ -217,12 +219,12 @@ class VaultView(View):
 
     def next_news(self) -> str:
         """What the next announcement is called, as far as is known."""
-        return layout.news(self._heard + 1)
+        return object_names.news(self._heard + 1)
 
     def announced(self, name: str) -> None:
         """An announcement that this process made, right behind the last one that it heard of."""
         with self.guard:
-            self._heard = max(self._heard, int(name.removeprefix(layout.NEWS)))
+            self._heard = max(self._heard, int(name.removeprefix(object_names.NEWS)))
 
 
 class ActorView(View):
@@ -246,7 +248,7 @@ class ActorView(View):
 
     @property
     def prefix(self) -> str:
-        return f"{layout.ACTORS}{self.locator}/"
+        return f"{object_names.ACTORS}{self.locator}/"
 
     @property
     def table(self) -> Table:
@@ -266,17 +268,17 @@ class ActorView(View):
     def _have_head(self, head: ActorHead, etag: str) -> None:
         """Take in a head that is newer than the one that is known. The guard is held."""
         if etag != self.head_etag:
-            self._past.replaced(layout.AT, layout.version_of(self.head_etag))
+            self._past.replaced(object_names.AT, object_names.version_of(self.head_etag))
         self._past.reached(head.table)
         self.head, self.head_etag = head, etag
 
     def _is_head_back(self, head: ActorHead, etag: str) -> bool:
-        is_replaced = self._past.has_replaced(layout.AT, layout.version_of(etag), self._since)
+        is_replaced = self._past.has_replaced(object_names.AT, object_names.version_of(etag), self._since)
         return is_replaced or not is_as_new(head.table, self._past.floor(self._since))
 
     def _take_keys(self) -> int:
         """Have the keys as the head has them. The guard is held."""
-        name = f"{self.prefix}{layout.KEYS}"
+        name = f"{self.prefix}{object_names.KEYS}"
         known = _keys_in(self.head, self.head_etag)
         if known is None:
             self.objects.pop(name, None)
@@ -285,7 +287,7 @@ class ActorView(View):
         return self._note(name)
 
     def _counts(self, place: str) -> bool:
-        found = layout.below(place, self.table)
+        found = object_names.below(place, self.table)
         return found is not None and found.is_current
 
     def wrote(self, name: str, place: str, known: Known, before: Known | None) -> int:
@@ -300,7 +302,7 @@ class ActorView(View):
 
     def look_at_head(self) -> None:
         """Make sure that keys and generations are known as they are. For who need not know of lines, that is enough."""
-        found = self._bucket.get(self.prefix + layout.AT)
+        found = self._bucket.get(self.prefix + object_names.AT)
         with self.guard:
             if self.head_etag == ("" if found is None else found.etag):
                 return
@@ -320,11 +322,11 @@ class ActorView(View):
             if (held := self._packs(packed)) is None:
                 continue
             keys = _keys_in(head, etag)
-            found = loose if keys is None else {**loose, f"{self.prefix}{layout.KEYS}": keys}
+            found = loose if keys is None else {**loose, f"{self.prefix}{object_names.KEYS}": keys}
             with self.guard:
                 if self.head_etag != known:
                     continue  # written meanwhile by this process itself: what was found may be older
-                back = self._back(head, etag, merged(loose, in_packs(held)), current)
+                back = self._back(head, etag, merge_known(loose, in_packs(held)), current)
                 if not back:
                     return self._see(current, head, etag, found, packed, held, listed)
             if doubted:
@@ -337,14 +339,14 @@ class ActorView(View):
         if self._is_head_back(head, etag):
             return f"the head of {self.prefix}"
         for name in self.objects:
-            is_purged = head.table != self.table and layout.actor_place(name, head.table) != layout.actor_place(
-                name, self.table
-            )
-            if not is_purged and not layout.is_keys(name) and self._is_back(name, found.get(name), current):
+            is_purged = head.table != self.table and object_names.actor_place(
+                name, head.table
+            ) != object_names.actor_place(name, self.table)
+            if not is_purged and not object_names.is_keys(name) and self._is_back(name, found.get(name), current):
                 return name
         return ""
 
-    def _see_little(self, listed: Sequence[Listed], current: int) -> bool:
+    def _see_little(self, listed: Sequence[BucketListing], current: int) -> bool:
         """Take in a list in which no more than objects by themselves have changed; False if it is not so.
 
         It is nearly always so, and an actor may have very many lines in packs.
@@ -369,14 +371,14 @@ class ActorView(View):
 
     def _as_found(self, place: str, alone: Known | None) -> tuple[str, Known | None]:
         """An object of the present generation by its name, with what packs hold of it."""
-        found = layout.below(place, self.table)
+        found = object_names.below(place, self.table)
         name = "" if found is None else found.name
         return name, _both(alone, self._in_packs.get(name))
 
     def _look_at_own_again(self, current: int) -> None:
         """What this round had of own writes was not taken in: it counts as unknown, so that the next one does."""
         own = [name for name, began in self._own.items() if began >= current]
-        self._last.update((layout.actor_place(name, self.table), "") for name in own)
+        self._last.update((object_names.actor_place(name, self.table), "") for name in own)
 
     def _take_one(self, name: str, known: Known | None, current: int) -> None:
         if self._own.get(name, -1) >= current:
@@ -395,9 +397,9 @@ class ActorView(View):
         head: ActorHead,
         etag: str,
         loose: Mapping[str, Known],
-        packed: Mapping[str, Listed],
+        packed: Mapping[str, BucketListing],
         held: dict[str, Pack],
-        listed: Sequence[Listed],
+        listed: Sequence[BucketListing],
     ) -> None:
         with self.guard:
             purged, table = head.table != self.head.table, head.table
@@ -410,25 +412,27 @@ class ActorView(View):
             self._last = {one.name: one.etag for one in listed}
             self._in_packs = in_packs(held)
             self.bytes = sum(one.size for one in packed.values())
-            self._take(merged(loose, self._in_packs), current)
+            self._take(merge_known(loose, self._in_packs), current)
             if not self.is_looked_at and head.keys is None:
-                self._note(f"{self.prefix}{layout.KEYS}")  # who followed an earlier view may hold what was erased since
+                self._note(
+                    f"{self.prefix}{object_names.KEYS}"
+                )  # who followed an earlier view may hold what was erased since
             self._look_at_own_again(current)
 
-    def _head(self, listed: Sequence[Listed]) -> tuple[ActorHead, str] | None:
+    def _head(self, listed: Sequence[BucketListing]) -> tuple[ActorHead, str] | None:
         """The head as a list had it, and its etag; None if it was another one when it was to be read."""
-        at = self.prefix + layout.AT
+        at = self.prefix + object_names.AT
         seen, size = next(((one.etag, one.size) for one in listed if one.name == at), ("", 0))
         if seen == self.head_etag:
             return self.head, seen
-        if size > layout.LARGEST_HEAD:
+        if size > object_names.LARGEST_HEAD:
             raise _too_large(at)
-        found = as_listed(self._bucket, Listed(at, seen, size, 0))
+        found = as_listed(self._bucket, BucketListing(at, seen, size, 0))
         if seen != ("" if found is None else found.etag):
             return None
         return (ActorHead(), "") if found is None else (ActorHead.decoded(found.body), seen)
 
-    def _packs(self, packed: Mapping[str, Listed]) -> dict[str, Pack] | None:
+    def _packs(self, packed: Mapping[str, BucketListing]) -> dict[str, Pack] | None:
         """Every filled pack; None if one was gone when it was to be read."""
         if large := next((place for place, one in packed.items() if one.size > packs.LARGEST), ""):
             raise _too_large(large)
@@ -445,7 +449,7 @@ class ActorView(View):
 
 
 def read_packs(
-    bucket: Bucket, threads: Executor, wanted: Mapping[str, Listed], known: Mapping[str, Pack]
+    bucket: Bucket, threads: Executor, wanted: Mapping[str, BucketListing], known: Mapping[str, Pack]
 ) -> dict[str, Pack] | None:
     """Packs by their places, read unless they are known; None if one was another, or gone, when it was to be read."""
     held = {place: pack for place, pack in known.items() if place in wanted and wanted[place].etag == pack.etag}
@@ -454,7 +458,7 @@ def read_packs(
     for place, found in zip(missing, read, strict=True):
         if found is None or found.etag != wanted[place].etag:
             return None
-        held[place] = packs.decoded(shelf_of(place), found.body, found.etag)
+        held[place] = packs.decode_pack(shelf_of(place), found.body, found.etag)
     return held
 
 
@@ -470,20 +474,20 @@ def _too_large(place: str) -> Tampered:
 
 
 def _keys_in(head: ActorHead, etag: str) -> Known | None:
-    return None if head.keys is None else Known(layout.version_of(etag), head.is_gone, etag)
+    return None if head.keys is None else Known(object_names.version_of(etag), head.is_gone, etag)
 
 
-def by_itself(one: Listed) -> Known:
+def by_itself(one: BucketListing) -> Known:
     """What a list says of an object that is in no pack."""
-    return Known(layout.version_of(one.etag), one.size == 0, one.etag, "", one.size)
+    return Known(object_names.version_of(one.etag), one.size == 0, one.etag, "", one.size)
 
 
-def _split(listed: Sequence[Listed], table: Table) -> tuple[dict[str, Known], dict[str, Listed]]:
+def _split(listed: Sequence[BucketListing], table: Table) -> tuple[dict[str, Known], dict[str, BucketListing]]:
     """The objects of the present generation by their names, and its packs by their places."""
     loose: dict[str, Known] = {}
-    packed: dict[str, Listed] = {}
+    packed: dict[str, BucketListing] = {}
     for one in listed:
-        found = layout.below(one.name, table)
+        found = object_names.below(one.name, table)
         if found is None or not found.is_current:
             continue
         if _PACKS in one.name:
@@ -495,19 +499,19 @@ def _split(listed: Sequence[Listed], table: Table) -> tuple[dict[str, Known], di
 
 def shelf_of(place: str) -> str:
     """The logical prefix of what a pack at this place holds."""
-    found = layout.below(place, Table())
+    found = object_names.below(place, Table())
     return "" if found is None else found.name.partition("packs/")[0]
 
 
 def _is_left_over(place: str, table: Table) -> bool:
     """Whether a place is of an earlier generation. A list takes time: what is of a later one than the table lives."""
-    found = layout.below(place, table)
-    return found is not None and place < layout.actor_place(found.name, table)
+    found = object_names.below(place, table)
+    return found is not None and place < object_names.actor_place(found.name, table)
 
 
 def _is_by_itself(place: str, table: Table) -> bool:
     """Whether a place is that of an object of the present generation, and neither a pack nor anything else."""
-    found = layout.below(place, table)
+    found = object_names.below(place, table)
     return found is not None and found.is_current and _PACKS not in place
 
 
@@ -520,7 +524,7 @@ def _both(alone: Known | None, packed: Known | None) -> Known | None:
     return packed._replace(etag=alone.etag, size=alone.size)
 
 
-def merged(loose: Mapping[str, Known], packed: Mapping[str, Known]) -> dict[str, Known]:
+def merge_known(loose: Mapping[str, Known], packed: Mapping[str, Known]) -> dict[str, Known]:
     """Everything there is."""
     both = {name: _both(loose.get(name), packed.get(name)) for name in {*loose, *packed}}
     return {name: known for name, known in both.items() if known is not None}

@@ -101,11 +101,11 @@ class Below(NamedTuple):
     is_current: bool
 
 
-def framed(body: bytes) -> bytes:
+def frame_body(body: bytes) -> bytes:
     return _FRAME + body
 
 
-def unframed(raw: bytes, name: str = "an object") -> bytes | None:
+def unframe_body(raw: bytes, name: str = "an object") -> bytes | None:
     """A stored body; None for a tombstone."""
     if not raw:
         return None

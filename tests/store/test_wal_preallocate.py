@@ -13,8 +13,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from strongroom.store import Delete, PutNew, journal, sqlite
-from strongroom.store.conformance.tools import NOW, SuiteMac, everything
+from strongroom.store import Delete, PutNew, sqlite, wal_preallocate
+from strongroom.store.conformance.helpers import NOW, SuiteMac, everything
 from strongroom.store.sqlite import SqliteStore
 from tests.store.children import in_fork
 
@@ -171,7 +171,7 @@ def test_an_interrupt_while_it_is_lengthened_keeps_nobody_out(
 
     _put(store, "things/a")
     with monkeypatch.context() as patch:
-        patch.setattr(journal, "lengthen", interrupted)
+        patch.setattr(wal_preallocate, "lengthen", interrupted)
         with pytest.raises(KeyboardInterrupt):
             store.scrub()
     other = SqliteStore.open(str(place))
@@ -207,8 +207,8 @@ def test_a_link_in_the_journals_place_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
     (tmp_path / "vault.db-wal").symlink_to(victim)
-    journal.lengthen(tmp_path / "vault.db", 100)
+    wal_preallocate.lengthen(tmp_path / "vault.db", 100)
     assert victim.read_bytes() == b"mine"
-    journal.lengthen(tmp_path / "nowhere.db", 100)
+    wal_preallocate.lengthen(tmp_path / "nowhere.db", 100)
     assert not (tmp_path / "nowhere.db-wal").exists()
-    assert journal.size_of(tmp_path / "nowhere.db") == 0
+    assert wal_preallocate.size_of(tmp_path / "nowhere.db") == 0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from strongroom.store import Delete, Expect, Object, PutNew, Swap
-from strongroom.store.conformance.suite import Suite, only
-from strongroom.store.conformance.tools import (
+from strongroom.store.conformance.helpers import (
     ALICE,
     BOB,
     BOBS,
@@ -21,6 +20,7 @@ from strongroom.store.conformance.tools import (
     standing,
     version_of,
 )
+from strongroom.store.conformance.suite import Suite, only
 
 
 class Following(Suite):

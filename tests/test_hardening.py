@@ -15,9 +15,9 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, NewLine, Token, Vault, errors, model
-from strongroom.engines.lexical import terms
+from strongroom.engines.lexical import term_weights
 from strongroom.engines.lexical.index import LexicalIndex
-from strongroom.engines.lexical.question import Question
+from strongroom.engines.lexical.query import Question
 from strongroom.engines.recency import Recency
 from strongroom.model import Line, LineId
 from strongroom.shelves import Batch, Shelves
@@ -49,13 +49,15 @@ def test_removing_lines_of_one_moment_looks_at_each_once(monkeypatch: pytest.Mon
 
 @pytest.mark.requirement("recall-pruning")
 def test_of_a_very_long_query_only_the_rarest_words_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms, "MOST_WORDS", 3)
+    monkeypatch.setattr(term_weights, "MOST_WORDS", 3)
 
     index = LexicalIndex()
     for number in range(20):
         index.add(line(number, "alpha beta gamma delta" if number else "alpha beta gamma delta walrus"))
     question = Question.of("alpha beta gamma delta walrus", datetime(2026, 5, 25, tzinfo=UTC))
-    found, _ = terms.word_terms(question, [index], terms.Size.of([index]), terms.ENOUGH, terms.ENOUGH)
+    found, _ = term_weights.word_terms(
+        question, [index], term_weights.Size.of([index]), term_weights.ENOUGH, term_weights.ENOUGH
+    )
     assert len(found) == 3
     assert len(found[0].places[0]) == 1
 

@@ -16,8 +16,8 @@ from types import ModuleType
 import pytest
 
 from strongroom import fence, routing
-from strongroom.engines import dates
-from strongroom.engines.lexical import question, words
+from strongroom.engines.dates import parser
+from strongroom.engines.lexical import query, tokenizer
 from strongroom.host import fencing
 from strongroom.model import Hit, Kind, LineId, Millis, Namespace, Provenance
 from strongroom.provider import echoes, history, manners, masking, phrases, turns, worth
@@ -175,15 +175,15 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
         lambda text: fencing.without_recalled(text, {MARK}),
         ["<<<strongroom-recall ", f"<<<strongroom-recall {MARK}>>>\n"],
     ),
-    dates.dates_in_line: (
-        lambda text: dates.dates_in_line(text, DAY),
+    parser.dates_in_line: (
+        lambda text: parser.dates_in_line(text, DAY),
         ["on may ", "1 ", "next ", "3 days ", "明天", "1/1/"],
     ),
-    dates.dates_in_query: (
-        lambda text: dates.dates_in_query(text, DAY),
+    parser.dates_in_query: (
+        lambda text: parser.dates_in_query(text, DAY),
         ["since last ", "until the ", "when ", "上周"],
     ),
-    words.words: (words.words, ["a'", "aB", "A1", "文a", "x-y_"]),
+    tokenizer.words: (tokenizer.words, ["a'", "aB", "A1", "文a", "x-y_"]),
     texts.sent_ids: (lambda text: texts.sent_ids("", text), ["- 2026-01-01, "]),
     texts.cut_sent: (lambda text: texts.cut_sent("", text, lambda one: True), ["<memory-context>x</memory-context>"]),
     texts.result_ids: (texts.result_ids, ['{"id": "']),
@@ -211,9 +211,9 @@ RULE_MODULES: list[ModuleType] = [
         placing,
         fence,
         fencing,
-        dates,
-        words,
-        question,
+        parser,
+        tokenizer,
+        query,
     ),
     texts,
 ]

@@ -16,7 +16,7 @@ import pytest
 from strongroom import EnvironmentKeys, Vault, settings
 from strongroom.caps import chain as caplib
 from strongroom.cli import checks
-from strongroom.engines.lexical import finding
+from strongroom.engines.lexical import search
 from strongroom.keys import FileKeys, default_directory
 from strongroom.vault.opening import identify
 from tests.audit.tools import edit, query
@@ -283,7 +283,7 @@ def test_a_sound_vault_is_well_and_looking_changes_nothing(cli: Cli, vault: None
 @pytest.mark.requirement("recall-kernel")
 def test_whether_recalls_are_compiled_is_said(cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_of(cli("doctor", "--json"), "engine")["message"] == "the default one loads, compiled"
-    monkeypatch.setattr(finding, "kernel", None)
+    monkeypatch.setattr(search, "kernel", None)
     assert "not compiled" in check_of(cli("doctor", "--json"), "engine")["message"]
 
 

@@ -34,7 +34,7 @@ from strongroom import FileKeys, NewLine, Token, Vault
 from strongroom.cli import demo_stage, extras
 from strongroom.cli.demo_stage import FAIL, OK, Done, Outcome, Unexpected
 from strongroom.cli.errors import BUG, INTERRUPTED
-from strongroom.engines.dates import dates_in_line, dates_in_query
+from strongroom.engines.dates.parser import dates_in_line, dates_in_query
 from strongroom.model import BATCH_LIMIT
 from tests.cli.conftest import Cli, environment
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from strongroom.engines.lexical import finding
+from strongroom.engines.lexical import search
 
 
 @pytest.fixture(params=["compiled", "python"], scope="module")
@@ -14,9 +14,9 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
     """Has the module's tests done once with the kernel and once without."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "python":
-            patch.setattr(finding, "kernel", None)
+            patch.setattr(search, "kernel", None)
         else:
-            assert finding.kernel is not None, (
+            assert search.kernel is not None, (
                 "the ranking was not compiled when Strongroom was installed here;"
                 " install a C compiler and Python's header files (Debian: gcc libc6-dev python3-dev), then make clean"
             )

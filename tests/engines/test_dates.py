@@ -9,17 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strongroom.engines.dates import (
-    MOST_SPANS,
-    Span,
-    cjk,
-    dates_in_line,
-    dates_in_query,
-    english_dates,
-    english_periods,
-    english_relative,
-    numeric,
-)
+from strongroom.engines.dates import cjk, english_dates, english_periods, english_relative, numeric
+from strongroom.engines.dates.parser import MOST_SPANS, Span, dates_in_line, dates_in_query
 
 WEDNESDAY = date(2026, 5, 20)
 

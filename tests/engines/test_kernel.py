@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strongroom.engines.lexical import finding, matching, signals, terms
+from strongroom.engines.lexical import candidates, search, signals, term_weights
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.model import Line, LineId
 from tests.engines.test_lexical_index import EXAMPLES
-from tests.engines.test_weighing import ASKED, world
+from tests.engines.test_score import ASKED, world
 from tests.engines.tools import QUERIES, Answer, answer, filled, line, shelves
 
 pytestmark = [pytest.mark.requirement("recall-kernel"), pytest.mark.usefixtures("compiled")]
@@ -28,12 +28,12 @@ _NO_LINES = frozenset[LineId]()
 
 @pytest.fixture(scope="module")
 def compiled() -> None:
-    assert finding.kernel is not None, "the ranking was not compiled when Strongroom was installed here"
+    assert search.kernel is not None, "the ranking was not compiled when Strongroom was installed here"
 
 
 def _in_python(query: str, indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId]) -> list[Answer]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finding, "kernel", None)
+        patch.setattr(search, "kernel", None)
         return answer(query, *indexes, k=k, without=without)
 
 
@@ -72,20 +72,20 @@ def test_it_answers_as_python_does_on_any_shelf(examples: int) -> None:
 
 
 def test_it_answers_as_python_does_where_days_have_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms, "THEN", 5)
+    monkeypatch.setattr(term_weights, "THEN", 5)
     for query in ("boat yesterday", "what happened last week", "lantern in May", "May 2026"):
         _compare(query, world(3), 10)
 
 
 def test_it_answers_as_python_does_where_many_words_are_common(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms, "SURELY", 3)
-    monkeypatch.setattr(matching, "SHORTLIST", 7)
+    monkeypatch.setattr(term_weights, "SURELY", 3)
+    monkeypatch.setattr(candidates, "SHORTLIST", 7)
     for query in ASKED:
         _compare(query, world(5), 10)
 
 
 def test_it_looks_for_as_many_words_as_a_question_may_have() -> None:
-    words = [f"word{number:03d}" for number in range(terms.MOST_WORDS + 20)]
+    words = [f"word{number:03d}" for number in range(term_weights.MOST_WORDS + 20)]
     chance = Random(1)
     index = filled(line(number, " ".join(chance.sample(words, 60))) for number in range(40))
     _compare(" ".join(words), [index], 10)
@@ -121,10 +121,10 @@ def _best(
     without: Any = frozenset(["three"]),
 ) -> list[Any]:
     """Ask for the words that occur in these places."""
-    assert finding.kernel is not None
+    assert search.kernel is not None
     *columns, names, days = given
     postings = {f"word {number:03d}": place for number, place in enumerate(places)}
-    found = finding.kernel(
+    found = search.kernel(
         [((*columns, postings, names), days)],
         tuple(postings) if words is None else words,
         without,
@@ -281,11 +281,11 @@ class _Meddler(array):  # type: ignore[type-arg]
 
 
 def test_what_is_taken_away_meanwhile_is_still_there() -> None:
-    assert finding.kernel is not None
+    assert search.kernel is not None
     *columns, names, days = _columns()
     meddler = _Meddler("I", _occurs(0))
     postings = meddler.postings = {"word 000": _occurs(0, 1, 2), "word 001": meddler}
-    found = finding.kernel(
+    found = search.kernel(
         [((*columns, postings, names), days)],
         ("word 000", "word 001"),
         frozenset(),

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strongroom import NewLine, Token, Vault
-from strongroom.engines.lexical import matching, terms
+from strongroom.engines.lexical import candidates, term_weights
 from strongroom.engines.lexical.index import LexicalIndex
-from strongroom.engines.lexical.reading import Days
+from strongroom.engines.lexical.line_features import Days
 from strongroom.model import Hit, Line, Millis
 from tests.conftest import ALL_OPS
 from tests.engines.tools import ENGINE, NOON, QUERIES, Answer, answer, arrived, filled, line, shelves, texts
@@ -279,8 +279,8 @@ def test_the_answer_and_its_scores_do_not_depend_on_how_the_lines_came(examples:
 def test_the_answer_does_not_depend_on_arrival_when_most_lines_are_pruned(
     examples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terms, "ENOUGH", 3)
-    monkeypatch.setattr(matching, "SHORTLIST", 2)
+    monkeypatch.setattr(term_weights, "ENOUGH", 3)
+    monkeypatch.setattr(candidates, "SHORTLIST", 2)
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(shelves(16), st.integers(0, 2**32))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from strongroom import engines, errors
 from strongroom.engines import Keeping
-from strongroom.engines.lexical import Lexical, matching, signals, terms
-from strongroom.engines.lexical.words import words
+from strongroom.engines.lexical import Lexical, candidates, signals, term_weights
+from strongroom.engines.lexical.tokenizer import words
 from strongroom.model import Line, LineId
 from tests.engines.tools import ENGINE, NOON, QUERIES, answer, arrived, filled, line, texts
 
@@ -224,7 +224,7 @@ def _crowd(count: int, chance: Random) -> list[Line]:
 @pytest.mark.requirement("recall-order")
 def test_among_more_lines_than_are_looked_at_the_answer_does_not_depend_on_arrival() -> None:
     chance = Random(7)
-    lines = _crowd(terms.ENOUGH + 300, chance)
+    lines = _crowd(term_weights.ENOUGH + 300, chance)
     expected = [answer(query, filled(lines)) for query in _COMMON]
     for seed in range(3):
         order = lines[:]
@@ -240,7 +240,7 @@ _COMMON = ["going weekend", "going weekend rain", "going to the market in the ra
 @pytest.mark.parametrize("session", ["", "s1", "alone"])
 @pytest.mark.parametrize("extra", ["", " going weekend", " and much more that nobody ever asked for" * 8])
 def test_the_line_that_holds_the_rare_word_is_never_lost(session: str, extra: str) -> None:
-    lines = _crowd(terms.ENOUGH + 500, Random(3))
+    lines = _crowd(term_weights.ENOUGH + 500, Random(3))
     rare = line(9999, f"xylograph{extra}", session=session, time=NOON - timedelta(days=900))
     index = filled([*lines[:700], rare, *lines[700:]])
     assert answer("going weekend xylograph", index, k=1)[0].id == rare.id
@@ -249,7 +249,7 @@ def test_the_line_that_holds_the_rare_word_is_never_lost(session: str, extra: st
 
 @pytest.mark.requirement("recall-pruning")
 def test_a_rare_word_on_one_shelf_is_found_beside_a_full_one() -> None:
-    crowd = filled(_crowd(terms.ENOUGH + 200, Random(5)))
+    crowd = filled(_crowd(term_weights.ENOUGH + 200, Random(5)))
     rare = filled([line(1, "xylograph", namespace="work"), line(2, "lamp", namespace="work")])
     for indexes in ([crowd, rare], [rare, crowd]):
         assert texts("going weekend xylograph", *indexes, k=1) == ["xylograph"]
@@ -261,15 +261,15 @@ def test_lines_that_hold_only_common_words_are_left_out_once_enough_hold_rarer_o
 ) -> None:
     lines = [line(number, "boat lamp") for number in range(5)] + [line(number, "lamp") for number in range(10, 20)]
     lines += [line(number, "coat") for number in range(20, 40)]
-    monkeypatch.setattr(terms, "ENOUGH", 6)
+    monkeypatch.setattr(term_weights, "ENOUGH", 6)
     assert len(answer("boat lamp", filled(lines), k=100)) == 15
-    monkeypatch.setattr(terms, "ENOUGH", 5)
+    monkeypatch.setattr(term_weights, "ENOUGH", 5)
     assert len(answer("boat lamp", filled(lines), k=100)) == 5
 
 
 @pytest.mark.requirement("recall-pruning")
 def test_a_common_word_still_adds_to_the_lines_that_hold_a_rarer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms, "ENOUGH", 2)
+    monkeypatch.setattr(term_weights, "ENOUGH", 2)
     lines = [line(1, "boat lamp"), line(2, "boat rope"), *(line(number, "lamp mast") for number in range(5, 15))]
     lines += [line(number, "coat") for number in range(20, 40)]
     found = answer("boat lamp", filled(lines))
@@ -279,7 +279,7 @@ def test_a_common_word_still_adds_to_the_lines_that_hold_a_rarer_one(monkeypatch
 
 @pytest.mark.requirement("recall-pruning")
 def test_a_word_that_most_lines_hold_counts_only_if_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms, "SURELY", 2)
+    monkeypatch.setattr(term_weights, "SURELY", 2)
     lines = [line(number, f"fact {'boat' if number == 7 else 'lamp'} rope {number}") for number in range(20)]
     index = filled(lines)
     assert [one.id for one in answer("fact boat", index, k=100)] == [lines[7].id]
@@ -325,7 +325,7 @@ def test_a_long_question_in_a_script_without_spaces_finds_the_lines_that_hold_it
 @pytest.mark.requirement("recall-pruning")
 def test_lines_as_good_as_the_last_of_the_shortlist_are_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were equals cut off, which of them stay would depend on the order in which they came."""
-    monkeypatch.setattr(matching, "SHORTLIST", 3)
+    monkeypatch.setattr(candidates, "SHORTLIST", 3)
     equal = [line(number, "boat") for number in range(8)]
     assert len(answer("boat", filled(equal), k=100)) == 8
     better = [line(number, "boat boat") for number in range(20, 23)]
@@ -334,7 +334,7 @@ def test_lines_as_good_as_the_last_of_the_shortlist_are_all_looked_at(monkeypatc
 
 @pytest.mark.requirement("recall-pruning")
 def test_the_more_lines_there_are_the_more_must_hold_a_rarer_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms, "SURELY", 2)
+    monkeypatch.setattr(term_weights, "SURELY", 2)
     few = [line(number, "boat lamp") for number in range(3)] + [line(number, "lamp") for number in range(10, 20)]
     assert len(answer("boat lamp", filled(few), k=100)) == 3
     many = [*few, *(line(number, "coat") for number in range(100, 200))]
@@ -343,7 +343,7 @@ def test_the_more_lines_there_are_the_more_must_hold_a_rarer_word(monkeypatch: p
 
 @pytest.mark.requirement("recall-pruning")
 def test_the_shortlist_is_one_for_all_shelves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "SHORTLIST", 3)
+    monkeypatch.setattr(candidates, "SHORTLIST", 3)
     better = filled([line(number, "boat boat", namespace="work") for number in range(3)])
     worse = filled([line(number, "boat") for number in range(20, 23)])
     assert {one.namespace for one in answer("boat", better, worse, k=100)} == {"work"}
@@ -357,7 +357,7 @@ def test_the_shortlist_is_one_for_all_shelves(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("left_out", [0, 50, 99, 100, 160, 250, 296])
 def test_however_many_of_the_best_lines_are_not_wanted_the_best_of_the_others_are_found(left_out: int) -> None:
     index = filled([line(number, f"Falcon budget step {number}" + " paper" * (number % 3)) for number in range(300)])
-    with patch.object(matching, "SHORTLIST", 300):
+    with patch.object(candidates, "SHORTLIST", 300):
         everything = answer("what is the Falcon budget?", index, k=300)
     assert len(everything) == 300
     without = frozenset(LineId(one.id) for one in everything[:left_out])
@@ -384,7 +384,7 @@ def test_lines_that_were_left_out_take_nobodys_place(seed: int) -> None:
 
 @pytest.mark.requirement("recall-pruning")
 def test_where_nobody_else_holds_the_rare_word_lines_with_the_common_ones_are_found() -> None:
-    talk = [line(number, "the Falcon budget") for number in range(terms.SURELY)]
+    talk = [line(number, "the Falcon budget") for number in range(term_weights.SURELY)]
     older = [line(1000 + number, "a budget for the garden", time=NOON - timedelta(days=400)) for number in range(3)]
     crowd = [line(2000 + number, "rain" if number % 3 else "budget and paint") for number in range(900)]
     index = filled([*talk, *older, *crowd])

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from strongroom.engines.lexical import signals, terms
-from strongroom.engines.lexical.question import Question
-from strongroom.engines.lexical.reading import (
+from strongroom.engines.lexical import signals, term_weights
+from strongroom.engines.lexical.line_features import (
     ASKS,
     ASSISTANT,
     COUNTS,
@@ -21,8 +20,9 @@ from strongroom.engines.lexical.reading import (
     MORE_NAMES,
     ONE_NAME,
     SPEAKS_OF_SELF,
-    read,
+    extract,
 )
+from strongroom.engines.lexical.query import Question
 from strongroom.model import Line
 from tests.engines.tools import NOON, answer, filled, line, texts
 
@@ -55,8 +55,8 @@ def test_a_question_is_no_answer() -> None:
 
 
 def test_a_long_text_that_ends_in_a_question_is_no_question() -> None:
-    assert read(line(1, "so " * 60 + "is it here?")).marks & ASKS
-    assert not read(line(1, "so " * 70 + "is it here?")).marks & ASKS
+    assert extract(line(1, "so " * 60 + "is it here?")).marks & ASKS
+    assert not extract(line(1, "so " * 70 + "is it here?")).marks & ASKS
 
 
 def test_what_people_said_goes_before_what_the_assistant_said() -> None:
@@ -117,12 +117,12 @@ def test_asked_who_or_where_lines_that_have_names_go_first() -> None:
     ],
 )
 def test_the_marks_of_a_line(text: str, marks: int) -> None:
-    assert read(line(1, text)).marks == marks
+    assert extract(line(1, text)).marks == marks
 
 
 def test_the_assistant_is_marked_by_its_role() -> None:
-    assert read(line(1, "boat", author="assistant")).marks == ASSISTANT
-    assert read(line(1, "boat", author="Assistant Manager")).marks == 0
+    assert extract(line(1, "boat", author="assistant")).marks == ASSISTANT
+    assert extract(line(1, "boat", author="Assistant Manager")).marks == 0
 
 
 # Signals of the line itself.
@@ -158,8 +158,8 @@ def test_a_role_is_nobodys_name() -> None:
     question = Question.of("what did the user and the assistant say about the boat", NOON)
     assert signals.speaker(line(1, "the boat", author="user"), question) == 0.0
     assert signals.speaker(line(1, "the boat", author="Assistant"), question) == 0.0
-    assert "user" not in read(line(1, "the boat", author="user")).counts
-    assert read(line(1, "the boat", author="Ana")).counts == {"boat": 1, "ana": 1}
+    assert "user" not in extract(line(1, "the boat", author="user")).counts
+    assert extract(line(1, "the boat", author="Ana")).counts == {"boat": 1, "ana": 1}
 
 
 def test_asked_for_the_last_time_the_newer_of_two_equal_lines_goes_first() -> None:
@@ -244,14 +244,14 @@ def test_a_line_that_speaks_of_the_days_asked_for_goes_first() -> None:
 def test_a_line_written_on_the_days_asked_for_goes_first() -> None:
     better = line(1, "saw the dentist", time=NOON - timedelta(days=1))
     worse = line(2, "saw the dentist", time=NOON - timedelta(hours=1))
-    assert _pair("dentist yesterday", better, worse) > terms.WRITTEN_THEN * signals.DATE
+    assert _pair("dentist yesterday", better, worse) > term_weights.WRITTEN_THEN * signals.DATE
 
 
 def test_to_speak_of_a_day_counts_more_than_to_be_written_then() -> None:
     speaks = line(1, "dentist on 2026-05-19", time=datetime(2026, 4, 1, tzinfo=UTC))
     written = line(2, "dentist on 2026-01-19", time=NOON - timedelta(days=1))
-    assert 0 < terms.WRITTEN_THEN < 1
-    assert _pair("dentist yesterday", speaks, written) > (1 - terms.WRITTEN_THEN) * signals.DATE
+    assert 0 < term_weights.WRITTEN_THEN < 1
+    assert _pair("dentist yesterday", speaks, written) > (1 - term_weights.WRITTEN_THEN) * signals.DATE
 
 
 def test_words_about_remembering_are_not_looked_for_if_others_remain() -> None:

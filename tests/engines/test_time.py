@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from strongroom.engines.lexical import terms
+from strongroom.engines.lexical import term_weights
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.model import Line
 from tests.engines.tools import answer, filled, line, texts
@@ -207,7 +207,7 @@ def test_the_same_moment_in_another_zone_may_be_another_day() -> None:
 def test_of_many_lines_written_on_a_day_the_newest_count_and_those_that_hold_a_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(terms, "THEN", 3)
+    monkeypatch.setattr(term_weights, "THEN", 3)
     now = _noon(date(2026, 5, 20))
     yesterday = datetime(2026, 5, 19, tzinfo=UTC)
     boat = line(1, "the boat", time=yesterday)

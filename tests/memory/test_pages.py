@@ -14,8 +14,8 @@ import strongroom
 from strongroom import FileKeys, NewLine, Token, Vault, errors
 from strongroom.crypto import line_encryption
 from strongroom.crypto.line_encryption import LinePlace
+from strongroom.engines.lexical import codec
 from strongroom.engines.lexical import index as lexical_index
-from strongroom.engines.lexical import keeping
 from strongroom.memory import pages
 from strongroom.memory.pages import Page, Pages
 from strongroom.model import Actor, LineId, Namespace, actor_path
@@ -138,7 +138,7 @@ class Opened:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lines = self.readings = 0
-        open_line, read = line_encryption.open_line, getattr(lexical_index, "read")  # noqa: B009 - mypy: it is not exported
+        open_line, read = line_encryption.open_line, getattr(lexical_index, "extract")  # noqa: B009 - mypy: it is not exported
 
         def counted_line(*given: Any) -> Any:
             self.lines += 1
@@ -149,7 +149,7 @@ class Opened:
             return read(*given)
 
         monkeypatch.setattr(line_encryption, "open_line", counted_line)
-        monkeypatch.setattr(lexical_index, "read", counted_read)
+        monkeypatch.setattr(lexical_index, "extract", counted_read)
 
 
 @pytest.fixture
@@ -785,7 +785,7 @@ def test_readings_of_another_version_are_made_anew_and_the_lines_still_come_from
 ) -> None:
     put(vault, cap, 6)
     with monkeypatch.context() as patch:
-        patch.setattr(keeping, "_VERSION", "of long ago")
+        patch.setattr(codec, "_VERSION", "of long ago")
         with reopen() as older:
             truth = answers(older, cap)
     opened.lines = opened.readings = 0

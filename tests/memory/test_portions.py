@@ -119,13 +119,13 @@ def test_what_one_commit_forgets_is_bounded(
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The characters that the engine reads, of each line."""
     found: list[int] = []
-    real: Callable[..., Any] = getattr(lexical_index, "read")  # noqa: B009 - mypy: it is not exported
+    real: Callable[..., Any] = getattr(lexical_index, "extract")  # noqa: B009 - mypy: it is not exported
 
     def counted(line: Any, *more: Any) -> Any:
         found.append(len(line.text))
         return real(line, *more)
 
-    monkeypatch.setattr(lexical_index, "read", counted)
+    monkeypatch.setattr(lexical_index, "extract", counted)
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strongroom.engines.lexical import terms
+from strongroom.engines.lexical import term_weights
 from strongroom.provider.showing import HEADING
 from tests.provider.conftest import ALLERGY, DM, GROUP, GROUP_ACTOR, OWNER, SCOPE, TRIP, Served, Wired, history, say
 
@@ -207,7 +207,7 @@ def test_a_question_that_was_asked_before_recalls_what_it_did_where_most_lines_h
     wired: Wired, is_new: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked again, its rare words stand in one line: the question itself, which is left out as an echo."""
-    monkeypatch.setattr(terms, "SURELY", 5)
+    monkeypatch.setattr(term_weights, "SURELY", 5)
     for number in range(12):
         wired.put(f"Anna likes number {number}" if number % 3 else f"It rained on day {number}")
     if not is_new:

@@ -23,7 +23,7 @@ from strongroom.cli import extras, output, ownercap
 from strongroom.cli.capview import WHY
 from strongroom.cli.context import Run
 from strongroom.cli.keeping import unfinished_rotation
-from strongroom.engines.lexical import finding
+from strongroom.engines.lexical import search
 from strongroom.errors import Tampered, VaultMissing
 from strongroom.keys import FileKeys, default_directory
 from strongroom.model import Void
@@ -109,7 +109,7 @@ def _engine(patient: Patient) -> str:
     found = f"{name} loads" if name else "the default one loads"
     if (name or default) != engines.DEFAULT:
         return found
-    return f"{found}, compiled" if finding.kernel is not None else f"{found}, not compiled: {_NO_KERNEL}"
+    return f"{found}, compiled" if search.kernel is not None else f"{found}, not compiled: {_NO_KERNEL}"
 
 
 _NO_KERNEL = "recalls take longer; with a C compiler and Python's header files, install the package anew"

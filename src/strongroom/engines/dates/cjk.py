@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from strongroom.engines.dates.days import Days, day, days, months, shifted_months, week, years
+from strongroom.engines.dates.day_arithmetic import Days, day, days, months, shifted_months, week, years
 from strongroom.engines.dates.grammar import FIGURES, Rule
 from strongroom.engines.dates.moment import FUTURE, OPEN, PAST, Moment
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from strongroom.engines.dates.days import Days, day, days, months, part
+from strongroom.engines.dates.day_arithmetic import Days, day, days, months, part
 from strongroom.engines.dates.grammar import FIGURES, Rule
 from strongroom.engines.dates.moment import Moment
 from strongroom.engines.dates.numeric import YEAR

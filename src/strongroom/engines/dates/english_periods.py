@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from strongroom.engines.dates.days import Days, day, days, months, part, season, years
+from strongroom.engines.dates.day_arithmetic import Days, day, days, months, part, season, years
 from strongroom.engines.dates.english_dates import AFTER_YEAR, FIRST_WHICH, THINGS, WHICH
 from strongroom.engines.dates.grammar import FIGURES, Rule
 from strongroom.engines.dates.moment import Moment

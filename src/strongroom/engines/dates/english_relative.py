@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from strongroom.engines.dates.days import Days, days, months, part, shifted_months, week, years
+from strongroom.engines.dates.day_arithmetic import Days, days, months, part, shifted_months, week, years
 from strongroom.engines.dates.english_dates import PART_OF, PARTS
 from strongroom.engines.dates.grammar import FIGURES, Rule
 from strongroom.engines.dates.moment import FUTURE, OPEN, PAST, Moment

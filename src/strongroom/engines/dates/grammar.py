@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
-from strongroom.engines.dates.days import Days
+from strongroom.engines.dates.day_arithmetic import Days
 from strongroom.engines.dates.moment import Moment
 
 Meaning = Callable[[re.Match[str], Moment], list[Days]]

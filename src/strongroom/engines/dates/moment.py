@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import date
 
-from strongroom.engines.dates.days import Days, days
+from strongroom.engines.dates.day_arithmetic import Days, days
 
 PAST, OPEN, FUTURE = -1, 0, 1
 BACK = 92

@@ -14,12 +14,12 @@ from datetime import datetime
 from operator import attrgetter
 
 from strongroom.engines import Ranked
-from strongroom.engines.lexical.finding import best
+from strongroom.engines.lexical.codec import pack
 from strongroom.engines.lexical.index import LexicalIndex
-from strongroom.engines.lexical.keeping import pack
-from strongroom.engines.lexical.question import Question
-from strongroom.engines.lexical.reading import read
-from strongroom.engines.lexical.words import Known
+from strongroom.engines.lexical.line_features import extract
+from strongroom.engines.lexical.query import Question
+from strongroom.engines.lexical.search import best
+from strongroom.engines.lexical.tokenizer import Known
 from strongroom.model import Line, LineId, Millis
 
 _score = attrgetter("score")
@@ -33,7 +33,7 @@ class Lexical:
 
     def readings(self, lines: Sequence[Line]) -> bytes:
         known: Known = {}
-        return pack([read(line, known) for line in lines])
+        return pack([extract(line, known) for line in lines])
 
     def rank(self, query: str, indexes: Sequence[LexicalIndex], k: int, now: datetime) -> Sequence[Ranked]:
         return self.rank_without(query, indexes, k, now, frozenset())

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import repeat
 
-from strongroom.engines.lexical.keeping import TF_BITS, unpack
-from strongroom.engines.lexical.reading import Days, Reading, read, speaker_words
+from strongroom.engines.lexical.codec import TF_BITS, unpack
+from strongroom.engines.lexical.line_features import Days, LineFeatures, extract, speaker_words
 from strongroom.model import Line, LineId, Millis
 
 NOBODY = -1
@@ -77,9 +77,9 @@ class LexicalIndex:
         return len(self.session_lengths) - len(self._free_sessions) < len(self.lines) - len(self._free_lines)
 
     def add(self, line: Line) -> None:
-        self.take(line, read(line))
+        self.take(line, extract(line))
 
-    def take(self, line: Line, reading: Reading) -> None:
+    def take(self, line: Line, reading: LineFeatures) -> None:
         """Add a line that was read before."""
         number = self._numbered(line, reading)
         for word, count in reading.counts.items():
@@ -115,7 +115,7 @@ class LexicalIndex:
         number = self._numbers.pop(line.id, None)
         if number is None:
             return
-        reading = read(line)
+        reading = extract(line)
         for word in reading.counts:
             held = self._occurring(word)
             del held[bisect_left(held, number << TF_BITS)]
@@ -172,7 +172,7 @@ class LexicalIndex:
         """The newest `k` lines, and with them all that are as old as the last of these."""
         return map(self.line, self.calendar.newest(k))
 
-    def _numbered(self, line: Line, reading: Reading) -> int:
+    def _numbered(self, line: Line, reading: LineFeatures) -> int:
         number = self._free_lines.pop() if self._free_lines else len(self.lines)
         self._numbers[line.id] = number
         if number < len(self.lines):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from strongroom.engines.lexical import reading
-from strongroom.engines.lexical.question import Question
+from strongroom.engines.lexical import line_features
+from strongroom.engines.lexical.query import Question
 from strongroom.model import Line
 
 # Signals of matching: shares of all that was looked for. `matching` works them out.
@@ -38,34 +38,34 @@ DATE = 2.5
 
 def asks(marks: int, question: Question) -> float:  # noqa: ARG001
     """A question is no answer."""
-    return float(marks & reading.ASKS != 0)
+    return float(marks & line_features.ASKS != 0)
 
 
 def assistant(marks: int, question: Question) -> float:  # noqa: ARG001
     """What people want to recall is mostly what they said, not the long replies they got."""
-    return float(marks & reading.ASSISTANT != 0)
+    return float(marks & line_features.ASSISTANT != 0)
 
 
 def of_self(marks: int, question: Question) -> float:  # noqa: ARG001
     """People tell about themselves in the first person; small talk and advice do without."""
-    return float(marks & reading.SPEAKS_OF_SELF != 0)
+    return float(marks & line_features.SPEAKS_OF_SELF != 0)
 
 
 def says_when(marks: int, question: Question) -> float:
     """The query asks when, and the line has a time in it."""
-    return float(question.asks_when and marks & reading.DATED != 0)
+    return float(question.asks_when and marks & line_features.DATED != 0)
 
 
 def says_how_many(marks: int, question: Question) -> float:
     """The query asks how many, and the line has a number in it."""
-    return float(question.asks_how_many and marks & reading.COUNTS != 0)
+    return float(question.asks_how_many and marks & line_features.COUNTS != 0)
 
 
 def says_name(marks: int, question: Question) -> float:
     """The query asks who or where, and the line has names in it."""
     if not question.asks_name:
         return 0.0
-    return 2.0 if marks & reading.MORE_NAMES else float(marks & reading.ONE_NAME != 0)
+    return 2.0 if marks & line_features.MORE_NAMES else float(marks & line_features.ONE_NAME != 0)
 
 
 OF_MARKS: tuple[tuple[Callable[[int, Question], float], float], ...] = (
@@ -88,7 +88,7 @@ def substance(length: int) -> float:
 
 def speaker(line: Line, question: Question) -> float:
     """The query names who said it."""
-    return float(not question.names.isdisjoint(reading.speaker_words(line.author)))
+    return float(not question.names.isdisjoint(line_features.speaker_words(line.author)))
 
 
 def latest(line: Line, question: Question) -> float:
@@ -112,7 +112,8 @@ def of_marks(question: Question) -> Sequence[float]:
     known = _OF_MARKS.get(asked)
     if known is None:
         known = _OF_MARKS[asked] = tuple(
-            sum([weight * signal(marks, question) for signal, weight in OF_MARKS]) for marks in range(reading.SORTS)
+            sum([weight * signal(marks, question) for signal, weight in OF_MARKS])
+            for marks in range(line_features.SORTS)
         )
     return known
 

@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from strongroom.engines.dates import Span, dates_in_query
-from strongroom.engines.lexical.reading import Days, moment_of, offset_of
-from strongroom.engines.lexical.words import words
+from strongroom.engines.dates.parser import Span, dates_in_query
+from strongroom.engines.lexical.line_features import Days, moment_of, offset_of
+from strongroom.engines.lexical.tokenizer import words
 from strongroom.model import Millis
 
 _WHEN = re.compile(r"^\W*(?:\w+ ){0,2}when\b|\b(?:what|which) (?:year|date|day|month)|いつ|什么时候|几号|何日")

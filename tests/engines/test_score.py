@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strongroom.engines import Ranked
-from strongroom.engines.lexical import finding, weighing
+from strongroom.engines.lexical import score, search
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.model import Line, LineId, millis
 from tests.engines.test_lexical_index import EXAMPLES
@@ -54,12 +54,12 @@ def world(seed: int) -> list[LexicalIndex]:
 
 def _everything(query: str, indexes: Sequence[LexicalIndex], k: int) -> list[Answer]:
     """The answer with every line of the shortlist worked out."""
-    with patch.object(weighing, "_AT_FIRST", ALL):
+    with patch.object(score, "_AT_FIRST", ALL):
         return _pruned(query, indexes, k)
 
 
 def _pruned(query: str, indexes: Sequence[LexicalIndex], k: int) -> list[Answer]:
-    with patch.object(finding, "kernel", None):
+    with patch.object(search, "kernel", None):
         return answer(query, *indexes, k=k)
 
 
@@ -89,7 +89,7 @@ def test_a_line_that_is_not_worked_out_could_not_have_won_on_any_shelf(examples:
 def test_most_lines_are_not_worked_out() -> None:
     """Else the tests above would hold for the wrong reason."""
     indexes, worked_out = world(1), 0
-    real = weighing.of_line  # type: ignore[attr-defined]
+    real = score.of_line  # type: ignore[attr-defined]
 
     def counted(*given: Any) -> float:
         nonlocal worked_out
@@ -97,7 +97,7 @@ def test_most_lines_are_not_worked_out() -> None:
         found: float = real(*given)
         return found
 
-    with patch.object(weighing, "of_line", counted):
+    with patch.object(score, "of_line", counted):
         _pruned("boat harbour lantern rope", indexes, 3)
         pruned, worked_out = worked_out, 0
         _everything("boat harbour lantern rope", indexes, 3)

@@ -14,7 +14,7 @@ from itertools import chain
 
 import msgspec
 
-from strongroom.engines.lexical.reading import RULES, TF_LIMIT, Days, Reading
+from strongroom.engines.lexical.line_features import RULES, TF_LIMIT, Days, LineFeatures
 
 TF_BITS = 8
 """How an occurrence is packed: the line's number, then how often the word stands in it."""
@@ -25,7 +25,7 @@ _COUNTS = slice(0 if sys.byteorder == "little" else array("I").itemsize - 1, Non
 _VERSION = f"{RULES}/{sys.byteorder}/{array('I').itemsize}"
 
 
-class Kept(msgspec.Struct, array_like=True, frozen=True):
+class EncodedFeatures(msgspec.Struct, array_like=True, frozen=True):
     """The readings of some lines. Numbers of lines count from 0, in the order in which the lines were given."""
 
     version: str
@@ -49,10 +49,10 @@ class Kept(msgspec.Struct, array_like=True, frozen=True):
         return [(number, Days(first, last)) for number, first, last in self.days]
 
 
-_decode = msgspec.msgpack.Decoder(Kept).decode
+_decode = msgspec.msgpack.Decoder(EncodedFeatures).decode
 
 
-def repeated(occurrences: Sequence[int]) -> list[tuple[int, int]]:
+def repeated_words(occurrences: Sequence[int]) -> list[tuple[int, int]]:
     """The lines in which a word stands more than once, each with how often; mostly there are none.
 
     An array is asked by its bytes first: a loop would take ten times as long.
@@ -62,12 +62,12 @@ def repeated(occurrences: Sequence[int]) -> list[tuple[int, int]]:
     return [(packed >> TF_BITS, count) for packed in occurrences if (count := packed & TF_LIMIT) > 1]
 
 
-def pack(readings: Sequence[Reading]) -> bytes:
+def pack(readings: Sequence[LineFeatures]) -> bytes:
     postings: defaultdict[str, list[int]] = defaultdict(list)
     for number, reading in enumerate(readings):
         for word, count in reading.counts.items():
             postings[word].append(number << TF_BITS | count)
-    kept = Kept(
+    kept = EncodedFeatures(
         version=_VERSION,
         vocabulary=list(postings),
         sizes=array("I", map(len, postings.values())).tobytes(),
@@ -79,7 +79,7 @@ def pack(readings: Sequence[Reading]) -> bytes:
     return msgspec.msgpack.encode(kept)
 
 
-def unpack(packed: bytes, lines: int) -> Kept:
+def unpack(packed: bytes, lines: int) -> EncodedFeatures:
     """The readings of `lines` lines, or ValueError if they were made by other rules or for other lines."""
     kept = _decode(packed)  # msgspec's errors are ValueErrors
     if kept.version != _VERSION or len(kept.marks) != lines or len(kept.lengths) != 2 * lines:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strongroom.engines.lexical import keeping
+from strongroom.engines.lexical import codec
+from strongroom.engines.lexical.codec import pack, unpack
 from strongroom.engines.lexical.index import LexicalIndex
-from strongroom.engines.lexical.keeping import pack, unpack
-from strongroom.engines.lexical.reading import RULES, Days, read
-from strongroom.engines.lexical.words import VERSION
+from strongroom.engines.lexical.line_features import RULES, Days, extract
+from strongroom.engines.lexical.tokenizer import VERSION
 from strongroom.model import Line
 from tests.engines.tools import ENGINE, NOON, QUERIES, Answer, answer, filled, line, shelves, texts
 
@@ -56,7 +56,7 @@ def _changed(change: Callable[[list[Any]], None]) -> bytes:
 
 
 def _column(name: str) -> int:
-    return keeping.Kept.__struct_fields__.index(name)
+    return codec.EncodedFeatures.__struct_fields__.index(name)
 
 
 # What is of no use changes nothing.
@@ -117,7 +117,7 @@ def _put(name: str, value: Callable[[Any], Any]) -> Callable[[list[Any]], None]:
 def _far(occurrences: bytes) -> bytes:
     """The last occurrence in a line that there is not."""
     numbers = array("I", occurrences)
-    numbers[-1] = 9 << keeping.TF_BITS | 1
+    numbers[-1] = 9 << codec.TF_BITS | 1
     return numbers.tobytes()
 
 
@@ -167,7 +167,7 @@ def test_what_is_unpacked_is_what_was_packed(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(shelves())
     def prove(lines: list[Line]) -> None:
-        readings = [read(one) for one in lines]
+        readings = [extract(one) for one in lines]
         kept = unpack(pack(readings), len(lines))
         assert list(kept.marks) == [one.marks for one in readings]
         assert list(array("H", kept.lengths)) == [one.length for one in readings]
@@ -175,7 +175,7 @@ def test_what_is_unpacked_is_what_was_packed(examples: int) -> None:
         counts: list[dict[str, int]] = [{} for _ in readings]
         for word, occurrences in kept.postings(0):
             for packed in occurrences:
-                counts[packed >> keeping.TF_BITS][word] = packed & 255
+                counts[packed >> codec.TF_BITS][word] = packed & 255
         assert counts == [one.counts for one in readings]
 
     prove()
@@ -197,7 +197,7 @@ def test_days_and_marks_are_kept() -> None:
     index.add_read([*OLD, *NEW], ENGINE.readings([*OLD, *NEW]))
     day = NOON.date().replace(day=25).toordinal()
     assert [(days, list(lines)) for days, lines in index.calendar.spoken(Days(day, day))] == [(Days(day, day), [2])]
-    assert list(index.marks) == [read(one).marks for one in (*OLD, *NEW)]
+    assert list(index.marks) == [extract(one).marks for one in (*OLD, *NEW)]
     assert texts("what is on May 25?", index, k=1) == [NEW[0].text]
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
-from strongroom.engines.dates import dates_in_line
-from strongroom.engines.lexical.words import VERSION, Known, words
+from strongroom.engines.dates.parser import dates_in_line
+from strongroom.engines.lexical.tokenizer import VERSION, Known, words
 from strongroom.model import Line, Millis
 
 ASKS, DATED, COUNTS, SPEAKS_OF_SELF, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
@@ -62,7 +62,7 @@ class Days(NamedTuple):
     last: int
 
 
-class Reading(NamedTuple):
+class LineFeatures(NamedTuple):
     """One line as the engine sees it."""
 
     counts: dict[str, int]
@@ -71,7 +71,7 @@ class Reading(NamedTuple):
     days: tuple[Days, ...]
 
 
-def read(line: Line, known: Known | None = None) -> Reading:
+def extract(line: Line, known: Known | None = None) -> LineFeatures:
     """Read a line. Its author's name counts as a word of it, so that "what did Ana say" finds what Ana said."""
     found = words(line.text, known)
     if line.author and line.author.lower() not in ROLES:
@@ -81,7 +81,7 @@ def read(line: Line, known: Known | None = None) -> Reading:
         counts = {word: min(count, TF_LIMIT) for word, count in counts.items()}
     spans = dates_in_line(line.text, date.fromordinal(day_of(line.time)))
     days = tuple(dict.fromkeys(Days(span.first, span.last) for span in spans))
-    return Reading(counts, min(len(found), LENGTH_LIMIT), _marks(line, dated=bool(days)), days)
+    return LineFeatures(counts, min(len(found), LENGTH_LIMIT), _marks(line, dated=bool(days)), days)
 
 
 def speaker_words(author: str) -> Sequence[str]:

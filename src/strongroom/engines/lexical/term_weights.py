@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from strongroom.engines.lexical.codec import TF_BITS
 from strongroom.engines.lexical.index import LexicalIndex
-from strongroom.engines.lexical.keeping import TF_BITS
-from strongroom.engines.lexical.question import Question
-from strongroom.engines.lexical.reading import Days, start_of
+from strongroom.engines.lexical.line_features import Days, start_of
+from strongroom.engines.lexical.query import Question
 from strongroom.model import Millis
 
 NEAR = 3

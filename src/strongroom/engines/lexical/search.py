@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from strongroom.engines import Ranked
-from strongroom.engines.lexical import matching, signals, terms, weighing
+from strongroom.engines.lexical import candidates, signals, term_weights
+from strongroom.engines.lexical import score as weighing
 from strongroom.engines.lexical.index import LexicalIndex
-from strongroom.engines.lexical.question import Question
-from strongroom.engines.lexical.reading import ASKS
-from strongroom.engines.lexical.terms import Size, Terms, WhenTerm, when_term
+from strongroom.engines.lexical.line_features import ASKS
+from strongroom.engines.lexical.query import Question
+from strongroom.engines.lexical.term_weights import Size, Terms, WhenTerm, when_term
 from strongroom.model import LineId
 
 _Found = tuple[list[tuple[int, int, float]], bool, bool]
@@ -30,7 +31,7 @@ except ImportError:
 _NO_DAYS: Mapping[int, float] = {}
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """Lines that answer, and whether others were left out: with common words alone, or words that most lines hold."""
 
     lines: list[Ranked]
@@ -46,7 +47,7 @@ def best(
     *,
     pruned: bool = True,
     cut: bool = True,
-) -> Found | None:
+) -> SearchResult | None:
     """The lines of these indexes that may be among the best `k`: these, and perhaps some more.
 
     Those in `without` are not. None if nothing here has to do with the question.
@@ -56,7 +57,7 @@ def best(
         if sought is None:
             return None
         numbers = [index.numbers(without) for index in indexes]
-        return Found(weighing.best(question, sought, indexes, k, numbers), sought.is_pruned, sought.is_cut)
+        return SearchResult(weighing.best(question, sought, indexes, k, numbers), sought.is_pruned, sought.is_cut)
     size = Size.of(indexes)
     when = when_term(question, indexes, size)
     days: Sequence[Mapping[int, float]] = [_NO_DAYS] * len(indexes)
@@ -70,14 +71,14 @@ def best(
         signals.SUBSTANCES,
         ASKS,
         min(k, size.lines),
-        (*size.limits(pruned=pruned, cut=cut), terms.MOST_WORDS, matching.SHORTLIST),
+        (*size.limits(pruned=pruned, cut=cut), term_weights.MOST_WORDS, candidates.SHORTLIST),
         _numbers(question, size, when, indexes),
     )
     if found is None:
         return None
     lines, is_pruned, is_cut = found
     ranked = [_ranked(question, indexes[place], number, score) for place, number, score in lines]
-    return Found(ranked, is_pruned, is_cut)
+    return SearchResult(ranked, is_pruned, is_cut)
 
 
 def _numbers(
@@ -86,10 +87,10 @@ def _numbers(
     """What the kernel is told of a question, in the order in which it reads them."""
     is_speaker = any(index.is_speaker(question.names) for index in indexes)
     return (
-        matching.BASE,
-        matching.TOP,
-        matching.SLOPE / size.line_length,
-        matching.SLOPE / size.session_length,
+        candidates.BASE,
+        candidates.TOP,
+        candidates.SLOPE / size.line_length,
+        candidates.SLOPE / size.session_length,
         size.lines,
         size.sessions,
         signals.MATCH,

@@ -10,11 +10,11 @@ from collections.abc import Collection, Sequence
 from math import inf
 
 from strongroom.engines import Ranked
-from strongroom.engines.lexical.holding import sought_of
+from strongroom.engines.lexical.candidates import Matches, least_of
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
-from strongroom.engines.lexical.matching import Matches, least_of
-from strongroom.engines.lexical.question import Question
-from strongroom.engines.lexical.reading import ASKS
+from strongroom.engines.lexical.line_features import ASKS
+from strongroom.engines.lexical.postings import sought_of
+from strongroom.engines.lexical.query import Question
 from strongroom.engines.lexical.signals import (
     CONTEXT,
     DATE,
@@ -26,7 +26,7 @@ from strongroom.engines.lexical.signals import (
     of_marks,
     substance_of,
 )
-from strongroom.engines.lexical.terms import Terms
+from strongroom.engines.lexical.term_weights import Terms
 
 _AT_FIRST = 2
 """So many times the lines that are wanted are worked out first, to learn what the others have to reach."""

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from strongroom.engines.lexical.codec import TF_BITS, repeated_words
 from strongroom.engines.lexical.index import LexicalIndex
-from strongroom.engines.lexical.keeping import TF_BITS, repeated
-from strongroom.engines.lexical.terms import Term, Terms, rarity
+from strongroom.engines.lexical.term_weights import Term, Terms, rarity
 
 _NONE: Mapping[int, int] = {}
 
@@ -36,7 +36,7 @@ def holders_of(occurrences: Sequence[int], index: LexicalIndex) -> Holders:
     for packed in occurrences:
         session = sessions[packed >> TF_BITS]
         counts[session] = counts[session] + 1 if session in counts else 1
-    often = repeated(occurrences)
+    often = repeated_words(occurrences)
     for number, count in often:
         counts[sessions[number]] += count - 1
     return Holders(occurrences, often, counts)

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import Stemmer
 
-from strongroom.engines.lexical.forms import BASE, HAN_STOP, STOP, SYNONYM
+from strongroom.engines.lexical.english_forms import BASE, HAN_STOP, STOP, SYNONYM
 
 VERSION = f"2/{version('PyStemmer')}"
 """Readings made with another version of these rules, or of the stemmer, are of no use."""

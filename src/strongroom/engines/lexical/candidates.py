@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 
-from strongroom.engines.lexical.holding import Holders, Sought
+from strongroom.engines.lexical.codec import TF_BITS, repeated_words
 from strongroom.engines.lexical.index import NOBODY, LexicalIndex
-from strongroom.engines.lexical.keeping import TF_BITS, repeated
+from strongroom.engines.lexical.postings import Holders, Sought
 from strongroom.engines.lexical.signals import MATCH, SESSION
-from strongroom.engines.lexical.terms import Terms, WhenTerm
+from strongroom.engines.lexical.term_weights import Terms, WhenTerm
 
 SHORTLIST = 100
 """Lines that get the second look, of all shelves together; their neighbours do too."""
@@ -76,7 +76,7 @@ class Matches:
         """Who holds a common word, of the lines that hold a rarer one."""
         known = self.held
         occurrences = [packed for packed in holders.occurrences if known[packed >> TF_BITS]]
-        return Holders(occurrences, repeated(occurrences))
+        return Holders(occurrences, repeated_words(occurrences))
 
     def _look_for_days(self, term: WhenTerm, strengths: Mapping[int, float]) -> None:
         self.days, self.days_rarity = strengths, term.rarity

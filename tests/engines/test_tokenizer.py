@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strongroom.engines.lexical.reading import LENGTH_LIMIT, TF_LIMIT, read
-from strongroom.engines.lexical.words import WHOLE_LIMIT, words
+from strongroom.engines.lexical.line_features import LENGTH_LIMIT, TF_LIMIT, extract
+from strongroom.engines.lexical.tokenizer import WHOLE_LIMIT, words
 from strongroom.model import LINE_LIMIT
 from tests.engines.tools import NOON, answer, filled, line, texts
 
@@ -37,7 +37,7 @@ HOSTILE = [
 @pytest.mark.parametrize("unit", HOSTILE, ids=[f"{ord(unit[0]):x}-{number}" for number, unit in enumerate(HOSTILE)])
 def test_a_line_of_32_kib_of_one_thing_is_read_and_found(unit: str) -> None:
     text = unit * (LINE_LIMIT // len(unit.encode()))
-    reading = read(line(1, text))
+    reading = extract(line(1, text))
     assert reading.length <= LENGTH_LIMIT
     assert all(0 < count <= TF_LIMIT for count in reading.counts.values())
     assert 0 <= reading.marks < 128
@@ -204,5 +204,5 @@ def test_a_word_in_capitals_is_no_name_in_code() -> None:
 
 
 def test_a_word_repeated_more_often_than_can_be_counted_still_counts() -> None:
-    reading = read(line(1, "boat " * 400))
+    reading = extract(line(1, "boat " * 400))
     assert (reading.counts, reading.length) == ({"boat": TF_LIMIT}, 400)

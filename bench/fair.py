@@ -25,7 +25,7 @@ from bench.load import Load, Plan, Report, request
 from bench.measure import Goal, Row, Run
 from bench.served import MCP_HEADERS
 from bench.server import Server, running
-from strongroom import Token, Vault, wire
+from strongroom import Token, Vault, api
 from strongroom.caps.chain import parse
 from strongroom.vault.opening import SHELF_BYTES
 
@@ -103,21 +103,21 @@ def _filled(vault: Vault, size: int) -> _Caps:
 
 
 def _scenarios(caps: _Caps) -> Iterator[_Scenario]:
-    gets = [_call(wire.Get(query=f"the harbour and boat {number}"), caps.large) for number in range(_AT_ONCE)]
+    gets = [_call(api.Get(query=f"the harbour and boat {number}"), caps.large) for number in range(_AT_ONCE)]
     yield _Scenario("eight gets of 64 MB, warm", gets, is_warm=True)
     yield _Scenario("eight gets of 64 MB, right after a restart", gets)
     tools = [_tool(caps.large, "memory_get", query=f"the harbour and boat {number}") for number in range(_AT_ONCE)]
     what = "over MCP, eight gets of 64 MB"
     yield _Scenario(f"{what}, warm", tools, is_warm=True, is_over_mcp=True)
     yield _Scenario(f"{what}, right after a restart", tools, is_over_mcp=True)
-    yield _Scenario("a flood without a cap", [request(wire.Get.path, b"{}"), request("/nowhere", b"{}")], at_once=16)
+    yield _Scenario("a flood without a cap", [request(api.Get.path, b"{}"), request("/nowhere", b"{}")], at_once=16)
     yield _Scenario(f"{_IDLE:,} idle connections", at_once=_IDLE)
     # Last, since nothing is left after it.
     link = parse(caps.large).links[0].id
-    yield _Scenario("eight forgets of 64 MB", [_call(wire.Forget(link=link), caps.large)], is_once=True)
+    yield _Scenario("eight forgets of 64 MB", [_call(api.Forget(link=link), caps.large)], is_once=True)
 
 
-def _call(call: wire.Call[Any], cap: Token) -> bytes:
+def _call(call: api.Call[Any], cap: Token) -> bytes:
     return request(call.path, msgspec.json.encode(call), cap=cap)
 
 
@@ -135,7 +135,7 @@ def _asking(cap: Token, *, over_mcp: bool) -> list[bytes]:
             _tool(cap, "memory_list", limit=20),
         ]
     line = strongroom.NewLine(text="the boat leaves at noon", namespace="work")
-    return [_call(call, cap) for call in (wire.Get(query="boat"), wire.Put(lines=(line,)), wire.List(limit=20))]
+    return [_call(call, cap) for call in (api.Get(query="boat"), api.Put(lines=(line,)), api.List(limit=20))]
 
 
 def _measured(run: Run, caps: _Caps, scenario: _Scenario, count: int) -> tuple[Report, int, int]:

@@ -17,7 +17,7 @@ from bench.lines import lines, of_size
 from bench.measure import Goal, Row, Run, Work, in_turns
 from strongroom import Memory, Vault
 from strongroom.crypto import line_encryption
-from strongroom.memory import putting
+from strongroom.memory.ops import put
 
 _THREADS = 32
 
@@ -132,7 +132,7 @@ def split(run: Run) -> Iterator[Row]:
         for name, owner, attribute in (
             ("catch up", clerk.state, "catch_up"),
             ("gate", clerk.state.gate, "admit"),
-            ("line", putting, "_drafts"),
+            ("line", put, "_drafts"),
             ("seal", line_encryption, "seal_line"),
             ("marks", clerk, "_entries"),
             ("entry", clerk.state.log, "pending"),

@@ -22,7 +22,7 @@ from bench.lines import after, lines, of_size, questions
 from bench.load import Load, Plan, Report, request
 from bench.measure import Goal, Row, Run
 from bench.server import Server, running
-from strongroom import NewLine, Token, Vault, wire
+from strongroom import NewLine, Token, Vault, api
 
 CONNECTIONS = 32
 _QUESTIONS = 40
@@ -108,13 +108,13 @@ def client_row(name: str, side: Side) -> Row:
 
 def asking(cap: Token, known: Sequence[NewLine]) -> list[bytes]:
     """Questions about some lines, each a request."""
-    calls = (wire.Get(query=question, k=_K, now=after(known)) for question in questions(_QUESTIONS))
-    return [request(wire.Get.path, msgspec.json.encode(call), cap=cap) for call in calls]
+    calls = (api.Get(query=question, k=_K, now=after(known)) for question in questions(_QUESTIONS))
+    return [request(api.Get.path, msgspec.json.encode(call), cap=cap) for call in calls]
 
 
 def echoed(requests: Sequence[bytes]) -> list[bytes]:
     """The same requests as an echo gets them: the head is the same, only the address is another."""
-    return [asked.replace(wire.Get.path.encode(), b"/echo", 1) for asked in requests]
+    return [asked.replace(api.Get.path.encode(), b"/echo", 1) for asked in requests]
 
 
 def filled(vault: Vault, count: int) -> tuple[Token, list[NewLine]]:
@@ -188,7 +188,7 @@ def put(run: Run) -> Iterator[Row]:
 
 def _putting(cap: Token, text: str) -> bytes:
     line = NewLine(text=text, session="chat-1", author="user", kind="turn")
-    return request(wire.Put.path, msgspec.json.encode(wire.Put(lines=(line,))), cap=cap)
+    return request(api.Put.path, msgspec.json.encode(api.Put(lines=(line,))), cap=cap)
 
 
 class _Embedded:
@@ -286,10 +286,10 @@ def ram(run: Run) -> Iterator[Row]:
 
 def _mixed(cap: Token, known: Sequence[NewLine]) -> list[bytes]:
     """Of eight requests one is a get, one is denied, which is logged, and six are garbage, which is counted."""
-    denied = msgspec.json.encode(wire.Get(query="anything", namespaces=("personal",)))
-    logged = [request(wire.Get.path, denied, cap=cap), request(wire.Get.path, b'{"query": "cut o', cap=cap)]
-    capless, nowhere = request(wire.Get.path, b"{}"), request("/nowhere", b"{}", cap=cap)
-    garbled = [request(wire.Get.path, b"{}", cap=text) for text in ("garbage." + "x" * 500, cap.replace(".", "!", 1))]
+    denied = msgspec.json.encode(api.Get(query="anything", namespaces=("personal",)))
+    logged = [request(api.Get.path, denied, cap=cap), request(api.Get.path, b'{"query": "cut o', cap=cap)]
+    capless, nowhere = request(api.Get.path, b"{}"), request("/nowhere", b"{}", cap=cap)
+    garbled = [request(api.Get.path, b"{}", cap=text) for text in ("garbage." + "x" * 500, cap.replace(".", "!", 1))]
     return [
         asked
         for at, get in enumerate(asking(cap, known))

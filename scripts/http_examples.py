@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 
 import strongroom
-from strongroom import NewLine, Token, wire
+from strongroom import NewLine, Token, api
 from strongroom.crypto import inbox
 from strongroom.model import Millis
 from strongroom.server.app import Application
@@ -105,7 +105,7 @@ class Stage:
     asked: int = 0
 
     async def ask(
-        self, kind: type[wire.Call[Any]], body: Any = None, *, who: str = "agent", query: str = "", **headers: str
+        self, kind: type[api.Call[Any]], body: Any = None, *, who: str = "agent", query: str = "", **headers: str
     ) -> Example:
         """Make a call, and give it as it may be shown."""
         response = await self.response(kind, body, who, query, headers)
@@ -114,7 +114,7 @@ class Stage:
         return Example(kind.method, kind.path + query, parts[0], parts[1], response.status_code, parts[2], parts[3])
 
     async def response(
-        self, kind: type[wire.Call[Any]], body: Any, who: str, query: str, headers: Mapping[str, str]
+        self, kind: type[api.Call[Any]], body: Any, who: str, query: str, headers: Mapping[str, str]
     ) -> httpx.Response:
         self.clock.tick()
         self.asked += 1
@@ -152,44 +152,44 @@ async def _memory(stage: Stage) -> dict[str, Example]:
     text, query = "Trip to Chengdu, May 25-29, 2026", "?namespace=travel"
     line = {"id": LINE, "text": text, "namespace": "travel", "session": "monday", "time": "2026-05-20T09:00:00Z"}
     found = {
-        "Put": await stage.ask(wire.Put, {"lines": [line]}, **{"X-Request-Id": "trip-planner-17"}),
-        "ReadInbox": await stage.ask(wire.ReadInbox),
-        "Deliver": await stage.ask(wire.Deliver, {"sealed": await _sealed(stage)}),
-        "Observe": await stage.ask(wire.Observe, {"what": "terminal", "digest": sha256(b"ls -l").hexdigest()}),
-        "Get": await stage.ask(wire.Get, {"query": "where am I going next week?", "k": 3}),
-        "denied": await stage.ask(wire.Get, {"query": "allergies", "namespaces": ["personal"]}),
-        "List": await stage.ask(wire.List, {"namespaces": ["travel"], "limit": 10}),
-        "WriteProfile": await stage.ask(wire.WriteProfile, {"text": "Prefers window seats."}, query=query),
-        "ReadProfile": await stage.ask(wire.ReadProfile, query=query),
+        "Put": await stage.ask(api.Put, {"lines": [line]}, **{"X-Request-Id": "trip-planner-17"}),
+        "ReadInbox": await stage.ask(api.ReadInbox),
+        "Deliver": await stage.ask(api.Deliver, {"sealed": await _sealed(stage)}),
+        "Observe": await stage.ask(api.Observe, {"what": "terminal", "digest": sha256(b"ls -l").hexdigest()}),
+        "Get": await stage.ask(api.Get, {"query": "where am I going next week?", "k": 3}),
+        "denied": await stage.ask(api.Get, {"query": "allergies", "namespaces": ["personal"]}),
+        "List": await stage.ask(api.List, {"namespaces": ["travel"], "limit": 10}),
+        "WriteProfile": await stage.ask(api.WriteProfile, {"text": "Prefers window seats."}, query=query),
+        "ReadProfile": await stage.ask(api.ReadProfile, query=query),
     }
-    found["conflict"] = await stage.ask(wire.WriteProfile, {"text": "Prefers the aisle."}, query=query)
-    found["TakeSnapshot"] = await stage.ask(wire.TakeSnapshot, {})
-    found["Forget"] = await stage.ask(wire.Forget, {"session": "monday"})
+    found["conflict"] = await stage.ask(api.WriteProfile, {"text": "Prefers the aisle."}, query=query)
+    found["TakeSnapshot"] = await stage.ask(api.TakeSnapshot, {})
+    found["Forget"] = await stage.ask(api.Forget, {"session": "monday"})
     return found
 
 
 async def _sealed(stage: Stage) -> str:
     """A bundle of one line, as JSON has it."""
-    told = await stage.response(wire.ReadInbox, None, "agent", "", {})
+    told = await stage.response(api.ReadInbox, None, "agent", "", {})
     line = NewLine(text="Boarding at gate 12", namespace="travel", id=SPOOLED, session="tuesday")
     return b64encode(inbox.seal(told.json()["recipient"], inbox.Bundle("local/alice", (line,)))).decode()
 
 
 async def _administration(stage: Stage) -> dict[str, Example]:
     terms = {"actor": "local/bob", "ops": ["put", "get"], "namespaces": ["travel"], "ttl": 3600, "label": "booking"}
-    response = await stage.response(wire.Mint, terms, "admin", "", {})
+    response = await stage.response(api.Mint, terms, "admin", "", {})
     minted = stage.masks.of(response.json())
     found = {
-        "Mint": Example("POST", wire.Mint.path, {}, terms, response.status_code, {}, minted),
-        "ListCaps": await stage.ask(wire.ListCaps, {}, who="admin"),
-        "Revoke": await stage.ask(wire.Revoke, {"link": response.json()["link"]}, who="admin"),
-        "ReadEntries": await stage.ask(wire.ReadEntries, {"start": 3, "limit": 1}, who="admin"),
-        "SignCheckpoint": await stage.ask(wire.SignCheckpoint, {}, who="admin"),
-        "Prove": await stage.ask(wire.Prove, {"index": 3}, who="admin"),
-        "ReadStatus": await stage.ask(wire.ReadStatus, {}, who="admin"),
+        "Mint": Example("POST", api.Mint.path, {}, terms, response.status_code, {}, minted),
+        "ListCaps": await stage.ask(api.ListCaps, {}, who="admin"),
+        "Revoke": await stage.ask(api.Revoke, {"link": response.json()["link"]}, who="admin"),
+        "ReadEntries": await stage.ask(api.ReadEntries, {"start": 3, "limit": 1}, who="admin"),
+        "SignCheckpoint": await stage.ask(api.SignCheckpoint, {}, who="admin"),
+        "Prove": await stage.ask(api.Prove, {"index": 3}, who="admin"),
+        "ReadStatus": await stage.ask(api.ReadStatus, {}, who="admin"),
     }
-    found["Renew"] = await stage.ask(wire.Renew, {})
-    return {**found, "Erase": await stage.ask(wire.Erase, {"namespaces": ["travel"]})}
+    found["Renew"] = await stage.ask(api.Renew, {})
+    return {**found, "Erase": await stage.ask(api.Erase, {"namespaces": ["travel"]})}
 
 
 def shown(example: Example) -> str:

@@ -6,7 +6,7 @@ Limits are taken from the code that holds them.
 from __future__ import annotations
 
 from strongroom.crypto.inbox import SEALED_LIMIT
-from strongroom.memory.recalling import QUERY_LIMIT
+from strongroom.memory.ops.get import QUERY_LIMIT
 from strongroom.model import (
     ANSWER_LIMIT,
     BATCH_BYTES,

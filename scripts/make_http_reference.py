@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from strongroom import wire
+from strongroom import api
 from strongroom.model import DataClass, NewLine
 from strongroom.server import openapi
 
@@ -34,7 +34,7 @@ def page() -> str:
     parts = [INTRODUCTION, TRYING, "\n".join(headers()), "\n".join(statuses(made))]
     for data_class, heading in ((DataClass.MEMORY, "Memory"), (DataClass.ADMIN, "Administration")):
         parts.append(f"## {heading}\n\n{NOTES[heading]}")
-        parts += ["\n".join(route(kind, made)) for kind in wire.CALLS if kind.data_class is data_class]
+        parts += ["\n".join(route(kind, made)) for kind in api.CALLS if kind.data_class is data_class]
     parts.append("\n".join(without_cap()))
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
@@ -49,7 +49,7 @@ def headers() -> Iterator[str]:
 def statuses(made: dict[str, Example]) -> Iterator[str]:
     """Every status with its reasons, and an error as it comes."""
     by_status: dict[int, list[str]] = {}
-    for reason, status in wire.STATUS.items():
+    for reason, status in api.STATUS.items():
         by_status.setdefault(status, []).append(reason)
     yield "## Errors\n"
     yield "| status | reasons | then |"
@@ -60,7 +60,7 @@ def statuses(made: dict[str, Example]) -> Iterator[str]:
     yield from ("```http", shown(made["denied"]), "```")
 
 
-def route(kind: type[wire.Call[Any]], made: dict[str, Example]) -> Iterator[str]:
+def route(kind: type[api.Call[Any]], made: dict[str, Example]) -> Iterator[str]:
     """One route: what it does, what cap it needs, what it takes and gives, and an example."""
     name = kind.__name__
     yield f"### {kind.method} {kind.path}\n"
@@ -81,7 +81,7 @@ def route(kind: type[wire.Call[Any]], made: dict[str, Example]) -> Iterator[str]
         yield from ("", NOTES["conflict"], "", "```http", shown(made["conflict"]), "```")
 
 
-def where(kind: type[wire.Call[Any]]) -> str:
+def where(kind: type[api.Call[Any]]) -> str:
     return "field" if kind.method == "POST" else "part of the request"
 
 

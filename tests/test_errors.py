@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from strongroom import errors, wire
+from strongroom import api, errors
 from strongroom.errors import BY_REASON, StrongroomError
 
 DESIGN = {
@@ -122,7 +122,7 @@ def test_the_reasons_of_the_design_are_all_there_and_no_other() -> None:
 
 @pytest.mark.requirement("error-tables", "wire-status")
 def test_the_statuses_of_the_design_are_those_that_a_server_gives() -> None:
-    assert {reason: status for status, reasons in DESIGN.items() for reason in reasons} == wire.STATUS
+    assert {reason: status for status, reasons in DESIGN.items() for reason in reasons} == api.STATUS
 
 
 @pytest.mark.requirement("error-tables")

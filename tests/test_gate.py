@@ -20,7 +20,7 @@ import strongroom
 from strongroom import FileKeys, Memory, NewLine, Token, Vault, gate
 from strongroom.caps import chain as cap
 from strongroom.errors import CapNamespaceDenied, Denied, InvalidRequest, StrongroomError
-from strongroom.gate import NEVER, Ask, Gate, Grant, Office, Standing
+from strongroom.gate import NEVER, AdminGrant, Ask, Gate, Grant, Revocations
 from strongroom.model import Actor, DataClass, LinkId, Op
 from tests.caps.chains import mint, narrow
 from tests.conftest import NAMESPACES, Clock
@@ -29,7 +29,7 @@ SOURCES = Path(strongroom.__file__).parent
 
 
 def _gate(*, revoked: Collection[str] = (), not_before: dict[str, int] | None = None) -> Gate:
-    standing = Standing(lambda actor: f"locator of {actor}")
+    standing = Revocations(lambda actor: f"locator of {actor}")
     standing.revoked.update(map(LinkId, revoked))
     standing.not_before.update({f"locator of {actor}": second for actor, second in (not_before or {}).items()})
     return Gate(AUDIENCE, ISSUERS, standing)
@@ -444,7 +444,7 @@ def test_an_office_needs_the_op_and_the_very_class(op: Op, asked: DataClass, sho
         assert _office(_gate(), token, ask).reason == "cap_data_class_mismatch"
     else:
         given = _gate().appoint(token, ask, NOW)
-        assert given == Office(op, asked, cap.verify(token, ISSUERS, AUDIENCE, NOW))
+        assert given == AdminGrant(op, asked, cap.verify(token, ISSUERS, AUDIENCE, NOW))
 
 
 @pytest.mark.requirement("gate-office", "cap-scope")

@@ -19,8 +19,8 @@ from strongroom.engines.lexical import term_weights
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.query import Question
 from strongroom.engines.recency import Recency
+from strongroom.memory.line_cache.cache import Batch, LineCache
 from strongroom.model import Line, LineId
-from strongroom.shelves import Batch, Shelves
 from tests.conftest import Clock
 from tests.engines.tools import line
 
@@ -80,7 +80,7 @@ class _Endless:
 @pytest.mark.requirement("recall-patience")
 def test_closing_ends_what_loads_in_the_background() -> None:
     """A thread that outlives its vault can crash the process at exit."""
-    shelves = Shelves(Recency(), 1 << 20)
+    shelves = LineCache(Recency(), 1 << 20)
     source = _Endless()
     before = threading.active_count()
     shelves.shelf("a/", b"birth", lambda: source, 0.0)

@@ -16,12 +16,12 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Token, Vault
 from strongroom.errors import StrongroomError
-from strongroom.memory import pages
-from strongroom.memory.pages import Pages
+from strongroom.memory import stored_pages
+from strongroom.memory.line_cache.cache import Batch
+from strongroom.memory.stored_pages import CachePageSet
 from strongroom.model import Actor, LineId, Namespace
-from strongroom.shelves import Batch
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
-from tests.memory.test_pages import (
+from tests.memory.test_stored_pages import (
     ALICE,
     NEVER,
     WORK,
@@ -90,11 +90,11 @@ def _hooked(turns: Turns, writer: Vault, remover: Vault) -> Iterator[None]:
 
             patch.setattr(owner, name, call)
 
-        before(Pages, "_claim", "B")
-        before(Pages, "_opened_lines", "B")
-        before(Pages, "_fill", "B")
+        before(CachePageSet, "_claim", "B")
+        before(CachePageSet, "_opened_lines", "B")
+        before(CachePageSet, "_fill", "B")
         before(writer._state, "catch_up", "B")
-        before(Pages, "without", "A")
+        before(CachePageSet, "without", "A")
         before(remover._state.store, "commit", "A")
         yield
 
@@ -130,7 +130,7 @@ def test_a_line_forgotten_while_another_process_loads_is_in_no_page(
 ) -> None:
     made = put(vault, cap, 5)
     with monkeypatch.context() as patch:
-        patch.setattr(pages, "LOOSE_LIMIT", NEVER)
+        patch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
         vault.memory(cap).list()  # A's own shelf is loaded, and it has written no page
     writer = reopen()
     work = lambda: list(source(writer).batches())  # noqa: E731
@@ -150,7 +150,7 @@ def test_a_line_forgotten_while_another_process_closes_is_in_no_page(
     listed(writer, cap)
     made += put(writer, cap, 5)
     with monkeypatch.context() as patch:
-        patch.setattr(pages, "LOOSE_LIMIT", NEVER)
+        patch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
         vault.memory(cap).list()
     _race(order, writer, vault, writer.close, lambda: vault.memory(cap).forget(ids=[made[2]]))
     assert made[2] not in held_in_pages(vault)
@@ -188,7 +188,7 @@ def test_a_line_forgotten_after_the_last_page_was_removed_is_in_no_page_with_a_h
         listed(other, cap)
     made += put(vault, cap, 5)
     with monkeypatch.context() as patch:
-        patch.setattr(pages, "LOOSE_LIMIT", NEVER)
+        patch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
         vault.memory(cap).list()
     writing = source(reopen())
     places, commit, loading = writing._places_known(), vault._state.store.commit, writing.batches()
@@ -393,10 +393,10 @@ def test_an_erasure_at_any_moment_of_loading_leaves_no_page(
 ) -> None:  # fmt: skip
     erased = put(vault, cap, 5)
     put(vault, cap, 1, namespace="travel")
-    real, done = getattr(Pages, moment), list[bool]()
+    real, done = getattr(CachePageSet, moment), list[bool]()
     token = [cap]
 
-    def erase_first(source: Pages, *given: Any) -> Any:
+    def erase_first(source: CachePageSet, *given: Any) -> Any:
         if not done:
             done.append(True)
             if what == "actor":
@@ -411,7 +411,7 @@ def test_an_erasure_at_any_moment_of_loading_leaves_no_page(
 
     with reopen() as writer:
         with monkeypatch.context() as patch:
-            patch.setattr(Pages, moment, erase_first)
+            patch.setattr(CachePageSet, moment, erase_first)
             _reason(lambda: writer.memory(cap).get("Chengdu", namespaces=["work"]))
         assert done
     left = {thing.name for thing in vault._state.names("actors/")}
@@ -437,7 +437,7 @@ def _reason(call: Callable[[], object]) -> str:
 
 
 def _small_pages() -> None:
-    pages.PAGE_LINES, pages.LOOSE_LIMIT = 6, 4
+    stored_pages.PAGE_LINES, stored_pages.LOOSE_LIMIT = 6, 4
 
 
 def _writes_pages(pipe: Connection, place: Place, token: str, seed: int) -> None:
@@ -544,7 +544,7 @@ def _stops_before_filling(pipe: Connection, place: Place, token: str, seed: int)
         pipe.send([])
         pipe.recv()
 
-    Pages._fill = fill  # type: ignore[assignment, method-assign]
+    CachePageSet._fill = fill  # type: ignore[assignment, method-assign]
     with place.open() as vault:
         vault.memory(token).get("Chengdu")
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from strongroom import Token, Vault, wire
+from strongroom import Token, Vault, api
 from strongroom.server import logs
 from strongroom.server.app import Application
 from strongroom.server.options import Options
@@ -54,7 +54,7 @@ class Peer:
         return {
             "type": "http",
             "method": "POST",
-            "path": wire.Get.path,
+            "path": api.Get.path,
             "query_string": b"",
             "headers": headers,
             "client": ("127.0.0.1", 1),
@@ -63,9 +63,9 @@ class Peer:
 
 def _mixed(cap: Token) -> Iterator[tuple[str, bytes, int]]:
     """Requests without end and the status that each must get: no two garbage tokens and no two questions are alike."""
-    denied = msgspec.json.encode(wire.Get(query="anything", namespaces=("personal",)))
+    denied = msgspec.json.encode(api.Get(query="anything", namespaces=("personal",)))
     for number in count():
-        yield cap, msgspec.json.encode(wire.Get(query=f"question {number}")), 200
+        yield cap, msgspec.json.encode(api.Get(query=f"question {number}")), 200
         yield cap, denied, 403
         yield f"garbage-{number}", b"{}", 401
         yield cap, b'{"query": %d' % number, 400

@@ -157,15 +157,15 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
     turns.line_id: (lambda text: turns.line_id(bytes(32), Millis(1), text), []),
     turns.hash_of: (turns.hash_of, []),
     routing.route: (routing.route, ["blood ", "ABC-1", "booking code ", "passport ", "我的", "iban", "111-11-"]),
-    routing.fitting: (routing.fitting, ["blood ", "bank holiday "]),
+    routing.matching_routes: (routing.matching_routes, ["blood ", "bank holiday "]),
     routing.start_of: (routing.start_of, []),
     routing.starts_in: (routing.starts_in, []),
-    routing.unstacked: (routing.unstacked, ["\u0f73", "\uff9e"]),
+    routing.strip_stacked_marks: (routing.strip_stacked_marks, ["\u0f73", "\uff9e"]),
     placing.placed: (lambda text: placing.placed(POLICY, RULES, text), ["blood ", "booking code "]),
     placing.overruled: (lambda text: placing.overruled(POLICY, RULES, text), ["blood "]),
     fence.neutral: (fence.neutral, ["strongroom-", "strongroom recal", "\u202e", "\u200d", "\U000e0067", "\ufdfa"]),
     fence.neutral_field: (fence.neutral_field, ["strongroom-recal"]),
-    fence.fenced: (lambda text: fence.fenced(text, MARK), ["<<<strongroom-recall "]),
+    fence.wrap_text: (lambda text: fence.wrap_text(text, MARK), ["<<<strongroom-recall "]),
     fence.between: (lambda text: fence.between(text, MARK), []),
     fencing.harmless: (fencing.harmless, ["< / ", "<memory-contex", "[ system note "]),
     fencing.shown: (lambda text: fencing.shown(text, 1 << 20, MARK), ["<memory-contex"]),
@@ -194,7 +194,7 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
 }
 # These take no text that a stranger wrote, or hand it on to one of the entries above.
 NO_ENTRIES = {
-    *(fence.edges, fence.mark_of, fence.fenced_hits, fence.fenced_infos, fence.fenced_profiles),
+    *(fence.edges, fence.mark_of, fence.wrap_hits, fence.wrap_infos, fence.wrap_profiles),
     routing.rules,
     *(turns.time_of, turns.turn_name, turns.turn_of, turns.turn_tag),  # of ids, which have 26 characters
 }

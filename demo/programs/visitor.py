@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 import strongroom
-from strongroom import wire
+from strongroom import api
 from strongroom.caps import chain
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
@@ -79,14 +79,14 @@ def named(url: str, cap_file: str, *pairs: str) -> None:
 def call(url: str, cap_file: str, name: str, arguments: str) -> None:
     """Make one call, as the wire has it, and say what was answered."""
     with _connected(url, cap_file) as memory:
-        _say(msgspec.to_builtins(memory.door.call(msgspec.json.decode(arguments, type=getattr(wire, name)))))
+        _say(msgspec.to_builtins(memory.door.call(msgspec.json.decode(arguments, type=getattr(api, name)))))
 
 
 def mint(url: str, cap_file: str) -> None:
     """Ask the server for a cap, and say why it is refused."""
     with _connected(url, cap_file) as memory:
         try:
-            memory.door.call(wire.Mint(ops=("get",), namespaces=("personal",), actor="local/owner"))
+            memory.door.call(api.Mint(ops=("get",), namespaces=("personal",), actor="local/owner"))
         except StrongroomError as error:
             _say(error.reason)
         else:

@@ -116,12 +116,12 @@ def neutral_field(text: str) -> str:
     return neutral(text).replace("\n", " ").replace("\t", " ")
 
 
-def fenced(text: str, mark: str) -> str:
+def wrap_text(text: str, mark: str) -> str:
     """The text as data between two marks; the second one stands at the end and nowhere else."""
     return between(neutral(text), mark)
 
 
-def fenced_hits(hits: Sequence[Hit], mark: str) -> str:
+def wrap_hits(hits: Sequence[Hit], mark: str) -> str:
     """Recalled lines as one fenced text: each with a heading, its own text behind bars.
 
     The bars keep a line that holds line breaks from passing for the heading of another line.
@@ -130,13 +130,13 @@ def fenced_hits(hits: Sequence[Hit], mark: str) -> str:
     return between("\n".join(blocks), mark)
 
 
-def fenced_infos(infos: Sequence[LineInfo], mark: str) -> str:
+def wrap_infos(infos: Sequence[LineInfo], mark: str) -> str:
     """Lines without their texts as one fenced text, one heading each."""
     headings = (f"{number}. {_about(info)} size={info.size}" for number, info in enumerate(infos, 1))
     return between("\n".join(headings), mark)
 
 
-def fenced_profiles(profiles: Sequence[Profile], mark: str) -> str:
+def wrap_profiles(profiles: Sequence[Profile], mark: str) -> str:
     """Profiles as one fenced text, one heading for each namespace."""
     blocks = (_block(number, f"profile of {one.namespace}", one.text) for number, one in enumerate(profiles, 1))
     return between("\n".join(blocks), mark)

@@ -70,7 +70,7 @@ class Grant(msgspec.Struct, frozen=True):
     most: int
 
 
-class Office(msgspec.Struct, frozen=True):
+class AdminGrant(msgspec.Struct, frozen=True):
     """What the gate admitted for the vault's own affairs: minting, revoking, reading the log. It opens no memory."""
 
     op: Op
@@ -78,7 +78,7 @@ class Office(msgspec.Struct, frozen=True):
     cap: Cap
 
 
-class Standing:
+class Revocations:
     """What has been taken back: revoked links, and for each actor the moment before which caps are void."""
 
     def __init__(self, locate: Callable[[Actor], str]) -> None:
@@ -99,7 +99,7 @@ class Standing:
 class Gate:
     """Decides on tokens for one vault. Thread-safe."""
 
-    def __init__(self, audience: str, issuers: Mapping[str, bytes], standing: Standing) -> None:
+    def __init__(self, audience: str, issuers: Mapping[str, bytes], standing: Revocations) -> None:
         self._audience = audience
         self._issuers = issuers
         self._standing = standing
@@ -134,7 +134,7 @@ class Gate:
             _most(held),
         )
 
-    def appoint(self, token: str, ask: Ask, now: int) -> Office:
+    def appoint(self, token: str, ask: Ask, now: int) -> AdminGrant:
         """Decide on a request to the vault itself. A cap for a scope of actors will do: no memory is opened."""
         held = self.check(token, now)
         try:
@@ -142,7 +142,7 @@ class Gate:
             _check_class(held, ask)
         except StrongroomError as error:
             raise _attributed(error, held) from None
-        return Office(ask.op, ask.data_class, held)
+        return AdminGrant(ask.op, ask.data_class, held)
 
     def check(self, token: str, now: int) -> Cap:
         """Make sure that a cap is valid now; what it may do is decided when it asks."""

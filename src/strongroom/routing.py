@@ -138,7 +138,7 @@ def route(
     return next(found, Route(chosen.default, "", ""))
 
 
-def fitting(
+def matching_routes(
     text: str,
     rules: Rules | None = None,
     *,
@@ -210,11 +210,11 @@ def starts_in(folded: str) -> set[str]:
 def _folded(text: str) -> str:
     """A text as words are compared: of one case, one form and single spaces, and no longer than they look."""
     seen = text[:TEXT_LIMIT]
-    seen = seen if seen.isascii() else unicodedata.normalize("NFKC", unstacked(seen))
+    seen = seen if seen.isascii() else unicodedata.normalize("NFKC", strip_stacked_marks(seen))
     return " ".join(seen.casefold().split())[:TEXT_LIMIT]
 
 
-def unstacked(text: str) -> str:
+def strip_stacked_marks(text: str) -> str:
     """A text without the marks above the 30th on one character: normalising takes time quadratic in their number."""
     kept: list[str] = []
     run = 0

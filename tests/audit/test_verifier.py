@@ -13,7 +13,7 @@ import pytest
 import strongroom
 from strongroom import NewLine, Token, Vault
 from strongroom.audit import Witness
-from strongroom.memory import forgetting
+from strongroom.memory.ops import forget
 from strongroom.store import Object
 from tests.audit.tools import entry_numbers, fill, flaws, query, reason, stored_objects
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
@@ -128,7 +128,7 @@ def test_a_vault_with_large_batches_and_forgets_has_no_flaw(vault: Vault, cap: T
     size = vault.audit.size()
     assert len(memory.forget(namespaces=["work"]).ids) == count
     entries = [entry for _, entry in vault.audit.entries(size) if entry is not None]
-    assert len(entries) == -(-count // forgetting._PORTION)
+    assert len(entries) == -(-count // forget._PORTION)
     assert sum(len(entry.objects) for entry in entries) == count
     assert vault.audit.verify().findings == ()
 

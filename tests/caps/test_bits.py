@@ -8,7 +8,7 @@ from scripts.vectors_cap import AUDIENCE, HOLDERS, ISSUERS, NOW, chain, joined
 from strongroom.caps.chain import parse
 from strongroom.caps.claims import HEADER, b64, encode
 from strongroom.errors import Denied
-from strongroom.gate import Ask, Gate, Standing
+from strongroom.gate import Ask, Gate, Revocations
 from strongroom.model import Op
 from tests.caps.chains import refusal, verified
 
@@ -29,7 +29,7 @@ def token(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.requirement("cap-bits")
 def test_flipping_any_single_bit_is_refused_also_beside_the_cached_original(token: str) -> None:
-    gate = Gate(AUDIENCE, ISSUERS, Standing(str))
+    gate = Gate(AUDIENCE, ISSUERS, Revocations(str))
     ask = Ask(Op.GET)
     assert gate.admit(token, ask, NOW).actor == "local/alice"
     raw = token.encode()

@@ -11,7 +11,7 @@ from scripts.vectors_cap import AUDIENCE, ISSUERS, NOW, b64, cnf, joined, later,
 from strongroom.caps import chain
 from strongroom.caps.chain import MAX_LINKS, Cap
 from strongroom.errors import CapMalformed, Denied, InvalidRequest
-from strongroom.gate import Ask, Gate, Grant, Standing
+from strongroom.gate import Ask, Gate, Grant, Revocations
 from strongroom.model import DataClass, Op
 from tests.caps.chains import mint, narrow, verified
 
@@ -99,7 +99,7 @@ def _assert_no_wider(child: Cap, parent: Cap) -> None:
 
 def _admitted(token: str, ask: Ask) -> Grant | None:
     try:
-        return Gate(AUDIENCE, ISSUERS, Standing(str)).admit(token, ask, NOW)
+        return Gate(AUDIENCE, ISSUERS, Revocations(str)).admit(token, ask, NOW)
     except Denied:
         return None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strongroom import errors, wire
+from strongroom import api, errors
 from strongroom.caps import chain as caplib
 from tests.cli.conftest import Cli, opened
 
@@ -191,8 +191,8 @@ def test_an_admin_cap_mints_within_its_scope_and_opens_no_memory(cli: Cli, vault
         door = made.door(token)
         for actor, namespace in (("local/owner", "work"), ("team/bo", "travel")):
             with pytest.raises(errors.Denied):
-                door.call(wire.Mint(ops=("get",), namespaces=(namespace,), actor=actor))
-        issued = door.call(wire.Mint(ops=("get",), namespaces=("work",), actor="team/bo"))
+                door.call(api.Mint(ops=("get",), namespaces=(namespace,), actor=actor))
+        issued = door.call(api.Mint(ops=("get",), namespaces=("work",), actor="team/bo"))
     assert cli("get", "x", "--cap-file", "-", "--json", stdin=issued.cap).json == {"hits": []}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from strongroom import wire
+from strongroom import api
 from strongroom.cli import asking, memory
 from strongroom.model import (
     Forgotten,
@@ -132,9 +132,9 @@ HIT = Hit(LineId(EVIL), Namespace(EVIL), "t", INFO.time, Kind.NOTE, EVIL, EVIL, 
 @pytest.mark.parametrize(
     "answer",
     [
-        answers.put_answer(wire.Receipts((Receipt(LineId(EVIL), Namespace(EVIL)),)), MARK),
-        answers.put_answer(wire.Receipts((Receipt(LineId(EVIL), Namespace(EVIL), forgotten=True),)), MARK),
-        answers.get_answer(wire.Recalled((HIT,)), MARK),
+        answers.put_answer(api.Receipts((Receipt(LineId(EVIL), Namespace(EVIL)),)), MARK),
+        answers.put_answer(api.Receipts((Receipt(LineId(EVIL), Namespace(EVIL), forgotten=True),)), MARK),
+        answers.get_answer(api.Recalled((HIT,)), MARK),
         answers.list_answer(Listing((INFO,), EVIL), MARK),
         answers.forget_answer(Forgotten((LineId(EVIL),), (LineId(EVIL),)), MARK),
         answers.snapshot_answer(Snapshot((Profile(Namespace(EVIL), "t", "v"),), (Namespace(EVIL),)), MARK),

@@ -14,11 +14,11 @@ import apsw
 import pytest
 
 import strongroom
-from strongroom import settings, wire
+from strongroom import api, settings
 from strongroom.cli import caps as caps_verb
 from strongroom.cli.reading import OPS
-from strongroom.memory.clerk import SHOWN
-from strongroom.memory.doing import done
+from strongroom.memory.decision_recorder import SHOWN
+from strongroom.memory.operation import run_inline
 from tests.cli.conftest import Cli, opened
 
 Caps = Callable[..., Path]
@@ -191,12 +191,12 @@ def test_every_operation_that_the_owner_puts_on_record_can_be_asked_for() -> Non
 
 @pytest.mark.requirement("cli-audit", "show-recorded")
 def test_every_operation_of_a_cap_and_a_cap_merely_shown_can_be_asked_for(cli: Cli, vault: None) -> None:
-    assert {SHOWN, *(str(kind.op) for kind in wire.CALLS)} <= OPS
+    assert {SHOWN, *(str(kind.op) for kind in api.CALLS)} <= OPS
     with opened() as held:
         token = held.mint(actor="local/owner", ops=["get"], namespaces=["travel"])
         held.revoke(token)
         with pytest.raises(strongroom.errors.CapRevoked):
-            done(held.door(token, request="r1").checking(), held.store)
+            run_inline(held.door(token, request="r1").checking(), held.store)
     (entry,) = cli("audit", "show", "--op", "show", "--json").json["entries"]
     assert (entry["op"], entry["decision"], entry["reason"]) == ("show", "deny", "cap_revoked")
     assert (entry["request"], entry["actor"]) == ("r1", "")

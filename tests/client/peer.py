@@ -15,9 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from strongroom import Vault, errors, wire
+from strongroom import Vault, api, errors
 
-_KINDS = {(kind.method, kind.path): kind for kind in wire.CALLS}
+_KINDS = {(kind.method, kind.path): kind for kind in api.CALLS}
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ def given(value: object) -> Step:
 
 
 def refuse(reason: str, **headers: str) -> Step:
-    refusal = wire.Refusal.of(errors.BY_REASON[reason]("said the peer", hint="a hint"))
-    return answer(wire.STATUS[reason], msgspec.json.encode(refusal), **headers)
+    refusal = api.Refusal.of(errors.BY_REASON[reason]("said the peer", hint="a hint"))
+    return answer(api.STATUS[reason], msgspec.json.encode(refusal), **headers)
 
 
 hang_up: Step = always(Reply(hang_up=True))
@@ -184,21 +184,21 @@ def for_vault(vault: Vault) -> Step:
         try:
             found = vault.door(seen.token, source="http").call(_call(seen))
         except errors.StrongroomError as error:
-            return answered(wire.STATUS[error.reason], msgspec.json.encode(wire.Refusal.of(error)))
+            return answered(api.STATUS[error.reason], msgspec.json.encode(api.Refusal.of(error)))
         return answered(200, msgspec.json.encode(found))
 
     return step
 
 
-def _call(seen: Seen) -> wire.Call[Any]:
+def _call(seen: Seen) -> api.Call[Any]:
     kind = _KINDS[seen.method, seen.path]
-    if kind is wire.ReadProfile or kind is wire.WriteProfile:
+    if kind is api.ReadProfile or kind is api.WriteProfile:
         fields: dict[str, Any] = {name: value[0] for name, value in parse_qs(urlsplit(seen.target).query).items()}
-        if kind is wire.WriteProfile:
+        if kind is api.WriteProfile:
             fields |= msgspec.json.decode(seen.body)
             fields["version"] = seen.headers.get("if-match", "").strip('"')
         return msgspec.convert(fields, kind)
-    found: wire.Call[Any] = msgspec.json.decode(seen.body or b"{}", type=kind)
+    found: api.Call[Any] = msgspec.json.decode(seen.body or b"{}", type=kind)
     return found
 
 

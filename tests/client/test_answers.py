@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import errors, wire
+from strongroom import api, errors
 from strongroom.client import exchange
 from strongroom.model import LineId, Namespace, Receipt
 from tests.client.conftest import Reach, Start
@@ -47,8 +47,8 @@ def test_a_success_that_cannot_be_read_is_a_defect_unless_it_is_no_json_and_so_n
 
 @pytest.mark.requirement("client-answers")
 def test_receipts_of_other_lines_are_a_defect(start: Start, reach: Reach) -> None:
-    other = wire.Receipts((Receipt(LineId("01JABCDEFGHJKMNPQRSTVWXYZ0"), Namespace("work")),))
-    for receipts in (wire.Receipts(()), other):
+    other = api.Receipts((Receipt(LineId("01JABCDEFGHJKMNPQRSTVWXYZ0"), Namespace("work")),))
+    for receipts in (api.Receipts(()), other):
         with pytest.raises(errors.ServerDefect):
             reach(start(given(receipts))).put("x", namespace="work")
 
@@ -67,7 +67,7 @@ def test_an_answer_that_is_nobody_of_ours_is_server_unavailable_and_asks_about_t
 
 
 def test_a_reason_that_this_version_does_not_know_is_a_defect(start: Start, reach: Reach) -> None:
-    refusal = wire.Refusal("denied", "reason_of_tomorrow", "no", "later")
+    refusal = api.Refusal("denied", "reason_of_tomorrow", "no", "later")
     with pytest.raises(errors.ServerDefect):
         reach(start(answer(403, msgspec.json.encode(refusal)))).get("x")
 

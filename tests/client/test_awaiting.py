@@ -13,9 +13,9 @@ import pytest
 
 import strongroom
 from strongroom import AsyncMemory, Memory, NewLine, Token, Vault, errors
+from strongroom.api import A, Call, Transport
 from strongroom.crypto import inbox
 from strongroom.model import Erased, Forgotten, Hit, Listing, Profile, Receipt, Snapshot
-from strongroom.wire import A, Call, Door
 from tests.client.served import served
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
@@ -65,7 +65,7 @@ def test_calls_run_beside_each_other_and_off_the_loop(vault: Vault, cap: Token) 
             meeting.wait()
             return vault.door(cap).call(call)
 
-        def with_cap(self, token: str) -> Door:
+        def with_cap(self, token: str) -> Transport:
             raise NotImplementedError
 
     async def steps() -> list[list[Hit]]:

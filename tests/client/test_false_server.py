@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import Memory, Token, errors, wire
+from strongroom import Memory, Token, api, errors
 from strongroom.caps import chain
 from strongroom.client import pacing
 from strongroom.client.pacing import Allowance
@@ -329,12 +329,12 @@ def test_a_receipt_whose_namespace_is_none_is_a_defect(start: Start, reach: Reac
 def test_links_and_namespaces_in_answers_to_an_admin_are_checked(start: Start, reach: Reach) -> None:
     status = {"vault": "v", "version": "1", "namespaces": [EVIL], "log_size": 0, "shelves": 0, "shelf_bytes": 0}
     record = {"link": LINK, "actor": "a", "data_class": "memory", "ops": [], "issued": 0, "expires": 0}
-    asked: list[tuple[wire.Call[Any], dict[str, Any]]] = [
-        (wire.Revoke(link=LINK), {"links": [EVIL]}),
-        (wire.ReadStatus(), status),
-        (wire.ListCaps(), {"caps": [{**record, "namespaces": [EVIL]}]}),
-        (wire.ListCaps(), {"caps": [{**record, "namespaces": [], "parents": [EVIL]}]}),
-        (wire.Mint(ops=("get",), namespaces=("work",), actor="a"), {"cap": "c", "link": EVIL, "expires": 1}),
+    asked: list[tuple[api.Call[Any], dict[str, Any]]] = [
+        (api.Revoke(link=LINK), {"links": [EVIL]}),
+        (api.ReadStatus(), status),
+        (api.ListCaps(), {"caps": [{**record, "namespaces": [EVIL]}]}),
+        (api.ListCaps(), {"caps": [{**record, "namespaces": [], "parents": [EVIL]}]}),
+        (api.Mint(ops=("get",), namespaces=("work",), actor="a"), {"cap": "c", "link": EVIL, "expires": 1}),
     ]
     for call, body in asked:
         with pytest.raises(errors.ServerDefect):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strongroom import model, wire
+from strongroom import api, model
 from strongroom.client.packing import packed, packers_of
 from strongroom.errors import InvalidRequest
 from strongroom.model import NewLine
@@ -19,7 +19,7 @@ OFFSETS = st.timedeltas(timedelta(hours=-23, minutes=-59, seconds=-59), timedelt
 
 
 @pytest.mark.requirement("client-packing")
-@pytest.mark.parametrize("kind", [*wire.CALLS, NewLine], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*api.CALLS, NewLine], ids=lambda kind: kind.__name__)
 def test_every_field_of_every_call_is_made_fit_to_travel(kind: type[msgspec.Struct]) -> None:
     assert [name for name, _ in packers_of(kind)] == list(kind.__struct_fields__)
 
@@ -30,9 +30,9 @@ def test_a_moment_travels_as_the_same_instant_and_within_a_minute_of_its_zone(
     moment: datetime, offset: timedelta
 ) -> None:
     given_moment = moment.replace(tzinfo=timezone(offset))
-    call = packed(wire.Get(now=given_moment))
-    assert isinstance(call, wire.Get)
-    back = msgspec.json.decode(msgspec.json.encode(call), type=wire.Get).now
+    call = packed(api.Get(now=given_moment))
+    assert isinstance(call, api.Get)
+    back = msgspec.json.decode(msgspec.json.encode(call), type=api.Get).now
     assert back == given_moment
     shift = given_moment.utcoffset()
     assert back is not None
@@ -48,8 +48,8 @@ class Odd(datetime):
 @pytest.mark.requirement("client-packing")
 def test_a_moment_of_another_class_travels() -> None:
     moment = Odd(2026, 5, 20, 12, 30, 15, 123456, tzinfo=UTC)
-    call = packed(wire.List(since=moment))
-    assert msgspec.json.decode(msgspec.json.encode(call), type=wire.List).since == moment
+    call = packed(api.List(since=moment))
+    assert msgspec.json.decode(msgspec.json.encode(call), type=api.List).since == moment
 
 
 @pytest.mark.requirement("client-packing")
@@ -65,16 +65,14 @@ def test_a_moment_of_another_class_travels() -> None:
         st.lists(st.text()),
         st.dictionaries(st.text(), st.text()),
     ),
-    field=st.sampled_from(
-        [name for name in wire.Get.__struct_fields__ if name not in ("ids", "namespaces", "without")]
-    ),
+    field=st.sampled_from([name for name in api.Get.__struct_fields__ if name not in ("ids", "namespaces", "without")]),
 )
 def test_whatever_an_argument_is_it_travels_as_the_field_s_type_or_is_refused(value: Any, field: str) -> None:
     try:
-        call = packed(wire.Get(**{field: value}))
+        call = packed(api.Get(**{field: value}))
     except InvalidRequest:
         return
-    assert msgspec.json.decode(msgspec.json.encode(call), type=wire.Get) == call
+    assert msgspec.json.decode(msgspec.json.encode(call), type=api.Get) == call
     assert getattr(call, field) == value
 
 
@@ -89,4 +87,4 @@ def test_a_whole_line_travels_unchanged() -> None:
         id="x",
         time=model.moment(model.Millis(5)),
     )
-    assert packed(wire.Put(lines=(line,))) == wire.Put(lines=(line,))
+    assert packed(api.Put(lines=(line,))) == api.Put(lines=(line,))

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import strongroom
-from strongroom import Memory, NewLine, Token, Vault, errors, wire
+from strongroom import Memory, NewLine, Token, Vault, api, errors
 from strongroom.client.address import Address
 from strongroom.client.door import HttpDoor
 from tests.client.conftest import Reach, Start
@@ -30,7 +30,7 @@ PASSING: dict[str, Step] = {
     "a proxy's 504": answer(504, HTML),
     "a proxy's 429": answer(429, HTML),
 }
-LASTING = sorted(set(wire.STATUS) - {"server_unavailable", "audit_unavailable", "store_unavailable", "rate_limited"})
+LASTING = sorted(set(api.STATUS) - {"server_unavailable", "audit_unavailable", "store_unavailable", "rate_limited"})
 
 
 @pytest.mark.requirement("client-retries")
@@ -190,10 +190,10 @@ def test_a_minting_through_the_door_is_not_repeated_and_a_revocation_is(
     door = reach(start(lost), admin)._door
     assert isinstance(door, HttpDoor)
     with pytest.raises(errors.ServerUnavailable):
-        door.call(wire.Mint(ops=("get",), namespaces=("work",), actor="local/bob"))
+        door.call(api.Mint(ops=("get",), namespaces=("work",), actor="local/bob"))
     (minted,) = [record for record in vault.caps() if record.actor == "local/bob"]
     revoking = reach(start(lost), admin)._door
-    assert revoking.call(wire.Revoke(link=minted.link)).links == (minted.link,)
+    assert revoking.call(api.Revoke(link=minted.link)).links == (minted.link,)
     assert [record.revoked for record in vault.caps() if record.actor == "local/bob"] == [True]
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 from ulid import ULID
 
-from strongroom import NewLine, Token, Vault, errors, wire
+from strongroom import NewLine, Token, Vault, api, errors
 from strongroom.crypto import inbox
 from tests.client.conftest import Reach, Start
 from tests.client.peer import done_but, for_vault, given, hang_up, refuse
@@ -118,7 +118,7 @@ def test_a_forked_process_connects_anew_for_every_cap(vault: Vault, cap: Token) 
 def test_an_embedded_door_for_another_cap_keeps_source_and_request(vault: Vault, cap: Token) -> None:
     door = vault.door(cap, source="hermes", request="r1").with_cap(_cap(vault, "local/bob"))
     size = vault.audit.size()
-    door.call(wire.Put(lines=(NewLine(text="x", namespace="work", id=ID),)))
+    door.call(api.Put(lines=(NewLine(text="x", namespace="work", id=ID),)))
     ((_, entry),) = vault.audit.entries(size)
     assert entry is not None
     assert entry.request == "r1"

@@ -15,8 +15,8 @@ import strongroom
 from strongroom import FileKeys, Token, Vault, errors
 from strongroom.engines import Ranked
 from strongroom.engines.recency import Recency, RecencyIndex
+from strongroom.memory.line_cache.cache import Batch, LineCache
 from strongroom.model import Line, LineId, Namespace
-from strongroom.shelves import Batch, Shelves
 from tests.conftest import Clock
 
 
@@ -73,7 +73,7 @@ class _Lines:
 def test_an_engine_that_returns_what_it_was_not_given_is_stopped(changes: dict[str, object]) -> None:
     engine = Widening()
     engine.changes = changes
-    shelves = Shelves(engine, 1 << 20)
+    shelves = LineCache(engine, 1 << 20)
     shelf = shelves.shelf("a/", b"birth", lambda: _Lines([_line(1), _line(2)]))
     with pytest.raises(RuntimeError):
         shelves.rank([shelf], "line", 5, datetime(2026, 5, 25, tzinfo=UTC))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strongroom import errors, wire
+from strongroom import api, errors
 from strongroom.cli.errors import BY_FAMILY
 from tests.docs.pages import DOCS, blocks, code, rows, section
 
@@ -27,7 +27,7 @@ def test_page_lists_every_reason_and_no_other() -> None:
 def test_row_has_family_status_meaning_and_advice(reason: str) -> None:
     _, family, status, meaning, advice = TABLE[reason]
     assert family == errors.BY_REASON[reason].family
-    assert status == (str(wire.STATUS[reason]) if reason in wire.STATUS else "-")
+    assert status == (str(api.STATUS[reason]) if reason in api.STATUS else "-")
     assert meaning
     assert advice
 
@@ -35,7 +35,7 @@ def test_row_has_family_status_meaning_and_advice(reason: str) -> None:
 @pytest.mark.requirement("project-docs", "wire-status")
 def test_only_what_never_travels_has_a_dash() -> None:
     dashes = {reason for reason, cells in TABLE.items() if cells[2] == "-"}
-    assert dashes == set(errors.BY_REASON) - set(wire.STATUS)
+    assert dashes == set(errors.BY_REASON) - set(api.STATUS)
 
 
 @pytest.mark.requirement("project-docs", "cli-exit-codes")

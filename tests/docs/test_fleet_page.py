@@ -20,7 +20,7 @@ from strongroom.audit import unfinished_entries
 from strongroom.caps.chain import Token
 from strongroom.cli.serve import _DISTANT
 from strongroom.crypto import merkle_log
-from strongroom.memory.state import _ACTORS_HELD
+from strongroom.memory.replica import _ACTORS_HELD
 from strongroom.store import CLOCK_LEEWAY, s3
 from strongroom.store.s3 import S3Store, background_compaction, compaction, compaction_plan, packs, reader, worker_log
 from strongroom.store.s3.bucket import BucketListing, BucketObject, S3Bucket

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from strongroom import wire
+from strongroom import api
 from strongroom.model import NewLine
 from strongroom.server import openapi
 from tests.docs.pages import DOCS, ROOT, blocks, code, rows, section
 
 PAGE = DOCS / "http.md"
 TEXT = PAGE.read_text()
-HEADINGS = {kind: f"### {kind.method} {kind.path}" for kind in wire.CALLS}
+HEADINGS = {kind: f"### {kind.method} {kind.path}" for kind in api.CALLS}
 
 
 @pytest.mark.requirement("docs-http")
@@ -43,18 +43,18 @@ def test_page_has_every_route_of_the_document_and_no_other() -> None:
 
 
 @pytest.mark.requirement("docs-http")
-@pytest.mark.parametrize("kind", wire.CALLS, ids=lambda kind: kind.__name__)
-def test_route_names_its_cap_its_fields_and_its_answer(kind: type[wire.Call[Any]]) -> None:
+@pytest.mark.parametrize("kind", api.CALLS, ids=lambda kind: kind.__name__)
+def test_route_names_its_cap_its_fields_and_its_answer(kind: type[api.Call[Any]]) -> None:
     text = section(PAGE, HEADINGS[kind])
     assert f"a cap of the class `{kind.data_class}` for `{kind.op}`" in text
     assert all(f"`{field}`" in text for field in kind.answer.__struct_fields__)
-    expected = len(kind.__struct_fields__) + (len(NewLine.__struct_fields__) if kind is wire.Put else 0)
+    expected = len(kind.__struct_fields__) + (len(NewLine.__struct_fields__) if kind is api.Put else 0)
     assert len(list(rows(text))) == expected
 
 
 @pytest.mark.requirement("docs-http")
-@pytest.mark.parametrize("kind", wire.CALLS, ids=lambda kind: kind.__name__)
-def test_example_of_a_route_is_a_success_that_reads_as_its_types(kind: type[wire.Call[Any]]) -> None:
+@pytest.mark.parametrize("kind", api.CALLS, ids=lambda kind: kind.__name__)
+def test_example_of_a_route_is_a_success_that_reads_as_its_types(kind: type[api.Call[Any]]) -> None:
     example = re.search(r"```http\n(.*?)\n```", section(PAGE, HEADINGS[kind]), re.DOTALL)
     assert example is not None
     asked, answered = re.split(r"\n\n200\n", example[1])
@@ -68,7 +68,7 @@ def test_example_of_a_route_is_a_success_that_reads_as_its_types(kind: type[wire
 @pytest.mark.requirement("docs-http", "error-tables")
 def test_page_gives_each_reason_its_status() -> None:
     told = {reason: int(status) for status, reasons, _ in rows(section(PAGE, "## Errors")) for reason in code(reasons)}
-    assert told == dict(wire.STATUS)
+    assert told == dict(api.STATUS)
 
 
 @pytest.mark.requirement("docs-http")

@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from strongroom import Token, Vault, wire
+from strongroom import Token, Vault, api
 from tests.client.served import served
 
 
-def _sent(url: str, cap: Token, body: dict[str, Any], kind: type[wire.Call[Any]] = wire.Get) -> httpx.Response:
+def _sent(url: str, cap: Token, body: dict[str, Any], kind: type[api.Call[Any]] = api.Get) -> httpx.Response:
     """The same bytes each time, as a listener could record them."""
     return httpx.post(url + kind.path, json=body, headers={"Authorization": f"Bearer {cap}"}, trust_env=False)
 
@@ -31,7 +31,7 @@ def test_a_recorded_put_without_ids_writes_a_second_line_and_one_with_ids_does_n
     nameless = {"text": "without one", "namespace": "travel"}
     with served(vault, unix=False) as url:
         for line in (named, named, nameless, nameless):
-            assert _sent(url, cap, {"lines": [line]}, wire.Put).status_code == 200
+            assert _sent(url, cap, {"lines": [line]}, api.Put).status_code == 200
     assert len(vault.memory(cap).list(namespaces=["travel"]).lines) == 3, "then the threat model promises too little"
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Token, Vault, wire
+from strongroom import FileKeys, Token, Vault, api
 from strongroom.store.s3 import worker_log
 from tests.conftest import ALL_OPS
 from tests.fleet.memory import MemoryBucket, used_by_vaults
@@ -63,7 +63,7 @@ def _revoke(town: Town) -> Callable[[], object]:
 
 def _revoke_with_a_cap(town: Town) -> Callable[[], object]:
     cap, console = town.cap(f"local/revoked{next(_caps)}", renewals=2), _console(town)
-    return lambda: town.vault.door(console).call(wire.Revoke(link=strongroom.caps.chain.parse(cap).links[0].id))
+    return lambda: town.vault.door(console).call(api.Revoke(link=strongroom.caps.chain.parse(cap).links[0].id))
 
 
 def _console(town: Town) -> Token:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Vault, wire
+from strongroom import FileKeys, Vault, api
 from strongroom.audit.verifier import Flaw
 from strongroom.caps import chain
 from strongroom.caps.chain import parse
 from strongroom.errors import CapRevoked, StrongroomError
-from strongroom.memory import forgetting
-from strongroom.memory.refusals import EACH
+from strongroom.memory.ops import forget
+from strongroom.memory.refusal_log import EACH
 from strongroom.model import Millis
 from strongroom.store.s3.bucket import BucketObject
 from tests.fleet.memory import MemoryBucket, used_by_vaults
@@ -121,7 +121,7 @@ def test_an_erasure_voids_what_a_cap_from_a_clock_that_is_ahead_can_be_narrowed_
     hers = strongroom.attenuate(scope, actor=ALICE, now=clock)
     theirs = strongroom.attenuate(other, actor="other/carol", now=clock)
     assert [standing(vault, one) for one in (hers, theirs)] == ["cap_revoked", ""]
-    assert vault.door(console).call(wire.Mint(ops=("get",), namespaces=("work",), actor=BOB, ttl=60)).link
+    assert vault.door(console).call(api.Mint(ops=("get",), namespaces=("work",), actor=BOB, ttl=60)).link
 
 
 @pytest.mark.requirement("erase-void")
@@ -145,7 +145,7 @@ def test_no_object_of_a_stranger_among_the_records_stops_a_revocation_or_an_eras
     console = vault.mint(actor_scope=SCOPE, ops=["revoke"], namespaces=vault.namespaces, ttl=HOUR, data_class="admin")
     bucket.objects[name] = body
     vault.revoke(parent)
-    vault.door(console).call(wire.Revoke(link=parse(his).links[0].id))
+    vault.door(console).call(api.Revoke(link=parse(his).links[0].id))
     vault.erase(ALICE)
     assert {standing(vault, one) for one in (parent, child, hers, his)} == {"cap_revoked"}
     assert {one.actor for one in vault.caps()} == {BOB, "local/carol", SCOPE}
@@ -222,7 +222,7 @@ def test_a_revocation_writes_nothing_for_descendants_that_ended_long_ago(
 def test_an_erasure_leaves_no_record_of_an_actor_that_has_very_many(
     worker: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "_RECORDS", 3)
+    monkeypatch.setattr(forget, "_RECORDS", 3)
     vault = worker()
     hers = minted(vault)
     for _ in range(9):

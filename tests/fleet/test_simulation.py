@@ -16,7 +16,8 @@ from strongroom.audit import fleet_verifier
 from strongroom.audit.fleet_verifier import FleetVerifier
 from strongroom.audit.unfinished_entries import Sighting
 from strongroom.errors import AuditUnavailable, Unavailable
-from strongroom.memory import Memory, forgetting
+from strongroom.memory import Memory
+from strongroom.memory.ops import forget
 from strongroom.store.s3 import S3Store, bucket_replica, packs, reader
 from strongroom.store.s3.bucket_replica import ActorView, View
 from strongroom.store.s3.object_names import Table
@@ -307,7 +308,7 @@ RARE: dict[str, Planted] = {
         lambda patch: patch.setattr(Writer, "_look_again", lambda *_: None), "is back"
     ),
     "an erasure does not look again": Planted(
-        lambda patch: patch.setattr(forgetting, "_is_back", lambda *_: False), "is back"
+        lambda patch: patch.setattr(forget, "_is_back", lambda *_: False), "is back"
     ),
 }
 

@@ -11,13 +11,13 @@ import pyrage  # type: ignore[import-untyped]
 import pytest
 
 import strongroom
-from strongroom import FileKeys, NewLine, Token, Vault, errors, wire
+from strongroom import FileKeys, NewLine, Token, Vault, api, errors
 from strongroom.audit import Entry
 from strongroom.crypto import inbox
 from strongroom.crypto.inbox import Bundle
 from strongroom.keys import VaultSecrets
-from strongroom.memory.doing import Long
-from strongroom.memory.state import SECRETS
+from strongroom.memory.operation import SlowStep
+from strongroom.memory.replica import SECRETS
 from strongroom.model import Receipt
 from strongroom.store import Swap
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
@@ -298,4 +298,4 @@ def test_an_inbox_key_that_is_there_is_never_replaced() -> None:
 
 @pytest.mark.requirement("inbox-put")
 def test_a_delivery_takes_its_time_on_the_slow_lane(vault: Vault, cap: Token) -> None:
-    assert next(vault.door(cap).doing(wire.Deliver(sealed=b""))) == Long("local/alice")
+    assert next(vault.door(cap).doing(api.Deliver(sealed=b""))) == SlowStep("local/alice")

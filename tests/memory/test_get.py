@@ -12,7 +12,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, NewLine, Token, Vault, errors
-from strongroom.shelves import Shelf
+from strongroom.memory.line_cache.cache import CachedNamespace
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
 ID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
@@ -261,14 +261,14 @@ def test_a_query_of_nonsense_is_refused(vault: Vault, cap: Token) -> None:
 def test_a_shelf_is_loaded_once_for_many_waiters(vault: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = vault.memory(cap)
     memory.put_many([NewLine(text=f"line {n}", namespace="work") for n in range(200)])
-    loads: list[Shelf] = []
-    original = Shelf.portions
+    loads: list[CachedNamespace] = []
+    original = CachedNamespace.portions
 
-    def counted(shelf: Shelf) -> Iterator[None]:
+    def counted(shelf: CachedNamespace) -> Iterator[None]:
         loads.append(shelf)
         return original(shelf)
 
-    monkeypatch.setattr(Shelf, "portions", counted)
+    monkeypatch.setattr(CachedNamespace, "portions", counted)
     barrier, found = threading.Barrier(8), []
 
     def ask() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from strongroom import Token, Vault, errors
-from strongroom.memory import state as states
+from strongroom.memory import replica as states
 from strongroom.store.sqlite import SqliteStore
 from tests.conftest import ALL_OPS
 

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 import pytest
 
 from strongroom import NewLine, Token, Vault
+from strongroom.memory.line_cache.cache import CachedNamespace
 from strongroom.model import Line
-from strongroom.shelves import Shelf
 
 
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[Line]:
     """Every line that a listing has looked at."""
     found: list[Line] = []
-    real = Shelf.from_id
+    real = CachedNamespace.from_id
 
-    def from_id(shelf: Shelf, start: str) -> Iterator[Line]:
+    def from_id(shelf: CachedNamespace, start: str) -> Iterator[Line]:
         for line in real(shelf, start):
             found.append(line)
             yield line
 
-    monkeypatch.setattr(Shelf, "from_id", from_id)
+    monkeypatch.setattr(CachedNamespace, "from_id", from_id)
     return found
 
 

@@ -14,13 +14,13 @@ import pytest
 from strongroom import Token, Vault, errors
 from strongroom.engines.lexical import Lexical
 from strongroom.engines.recency import Recency
-from strongroom.memory import doing, pages
-from strongroom.memory.pages import Pages
+from strongroom.memory import operation, stored_pages
+from strongroom.memory.line_cache.cache import Batch, CachedNamespace, LineCache, Load
+from strongroom.memory.stored_pages import CachePageSet
 from strongroom.model import Kind, Line, LineId, Millis, Namespace, Provenance
-from strongroom.shelves import Batch, Load, Shelf, Shelves
 from tests.audit.tools import edit
 from tests.conftest import NAMESPACES
-from tests.memory.test_pages import ALICE, NEVER, WORK, later, listed, put, small
+from tests.memory.test_stored_pages import ALICE, NEVER, WORK, later, listed, put, small
 
 __all__ = ["small"]
 
@@ -86,21 +86,21 @@ def slow() -> Iterator[Slow]:
 
 
 @pytest.fixture(params=[Lexical, Recency])
-def shelves(request: pytest.FixtureRequest) -> Shelves:
-    return Shelves(request.param(), 1 << 20)
+def shelves(request: pytest.FixtureRequest) -> LineCache:
+    return LineCache(request.param(), 1 << 20)
 
 
-def _numbers(shelves: Shelves, shelf: Shelf, query: str = "line", k: int = 20) -> list[int]:
+def _numbers(shelves: LineCache, shelf: CachedNamespace, query: str = "line", k: int = 20) -> list[int]:
     return sorted(one.line.time for one in shelves.rank([shelf], query, k, NOW))
 
 
-def _ended(source: Slow, shelves: Shelves, birth: bytes = b"b") -> Shelf:
+def _ended(source: Slow, shelves: LineCache, birth: bytes = b"b") -> CachedNamespace:
     source.end()
     return shelves.shelf("a/", birth, lambda: source)
 
 
 @pytest.mark.requirement("recall-patience")
-def test_what_is_loaded_so_far_is_ranked_newest_batches_first(shelves: Shelves, slow: Slow) -> None:
+def test_what_is_loaded_so_far_is_ranked_newest_batches_first(shelves: LineCache, slow: Slow) -> None:
     shelf = shelves.shelf("a/", b"b", lambda: slow, 0.0)
     assert _numbers(shelves, shelf) == []
     slow.let()
@@ -114,14 +114,14 @@ def test_what_is_loaded_so_far_is_ranked_newest_batches_first(shelves: Shelves, 
 
 
 @pytest.mark.requirement("recall-patience")
-def test_enough_patience_waits_for_everything(shelves: Shelves, slow: Slow) -> None:
+def test_enough_patience_waits_for_everything(shelves: LineCache, slow: Slow) -> None:
     slow.end()
     assert _numbers(shelves, shelves.shelf("a/", b"b", lambda: slow, DEADLOCK)) == list(range(1, 10))
 
 
 @pytest.mark.requirement("recall-patience")
 def test_who_has_no_limit_waits_for_everything_although_another_began_in_the_background(
-    shelves: Shelves, slow: Slow
+    shelves: LineCache, slow: Slow
 ) -> None:
     part = shelves.shelf("a/", b"b", lambda: slow, 0.0)
     got: list[list[int]] = []
@@ -137,7 +137,7 @@ def test_who_has_no_limit_waits_for_everything_although_another_began_in_the_bac
 
 
 @pytest.mark.requirement("recall-patience", "forget-other-process")
-def test_a_line_deleted_while_its_shelf_is_half_loaded_is_not_ranked(shelves: Shelves, slow: Slow) -> None:
+def test_a_line_deleted_while_its_shelf_is_half_loaded_is_not_ranked(shelves: LineCache, slow: Slow) -> None:
     shelf = shelves.shelf("a/", b"b", lambda: slow, 0.0)
     slow.let()
     assert 8 in _numbers(shelves, shelf)
@@ -152,7 +152,7 @@ def test_a_line_deleted_while_its_shelf_is_half_loaded_is_not_ranked(shelves: Sh
 
 
 @pytest.mark.requirement("recall-patience")
-def test_a_line_put_while_its_shelf_is_half_loaded_is_there_once_it_is_loaded(shelves: Shelves, slow: Slow) -> None:
+def test_a_line_put_while_its_shelf_is_half_loaded_is_there_once_it_is_loaded(shelves: LineCache, slow: Slow) -> None:
     shelf = shelves.shelf("a/", b"b", lambda: slow, 0.0)
     slow.let()
     shelves.changed("a/", _line(10).id, _line(10), deleted=False)
@@ -165,7 +165,7 @@ def test_a_line_put_while_its_shelf_is_half_loaded_is_there_once_it_is_loaded(sh
 @pytest.mark.requirement("recall-patience")
 @pytest.mark.parametrize("error", [errors.StoreUnavailable("gone"), errors.Tampered("bad"), RuntimeError("a defect")])
 def test_a_failure_in_the_background_reaches_who_waits_and_the_next_tries_again(
-    shelves: Shelves, error: Exception
+    shelves: LineCache, error: Exception
 ) -> None:
     broken, sound = Slow([1]), Slow([1, 2])
     broken.error = error
@@ -178,7 +178,7 @@ def test_a_failure_in_the_background_reaches_who_waits_and_the_next_tries_again(
 
 
 @pytest.mark.requirement("recall-patience")
-def test_a_failure_that_nobody_waited_for_is_heard_by_the_next_who_does_not_wait(shelves: Shelves) -> None:
+def test_a_failure_that_nobody_waited_for_is_heard_by_the_next_who_does_not_wait(shelves: LineCache) -> None:
     broken, sound = Slow([1], [2]), Slow([1, 2])
     shelves.shelf("a/", b"b", lambda: broken, 0.0)
     broken.let()
@@ -191,7 +191,7 @@ def test_a_failure_that_nobody_waited_for_is_heard_by_the_next_who_does_not_wait
 
 
 @pytest.mark.requirement("recall-patience", "store-missing-broken")
-def test_a_failure_that_nobody_waited_for_does_not_stop_the_next_who_waits(shelves: Shelves) -> None:
+def test_a_failure_that_nobody_waited_for_does_not_stop_the_next_who_waits(shelves: LineCache) -> None:
     broken, sound = Slow([1], [2]), Slow([1, 2])
     part = shelves.shelf("a/", b"b", lambda: broken, 0.0)
     broken.let()
@@ -206,7 +206,7 @@ def test_a_failure_that_nobody_waited_for_does_not_stop_the_next_who_waits(shelv
 
 
 @pytest.mark.requirement("recall-patience", "shelf-bounded")
-def test_many_threads_of_mixed_patience_load_a_shelf_once(shelves: Shelves, slow: Slow) -> None:
+def test_many_threads_of_mixed_patience_load_a_shelf_once(shelves: LineCache, slow: Slow) -> None:
     barrier = threading.Barrier(12)
     whole: list[list[int]] = []
     part: list[list[int]] = []
@@ -230,7 +230,7 @@ def test_many_threads_of_mixed_patience_load_a_shelf_once(shelves: Shelves, slow
 
 
 @pytest.mark.requirement("recall-patience", "shelf-bounded")
-def test_a_shelf_loaded_in_the_background_counts_against_the_bound_once(shelves: Shelves, slow: Slow) -> None:
+def test_a_shelf_loaded_in_the_background_counts_against_the_bound_once(shelves: LineCache, slow: Slow) -> None:
     shelves.shelf("a/", b"b", lambda: slow, 0.0)
     slow.let(2)
     count, size = shelves.usage()
@@ -245,7 +245,7 @@ def test_a_shelf_loaded_in_the_background_counts_against_the_bound_once(shelves:
 
 @pytest.mark.requirement("recall-patience")
 def test_the_impatient_do_not_wait_for_a_namespace_that_was_erased_while_it_loaded(
-    shelves: Shelves, slow: Slow
+    shelves: LineCache, slow: Slow
 ) -> None:
     """The old one is still being read when its namespace, erased, has been made anew under other keys."""
     old = shelves.shelf("a/", b"old", lambda: slow, 0.0)
@@ -279,9 +279,9 @@ def _held_up(
     monkeypatch: pytest.MonkeyPatch, after: int, began: threading.Semaphore | None = None
 ) -> Iterator[threading.Event]:
     """Loading stops behind so many batches until the event is set; `began` is told of every shelf that does."""
-    go, real = threading.Event(), Pages.batches
+    go, real = threading.Event(), CachePageSet.batches
 
-    def batches(source: Pages) -> Iterator[Batch]:
+    def batches(source: CachePageSet) -> Iterator[Batch]:
         count = 0
         for batch in real(source):
             if batch.lines and count == after and began is not None:
@@ -294,7 +294,7 @@ def _held_up(
             yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr(Pages, "batches", batches)
+        patch.setattr(CachePageSet, "batches", batches)
         yield go
         go.set()
 
@@ -356,7 +356,7 @@ def test_a_line_forgotten_elsewhere_leaves_a_half_loaded_shelf_at_once(
 ) -> None:
     made = put(vault, cap, 12)
     with monkeypatch.context() as patch:
-        patch.setattr(pages, "LOOSE_LIMIT", NEVER)
+        patch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
         listed(vault, cap)
     other = reopen()
     with _held_up(monkeypatch, 1) as go:
@@ -417,7 +417,7 @@ def test_several_namespaces_share_one_patience(
     other = reopen()
     monkeypatch.setattr(Load, "wait", wait)
     with monkeypatch.context() as patch:
-        patch.setattr(doing, "monotonic", lambda: float(next(ticks)))
+        patch.setattr(operation, "monotonic", lambda: float(next(ticks)))
         other.memory(cap).get("Chengdu", patience=5.0)
     assert given == [3.0, 1.0, 0.0, 0.0]
     given.clear()
@@ -431,8 +431,8 @@ def test_the_first_answer_holds_the_newest_lines_of_every_namespace_although_non
     vault: Vault, cap: Token, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, from_pages: bool
 ) -> None:
     """Time is up when every shelf has got its first lines; what is left comes later."""
-    monkeypatch.setattr(pages, "_NEWEST", 2)
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", 4)
+    monkeypatch.setattr(stored_pages, "_NEWEST", 2)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", 4)
     made = {namespace: put(vault, cap, 12, namespace=namespace) for namespace in NAMESPACES}
     if from_pages:
         with reopen() as writer:
@@ -449,7 +449,7 @@ def test_the_first_answer_holds_the_newest_lines_of_every_namespace_although_non
     other = reopen()
     monkeypatch.setattr(Load, "wait", wait)
     ticks = iter([0.0, 0.0])  # all the time there is goes by with the first
-    monkeypatch.setattr(doing, "monotonic", lambda: next(ticks, DEADLOCK))
+    monkeypatch.setattr(operation, "monotonic", lambda: next(ticks, DEADLOCK))
     with _held_up(monkeypatch, 1, began):
         hits = other.memory(cap).get("Chengdu", k=20, patience=1.0)
     assert sorted(hit.id for hit in hits) == sorted(name for names in made.values() for name in names[-2:])
@@ -541,7 +541,7 @@ def test_an_impatient_get_still_leaves_pages_for_the_next_process(
     with reopen() as other:
         other.memory(cap).get("Chengdu", patience=0.0)
         listed(other, cap)
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", NEVER)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
     with reopen() as fresh:
         assert fresh.memory(cap).get("Chengdu", k=20, patience=DEADLOCK)
         assert listed(fresh, cap) == made

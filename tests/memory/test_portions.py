@@ -8,11 +8,23 @@ from typing import Any
 import pytest
 
 import strongroom
-from strongroom import NewLine, Token, Vault, shelves
+from strongroom import NewLine, Token, Vault
 from strongroom.engines.lexical import index as lexical_index
-from strongroom.memory import forgetting, pages
+from strongroom.memory import stored_pages
+from strongroom.memory.line_cache import cache
+from strongroom.memory.ops import forget
 from strongroom.model import LINE_LIMIT, LineId
-from tests.memory.test_pages import Reopen, answers, batches, derived, held_in_pages, later, page_of, source, written
+from tests.memory.test_stored_pages import (
+    Reopen,
+    answers,
+    batches,
+    derived,
+    held_in_pages,
+    later,
+    page_of,
+    source,
+    written,
+)
 
 LONG = 2_000
 MANY = 400
@@ -35,8 +47,8 @@ def lines(vault: Vault, cap: Token) -> list[LineId]:
 def large_pages(vault: Vault, cap: Token, lines: list[LineId], reopen: Reopen) -> list[LineId]:
     """The lines are in pages of any size, as they were written before."""
     with pytest.MonkeyPatch.context() as patch, reopen() as other:
-        patch.setattr(pages, "PAGE_TEXT", 1 << 40)
-        patch.setattr(pages, "_NEWEST", 1)
+        patch.setattr(stored_pages, "PAGE_TEXT", 1 << 40)
+        patch.setattr(stored_pages, "_NEWEST", 1)
         answers(other, cap)
     assert [len(page_of(vault, thing).records) for thing in written(vault)] == [MANY - 1]
     return lines
@@ -54,15 +66,15 @@ def _pages(vault: Vault) -> list[int]:
 @pytest.mark.requirement("server-fair")
 def test_a_shelf_of_long_lines_is_loaded_in_bounded_portions(vault: Vault, lines: list[LineId]) -> None:
     assert sum(sizes := _sizes(vault)) == MANY * LONG
-    assert max(sizes) <= pages.PAGE_TEXT
-    assert 0 < max(_pages(vault)) <= pages.PAGE_TEXT
-    assert max(_sizes(vault)) <= pages.PAGE_TEXT, "also from the pages"
+    assert max(sizes) <= stored_pages.PAGE_TEXT
+    assert 0 < max(_pages(vault)) <= stored_pages.PAGE_TEXT
+    assert max(_sizes(vault)) <= stored_pages.PAGE_TEXT, "also from the pages"
 
 
 @pytest.mark.requirement("server-fair")
 def test_lines_of_the_greatest_length_are_loaded_a_few_at_a_time(vault: Vault, cap: Token) -> None:
-    made = _put(vault, cap, pages.LOOSE_LIMIT + 1, LINE_LIMIT)
-    assert max(_sizes(vault)) <= pages.PAGE_TEXT
+    made = _put(vault, cap, stored_pages.LOOSE_LIMIT + 1, LINE_LIMIT)
+    assert max(_sizes(vault)) <= stored_pages.PAGE_TEXT
     assert sorted(name for batch in batches(vault) for name in batch) == made
 
 
@@ -71,8 +83,8 @@ def test_large_pages_of_a_version_before_are_written_anew_in_bounded_ones(
     vault: Vault, cap: Token, reopen: Reopen, large_pages: list[LineId]
 ) -> None:
     with reopen() as fresh:
-        assert max(_sizes(fresh)) <= pages.PAGE_TEXT
-    assert 0 < max(_pages(vault)) <= pages.PAGE_TEXT
+        assert max(_sizes(fresh)) <= stored_pages.PAGE_TEXT
+    assert 0 < max(_pages(vault)) <= stored_pages.PAGE_TEXT
     assert len([thing for thing in derived(vault) if thing.body is None]) == 1, "the large one is gone"
     held = held_in_pages(vault)
     assert len(held) == len(set(held))
@@ -86,20 +98,20 @@ def test_a_process_that_closes_leaves_bounded_pages(vault: Vault, cap: Token, re
         other.memory(cap).put("one", namespace="work")
         other.memory(cap).get("load it")
         _put(other, cap, MANY, LONG)
-    assert 0 < max(_pages(vault)) <= pages.PAGE_TEXT
+    assert 0 < max(_pages(vault)) <= stored_pages.PAGE_TEXT
 
 
 @pytest.fixture
 def portions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The lines and characters of each commit that forgets."""
     found: list[tuple[int, int]] = []
-    real = forgetting._delete
+    real = forget._delete
 
     def delete(clerk: Any, grant: Any, held: Any, caller: Any, portion: Any) -> Any:
         found.append((len(portion), sum(len(line.text) for line in portion)))
         return (yield from real(clerk, grant, held, caller, portion))
 
-    monkeypatch.setattr(forgetting, "_delete", delete)
+    monkeypatch.setattr(forget, "_delete", delete)
     return found
 
 
@@ -111,8 +123,8 @@ def test_what_one_commit_forgets_is_bounded(
     made = _put(vault, cap, 150, length)
     forgotten = vault.memory(cap).forget(namespaces=["work"])
     assert sorted(forgotten.ids) == made
-    assert max(count for count, _ in portions) <= forgetting._PORTION
-    assert max(size for _, size in portions) < forgetting._PORTION_TEXT + length
+    assert max(count for count, _ in portions) <= forget._PORTION
+    assert max(size for _, size in portions) < forget._PORTION_TEXT + length
 
 
 @pytest.fixture
@@ -139,4 +151,4 @@ def test_one_put_reads_a_bounded_number_of_characters(vault: Vault, cap: Token, 
         read.clear()
         memory.put((f"boat {number} " * 40)[:200])
         most = max(most, sum(read))
-    assert 0 < most <= shelves._READ_AT_ONCE + 200
+    assert 0 < most <= cache._READ_AT_ONCE + 200

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import NewLine, Token, Vault, errors, wire
+from strongroom import NewLine, Token, Vault, api, errors
 from strongroom.gate import Ask
-from strongroom.memory import Memory, putting
+from strongroom.memory import Memory
+from strongroom.memory.ops import put
 from strongroom.model import Line, Op
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
@@ -262,9 +263,9 @@ class _Seeing:
     def __init__(self) -> None:
         self.lines: tuple[NewLine, ...] = ()
 
-    def call(self, call: wire.Put) -> wire.Receipts:
+    def call(self, call: api.Put) -> api.Receipts:
         self.lines = call.lines
-        return wire.Receipts(())
+        return api.Receipts(())
 
 
 @pytest.mark.parametrize("kind", [NewLine, _Own])
@@ -281,7 +282,7 @@ def test_a_line_for_what_was_not_granted_is_refused_whoever_let_it_pass(vault: V
     cap = vault.mint(actor="local/alice", ops=["put"], namespaces=["travel"])
     grant = vault._state.gate.admit(cap, Ask(Op.PUT), vault._clerk.now() // 1000)
     with pytest.raises(errors.CapNamespaceDenied):
-        putting._drafts(vault._clerk, grant, [NewLine(text="x", namespace="personal")], 1, "python")
+        put._drafts(vault._clerk, grant, [NewLine(text="x", namespace="personal")], 1, "python")
 
 
 class _Meddling(datetime):

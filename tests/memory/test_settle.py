@@ -13,9 +13,9 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Token, Vault
 from strongroom.engines.lexical.index import LexicalIndex
-from strongroom.memory.state import State
+from strongroom.memory.line_cache.cache import CachedNamespace, LineCache
+from strongroom.memory.replica import Replica
 from strongroom.model import Line, LineId
-from strongroom.shelves import Shelf, Shelves
 from tests.audit.tools import edit
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
@@ -110,17 +110,17 @@ def test_when_much_waits_it_is_read_at_once(memory: Memory, read: list[str]) -> 
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines of which shelves were told."""
     names: list[str] = []
-    changed = Shelves.changed
+    changed = LineCache.changed
 
-    def noted(self: Shelves, prefix: str, name: LineId, line: Line | None, *, deleted: bool) -> None:
+    def noted(self: LineCache, prefix: str, name: LineId, line: Line | None, *, deleted: bool) -> None:
         names.append(name)
         changed(self, prefix, name, line, deleted=deleted)
 
-    monkeypatch.setattr(Shelves, "changed", noted)
+    monkeypatch.setattr(LineCache, "changed", noted)
     return names
 
 
-def _only_shelf(vault: Vault) -> Shelf:
+def _only_shelf(vault: Vault) -> CachedNamespace:
     (shelf,) = vault._state.shelves.loaded()
     return shelf
 
@@ -171,9 +171,9 @@ def test_a_line_put_before_an_erasure_does_not_get_onto_the_shelf_that_was_made_
 ) -> None:
     """A thread that has just put a line takes it in after others have erased the namespace and begun it anew."""
     taken_in: list[Callable[[], None]] = []
-    real = State.committed
+    real = Replica.committed
     with monkeypatch.context() as patch:
-        patch.setattr(State, "committed", lambda *given: taken_in.append(partial(real, *given)))
+        patch.setattr(Replica, "committed", lambda *given: taken_in.append(partial(real, *given)))
         memory.put("the ferry leaves at noon", namespace="work")
     version = vault._state.store.version()
     memory.erase(["work"])
@@ -294,14 +294,14 @@ def test_shelves_that_grow_by_what_is_read_later_make_room(tmp_path: Path) -> No
 def test_what_all_shelves_take_is_the_sum_of_what_each_of_them_counts_for(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: list[Shelves] = []
-    init = Shelves.__init__
+    kept: list[LineCache] = []
+    init = LineCache.__init__
 
-    def noted(self: Shelves, *args: object) -> None:
+    def noted(self: LineCache, *args: object) -> None:
         init(self, *args)  # type: ignore[arg-type]
         kept.append(self)
 
-    monkeypatch.setattr(Shelves, "__init__", noted)
+    monkeypatch.setattr(LineCache, "__init__", noted)
     chance = random.Random(seed)
     budget = chance.choice([5_000, 60_000, 10**8])
     with strongroom.create(tmp_path / "v", keys=FileKeys(tmp_path / "k"), shelf_bytes=budget) as vault:
@@ -325,5 +325,5 @@ def test_what_all_shelves_take_is_the_sum_of_what_each_of_them_counts_for(
                     vault.settle()
                 case "erase":
                     memory.erase([namespace])
-            held: list[Shelf] = kept[0].loaded()
+            held: list[CachedNamespace] = kept[0].loaded()
             assert kept[0].usage()[1] == sum(shelf.counted for shelf in held) >= 0

@@ -11,8 +11,8 @@ import pytest
 import strongroom
 from strongroom import FileKeys, NewLine, Token, Vault, errors
 from strongroom.audit import Entry
-from strongroom.memory.pages import Pages
-from strongroom.shelves import Batch
+from strongroom.memory.line_cache.cache import Batch
+from strongroom.memory.stored_pages import CachePageSet
 from tests.conftest import NAMESPACES, Clock
 
 ID = "01JABCDEFGHJKMNPQRSTVWXYZ0"
@@ -137,14 +137,14 @@ def test_a_get_of_none_with_no_patience_returns_at_once_and_the_lines_come_in_th
 ) -> None:
     vault.memory(cap).put("trip", namespace="work")
     fresh, let, began = reopen(), threading.Event(), threading.Event()
-    before = Pages.batches
+    before = CachePageSet.batches
 
-    def slow(self: Pages) -> Iterator[Batch]:
+    def slow(self: CachePageSet) -> Iterator[Batch]:
         began.set()
         assert let.wait(DEADLOCK)
         yield from before(self)
 
-    monkeypatch.setattr(Pages, "batches", slow)
+    monkeypatch.setattr(CachePageSet, "batches", slow)
     memory = fresh.memory(cap)
     assert memory.get(k=0, patience=0) == []
     assert began.wait(DEADLOCK), "loading has begun, though nothing was waited for"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from strongroom.memory import forgetting
-from strongroom.memory.pages import Pages
-from strongroom.shelves import Batch
+from strongroom.memory.line_cache.cache import Batch
+from strongroom.memory.ops import forget
+from strongroom.memory.stored_pages import CachePageSet
 
 DEADLOCK = 60.0
 HELD = "local/alice"
@@ -20,16 +20,16 @@ HELD = "local/alice"
 @contextmanager
 def loads_held(monkeypatch: pytest.MonkeyPatch, began: threading.Event | None = None) -> Iterator[threading.Event]:
     """Alice's shelves have ever another portion to load, until the event is set; `began` tells of the first."""
-    go, real = threading.Event(), Pages.batches
+    go, real = threading.Event(), CachePageSet.batches
 
-    def batches(source: Pages) -> Iterator[Batch]:
+    def batches(source: CachePageSet) -> Iterator[Batch]:
         if source._actor == HELD and began is not None:
             began.set()
         while source._actor == HELD and not go.wait(0.001):
             yield Batch(())
         yield from real(source)
 
-    monkeypatch.setattr(Pages, "batches", batches)
+    monkeypatch.setattr(CachePageSet, "batches", batches)
     try:
         yield go
     finally:
@@ -39,7 +39,7 @@ def loads_held(monkeypatch: pytest.MonkeyPatch, began: threading.Event | None = 
 @contextmanager
 def forgets_held(monkeypatch: pytest.MonkeyPatch, began: threading.Semaphore) -> Iterator[threading.Event]:
     """Alice's forgets keep their thread, until the event is set."""
-    go, real = threading.Event(), forgetting._delete
+    go, real = threading.Event(), forget._delete
 
     def delete(clerk: Any, grant: Any, *more: Any) -> Any:
         if grant.actor == HELD:
@@ -47,7 +47,7 @@ def forgets_held(monkeypatch: pytest.MonkeyPatch, began: threading.Semaphore) ->
             assert go.wait(DEADLOCK)
         return (yield from real(clerk, grant, *more))
 
-    monkeypatch.setattr(forgetting, "_delete", delete)
+    monkeypatch.setattr(forget, "_delete", delete)
     try:
         yield go
     finally:

@@ -15,7 +15,7 @@ from typing import Any
 from ulid import ULID
 
 import strongroom
-from strongroom import NewLine, Token, Vault, wire
+from strongroom import NewLine, Token, Vault, api
 from strongroom.caps import chain
 from strongroom.crypto import inbox
 from strongroom.model import Op
@@ -150,7 +150,7 @@ def _new_profile(scene: Scene) -> Asked:
     return Asked({"text": "likes trains"}, f"namespace={HERE}", {"If-Match": f'"{scene.version()}"'})
 
 
-def _row(kind: type[wire.Call[Any]], ask: Callable[[Scene], Asked], **more: Any) -> Row:
+def _row(kind: type[api.Call[Any]], ask: Callable[[Scene], Asked], **more: Any) -> Row:
     return Row(kind.__name__, kind.method, kind.path, kind.op, kind.data_class, ask, **more)
 
 
@@ -170,27 +170,25 @@ def _nameless(answer: Any) -> bool:
 
 
 CALL_ROWS = (
-    _row(
-        wire.Put, _body(lines=[{"text": "x", "namespace": HERE}]), nothing=lambda a: not a["receipts"][0]["duplicate"]
-    ),
-    _row(wire.ReadInbox, lambda scene: Asked(), nothing=_nameless, names_namespace=False),
-    _row(wire.Deliver, _body(sealed=Scene.sealed), others=DENIED_ACTOR),
-    _row(wire.Observe, _body(what="terminal", digest="0" * 64), nothing=lambda a: a == {}, names_namespace=False),
-    _row(wire.Get, _body(**_FRESH, **_IN_HERE), others=NOT_FOUND),
-    _row(wire.List, _body(**_IN_HERE), nothing=lambda a: not a["lines"]),
-    _row(wire.TakeSnapshot, _body(**_IN_HERE), nothing=lambda a: not a["profiles"]),
-    _row(wire.ReadProfile, _profile, nothing=lambda a: (a["text"], a["version"]) == ("", "")),
-    _row(wire.WriteProfile, _new_profile, others=(412, "version_conflict")),
-    _row(wire.Forget, _body(**_FRESH, **_IN_HERE), nothing=lambda a: not a["ids"]),
-    _row(wire.Erase, _body(**_IN_HERE), nothing=lambda a: a["objects"] == 0),
-    _row(wire.Renew, _body(), nothing=lambda a: chain.parse(a["cap"]).first.actor != ALICE, names_namespace=False),
-    _row(wire.Mint, _body(**_MINT), others=DENIED_ACTOR, names_actor=True),
-    _row(wire.ListCaps, _body(), nothing=_nameless, names_namespace=False),
-    _row(wire.Revoke, _body(link=Scene.minted), others=NOT_FOUND, names_namespace=False),
-    _row(wire.ReadEntries, _body(), nothing=_nameless, names_namespace=False),
-    _row(wire.SignCheckpoint, _body(), nothing=_nameless, names_namespace=False),
-    _row(wire.Prove, _body(index=0), nothing=_nameless, names_namespace=False),
-    _row(wire.ReadStatus, _body(), nothing=_nameless, names_namespace=False),
+    _row(api.Put, _body(lines=[{"text": "x", "namespace": HERE}]), nothing=lambda a: not a["receipts"][0]["duplicate"]),
+    _row(api.ReadInbox, lambda scene: Asked(), nothing=_nameless, names_namespace=False),
+    _row(api.Deliver, _body(sealed=Scene.sealed), others=DENIED_ACTOR),
+    _row(api.Observe, _body(what="terminal", digest="0" * 64), nothing=lambda a: a == {}, names_namespace=False),
+    _row(api.Get, _body(**_FRESH, **_IN_HERE), others=NOT_FOUND),
+    _row(api.List, _body(**_IN_HERE), nothing=lambda a: not a["lines"]),
+    _row(api.TakeSnapshot, _body(**_IN_HERE), nothing=lambda a: not a["profiles"]),
+    _row(api.ReadProfile, _profile, nothing=lambda a: (a["text"], a["version"]) == ("", "")),
+    _row(api.WriteProfile, _new_profile, others=(412, "version_conflict")),
+    _row(api.Forget, _body(**_FRESH, **_IN_HERE), nothing=lambda a: not a["ids"]),
+    _row(api.Erase, _body(**_IN_HERE), nothing=lambda a: a["objects"] == 0),
+    _row(api.Renew, _body(), nothing=lambda a: chain.parse(a["cap"]).first.actor != ALICE, names_namespace=False),
+    _row(api.Mint, _body(**_MINT), others=DENIED_ACTOR, names_actor=True),
+    _row(api.ListCaps, _body(), nothing=_nameless, names_namespace=False),
+    _row(api.Revoke, _body(link=Scene.minted), others=NOT_FOUND, names_namespace=False),
+    _row(api.ReadEntries, _body(), nothing=_nameless, names_namespace=False),
+    _row(api.SignCheckpoint, _body(), nothing=_nameless, names_namespace=False),
+    _row(api.Prove, _body(index=0), nothing=_nameless, names_namespace=False),
+    _row(api.ReadStatus, _body(), nothing=_nameless, names_namespace=False),
 )
 
 TOOL_ROWS = (

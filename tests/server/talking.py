@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from strongroom import wire
+from strongroom import api
 
 Address = str | tuple[str, int]
 """A unix socket's path, or an address and a port."""
@@ -44,17 +44,17 @@ class Answer:
         return self.status, self.reason
 
 
-def refusal(body: bytes, status: int) -> wire.Refusal:
+def refusal(body: bytes, status: int) -> api.Refusal:
     """Read a refusal; anything but the one shape fails the test, and so does a status that is not its reason's."""
     document = json.loads(body)
     assert set(document) <= {"error", "reason", "message", "hint"}, document
     assert all(isinstance(value, str) for value in document.values())
-    assert wire.STATUS[document["reason"]] == status
+    assert api.STATUS[document["reason"]] == status
     assert document["error"]
     assert document["message"]
     assert b"Traceback" not in body
     assert b'.py"' not in body
-    return wire.Refusal(**document)
+    return api.Refusal(**document)
 
 
 class Connection:

@@ -13,7 +13,7 @@ import pytest
 
 from strongroom import NewLine, Token, Vault
 from strongroom.caps.chain import parse
-from strongroom.memory.pages import Pages
+from strongroom.memory.stored_pages import CachePageSet
 from strongroom.server import app
 from tests.conftest import ALL_OPS, NAMESPACES
 from tests.server.conftest import StartThread
@@ -149,14 +149,14 @@ def test_a_load_that_fails_is_heard_by_each_call_that_waits(
         running = start()
         asking = _sent(stack, running, large, GET, {"query": "boat"})
         assert running.ask("POST", PUT, large, ONE).status == 200
-        monkeypatch.setattr(Pages, "_living", _broken)
+        monkeypatch.setattr(CachePageSet, "_living", _broken)
         go.set()
         assert _statuses(asking) == [500] * EIGHT
         monkeypatch.undo()
         assert running.ask("POST", GET, large, {"query": "boat"}).status == 200
 
 
-def _broken(_: Pages) -> None:
+def _broken(_: CachePageSet) -> None:
     raise RuntimeError("a defect")
 
 

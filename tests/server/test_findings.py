@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Token, Vault, wire
+from strongroom import FileKeys, Token, Vault, api
 from strongroom.caps import chain
 from strongroom.errors import CapRevoked
-from strongroom.memory.doing import Long
-from strongroom.memory.state import REVOKED
-from strongroom.shelves import Shelf
+from strongroom.memory.line_cache.cache import CachedNamespace
+from strongroom.memory.operation import SlowStep
+from strongroom.memory.replica import REVOKED
 from strongroom.store import Pending, PutNew
 from tests.conftest import ALL_OPS, NAMESPACES
 from tests.server.conftest import StartThread
@@ -91,23 +91,23 @@ def test_many_who_ask_whether_it_is_ready_share_one_look(
 
 
 @pytest.mark.requirement("gate-recheck", "renew-lineage")
-@pytest.mark.parametrize("call", [wire.Get(query="x"), wire.List(), wire.Forget(namespaces=("travel",))], ids=str)
+@pytest.mark.parametrize("call", [api.Get(query="x"), api.List(), api.Forget(namespaces=("travel",))], ids=str)
 def test_a_call_that_waited_for_lines_is_refused_if_its_cap_was_revoked_meanwhile(
     vault: Vault,
     cap: Token,
     tmp_path: Path,
     keys: FileKeys,
     monkeypatch: pytest.MonkeyPatch,
-    call: wire.Call[object],
+    call: api.Call[object],
 ) -> None:
     vault.memory(cap).put("a line", namespace="travel")
-    real = Shelf.portions
+    real = CachedNamespace.portions
 
-    def slow(self: Shelf) -> Iterator[None]:
+    def slow(self: CachedNamespace) -> Iterator[None]:
         yield from real(self)
         vault.revoke(cap)
 
-    monkeypatch.setattr(Shelf, "portions", slow)
+    monkeypatch.setattr(CachedNamespace, "portions", slow)
     with strongroom.open(tmp_path / "vault", keys=keys, now=vault._clerk.now) as other, pytest.raises(CapRevoked):
         other.door(cap).call(call)
     monkeypatch.undo()
@@ -119,9 +119,9 @@ def test_a_call_that_waited_for_lines_is_refused_if_its_cap_was_revoked_meanwhil
 @pytest.mark.parametrize("text", ["x" * 20_000, "字" * 8_000])
 def test_a_put_that_takes_long_to_index_leaves_the_event_loop(vault: Vault, cap: Token, text: str) -> None:
     lines = (strongroom.NewLine(text=text, namespace="travel"),)
-    assert next(vault.door(cap).doing(wire.Put(lines=lines))) == Long("local/alice")
+    assert next(vault.door(cap).doing(api.Put(lines=lines))) == SlowStep("local/alice")
     short = (strongroom.NewLine(text="short", namespace="travel"),)
-    assert isinstance(next(vault.door(cap).doing(wire.Put(lines=short))), Pending)
+    assert isinstance(next(vault.door(cap).doing(api.Put(lines=short))), Pending)
 
 
 @pytest.mark.requirement("server-connections")
@@ -174,9 +174,9 @@ def test_an_admin_cap_neither_lists_nor_revokes_caps_of_other_namespaces(vault: 
     private = vault.mint(actor="local/alice", ops=["get"], namespaces=["personal", "travel"], ttl=3600)
     link = chain.parse(private).links[0].id
     door = vault.door(token)
-    assert link not in [record.link for record in door.call(wire.ListCaps()).caps]
+    assert link not in [record.link for record in door.call(api.ListCaps()).caps]
     with pytest.raises(strongroom.errors.LineNotFound):
-        door.call(wire.Revoke(link=link))
+        door.call(api.Revoke(link=link))
 
 
 @pytest.mark.requirement("ram-bound")

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from strongroom import NewLine, Token, wire
+from strongroom import NewLine, Token, api
 from strongroom.caps import chain as caps
 from strongroom.server.options import Options
 from strongroom.server.reading import Reader, Request, reader_of
@@ -56,23 +56,23 @@ TOKENS = [token(links) for links in (1, 2, 4, 8)]
 # Bodies.
 
 LINE = NewLine(text="a trip to Lisbon — “soon”", namespace="travel", session="s", author="alice", kind="fact")
-CALLS: dict[type[wire.Call[Any]], wire.Call[Any]] = {
-    wire.Put: wire.Put(lines=(LINE, LINE)),
-    wire.Deliver: wire.Deliver(sealed=bytes(range(256))),
-    wire.Observe: wire.Observe(what="terminal", digest="a" * 64),
-    wire.Get: wire.Get(query="where am I going?", k=3, namespaces=("travel",), session="s", patience=0.5),
-    wire.List: wire.List(namespaces=("travel", "work"), kind="fact", limit=10),
-    wire.TakeSnapshot: wire.TakeSnapshot(namespaces=("travel",)),
-    wire.Forget: wire.Forget(ids=("01JABCDEFGHJKMNPQRSTVWXYZ0",), link="a" * 64),
-    wire.Erase: wire.Erase(namespaces=("travel",), everything=True),
-    wire.Renew: wire.Renew(),
-    wire.Mint: wire.Mint(ops=("get",), namespaces=("travel",), actor="local/alice", max_k=3, label="x"),
-    wire.ListCaps: wire.ListCaps(),
-    wire.Revoke: wire.Revoke(link="a" * 64),
-    wire.ReadEntries: wire.ReadEntries(start=1, limit=2),
-    wire.SignCheckpoint: wire.SignCheckpoint(),
-    wire.Prove: wire.Prove(index=3),
-    wire.ReadStatus: wire.ReadStatus(),
+CALLS: dict[type[api.Call[Any]], api.Call[Any]] = {
+    api.Put: api.Put(lines=(LINE, LINE)),
+    api.Deliver: api.Deliver(sealed=bytes(range(256))),
+    api.Observe: api.Observe(what="terminal", digest="a" * 64),
+    api.Get: api.Get(query="where am I going?", k=3, namespaces=("travel",), session="s", patience=0.5),
+    api.List: api.List(namespaces=("travel", "work"), kind="fact", limit=10),
+    api.TakeSnapshot: api.TakeSnapshot(namespaces=("travel",)),
+    api.Forget: api.Forget(ids=("01JABCDEFGHJKMNPQRSTVWXYZ0",), link="a" * 64),
+    api.Erase: api.Erase(namespaces=("travel",), everything=True),
+    api.Renew: api.Renew(),
+    api.Mint: api.Mint(ops=("get",), namespaces=("travel",), actor="local/alice", max_k=3, label="x"),
+    api.ListCaps: api.ListCaps(),
+    api.Revoke: api.Revoke(link="a" * 64),
+    api.ReadEntries: api.ReadEntries(start=1, limit=2),
+    api.SignCheckpoint: api.SignCheckpoint(),
+    api.Prove: api.Prove(index=3),
+    api.ReadStatus: api.ReadStatus(),
 }
 TIMES = b'{"since":"2026-05-22T08:53:20.123456+02:00","until":"2026-05-23T00:00:00Z","namespaces":["work"]}'
 
@@ -108,7 +108,7 @@ def read(read_call: Reader, headers: list[tuple[bytes, bytes]], query: bytes, bo
     return read_call(asked, body)
 
 
-def head_reader(kind: type[wire.Call[Any]]) -> Callable[[bytes], object]:
+def head_reader(kind: type[api.Call[Any]]) -> Callable[[bytes], object]:
     """Reads a request whose head is made of the input's parts."""
     read_call = reader_of(kind)
 
@@ -120,13 +120,13 @@ def head_reader(kind: type[wire.Call[Any]]) -> Callable[[bytes], object]:
     return target
 
 
-def token_reader(kind: type[wire.Call[Any]]) -> Callable[[bytes], object]:
+def token_reader(kind: type[api.Call[Any]]) -> Callable[[bytes], object]:
     """Reads a request whose cap is the input."""
     read_call = reader_of(kind)
     return lambda given: read(read_call, [*HEADERS, (b"authorization", b"Bearer " + given)], b"", b"{}")
 
 
-def body_reader(kind: type[wire.Call[Any]]) -> Callable[[bytes], object]:
+def body_reader(kind: type[api.Call[Any]]) -> Callable[[bytes], object]:
     """Reads a request whose body is the input."""
     read_call, headers = reader_of(kind), [*HEADERS, (b"authorization", b"Bearer " + TOKENS[1])]
     return lambda given: read(read_call, headers, b"", given)
@@ -135,13 +135,13 @@ def body_reader(kind: type[wire.Call[Any]]) -> Callable[[bytes], object]:
 HEADERS = [(b"host", b"localhost:8765"), (b"content-type", b"application/json"), (b"content-length", b"2")]
 
 TARGETS: dict[str, tuple[Callable[[bytes], object], list[bytes]]] = {
-    "token": (token_reader(wire.Get), TOKENS),
-    "head": (head_reader(wire.WriteProfile), [GOOD_HEAD]),
+    "token": (token_reader(api.Get), TOKENS),
+    "head": (head_reader(api.WriteProfile), [GOOD_HEAD]),
     **{
         kind.__name__: (
             body_reader(kind),
-            [msgspec.json.encode(call), b"{}" if kind is wire.Get else msgspec.json.encode(call)]
-            + ([TIMES] if kind in (wire.List, wire.Forget) else []),
+            [msgspec.json.encode(call), b"{}" if kind is api.Get else msgspec.json.encode(call)]
+            + ([TIMES] if kind in (api.List, api.Forget) else []),
         )
         for kind, call in CALLS.items()
     },
@@ -149,8 +149,8 @@ TARGETS: dict[str, tuple[Callable[[bytes], object], list[bytes]]] = {
 
 
 def test_every_call_with_a_body_is_fuzzed() -> None:
-    others = {wire.ReadProfile, wire.WriteProfile, wire.ReadInbox}
-    assert set(CALLS) == set(wire.CALLS) - others
+    others = {api.ReadProfile, api.WriteProfile, api.ReadInbox}
+    assert set(CALLS) == set(api.CALLS) - others
     assert all(type(call) is kind for kind, call in CALLS.items())
 
 

@@ -13,10 +13,10 @@ import pytest
 from strongroom import Vault
 from strongroom.engines.recency import Recency
 from strongroom.errors import RateLimited, ServerUnavailable, StoreUnavailable
-from strongroom.memory.doing import AT_ONCE, LONG, Doing, Loading
+from strongroom.memory.line_cache.cache import Batch, LineCache, Load
+from strongroom.memory.operation import AT_ONCE, SLOW_STEP, Loading, Operation
 from strongroom.server.lanes import Lanes
-from strongroom.shelves import Batch, Load, Shelves
-from tests.shelves.test_load import Portions
+from tests.memory.line_cache.test_cache_loader import Portions
 
 pytestmark = pytest.mark.requirement("server-fair")
 
@@ -42,7 +42,7 @@ class Server:
         self.charged: list[Hashable] = []
         self.lanes = Lanes(vault._state.store, together, 2, waiting, lambda cap, _: self.charged.append(cap))
 
-    async def ask(self, doing: Doing[str], cap: Hashable = CAP) -> str:
+    async def ask(self, doing: Operation[str], cap: Hashable = CAP) -> str:
         return await asyncio.wait_for(self.lanes.carry_out(doing, cap), DEADLOCK)
 
 
@@ -62,19 +62,19 @@ def _run(work: Awaitable[None]) -> None:
     asyncio.run(main())
 
 
-def _ends() -> Doing[str]:
+def _ends() -> Operation[str]:
     return "done"
     yield  # never reached: it makes this an operation
 
 
-def _fails() -> Doing[str]:
+def _fails() -> Operation[str]:
     raise StoreUnavailable("gone")
     yield
 
 
-def _in_portions(threads: set[int], failure: Exception | None = None) -> Doing[str]:
+def _in_portions(threads: set[int], failure: Exception | None = None) -> Operation[str]:
     for _ in range(3):
-        yield LONG
+        yield SLOW_STEP
         threads.add(threading.get_ident())
     if failure is not None:
         raise failure
@@ -119,8 +119,8 @@ def test_an_operation_whose_caller_has_gone_is_finished(vault: Vault) -> None:
     async def work() -> None:
         go, ended = threading.Event(), threading.Event()
 
-        def held() -> Doing[str]:
-            yield LONG
+        def held() -> Operation[str]:
+            yield SLOW_STEP
             assert go.wait(DEADLOCK)
             ended.set()
             return "done"
@@ -140,8 +140,8 @@ def test_too_many_operations_are_turned_away_until_one_has_ended(vault: Vault) -
     async def work() -> None:
         go = threading.Event()
 
-        def held() -> Doing[str]:
-            yield LONG
+        def held() -> Operation[str]:
+            yield SLOW_STEP
             assert go.wait(DEADLOCK)
             return "done"
 
@@ -156,7 +156,7 @@ def test_too_many_operations_are_turned_away_until_one_has_ended(vault: Vault) -
     _run(work())
 
 
-def _begun(shelves: Shelves, source: Portions) -> Load:
+def _begun(shelves: LineCache, source: Portions) -> Load:
     found = shelves.find("actors/a/memory/x/", b"birth", lambda: source)
     assert isinstance(found, Load)
     return found
@@ -176,9 +176,9 @@ class _Held(Portions):
 
 def test_an_operation_that_waits_for_a_load_holds_no_thread(vault: Vault) -> None:
     async def work() -> None:
-        shelves, source = Shelves(Recency(), 1 << 40), _Held()
+        shelves, source = LineCache(Recency(), 1 << 40), _Held()
 
-        def waits() -> Doing[str]:
+        def waits() -> Operation[str]:
             load = _begun(shelves, source)
             assert (yield Loading(shelves, [load])) is not AT_ONCE
             return "done" if load.is_whole else "too early"
@@ -198,8 +198,8 @@ def test_a_cap_has_as_many_places_as_are_left_and_there_is_one_for_the_next(vaul
     async def work() -> None:
         go = threading.Event()
 
-        def held() -> Doing[str]:
-            yield LONG
+        def held() -> Operation[str]:
+            yield SLOW_STEP
             assert go.wait(DEADLOCK)
             return "done"
 
@@ -224,10 +224,10 @@ def test_only_a_question_is_dropped_when_its_caller_goes_while_it_waits_for_a_lo
     vault: Vault, only_reads: bool
 ) -> None:
     async def work() -> None:
-        shelves, source = Shelves(Recency(), 1 << 40), _Held()
+        shelves, source = LineCache(Recency(), 1 << 40), _Held()
         ended: list[str] = []
 
-        def waits() -> Doing[str]:
+        def waits() -> Operation[str]:
             yield Loading(shelves, [_begun(shelves, source)])
             ended.append("whole")
             return "done"
@@ -253,18 +253,18 @@ def test_a_question_whose_caller_has_gone_is_not_begun(vault: Vault) -> None:
         go = threading.Event()
         begun: list[str] = []
 
-        def held() -> Doing[str]:
-            yield LONG
+        def held() -> Operation[str]:
+            yield SLOW_STEP
             assert go.wait(DEADLOCK)
             return "done"
 
-        def asks() -> Doing[str]:
+        def asks() -> Operation[str]:
             begun.append("at once")
             return "done"
             yield
 
-        def asks_slowly() -> Doing[str]:
-            yield LONG
+        def asks_slowly() -> Operation[str]:
+            yield SLOW_STEP
             begun.append("slowly")
             return "done"
 
@@ -284,9 +284,9 @@ def test_a_question_whose_caller_has_gone_is_not_begun(vault: Vault) -> None:
 
 def test_patience_ends_before_the_load(vault: Vault) -> None:
     async def work() -> None:
-        shelves, source = Shelves(Recency(), 1 << 40), _Held()
+        shelves, source = LineCache(Recency(), 1 << 40), _Held()
 
-        def waits() -> Doing[str]:
+        def waits() -> Operation[str]:
             load = _begun(shelves, source)
             yield Loading(shelves, [load], 0.0)
             return "whole" if load.is_whole else "so far"
@@ -303,10 +303,10 @@ def test_closing_waits_for_work_under_way(vault: Vault) -> None:
     async def work() -> None:
         go = threading.Event()
 
-        def held() -> Doing[str]:
-            yield LONG
+        def held() -> Operation[str]:
+            yield SLOW_STEP
             assert go.wait(DEADLOCK)
-            yield LONG
+            yield SLOW_STEP
             return "done"
 
         server = Server(vault)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Vault, wire
+from strongroom import FileKeys, Vault, api
 from strongroom.audit import Entry
 from strongroom.server.app import Application
 from strongroom.server.mcp import TOOLS
@@ -51,7 +51,7 @@ def test_every_route_has_a_row_and_every_row_a_route(module_vault: Vault) -> Non
     served = {(method, path) for path, methods in routes.items() for method in methods}
     rows = {(row.method, row.path) for row in CALL_ROWS} | {("GET", path) for path in OPEN}
     assert served == rows
-    assert len(CALL_ROWS) == len(wire.CALLS) == len({row.name for row in CALL_ROWS})
+    assert len(CALL_ROWS) == len(api.CALLS) == len({row.name for row in CALL_ROWS})
 
 
 @pytest.mark.requirement("server-matrix")

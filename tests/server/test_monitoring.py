@@ -15,7 +15,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 import strongroom
-from strongroom import FileKeys, Token, Vault, wire
+from strongroom import FileKeys, Token, Vault, api
 from strongroom.cli.app import VERBS
 from tests.conftest import Clock
 from tests.server.conftest import StartThread
@@ -80,7 +80,7 @@ def test_every_figure_that_the_server_gives_is_on_the_dashboard(samples: Samples
 @pytest.mark.requirement("server-monitoring")
 def test_every_label_that_is_asked_for_has_a_value_that_can_come(samples: Samples) -> None:
     within = {value for _, labels in samples for name, value in labels if name == "within"}
-    known = {"outcome": {"ok", *wire.STATUS}, "within": within, "op": {"memory.get"}, "job": {"strongroom"}}
+    known = {"outcome": {"ok", *api.STATUS}, "within": within, "op": {"memory.get"}, "job": {"strongroom"}}
     for expression in ASKED:
         for label, _, values in _LABEL.findall(expression):
             assert set(values.split("|")) <= known[label], expression

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from strongroom import wire
+from strongroom import api
 from strongroom.model import NewLine
 from strongroom.server import openapi
 from strongroom.server.app import Application
@@ -47,7 +47,7 @@ def test_the_document_has_every_route_and_no_other(served: Running) -> None:
 
 @pytest.mark.requirement("server-openapi")
 def test_every_call_says_that_it_needs_a_cap_and_nothing_else_does() -> None:
-    calls = {(kind.method, kind.path) for kind in wire.CALLS}
+    calls = {(kind.method, kind.path) for kind in api.CALLS}
     assert {where for where, operation in OPERATIONS.items() if operation.get("security")} == calls
 
 
@@ -75,7 +75,7 @@ def test_what_a_request_may_leave_out_is_optional_for_generators_too() -> None:
     """openapi-typescript takes a field with a `default` for one that is always there: scripts/try_generators.py."""
     for schema in DOCUMENT["components"]["schemas"].values():
         assert not any("default" in told for told in schema.get("properties", {}).values())
-    kinds: list[type[msgspec.Struct]] = [*wire.CALLS, NewLine]
+    kinds: list[type[msgspec.Struct]] = [*api.CALLS, NewLine]
     for kind in kinds:
         schema = DOCUMENT["components"]["schemas"].get(kind.__name__)
         if schema is None:  # it has no body
@@ -88,7 +88,7 @@ def test_what_a_request_may_leave_out_is_optional_for_generators_too() -> None:
 
 
 @pytest.mark.requirement("server-openapi")
-@pytest.mark.parametrize("answer", sorted({kind.answer for kind in wire.CALLS}, key=str))
+@pytest.mark.parametrize("answer", sorted({kind.answer for kind in api.CALLS}, key=str))
 def test_what_an_answer_always_has_is_required(answer: type[msgspec.Struct]) -> None:
     assert DOCUMENT["components"]["schemas"][answer.__name__]["required"] == list(answer.__struct_fields__)
 
@@ -96,7 +96,7 @@ def test_what_an_answer_always_has_is_required(answer: type[msgspec.Struct]) -> 
 @pytest.mark.requirement("server-openapi", "error-tables")
 def test_every_reason_a_server_can_give_is_in_the_document() -> None:
     said = json.dumps([operation["responses"] for operation in OPERATIONS.values()])
-    assert [reason for reason in wire.STATUS if f"`{reason}`" not in said and wire.STATUS[reason] != 404] == []
+    assert [reason for reason in api.STATUS if f"`{reason}`" not in said and api.STATUS[reason] != 404] == []
 
 
 def _resolved(value: Any, depth: int = 0) -> Any:

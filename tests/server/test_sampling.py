@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from strongroom import Token, Vault
-from strongroom.memory.refusals import EACH
+from strongroom.memory.refusal_log import EACH
 from strongroom.server import logs
 from strongroom.server.logs import _BURST_SECONDS, LINES_A_SECOND, Sample
 from tests.server.conftest import StartProcess, StartThread

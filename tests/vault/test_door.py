@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import NewLine, Token, Vault, wire
+from strongroom import NewLine, Token, Vault, api
 from strongroom.crypto import inbox
 from strongroom.errors import AuditUnavailable, BodyTooLarge, InvalidRequest
-from strongroom.memory.doing import done
+from strongroom.memory.operation import run_inline
 from strongroom.model import DataClass, Op
 from strongroom.store import Commit
 from strongroom.vault.door import _DOINGS
@@ -41,53 +41,53 @@ from tests.vault.tools import (
 )
 
 EVERY_OP = [str(op) for op in Op]
-AUDITING: dict[str, wire.Call[Any]] = {
-    "entries read": wire.ReadEntries(),
-    "checkpoint signed": wire.SignCheckpoint(),
-    "entry 0 proven": wire.Prove(index=0),
-    "status read": wire.ReadStatus(),
+AUDITING: dict[str, api.Call[Any]] = {
+    "entries read": api.ReadEntries(),
+    "checkpoint signed": api.SignCheckpoint(),
+    "entry 0 proven": api.Prove(index=0),
+    "status read": api.ReadStatus(),
 }
 
 
-def _calls(some_link: str, sealed: bytes = b"never opened") -> dict[type[wire.Call[Any]], wire.Call[Any]]:
+def _calls(some_link: str, sealed: bytes = b"never opened") -> dict[type[api.Call[Any]], api.Call[Any]]:
     """One sound call of each kind, in an order in which all of them succeed if the vault opens what is `sealed`."""
-    given: list[wire.Call[Any]] = [
-        wire.Put(lines=(NewLine(text="a trip", namespace="travel"),)),
-        wire.ReadInbox(),
-        wire.Deliver(sealed=sealed),
-        wire.Observe(what="terminal", digest="0" * 64),
-        wire.Get(query="trip"),
-        wire.List(),
-        wire.WriteProfile(text="likes tea", namespace="travel"),
-        wire.ReadProfile(namespace="travel"),
-        wire.TakeSnapshot(),
-        wire.Forget(session="none"),
-        wire.Erase(namespaces=("travel",)),
-        wire.Renew(),
+    given: list[api.Call[Any]] = [
+        api.Put(lines=(NewLine(text="a trip", namespace="travel"),)),
+        api.ReadInbox(),
+        api.Deliver(sealed=sealed),
+        api.Observe(what="terminal", digest="0" * 64),
+        api.Get(query="trip"),
+        api.List(),
+        api.WriteProfile(text="likes tea", namespace="travel"),
+        api.ReadProfile(namespace="travel"),
+        api.TakeSnapshot(),
+        api.Forget(session="none"),
+        api.Erase(namespaces=("travel",)),
+        api.Renew(),
         terms(),
-        wire.ListCaps(),
-        wire.Revoke(link=some_link),
+        api.ListCaps(),
+        api.Revoke(link=some_link),
         *AUDITING.values(),
     ]
     return {type(call): call for call in given}
 
 
-def _cap_for(vault: Vault, kind: type[wire.Call[Any]], **changes: Any) -> Token:
+def _cap_for(vault: Vault, kind: type[api.Call[Any]], **changes: Any) -> Token:
     given = {"actor": ALICE, "ops": EVERY_OP, "namespaces": NAMESPACES, "ttl": 3600, "data_class": kind.data_class}
     return vault.mint(**{**given, **changes})
 
 
-KINDS = pytest.mark.parametrize("kind", wire.CALLS, ids=lambda kind: kind.__name__)
+KINDS = pytest.mark.parametrize("kind", api.CALLS, ids=lambda kind: kind.__name__)
 
 
 def test_every_call_has_something_that_carries_it_out_and_a_row_here() -> None:
-    assert set(_DOINGS) == set(wire.CALLS) == set(_calls("0" * 64))
+    assert set(_DOINGS) == set(api.CALLS) == set(_calls("0" * 64))
 
 
 # Denials, for every call there is.
 
 
-def _worse(vault: Vault, clock: Clock, kind: type[wire.Call[Any]], wrong: str) -> str:
+def _worse(vault: Vault, clock: Clock, kind: type[api.Call[Any]], wrong: str) -> str:
     """A cap that is wrong in one way for this kind of call."""
     sound = _cap_for(vault, kind)
     whose = {"data_class": kind.data_class, "ops": EVERY_OP}
@@ -187,7 +187,7 @@ def test_every_call_that_succeeds_leaves_its_entry(vault: Vault) -> None:
 @pytest.mark.requirement("refuse-cap-first")
 @KINDS
 def test_a_call_that_could_not_be_read_is_refused_on_record_under_a_valid_cap(
-    vault: Vault, kind: type[wire.Call[Any]]
+    vault: Vault, kind: type[api.Call[Any]]
 ) -> None:
     token = _cap_for(vault, kind)
     for error in (InvalidRequest("an unknown field"), BodyTooLarge("more than 5 MiB")):
@@ -200,12 +200,10 @@ def test_a_call_that_could_not_be_read_is_refused_on_record_under_a_valid_cap(
 
 
 @pytest.mark.requirement("refuse-cap-first", "cap-scope")
-@pytest.mark.parametrize("kind", [kind for kind in wire.CALLS if kind.data_class == DataClass.MEMORY])
-def test_a_scope_that_opens_no_memory_is_told_so_whatever_came_with_it(
-    vault: Vault, kind: type[wire.Call[Any]]
-) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in api.CALLS if kind.data_class == DataClass.MEMORY])
+def test_a_scope_that_opens_no_memory_is_told_so_whatever_came_with_it(vault: Vault, kind: type[api.Call[Any]]) -> None:
     token = _cap_for(vault, kind, actor=None, actor_scope=SCOPE)
-    expected = "invalid_request" if kind is wire.Renew else "cap_malformed"
+    expected = "invalid_request" if kind is api.Renew else "cap_malformed"
     assert unread(vault, token, kind, InvalidRequest("x")).reason == expected
 
 
@@ -216,17 +214,19 @@ def test_a_scope_that_opens_no_memory_is_told_so_whatever_came_with_it(
 def test_a_sound_cap_of_any_class_or_scope_is_told_by_its_first_link(vault: Vault, clock: Clock) -> None:
     for token in (renewable(vault), renewable(vault, actor_scope=SCOPE), admin(vault), renewable(vault, ops=[])):
         size = vault.audit.size()
-        assert done(vault.door(token).checking(), vault.store) == link(token)
-        assert done(vault.door(strongroom.attenuate(token, now=clock)).checking(), vault.store) == link(token)
+        assert run_inline(vault.door(token).checking(), vault.store) == link(token)
+        assert run_inline(vault.door(strongroom.attenuate(token, now=clock)).checking(), vault.store) == link(token)
         assert vault.audit.size() == size, "nothing was asked, so nothing was decided"
 
 
 @pytest.mark.requirement("show-recorded", "audit-reads")
 @pytest.mark.parametrize("wrong", ["stripped", "audience", "expired", "future", "revoked"])
 def test_a_wrong_cap_that_is_merely_shown_is_refused_on_record(vault: Vault, clock: Clock, wrong: str) -> None:
-    token = _worse(vault, clock, wire.Get, wrong)
+    token = _worse(vault, clock, api.Get, wrong)
     size = vault.audit.size()
-    assert refusal(lambda: done(vault.door(token, request=REQUEST).checking(), vault.store)).reason == WRONGS[wrong]
+    assert (
+        refusal(lambda: run_inline(vault.door(token, request=REQUEST).checking(), vault.store)).reason == WRONGS[wrong]
+    )
     entry = only_entry(vault, size)
     assert (entry.op, entry.decision, entry.reason) == ("show", "deny", WRONGS[wrong])
     assert (entry.data_class, entry.request, entry.links, entry.namespaces) == ("", REQUEST, links(token), ())
@@ -237,7 +237,7 @@ def test_a_wrong_cap_that_is_merely_shown_is_refused_on_record(vault: Vault, clo
 @pytest.mark.parametrize("token", ["", "garbage", "x" * 9000, "é", "a.b.c~d"])
 def test_garbage_that_is_merely_shown_is_counted(vault: Vault, token: str) -> None:
     size = vault.audit.size()
-    refusal(lambda: done(vault.door(token).checking(), vault.store))
+    refusal(lambda: run_inline(vault.door(token).checking(), vault.store))
     assert (vault.audit.size(), vault._clerk.garbage) == (size, 1)
 
 
@@ -276,7 +276,7 @@ def test_the_entries_come_as_they_stand_and_name_nobody(vault: Vault, tmp_path: 
     token = admin(vault)
     vault.memory(renewable(vault)).put("the safe is behind the painting", namespace="work")
     stored = stored_entries(tmp_path / "vault")
-    answer = vault.door(token).call(wire.ReadEntries(limit=1000))
+    answer = vault.door(token).call(api.ReadEntries(limit=1000))
     assert [one.index for one in answer.entries] == list(range(len(stored)))
     assert [one.entry.encoded() for one in answer.entries if one.entry is not None] == stored
     assert answer.size == len(stored) + 1
@@ -290,19 +290,19 @@ def test_the_log_can_be_read_page_by_page(vault: Vault) -> None:
     door = vault.door(admin(vault))
     size, read, start = vault.audit.size(), [], 0
     while start < size:
-        page = door.call(wire.ReadEntries(start=start, limit=7)).entries
+        page = door.call(api.ReadEntries(start=start, limit=7)).entries
         assert 1 <= len(page) <= 7
         read += [one.index for one in page]
         start = read[-1] + 1
     assert read[:size] == list(range(size))
-    assert door.call(wire.ReadEntries(start=10**6)).entries == ()
+    assert door.call(api.ReadEntries(start=10**6)).entries == ()
 
 
 @pytest.mark.requirement("admin-audit")
 def test_an_archived_entry_is_told_by_its_number_alone(vault: Vault, tmp_path: Path) -> None:
     fill(vault, 300)
     vault.audit.archive(tmp_path / "archive")
-    answer = vault.door(admin(vault)).call(wire.ReadEntries(start=250, limit=10))
+    answer = vault.door(admin(vault)).call(api.ReadEntries(start=250, limit=10))
     assert [one.index for one in answer.entries] == list(range(250, 260))
     assert [one.entry is None for one in answer.entries] == [True] * 6 + [False] * 4
 
@@ -311,22 +311,22 @@ def test_an_archived_entry_is_told_by_its_number_alone(vault: Vault, tmp_path: P
 @pytest.mark.parametrize(
     "call",
     [
-        wire.ReadEntries(start=-1),
-        wire.ReadEntries(limit=0),
-        wire.ReadEntries(limit=-1),
-        wire.ReadEntries(limit=1001),
-        wire.ReadEntries(limit=2**70),
-        wire.ReadEntries(start=2**63),
-        wire.ReadEntries(start=2**64),
-        wire.ReadEntries(start=2**70),
-        wire.Prove(index=-1),
-        wire.Prove(index=10**6),
-        wire.Prove(index=2**63),
-        wire.Prove(index=2**70),
+        api.ReadEntries(start=-1),
+        api.ReadEntries(limit=0),
+        api.ReadEntries(limit=-1),
+        api.ReadEntries(limit=1001),
+        api.ReadEntries(limit=2**70),
+        api.ReadEntries(start=2**63),
+        api.ReadEntries(start=2**64),
+        api.ReadEntries(start=2**70),
+        api.Prove(index=-1),
+        api.Prove(index=10**6),
+        api.Prove(index=2**63),
+        api.Prove(index=2**70),
     ],
     ids=str,
 )
-def test_numbers_outside_the_log_are_an_invalid_request(vault: Vault, call: wire.Call[Any]) -> None:
+def test_numbers_outside_the_log_are_an_invalid_request(vault: Vault, call: api.Call[Any]) -> None:
     token = admin(vault)
     size = vault.audit.size()
     assert refusal(partial(vault.door(token).call, call)).reason == "invalid_request"
@@ -337,7 +337,7 @@ def test_numbers_outside_the_log_are_an_invalid_request(vault: Vault, call: wire
 @pytest.mark.requirement("admin-audit")
 @pytest.mark.parametrize("start", [3, 10**6, 2**40])
 def test_behind_the_end_of_the_log_there_are_no_entries(vault: Vault, start: int) -> None:
-    answer = vault.door(admin(vault)).call(wire.ReadEntries(start=start))
+    answer = vault.door(admin(vault)).call(api.ReadEntries(start=start))
     assert (answer.entries, answer.size) == ((), 3)
 
 
@@ -345,12 +345,12 @@ def test_behind_the_end_of_the_log_there_are_no_entries(vault: Vault, start: int
 def test_checkpoints_and_proofs_convince_a_second_implementation(vault: Vault, tmp_path: Path) -> None:
     door = vault.door(admin(vault))
     vault.memory(renewable(vault)).put("a trip", namespace="travel")
-    signed = door.call(wire.SignCheckpoint())
+    signed = door.call(api.SignCheckpoint())
     stored = stored_entries(tmp_path / "vault")
     head = rfc.SignedHead(vault.audit.origin, len(stored), rfc.Tree(stored).root())
     assert rfc.open_note(signed.checkpoint, signed.key) == head
     for number, data in enumerate(stored):
-        proven = door.call(wire.Prove(index=number))
+        proven = door.call(api.Prove(index=number))
         assert proven.key == signed.key == vault.audit.verifier_key
         rfc.check_proof(proven.proof, data, proven.key)
 
@@ -358,23 +358,23 @@ def test_checkpoints_and_proofs_convince_a_second_implementation(vault: Vault, t
 @pytest.mark.requirement("admin-audit", "audit-verify")
 def test_a_checkpoint_for_an_admin_cap_is_not_what_the_owner_saw(vault: Vault, keys: strongroom.FileKeys) -> None:
     before = (keys.directory / "checkpoint").read_bytes()
-    vault.door(admin(vault)).call(wire.SignCheckpoint())
+    vault.door(admin(vault)).call(api.SignCheckpoint())
     assert (keys.directory / "checkpoint").read_bytes() == before
 
 
 @pytest.mark.requirement("admin-audit", "audit-private")
 def test_the_state_tells_of_no_actor(vault: Vault) -> None:
     vault.memory(renewable(vault)).put("hers", namespace="work")
-    status = vault.door(admin(vault)).call(wire.ReadStatus())
+    status = vault.door(admin(vault)).call(api.ReadStatus())
     assert (status.vault, status.log_size) == (vault.id, vault.audit.size())
     assert status.version
     assert not [text for text in ("hermes", "alice", "hers") if text in msgspec.json.encode(status).decode()]
 
 
 @pytest.mark.requirement("admin-audit")
-@pytest.mark.parametrize("kind", [wire.ReadEntries, wire.ListCaps])
+@pytest.mark.parametrize("kind", [api.ReadEntries, api.ListCaps])
 def test_what_is_staged_leaves_only_after_its_entry(
-    vault: Vault, monkeypatch: pytest.MonkeyPatch, kind: type[wire.Call[Any]]
+    vault: Vault, monkeypatch: pytest.MonkeyPatch, kind: type[api.Call[Any]]
 ) -> None:
     """A defect on the way to the answer is in the log by its kind, and its message is nowhere."""
     token = admin(vault)
@@ -399,7 +399,7 @@ def test_the_log_verifies_after_all_of_it(vault: Vault, clock: Clock, reopen: Ca
     hers = minted(other, narrowed)
     again = renewed(vault, renewed(other, hers))
     vault.memory(again).put("hers")
-    other.door(token).call(wire.ReadStatus())
+    other.door(token).call(api.ReadStatus())
     for bad in ("", "garbage", hers):
         refusal(partial(minted, vault, bad))
     revoked(other, token, link(hers))

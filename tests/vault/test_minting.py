@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import strongroom
-from strongroom import NewLine, Token, Vault, wire
+from strongroom import NewLine, Token, Vault, api
 from strongroom.caps import chain
 from strongroom.errors import StrongroomError
 from strongroom.model import DataClass, Op
@@ -156,13 +156,13 @@ def test_an_op_of_the_administration_is_not_minted(vault: Vault, op: Op) -> None
 
 @pytest.mark.requirement("admin-never-admin")
 def test_what_an_admin_cap_mints_is_for_memory_and_cannot_mint_on(vault: Vault, clock: Clock) -> None:
-    assert not [name for name in wire.Mint.__struct_fields__ if "class" in name]
+    assert not [name for name in api.Mint.__struct_fields__ if "class" in name]
     token = minted(vault, admin(vault), ops=tuple(MEMORY_OPS), actor_scope=SCOPE)
     assert claims(token).data_class == "memory"
     for held in (token, renewed(vault, token), strongroom.attenuate(token, actor=ALICE, now=clock)):
         assert refusal(partial(minted, vault, held)).reason == "cap_op_mismatch"
-        assert refusal(partial(vault.door(held).call, wire.ListCaps())).reason == "cap_op_mismatch"
-        assert refusal(partial(vault.door(held).call, wire.Revoke(link=link(held)))).reason == "cap_op_mismatch"
+        assert refusal(partial(vault.door(held).call, api.ListCaps())).reason == "cap_op_mismatch"
+        assert refusal(partial(vault.door(held).call, api.Revoke(link=link(held)))).reason == "cap_op_mismatch"
 
 
 @pytest.mark.requirement("admin-never-admin")
@@ -173,9 +173,9 @@ def test_an_admin_cap_does_not_renew_itself(vault: Vault) -> None:
 
 @pytest.mark.requirement("admin-never-admin", "seed-data-class")
 @pytest.mark.parametrize("data_class", ["memory", "credentials"])
-@pytest.mark.parametrize("kind", [call for call in wire.CALLS if call.data_class == DataClass.ADMIN])
+@pytest.mark.parametrize("kind", [call for call in api.CALLS if call.data_class == DataClass.ADMIN])
 def test_a_cap_of_another_class_with_every_op_administers_nothing(
-    vault: Vault, data_class: str, kind: type[wire.Call[Any]]
+    vault: Vault, data_class: str, kind: type[api.Call[Any]]
 ) -> None:
     token = admin(vault, ops=[str(one) for one in Op], data_class=data_class)
     size = vault.audit.size()
@@ -187,8 +187,8 @@ def test_a_cap_of_another_class_with_every_op_administers_nothing(
 
 
 @pytest.mark.requirement("admin-never-admin", "seed-data-class")
-@pytest.mark.parametrize("kind", [call for call in wire.CALLS if call.data_class == DataClass.MEMORY])
-def test_an_admin_cap_with_every_op_opens_no_memory(vault: Vault, kind: type[wire.Call[Any]]) -> None:
+@pytest.mark.parametrize("kind", [call for call in api.CALLS if call.data_class == DataClass.MEMORY])
+def test_an_admin_cap_with_every_op_opens_no_memory(vault: Vault, kind: type[api.Call[Any]]) -> None:
     vault.memory(renewable(vault)).put("hers", namespace="work")
     token = admin(vault, actor=ALICE, ops=[str(one) for one in Op], namespaces=NAMESPACES)
     size = vault.audit.size()
@@ -197,17 +197,17 @@ def test_an_admin_cap_with_every_op_opens_no_memory(vault: Vault, kind: type[wir
     assert (only_entry(vault, size).op, only_entry(vault, size).decision) == (kind.op, "deny")
 
 
-def _call(kind: type[wire.Call[Any]], some_link: str) -> wire.Call[Any]:
-    given: dict[type, wire.Call[Any]] = {
-        wire.Put: wire.Put(lines=(NewLine(text="x", namespace="work"),)),
-        wire.Deliver: wire.Deliver(sealed=b"never opened"),
-        wire.Observe: wire.Observe(what="terminal", digest="0" * 64),
-        wire.WriteProfile: wire.WriteProfile(text="x", namespace="work"),
-        wire.ReadProfile: wire.ReadProfile(namespace="work"),
-        wire.Forget: wire.Forget(session="s"),
-        wire.Mint: terms(),
-        wire.Revoke: wire.Revoke(link=some_link),
-        wire.Prove: wire.Prove(index=0),
+def _call(kind: type[api.Call[Any]], some_link: str) -> api.Call[Any]:
+    given: dict[type, api.Call[Any]] = {
+        api.Put: api.Put(lines=(NewLine(text="x", namespace="work"),)),
+        api.Deliver: api.Deliver(sealed=b"never opened"),
+        api.Observe: api.Observe(what="terminal", digest="0" * 64),
+        api.WriteProfile: api.WriteProfile(text="x", namespace="work"),
+        api.ReadProfile: api.ReadProfile(namespace="work"),
+        api.Forget: api.Forget(session="s"),
+        api.Mint: terms(),
+        api.Revoke: api.Revoke(link=some_link),
+        api.Prove: api.Prove(index=0),
     }
     return given[kind] if kind in given else kind()
 

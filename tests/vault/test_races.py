@@ -10,7 +10,7 @@ import pytest
 import strongroom
 from strongroom import Vault
 from strongroom.errors import StrongroomError
-from strongroom.memory.state import State
+from strongroom.memory.replica import Replica
 from strongroom.model import Actor
 from strongroom.store import Expect, Lost
 from tests.conftest import Clock
@@ -156,13 +156,13 @@ def test_a_vault_that_keeps_losing_is_unavailable_and_makes_no_cap(
     token = renewable(vault) if how == "renew" else admin(vault, actor=ALICE)
     tries = 0
 
-    def lost(state: State, actor: Actor, issued: int) -> Expect:
+    def lost(state: Replica, actor: Actor, issued: int) -> Expect:
         nonlocal tries
         tries += 1
         raise Lost("vault/standing/x")
 
     before, size = registry(vault), vault.audit.size()
-    monkeypatch.setattr(State, "pin_standing", lost)
+    monkeypatch.setattr(Replica, "pin_standing", lost)
     assert refusal(lambda: (renewed if how == "renew" else minted)(vault, token)).reason == "store_unavailable"
     assert tries > 1
     assert (registry(vault), vault.audit.size()) == (before, size)

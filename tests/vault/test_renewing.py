@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import strongroom
-from strongroom import FileKeys, Token, Vault, wire
+from strongroom import FileKeys, Token, Vault, api
 from strongroom.caps import chain
 from strongroom.errors import BY_REASON
 from strongroom.vault import issuing
@@ -301,7 +301,7 @@ def test_the_registry_knows_what_a_renewal_came_from(vault: Vault) -> None:
 
 @pytest.mark.requirement("renew-same")
 def test_an_answer_says_the_links_id_and_end_and_its_repr_hides_the_cap(vault: Vault) -> None:
-    answer = vault.door(renewable(vault)).call(wire.Renew())
+    answer = vault.door(renewable(vault)).call(api.Renew())
     assert (answer.link, answer.expires) == (link(answer.cap), claims(answer.cap).exp)
     for shown in (repr(answer), str(answer), f"{answer}", repr([answer]), repr(Token(answer.cap))):
         assert not [part for part in answer.cap.split("~") if part in shown]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import strongroom
-from strongroom import Token, Vault, wire
+from strongroom import Token, Vault, api
 from strongroom.errors import AuditUnavailable
-from strongroom.memory.state import State
+from strongroom.memory.replica import Replica
 from strongroom.store import Commit
 from tests.conftest import Clock
 from tests.vault.tools import (
@@ -155,12 +155,12 @@ def test_a_list_shows_the_caps_of_covered_actors_and_no_other(vault: Vault, cloc
         renewable(vault, actor=actor)
     renewable(vault, actor_scope="hermes/")
     size = vault.audit.size()
-    shown = vault.door(token, request=REQUEST).call(wire.ListCaps()).caps
+    shown = vault.door(token, request=REQUEST).call(api.ListCaps()).caps
     assert {record.link for record in shown} == set(map(link, inside))
     entry = only_entry(vault, size)
     assert (entry.op, entry.decision, entry.count, entry.detail) == ("mint", "allow", 4, "caps listed")
     assert (entry.links, entry.request, entry.data_class) == (links(token), REQUEST, "admin")
-    one = vault.door(strongroom.attenuate(token, actor=BOB, now=clock)).call(wire.ListCaps()).caps
+    one = vault.door(strongroom.attenuate(token, actor=BOB, now=clock)).call(api.ListCaps()).caps
     assert [record.link for record in one] == [link(inside[2])]
 
 
@@ -172,7 +172,7 @@ def test_a_list_says_what_was_revoked_and_is_in_the_order_of_issue(vault: Vault,
         clock.move(1)
         made.append(minted(vault, token))
     vault.revoke(made[1])
-    shown = vault.door(token).call(wire.ListCaps()).caps
+    shown = vault.door(token).call(api.ListCaps()).caps
     assert [(record.link, record.revoked) for record in shown] == [
         (link(one), one is made[1]) for one in (token, *made)
     ]
@@ -296,14 +296,14 @@ def test_revoking_a_long_lineage_reads_the_registry_a_few_times_only(
     chain = [renewable(vault)]
     for _ in range(24):
         chain.append(renewed(vault, chain[-1]))
-    read, count = State.cap_records, 0
+    read, count = Replica.cap_records, 0
 
-    def counted(state: State) -> Any:
+    def counted(state: Replica) -> Any:
         nonlocal count
         count += 1
         return read(state)
 
-    monkeypatch.setattr(State, "cap_records", counted)
+    monkeypatch.setattr(Replica, "cap_records", counted)
     vault.revoke(chain[0])
     assert count <= 4
     assert standing(vault, chain[-1]) == "cap_revoked"

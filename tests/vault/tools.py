@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from strongroom import Token, Vault, wire
+from strongroom import Token, Vault, api
 from strongroom.audit import Entry
 from strongroom.caps import chain
 from strongroom.caps.chain import Grantable
 from strongroom.errors import Invalid, StrongroomError
-from strongroom.memory.doing import done
+from strongroom.memory.operation import run_inline
 from strongroom.store import ANY, Commit, Effect, Version
 from tests.conftest import NAMESPACES
 
@@ -47,7 +47,7 @@ def admin(vault: Vault, **changes: Any) -> Token:
     return vault.mint(**{**given, **changes})
 
 
-def terms(**changes: Any) -> wire.Mint:
+def terms(**changes: Any) -> api.Mint:
     """What an admin cap of `admin` may mint, with changes."""
     given: dict[str, Any] = {
         "ops": ("get", "put", "renew"),
@@ -55,7 +55,7 @@ def terms(**changes: Any) -> wire.Mint:
         "actor": None if "actor_scope" in changes else ALICE,
         "ttl": 600,
     }
-    return wire.Mint(**{**given, **changes})
+    return api.Mint(**{**given, **changes})
 
 
 def minted(vault: Vault, token: str, **changes: Any) -> Token:
@@ -69,7 +69,7 @@ def renewed(vault: Vault, token: str) -> Token:
 
 def revoked(vault: Vault, token: str, link: str) -> tuple[str, ...]:
     """The links that fall with one, revoked with an admin cap."""
-    return vault.door(token, request=REQUEST).call(wire.Revoke(link=link)).links
+    return vault.door(token, request=REQUEST).call(api.Revoke(link=link)).links
 
 
 def link(token: str) -> str:
@@ -88,7 +88,7 @@ def claims(token: str) -> Grantable:
 def standing(vault: Vault, token: str) -> str:
     """The reason for which the vault refuses a cap now, "" if it is alive."""
     try:
-        done(vault.door(token).checking(), vault.store)
+        run_inline(vault.door(token).checking(), vault.store)
     except StrongroomError as error:
         return error.reason
     return ""
@@ -101,9 +101,9 @@ def refusal(call: Callable[[], object]) -> StrongroomError:
     return caught.value
 
 
-def unread(vault: Vault, token: str, kind: type[wire.Call[Any]], error: Invalid) -> StrongroomError:
+def unread(vault: Vault, token: str, kind: type[api.Call[Any]], error: Invalid) -> StrongroomError:
     """What the vault says to a call that could not be read."""
-    return done(vault.door(token, request=REQUEST).refusing(kind, error), vault._state.store)
+    return run_inline(vault.door(token, request=REQUEST).refusing(kind, error), vault._state.store)
 
 
 def entries(vault: Vault, start: int = 0) -> list[Entry]:

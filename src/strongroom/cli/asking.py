@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from strongroom import wire
+from strongroom import api
 from strongroom.cli import remote
 from strongroom.cli.checks import Found
 from strongroom.cli.context import Run
@@ -33,10 +33,10 @@ class Answer:
     headers: Mapping[str, str]
     body: bytes
 
-    def refusal(self) -> wire.Refusal | None:
+    def refusal(self) -> api.Refusal | None:
         """The refusal that it is; None if it is something else."""
         try:
-            return msgspec.json.decode(self.body, type=wire.Refusal)
+            return msgspec.json.decode(self.body, type=api.Refusal)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 

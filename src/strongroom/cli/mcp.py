@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import click
 
+from strongroom.api import Transport
 from strongroom.caps.chain import Token
 from strongroom.cli import extras, output, ownercap, remote
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, memory_options, pass_run
 from strongroom.client.holding import HeldCap
 from strongroom.errors import CapMissing, Denied, StrongroomError
-from strongroom.wire import Door
 
 _MINT = "strongroom cap mint --ops put,get,list,snapshot,renew --namespaces work,travel --ttl 30d --out agent.cap"
 
@@ -73,7 +73,7 @@ def _check_stdin(run: Run) -> None:
         raise click.UsageError("stdin belongs to the MCP client: name a file")
 
 
-def _door(run: Run) -> tuple[Door, Callable[[], None]]:
+def _door(run: Run) -> tuple[Transport, Callable[[], None]]:
     token = run.token()
     if run.server is not None:
         return remote.door_to(run, run.server, token)

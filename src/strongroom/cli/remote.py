@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import strongroom
+from strongroom.api import A, Call, Transport
 from strongroom.caps.chain import Token
 from strongroom.cli.context import Run
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from strongroom.private_files import write_file
-from strongroom.wire import A, Call, Door
 
 _WORDS = (("say allow_cleartext=True", "say --allow-cleartext"), ("with ca_file", "with --ca-file"))
 _CA_FILE = (("ca_file is not", "what --ca-file names is not"), ("ca_file and tls are", "--ca-file is"))
@@ -24,7 +24,7 @@ _CA_FILE = (("ca_file is not", "what --ca-file names is not"), ("ca_file and tls
 class ShellDoor:
     """A door whose refusals advise in words of the shell."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Transport) -> None:
         self._door = door
 
     def call(self, call: Call[A]) -> A:
@@ -43,7 +43,7 @@ def connected(run: Run, url: str, token: Token) -> Memory:
     return Memory(door, close=close)
 
 
-def door_to(run: Run, url: str, token: Token) -> tuple[Door, Callable[[], None]]:
+def door_to(run: Run, url: str, token: Token) -> tuple[Transport, Callable[[], None]]:
     """Where calls to a server go, and how to let go of it."""
     try:
         memory = strongroom.connect(

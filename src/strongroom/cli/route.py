@@ -74,7 +74,7 @@ def route(
     rules = run.settings.rules()
     if home is None and profile is None:
         found = routing.route(" ".join(text), rules, platform=platform, chat=chat)
-        others = routing.fitting(" ".join(text), rules, platform=platform, chat=chat)[1:]
+        others = routing.matching_routes(" ".join(text), rules, platform=platform, chat=chat)[1:]
     else:
         said = _policy(home, profile)
         found = placing.placed(said, rules, " ".join(text), platform, chat)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from strongroom import wire
+from strongroom import api
 from strongroom.caps.authority import effective
 from strongroom.caps.chain import UnverifiedCap, parse
 from strongroom.cli import extras, output, ownercap, remote
@@ -189,13 +189,13 @@ _ADVICE = {
 }
 
 
-def _allowed(chain: UnverifiedCap) -> type[wire.Call[Any]]:
+def _allowed(chain: UnverifiedCap) -> type[api.Call[Any]]:
     """A call that the cap allows, as it says itself; its body makes sure that nothing comes of it."""
     said = effective(chain, "")
-    for kind in wire.CALLS:
+    for kind in api.CALLS:
         if kind.op in said.ops and kind.data_class == said.data_class and kind.method == "POST":
             return kind
-    return wire.Get
+    return api.Get
 
 
 SERVER_CHECKS: tuple[tuple[str, Callable[[ServerPatient], str]], ...] = (

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from strongroom import model, wire
+from strongroom import api, model
 from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest
 from strongroom.model import Forgotten, Hit, LineInfo, Listing, Profile, Receipt, Snapshot
@@ -29,11 +29,11 @@ def is_sound(answer: object) -> bool:
     return True
 
 
-def _receipts(answer: wire.Receipts) -> None:
+def _receipts(answer: api.Receipts) -> None:
     _lines(answer.receipts)
 
 
-def _recalled(answer: wire.Recalled) -> None:
+def _recalled(answer: api.Recalled) -> None:
     _lines(answer.lines)
     _origins(answer.lines)
 
@@ -74,26 +74,26 @@ def _profile(answer: Profile) -> None:
         raise InvalidRequest("this is no version of a profile")
 
 
-def _inbox(answer: wire.Inbox) -> None:
+def _inbox(answer: api.Inbox) -> None:
     if not inbox.is_recipient(answer.recipient):
         raise InvalidRequest("this is no key to seal to")
 
 
-def _issued(answer: wire.Issued) -> None:
+def _issued(answer: api.Issued) -> None:
     model.link_id(answer.link)
 
 
-def _revoked(answer: wire.Revoked) -> None:
+def _revoked(answer: api.Revoked) -> None:
     _each(model.link_id, answer.links)
 
 
-def _caps(answer: wire.Caps) -> None:
+def _caps(answer: api.Caps) -> None:
     for record in answer.caps:
         _each(model.link_id, (record.link, *record.parents))
         _each(model.namespace, record.namespaces)
 
 
-def _status(answer: wire.Status) -> None:
+def _status(answer: api.Status) -> None:
     _each(model.namespace, answer.namespaces)
 
 
@@ -103,16 +103,16 @@ def _each(check: Callable[[Any], object], values: Iterable[Any]) -> None:
 
 
 _CHECKS: dict[type[Any], Callable[[Any], None]] = {
-    wire.Receipts: _receipts,
-    wire.Inbox: _inbox,
-    wire.Recalled: _recalled,
+    api.Receipts: _receipts,
+    api.Inbox: _inbox,
+    api.Recalled: _recalled,
     Listing: _listing,
     Forgotten: _forgotten,
     Snapshot: _snapshot,
     Profile: _profile,
-    wire.Issued: _issued,
-    wire.Revoked: _revoked,
-    wire.Caps: _caps,
-    wire.Status: _status,
+    api.Issued: _issued,
+    api.Revoked: _revoked,
+    api.Caps: _caps,
+    api.Status: _status,
 }
 """The answers that hold names; the others hold counts, or what is checked with a key."""

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, cast
 import httpx
 import msgspec
 
-from strongroom import model, wire
+from strongroom import api, model
+from strongroom.api import A, Call
 from strongroom.caps.chain import Token
 from strongroom.client.address import Address, Transport
 from strongroom.client.exchange import Exchange, Failure
@@ -28,9 +29,8 @@ from strongroom.client.holding import HeldCap, is_renewal
 from strongroom.client.packing import packed
 from strongroom.errors import ServerDefect, ServerUnavailable, StrongroomError, VersionConflict
 from strongroom.model import LineIds, Millis, NewLine, Profile
-from strongroom.wire import A, Call
 
-_ONCE = (wire.Erase, wire.Mint, wire.Renew)
+_ONCE = (api.Erase, api.Mint, api.Renew)
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 2.0
 _PATIENCE = 10.0
@@ -87,19 +87,19 @@ class HttpDoor:
     def call(self, call: Call[A]) -> A:
         self._held.shown()  # the cap comes first, whatever comes with it
         ready = packed(call)
-        if self._renew and not isinstance(ready, wire.Renew):
+        if self._renew and not isinstance(ready, api.Renew):
             self._keep_fresh()
-        if isinstance(ready, wire.Put):
+        if isinstance(ready, api.Put):
             return cast(A, self._put(ready))
-        if isinstance(ready, wire.WriteProfile):
+        if isinstance(ready, api.WriteProfile):
             return cast(A, self._write_profile(ready))
-        if isinstance(ready, wire.Renew):
+        if isinstance(ready, api.Renew):
             return cast(A, self._renew_by_hand(ready))
         return _given(self._sent(ready)[0])
 
-    def _put(self, call: wire.Put) -> wire.Receipts:
+    def _put(self, call: api.Put) -> api.Receipts:
         lines = tuple(self._identified(line) for line in call.lines)
-        answer = _given(self._sent(wire.Put(lines=lines))[0])
+        answer = _given(self._sent(api.Put(lines=lines))[0])
         if [receipt.id for receipt in answer.receipts] != [line.id for line in lines]:
             raise ServerDefect("the server's receipts are not those of the lines that were put")
         made = [line.id is None for line in call.lines]
@@ -108,26 +108,26 @@ class HttpDoor:
             msgspec.structs.replace(receipt, duplicate=receipt.duplicate and not own)
             for receipt, own in zip(answer.receipts, made, strict=True)
         )
-        return wire.Receipts(tuple(receipts))
+        return api.Receipts(tuple(receipts))
 
     def _identified(self, line: NewLine) -> NewLine:
         if line.id is not None:
             return line
         return msgspec.structs.replace(line, id=self._here().new_id(line.namespace, self._now()))
 
-    def _renew_by_hand(self, call: wire.Renew) -> wire.Issued:
+    def _renew_by_hand(self, call: api.Renew) -> api.Issued:
         token = self._held.token
         answer = _given(self._sent(call)[0])
         if not is_renewal(token, answer.cap):
             raise ServerDefect("the server's new cap is no renewal of the one that was shown", hint="keep the old one")
         return answer
 
-    def _write_profile(self, call: wire.WriteProfile) -> Profile:
+    def _write_profile(self, call: api.WriteProfile) -> Profile:
         sent = self._sent(call)
         outcome, unclear = sent
         if unclear and isinstance(outcome, Failure) and isinstance(outcome.error, VersionConflict):
             # An earlier try may have been carried out, and then this one met its own work.
-            found = _given(self._sent(wire.ReadProfile(namespace=call.namespace))[0])
+            found = _given(self._sent(api.ReadProfile(namespace=call.namespace))[0])
             if found.text == model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile"):
                 return found
         return _given(outcome)
@@ -182,7 +182,7 @@ class HttpDoor:
         """The new cap, in use from here on; None where there is none, which is no harm as yet."""
         self._held.tried(self._seconds())
         timeout = min(self._timeout, _RENEWAL_TIMEOUT)
-        outcome = self._once(wire.Renew(), os.urandom(12).hex(), timeout)
+        outcome = self._once(api.Renew(), os.urandom(12).hex(), timeout)
         if isinstance(outcome, Failure) or not is_renewal(self._held.token, outcome.cap):
             return None
         held = HeldCap(outcome.cap)
@@ -245,7 +245,7 @@ def _given(outcome: A | Failure) -> A:
 
 def _patience(call: Call[Any]) -> float:
     """Seconds that a vault may wait before it begins to answer."""
-    patience = call.patience if isinstance(call, wire.Get) else None
+    patience = call.patience if isinstance(call, api.Get) else None
     return 0.0 if patience is None else max(0.0, min(patience, _DAY))
 
 

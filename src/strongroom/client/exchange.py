@@ -17,12 +17,12 @@ from typing import Any
 import httpx
 import msgspec
 
-from strongroom import wire
+from strongroom import api
+from strongroom.api import A, Call, Refusal
 from strongroom.client.address import Address
 from strongroom.client.checking import is_sound
 from strongroom.client.pacing import Allowance
 from strongroom.errors import RateLimited, ServerDefect, ServerUnavailable, StrongroomError
-from strongroom.wire import A, Call, Refusal
 
 ANSWER_BYTES = 64 * 1024 * 1024
 """Bytes of an answer that are read at most."""
@@ -194,10 +194,10 @@ def _is_json(body: bytes) -> bool:
 
 def _parts(call: Call[Any]) -> tuple[dict[str, str] | None, dict[str, str], bytes | None]:
     """Where the fields of a call stand: in the query, in headers, in the body."""
-    if not isinstance(call, wire.ReadProfile | wire.WriteProfile):
+    if not isinstance(call, api.ReadProfile | api.WriteProfile):
         return None, {}, None if call.method == "GET" else _encode(call)
     params = None if call.namespace is None else {"namespace": call.namespace}
-    if isinstance(call, wire.ReadProfile):
+    if isinstance(call, api.ReadProfile):
         return params, {}, None
     condition = {"If-Match": f'"{call.version}"'} if call.version else {"If-None-Match": "*"}
     return params, condition, _encode({"text": call.text})

@@ -16,12 +16,12 @@ from typing import Any, cast, get_type_hints
 
 import msgspec
 
-from strongroom import model, wire
+from strongroom import api, model
+from strongroom.api import A, Call
 from strongroom.crypto import inbox
 from strongroom.errors import BodyTooLarge, InvalidRequest, LineTooLarge, TooMany
-from strongroom.memory.recalling import QUERY_LIMIT
+from strongroom.memory.ops.get import QUERY_LIMIT
 from strongroom.model import NewLine
-from strongroom.wire import A, Call
 
 _NAME_LIMIT = 4096
 """Characters of a name that are sent at most; a vault refuses far shorter ones, and says so itself."""
@@ -38,7 +38,7 @@ Packer = Callable[[Any], Any]
 def packed(call: Call[A]) -> Call[A]:
     """The same call, fit to be sent."""
     struct: msgspec.Struct = call
-    if isinstance(call, wire.Get) and call.ids is not None:
+    if isinstance(call, api.Get) and call.ids is not None:
         # A vault does not look at these when ids are given, whatever they are.
         struct = msgspec.structs.replace(struct, query="", now=None)
     return cast(Call[A], _packed_struct(struct))
@@ -168,7 +168,7 @@ _BY_TYPE: dict[Any, Packer] = {
 
 _SPECIAL: dict[type[msgspec.Struct], dict[str, Packer]] = {
     NewLine: {"text": _text(model.LINE_LIMIT, "a line")},
-    wire.Get: {"query": _text(QUERY_LIMIT, "a query")},
-    wire.List: {"limit": _page},
-    wire.WriteProfile: {"text": _text(model.PROFILE_LIMIT, "a profile"), "version": _version},
+    api.Get: {"query": _text(QUERY_LIMIT, "a query")},
+    api.List: {"limit": _page},
+    api.WriteProfile: {"text": _text(model.PROFILE_LIMIT, "a profile"), "version": _version},
 }

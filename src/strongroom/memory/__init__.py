@@ -5,8 +5,8 @@
 callers hold.
 """
 
-from strongroom.memory.bound import Memory
-from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.state import State
+from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.interface import Memory
+from strongroom.memory.replica import Replica
 
-__all__ = ["Caller", "Clerk", "Memory", "State"]
+__all__ = ["Caller", "DecisionRecorder", "Memory", "Replica"]

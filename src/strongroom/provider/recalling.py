@@ -10,7 +10,7 @@ from datetime import datetime
 
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
-from strongroom.memory.recalling import QUERY_LIMIT
+from strongroom.memory.ops.get import QUERY_LIMIT
 from strongroom.model import WITHOUT_LIMIT, Hit, Namespace, Snapshot
 from strongroom.provider import echoes, keeping, showing
 from strongroom.provider.serving import Session

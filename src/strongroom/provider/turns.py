@@ -238,7 +238,7 @@ def hash_of(line: str) -> str:
 def storable(text: str) -> str:
     """The text without what no line may hold: control characters, halves of surrogate pairs, towers of marks."""
     plain = _UNSTORABLE.sub(" ", text.replace("\r\n", "\n")).strip()
-    return plain if plain.isascii() else routing.unstacked(plain)
+    return plain if plain.isascii() else routing.strip_stacked_marks(plain)
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from strongroom import wire
+from strongroom import api
 from strongroom.errors import (
     InvalidRequest,
     MethodRefused,
@@ -31,7 +31,7 @@ from strongroom.errors import (
     Unavailable,
     UnknownRoute,
 )
-from strongroom.memory.doing import LONG, Doing
+from strongroom.memory.operation import SLOW_STEP, Operation
 from strongroom.model import Op, Profile
 from strongroom.server import logs, openapi
 from strongroom.server.connections import Connections
@@ -135,7 +135,7 @@ class Application:
             "/metrics": {"GET": Route("metrics", self._show_metrics)},
             "/openapi.json": {"GET": Route("openapi", self._openapi)},
         }
-        for kind in wire.CALLS:
+        for kind in api.CALLS:
             name = kind.path.removeprefix("/v1/").replace("/", ".")
             routes.setdefault(kind.path, {})[kind.method] = Route(name, self._calling(kind))
         return routes
@@ -257,7 +257,7 @@ class Application:
 
     def _charged(self, error: StrongroomError, request: Request, now: float) -> StrongroomError:
         """Charge a refusal to its address unless a valid cap was shown; what to answer."""
-        is_unproven = wire.STATUS[error.reason] == _UNPROVEN
+        is_unproven = api.STATUS[error.reason] == _UNPROVEN
         if isinstance(error, Unavailable) or (error.links and not is_unproven):
             return error
         wait = self._addresses.wait(request.neighbourhood, now)
@@ -303,7 +303,7 @@ class Application:
 
     # Calls.
 
-    def _calling(self, kind: type[wire.Call[Any]]) -> Handler:
+    def _calling(self, kind: type[api.Call[Any]]) -> Handler:
         read = reader_of(kind)
         has_body = kind.method != "GET"
 
@@ -326,7 +326,7 @@ class Application:
                     answer = await self._carry_out(request, performing, holder, kind.op)
             except StrongroomError as error:
                 # A refusal is an entry in the log and must not be free; but nobody pays for a cap that is not theirs.
-                if error.links and wire.STATUS[error.reason] != _UNPROVEN:
+                if error.links and api.STATUS[error.reason] != _UNPROVEN:
                     self._holders.take(holder, monotonic())
                 raise
             self._holders.take(holder, monotonic())
@@ -345,7 +345,7 @@ class Application:
             raise _slow_down(wait)
         return token, holder
 
-    async def _carry_out(self, request: Request, doing: Doing[T], holder: Hashable, op: Op | None = None) -> T:
+    async def _carry_out(self, request: Request, doing: Operation[T], holder: Hashable, op: Op | None = None) -> T:
         """What an operation answers. Raises Disconnected as soon as its caller has gone; a change is made all the same.
 
         Whoever goes has asked: the request is charged.
@@ -379,7 +379,7 @@ class Application:
         await self._prove(request, door, holder)
         self._holders.take(holder, monotonic())
 
-        async def carry_out(doing: Doing[T], op: Op) -> T:
+        async def carry_out(doing: Operation[T], op: Op) -> T:
             try:
                 return await self._carry_out(request, doing, holder, op)
             except Disconnected:
@@ -453,11 +453,11 @@ class Application:
 
 
 def _performing(
-    door: VaultDoor, kind: type[wire.Call[Any]], read: Reader, request: Request, body: bytes
-) -> Doing[Answer]:
+    door: VaultDoor, kind: type[api.Call[Any]], read: Reader, request: Request, body: bytes
+) -> Operation[Answer]:
     """One call from its bytes to its answer, in steps."""
     if len(body) > _LARGE:
-        yield LONG
+        yield SLOW_STEP
     try:
         call = read(request, body)
     except InvalidRequest as invalid:
@@ -469,8 +469,8 @@ def _performing(
     return Answer(200, _encode(answer), headers)
 
 
-def _checking_keys(body: bytes) -> Doing[None]:
-    yield LONG
+def _checking_keys(body: bytes) -> Operation[None]:
+    yield SLOW_STEP
     check_unique_keys(body)
 
 
@@ -479,7 +479,7 @@ def _allowed(methods: Iterable[str]) -> str:
 
 
 def _refusal(error: StrongroomError) -> Answer:
-    status = wire.STATUS[error.reason]
+    status = api.STATUS[error.reason]
     headers: list[tuple[bytes, bytes]] = []
     if status == _UNPROVEN:
         headers.append((b"www-authenticate", b"Bearer"))
@@ -488,7 +488,7 @@ def _refusal(error: StrongroomError) -> Answer:
     elif status in (429, 503):
         wait = error.wait if isinstance(error, RateLimited) else 1
         headers.append((b"retry-after", str(wait).encode()))
-    return Answer(status, _encode(wire.Refusal.of(error)), tuple(headers))
+    return Answer(status, _encode(api.Refusal.of(error)), tuple(headers))
 
 
 def _stopping() -> ServerUnavailable:

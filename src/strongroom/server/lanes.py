@@ -27,7 +27,7 @@ from time import perf_counter, thread_time
 from typing import Any, TypeVar
 
 from strongroom.errors import RateLimited, ServerUnavailable
-from strongroom.memory.doing import AT_ONCE, Doing, Loading, Long, Step, carried_out
+from strongroom.memory.operation import AT_ONCE, Loading, Operation, SlowStep, Step, carry_out
 from strongroom.server.fair_queue import FairQueue
 from strongroom.store import Commit, Grouping, Pending, Store
 
@@ -42,7 +42,7 @@ class _Job:
 
     __slots__ = ("actor", "cap", "doing", "future", "only_reads", "seconds")
 
-    def __init__(self, future: asyncio.Future[Any], doing: Doing[Any], cap: Hashable, *, only_reads: bool) -> None:
+    def __init__(self, future: asyncio.Future[Any], doing: Operation[Any], cap: Hashable, *, only_reads: bool) -> None:
         self.future = future
         self.doing = doing
         self.cap = cap
@@ -97,7 +97,7 @@ class Lanes:
         for thread in self._threads:
             thread.start()
 
-    def carry_out(self, doing: Doing[T], cap: Hashable, *, only_reads: bool = False) -> asyncio.Future[T]:
+    def carry_out(self, doing: Operation[T], cap: Hashable, *, only_reads: bool = False) -> asyncio.Future[T]:
         """Carry out an operation for a cap. Raises Unavailable at once if too much waits already, or too much of it.
 
         One that `only_reads` may be dropped once its future is done, which whoever made the call ends when they go.
@@ -171,7 +171,7 @@ class Lanes:
             job.seconds += perf_counter() - began
             if isinstance(step, Pending):
                 self._waiting.append((job, step))
-            elif isinstance(step, Long):
+            elif isinstance(step, SlowStep):
                 job.actor = step.actor or job.actor
                 self._slow.put(job)
             else:
@@ -291,7 +291,7 @@ class Lanes:
                 step = _resumed(job.doing, outcome)
                 if isinstance(step, Loading):
                     return partial(self._return, partial(self._await_loads, job, step))
-                if isinstance(step, Long):
+                if isinstance(step, SlowStep):
                     job.actor = step.actor or job.actor
                     if self._slow.is_awaited(job):
                         return partial(self._slow.put, job)
@@ -304,7 +304,7 @@ class Lanes:
             return partial(self._return, partial(self._finish, job, None, error))
 
 
-def _resumed(doing: Doing[Any], outcome: Outcome | None) -> Step:
+def _resumed(doing: Operation[Any], outcome: Outcome | None) -> Step:
     """The next step of an operation that is told how the last one went; None: it begins, or time has passed."""
     if outcome is None:
         return next(doing)
@@ -315,6 +315,6 @@ def _resumed(doing: Doing[Any], outcome: Outcome | None) -> Step:
 
 def _outcome(store: Store, step: Pending) -> Outcome:
     try:
-        return carried_out(step, store)
+        return carry_out(step, store)
     except Exception as error:  # noqa: BLE001 - it is the operation's to deal with
         return error

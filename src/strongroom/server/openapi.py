@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from strongroom import wire
+from strongroom import api
 from strongroom.model import DataClass, Profile
 from strongroom.server.reading import ProfileText
 
@@ -24,15 +24,15 @@ _ALWAYS = (400, 401, 403, 405, 413, 415, 421, 429, 431, 500, 503)
 @cache
 def document() -> dict[str, Any]:
     """The whole document."""
-    asked: list[type[msgspec.Struct]] = [kind for kind in wire.CALLS if kind.method == "POST"]
-    answers: list[type[msgspec.Struct]] = sorted({kind.answer for kind in wire.CALLS}, key=str)
-    every: list[type[msgspec.Struct]] = [*asked, *answers, ProfileText, wire.Refusal]
+    asked: list[type[msgspec.Struct]] = [kind for kind in api.CALLS if kind.method == "POST"]
+    answers: list[type[msgspec.Struct]] = sorted({kind.answer for kind in api.CALLS}, key=str)
+    every: list[type[msgspec.Struct]] = [*asked, *answers, ProfileText, api.Refusal]
     schemas, components = msgspec.json.schema_components(every, ref_template=_REF)
     for kind in _structs(msgspec.inspect.multi_type_info(every)):
         _say_what_may_be_left_out(kind, components[kind.__name__])
     named = {kind.__name__: schema for kind, schema in zip(every, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
-    for kind in wire.CALLS:
+    for kind in api.CALLS:
         paths.setdefault(kind.path, {})[kind.method.lower()] = _operation(kind, named)
     for path, summary in _OPEN.items():
         paths[path] = {"get": _open_operation(path, summary)}
@@ -97,7 +97,7 @@ _OPEN = {
 }
 
 
-def _operation(kind: type[wire.Call[Any]], named: dict[str, Any]) -> dict[str, Any]:
+def _operation(kind: type[api.Call[Any]], named: dict[str, Any]) -> dict[str, Any]:
     summary, _, rest = (kind.__doc__ or "").partition("\n\n")
     needs = f"Needs a cap for `{kind.data_class}` that allows `{kind.op}`."
     operation: dict[str, Any] = {
@@ -108,16 +108,16 @@ def _operation(kind: type[wire.Call[Any]], named: dict[str, Any]) -> dict[str, A
         "security": [{"cap": []}],
         "responses": _responses(kind, named),
     }
-    if kind in (wire.ReadProfile, wire.WriteProfile):
+    if kind in (api.ReadProfile, api.WriteProfile):
         operation["parameters"] = _profile_parameters(kind)
-    if kind is wire.WriteProfile:
+    if kind is api.WriteProfile:
         operation["requestBody"] = _body(named["ProfileText"], required=True)
     elif kind.method == "POST":
         operation["requestBody"] = _body(named[kind.__name__], required=_has_required(kind))
     return operation
 
 
-def _has_required(kind: type[wire.Call[Any]]) -> bool:
+def _has_required(kind: type[api.Call[Any]]) -> bool:
     return any(field.required for field in msgspec.structs.fields(kind))
 
 
@@ -125,7 +125,7 @@ def _body(schema: Any, *, required: bool) -> dict[str, Any]:
     return {"required": required, "content": {"application/json": {"schema": schema}}}
 
 
-def _responses(kind: type[wire.Call[Any]], named: dict[str, Any]) -> dict[str, Any]:
+def _responses(kind: type[api.Call[Any]], named: dict[str, Any]) -> dict[str, Any]:
     done: dict[str, Any] = {
         "description": "Done.",
         "content": {"application/json": {"schema": named[kind.answer.__name__]}},
@@ -133,25 +133,25 @@ def _responses(kind: type[wire.Call[Any]], named: dict[str, Any]) -> dict[str, A
     if kind.answer is Profile:
         done["headers"] = {"ETag": {"description": "The profile's version.", "schema": {"type": "string"}}}
     extra = {
-        wire.Put: (408, 409),
-        wire.Deliver: (408, 409),
-        wire.Get: (404, 408),
-        wire.WriteProfile: (408, 412),
-        wire.Revoke: (404, 408),
+        api.Put: (408, 409),
+        api.Deliver: (408, 409),
+        api.Get: (404, 408),
+        api.WriteProfile: (408, 412),
+        api.Revoke: (404, 408),
     }
     statuses = sorted({*_ALWAYS, *extra.get(kind, (408,))} - ({408, 413, 415} if kind.method == "GET" else set()))
     return {"200": done} | {str(status): _refused(status, named) for status in statuses}
 
 
 def _refused(status: int, named: dict[str, Any]) -> dict[str, Any]:
-    reasons = sorted(reason for reason, code in wire.STATUS.items() if code == status)
+    reasons = sorted(reason for reason, code in api.STATUS.items() if code == status)
     return {
         "description": ", ".join(f"`{reason}`" for reason in reasons),
         "content": {"application/json": {"schema": named["Refusal"]}},
     }
 
 
-def _profile_parameters(kind: type[wire.Call[Any]]) -> list[dict[str, Any]]:
+def _profile_parameters(kind: type[api.Call[Any]]) -> list[dict[str, Any]]:
     text = {"type": "string"}
     namespace = {
         "name": "namespace",
@@ -159,7 +159,7 @@ def _profile_parameters(kind: type[wire.Call[Any]]) -> list[dict[str, Any]]:
         "description": "Which namespace; may be left out with a cap for one.",
         "schema": text,
     }
-    if kind is wire.ReadProfile:
+    if kind is api.ReadProfile:
         return [namespace]
     match = {
         "name": "If-Match",

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from strongroom import wire
+from strongroom import api
 from strongroom.errors import HeadersTooLarge, InvalidRequest, RequestTooSlow, StrongroomError
 from strongroom.server.connections import Connections, Place, user_of
 from strongroom.server.options import Options
@@ -208,9 +208,9 @@ class GuardedProtocol(HttpToolsProtocol):
         self._came()
         if self.transport.is_closing():
             return
-        body = msgspec.json.encode(wire.Refusal.of(error))
+        body = msgspec.json.encode(api.Refusal.of(error))
         self.transport.write(
-            STATUS_LINE[wire.STATUS[error.reason]]
+            STATUS_LINE[api.STATUS[error.reason]]
             + b"content-type: application/json\r\ncache-control: no-store\r\nconnection: close\r\n"
             + b"content-length: %d\r\n\r\n" % len(body)
             + body

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from strongroom import wire
+from strongroom import api
 from strongroom.errors import (
     BodyTooLarge,
     CapMalformed,
@@ -195,24 +195,24 @@ class ProfileText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
 
 
-Reader = Callable[[Request, bytes], wire.Call[Any]]
+Reader = Callable[[Request, bytes], api.Call[Any]]
 """Makes a call of a request and its body; raises InvalidRequest for what is none."""
 
 
-def reader_of(kind: type[wire.Call[Any]]) -> Reader:
+def reader_of(kind: type[api.Call[Any]]) -> Reader:
     """How a request for this kind of call is read."""
-    if kind is wire.ReadProfile:
+    if kind is api.ReadProfile:
         return _read_profile
-    if kind is wire.WriteProfile:
+    if kind is api.WriteProfile:
         return _write_profile
     decode = _decoding(kind)
 
-    def read(request: Request, body: bytes) -> wire.Call[Any]:
+    def read(request: Request, body: bytes) -> api.Call[Any]:
         if request.query:
             raise InvalidRequest("this route takes no query", hint="put the fields into the body")
-        if not body and kind is wire.Erase:
+        if not body and kind is api.Erase:
             raise InvalidRequest("say what to erase", hint="send {} for all that the cap covers")
-        found: wire.Call[Any] = decode(body or b"{}")
+        found: api.Call[Any] = decode(body or b"{}")
         return found
 
     return read
@@ -238,16 +238,16 @@ def _decoding(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
     return decode
 
 
-def _read_profile(request: Request, body: bytes) -> wire.ReadProfile:  # noqa: ARG001 - it has none
-    return wire.ReadProfile(namespace=_namespace(request))
+def _read_profile(request: Request, body: bytes) -> api.ReadProfile:  # noqa: ARG001 - it has none
+    return api.ReadProfile(namespace=_namespace(request))
 
 
 _profile_text = _decoding(ProfileText)
 
 
-def _write_profile(request: Request, body: bytes) -> wire.WriteProfile:
+def _write_profile(request: Request, body: bytes) -> api.WriteProfile:
     written: ProfileText = _profile_text(body)
-    return wire.WriteProfile(text=written.text, namespace=_namespace(request), version=_version(request))
+    return api.WriteProfile(text=written.text, namespace=_namespace(request), version=_version(request))
 
 
 def _namespace(request: Request) -> str | None:

@@ -14,8 +14,8 @@ from strongroom.audit.log import Witness
 from strongroom.audit.verifier import Expected, Flaw, Progress, VerificationReport, Verifier
 from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
-from strongroom.memory import Clerk
-from strongroom.memory.state import ARCHIVED
+from strongroom.memory import DecisionRecorder
+from strongroom.memory.replica import ARCHIVED
 from strongroom.store import Lost, PutNew, Swap
 from strongroom.store.fleet_contract import FleetStore
 
@@ -75,7 +75,7 @@ class EntryOf(NamedTuple):
 class Audit:
     """What `vault.audit` is."""
 
-    def __init__(self, clerk: Clerk, witness: Witness) -> None:
+    def __init__(self, clerk: DecisionRecorder, witness: Witness) -> None:
         self._clerk = clerk
         self._state = clerk.state
         self._witness = SeenOf(witness, is_fleet=isinstance(clerk.state.store, FleetStore))

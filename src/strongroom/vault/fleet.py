@@ -21,9 +21,9 @@ from strongroom.audit.unfinished_entries import Sighting
 from strongroom.audit.verifier import Flaw, Progress, VerificationReport
 from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, Tampered
-from strongroom.memory import Clerk
-from strongroom.memory.state import State
-from strongroom.shelves import Shelves
+from strongroom.memory import DecisionRecorder
+from strongroom.memory.line_cache.cache import LineCache
+from strongroom.memory.replica import Replica
 from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault.auditing import BETWEEN, Audit, EntryOf
 
@@ -34,7 +34,7 @@ _ENGINE = "recency"
 class FleetAudit(Audit):
     """What `vault.audit` is where every worker has a log of its own."""
 
-    def __init__(self, clerk: Clerk, witness: Witness, logs: FleetStore) -> None:
+    def __init__(self, clerk: DecisionRecorder, witness: Witness, logs: FleetStore) -> None:
         super().__init__(clerk, witness)
         self._logs = logs
 
@@ -147,11 +147,11 @@ class FleetAudit(Audit):
             [(Flaw.WITNESS_INVALID, f"the last seen checkpoint cannot be used: {one}") for one in bad]
         )
 
-    def _afresh(self) -> State:
+    def _afresh(self) -> Replica:
         """The vault as the bucket has it. What this process has seen before must not hide what is to be named."""
-        state, shelves = self._state, Shelves(engines.load(_ENGINE), 0)
+        state, shelves = self._state, LineCache(engines.load(_ENGINE), 0)
         with suppress(StrongroomError):
-            return State(state.vault_id, self._logs.afresh(), state.source, shelves, state.random, state.ring())
+            return Replica(state.vault_id, self._logs.afresh(), state.source, shelves, state.random, state.ring())
         return state
 
     # What one log has and several have not.
@@ -185,7 +185,7 @@ def _note(name: str) -> str:
     return f"{name} was forgotten, and bytes of it lie beside its tombstone; compacting its actor removes them"
 
 
-def audit_of(clerk: Clerk, witness: Witness) -> Audit:
+def audit_of(clerk: DecisionRecorder, witness: Witness) -> Audit:
     """The owner's view of a vault's log, or of its logs."""
     store = clerk.state.store
     return FleetAudit(clerk, witness, store) if isinstance(store, FleetStore) else Audit(clerk, witness)

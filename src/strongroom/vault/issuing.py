@@ -13,7 +13,7 @@ from itertools import islice
 
 import msgspec
 
-from strongroom import model, wire
+from strongroom import api, model
 from strongroom.caps import chain as cap
 from strongroom.caps.chain import Cap, Grantable, Token
 from strongroom.errors import (
@@ -26,13 +26,13 @@ from strongroom.errors import (
     StoreUnavailable,
     UnknownNamespace,
 )
-from strongroom.gate import Ask, Office
+from strongroom.gate import AdminGrant, Ask
 from strongroom.keys import FileKeys
 from strongroom.keys.sources import ISSUER_HINT
-from strongroom.memory import Caller, Clerk
+from strongroom.memory import Caller, DecisionRecorder
 from strongroom.memory.cap_index import CAPS, INDEXED
-from strongroom.memory.doing import LONG, Doing
-from strongroom.memory.state import REVOKED, State
+from strongroom.memory.operation import SLOW_STEP, Operation
+from strongroom.memory.replica import REVOKED, Replica
 from strongroom.model import Actor, CapRecord, DataClass, LinkId, Op
 from strongroom.store import Effect, Expect, Lost, PutNew
 from strongroom.store.fleet_contract import FleetStore
@@ -50,7 +50,7 @@ _GENERATIONS = 1000
 _MEMORY_OPS = frozenset(Op) - {Op.MINT, Op.REVOKE, Op.AUDIT}
 
 
-def issue(clerk: Clerk, terms: wire.Mint, data_class: str = DataClass.MEMORY) -> Token:
+def issue(clerk: DecisionRecorder, terms: api.Mint, data_class: str = DataClass.MEMORY) -> Token:
     """Sign a cap with the owner's authority. It is on record before it is returned."""
     for _ in range(_TRIES):
         token, effects = _signed(clerk, terms, data_class)
@@ -60,9 +60,9 @@ def issue(clerk: Clerk, terms: wire.Mint, data_class: str = DataClass.MEMORY) ->
     raise StoreUnavailable("the vault is too busy: other processes kept voiding the caps of this actor")
 
 
-def mint(clerk: Clerk, caller: Caller, call: wire.Mint) -> Doing[wire.Issued]:
+def mint(clerk: DecisionRecorder, caller: Caller, call: api.Mint) -> Operation[api.Issued]:
     """Sign a cap for memory with an admin cap, which must cover its actors and its namespaces."""
-    yield LONG
+    yield SLOW_STEP
     for _ in range(_TRIES):
         office = yield from clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
         issued = yield from clerk.recorded(office, caller, _mint(clerk, office, caller, call))
@@ -71,18 +71,18 @@ def mint(clerk: Clerk, caller: Caller, call: wire.Mint) -> Doing[wire.Issued]:
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same caps")
 
 
-def _mint(clerk: Clerk, office: Office, caller: Caller, call: wire.Mint) -> Doing[wire.Issued | None]:
+def _mint(clerk: DecisionRecorder, office: AdminGrant, caller: Caller, call: api.Mint) -> Operation[api.Issued | None]:
     terms = _plain(call)
     _check_within(office.cap, terms)
     return (yield from _issue_with(clerk, office, caller, terms))
 
 
-def renew(clerk: Clerk, caller: Caller, call: wire.Renew) -> Doing[wire.Issued]:  # noqa: ARG001 - it has no fields
+def renew(clerk: DecisionRecorder, caller: Caller, call: api.Renew) -> Operation[api.Issued]:  # noqa: ARG001 - it has no fields
     """Sign a cap of the same scope and lifetime as the one shown.
 
     Only one that was not narrowed: what was narrowed to end soon must end, and who narrowed it can do so again.
     """
-    yield LONG
+    yield SLOW_STEP
     for _ in range(_TRIES):
         office = yield from clerk.appoint(caller, Ask(Op.RENEW))
         issued = yield from clerk.recorded(office, caller, _renew(clerk, office, caller))
@@ -91,7 +91,7 @@ def renew(clerk: Clerk, caller: Caller, call: wire.Renew) -> Doing[wire.Issued]:
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same caps")
 
 
-def _renew(clerk: Clerk, office: Office, caller: Caller) -> Doing[wire.Issued | None]:
+def _renew(clerk: DecisionRecorder, office: AdminGrant, caller: Caller) -> Operation[api.Issued | None]:
     chain = cap.parse(caller.token)
     if len(chain.links) > 1:
         raise InvalidRequest(
@@ -101,7 +101,7 @@ def _renew(clerk: Clerk, office: Office, caller: Caller) -> Doing[wire.Issued | 
     return (yield from _issue_with(clerk, office, caller, _same_again(chain.first), issued=chain.first.iat))
 
 
-def revoke(clerk: Clerk, link: LinkId, of: LinkId | None = None) -> None:
+def revoke(clerk: DecisionRecorder, link: LinkId, of: LinkId | None = None) -> None:
     """Revoke a cap and all that came from it, with the owner's authority. Interrupted, run it again.
 
     `of` is the link on record from which it was narrowed, if that is known.
@@ -111,14 +111,16 @@ def revoke(clerk: Clerk, link: LinkId, of: LinkId | None = None) -> None:
             clerk.record_owner("revoke", [PutNew(REVOKED + one, b"")], links=[one])
 
 
-def revoke_with(clerk: Clerk, caller: Caller, call: wire.Revoke) -> Doing[wire.Revoked]:
+def revoke_with(clerk: DecisionRecorder, caller: Caller, call: api.Revoke) -> Operation[api.Revoked]:
     """Revoke a minted cap of an actor that the admin cap covers, and all that came from it."""
-    yield LONG
+    yield SLOW_STEP
     office = yield from clerk.appoint(caller, Ask(Op.REVOKE, data_class=DataClass.ADMIN))
     return (yield from clerk.recorded(office, caller, _revoke_with(clerk, office, caller, call)))
 
 
-def _revoke_with(clerk: Clerk, office: Office, caller: Caller, call: wire.Revoke) -> Doing[wire.Revoked]:
+def _revoke_with(
+    clerk: DecisionRecorder, office: AdminGrant, caller: Caller, call: api.Revoke
+) -> Operation[api.Revoked]:
     link = model.link_id(call.link)
     record = _on_record(clerk.state, link)
     if record is None or not _may_revoke(office.cap, record):
@@ -130,7 +132,7 @@ def _revoke_with(clerk: Clerk, office: Office, caller: Caller, call: wire.Revoke
         except Lost:  # what is answered is on record all the same
             yield from clerk.commit_office(office, caller=caller, detail=f"link {one}, revoked before")
         revoked.append(one)
-    return wire.Revoked(tuple(revoked))
+    return api.Revoked(tuple(revoked))
 
 
 def _may_revoke(held: Cap, record: CapRecord) -> bool:
@@ -138,20 +140,20 @@ def _may_revoke(held: Cap, record: CapRecord) -> bool:
     return record.data_class != DataClass.ADMIN and _sees(held, record)
 
 
-def list_with(clerk: Clerk, caller: Caller, call: wire.ListCaps) -> Doing[wire.Caps]:  # noqa: ARG001 - no fields
+def list_with(clerk: DecisionRecorder, caller: Caller, call: api.ListCaps) -> Operation[api.Caps]:  # noqa: ARG001 - no fields
     """The minted caps of the actors that the admin cap covers."""
-    yield LONG
+    yield SLOW_STEP
     office = yield from clerk.appoint(caller, Ask(Op.MINT, data_class=DataClass.ADMIN))
     return (yield from clerk.recorded(office, caller, _list_with(clerk, office, caller)))
 
 
-def _list_with(clerk: Clerk, office: Office, caller: Caller) -> Doing[wire.Caps]:
+def _list_with(clerk: DecisionRecorder, office: AdminGrant, caller: Caller) -> Operation[api.Caps]:
     found = tuple(record for record in records(clerk.state, office.cap.actor) if _sees(office.cap, record))
     yield from clerk.commit_office(office, caller=caller, count=len(found), detail="caps listed")
-    return wire.Caps(found)
+    return api.Caps(found)
 
 
-def records(state: State, actor: str | None = None) -> Iterator[CapRecord]:
+def records(state: Replica, actor: str | None = None) -> Iterator[CapRecord]:
     """Every cap that was minted, oldest first, but for those of erased actors; or those of one actor or scope."""
     state.catch_up()
     known = state.cap_records() if actor is None else state.cap_records_of(Actor(actor))
@@ -160,7 +162,7 @@ def records(state: State, actor: str | None = None) -> Iterator[CapRecord]:
         yield judge(state, record)
 
 
-def index(clerk: Clerk) -> None:
+def index(clerk: DecisionRecorder) -> None:
     """Make the index of records where an earlier version made the vault. Interrupted, it is made the next time."""
     state = clerk.state
     state.catch_up()
@@ -173,13 +175,13 @@ def index(clerk: Clerk) -> None:
         clerk.record_owner("index-caps", [PutNew(INDEXED, b"")])
 
 
-def on_record(state: State, links: Iterable[LinkId]) -> Iterator[CapRecord]:
+def on_record(state: Replica, links: Iterable[LinkId]) -> Iterator[CapRecord]:
     """What the registry keeps of these caps, each with what the gate would hold against it."""
     state.catch_up()
     yield from (judge(state, record) for link in links if (record := _on_record(state, link)) is not None)
 
 
-def _line_of_descent(clerk: Clerk, link: LinkId, of: LinkId) -> Iterator[LinkId]:
+def _line_of_descent(clerk: DecisionRecorder, link: LinkId, of: LinkId) -> Iterator[LinkId]:
     """A cap, and then all that came from it, which is looked up only when that one has been revoked.
 
     From then on nothing new can come from it: issuing depends on none of a cap's ancestors being revoked.
@@ -192,8 +194,8 @@ def _line_of_descent(clerk: Clerk, link: LinkId, of: LinkId) -> Iterator[LinkId]
 
 
 def _issue_with(
-    clerk: Clerk, office: Office, caller: Caller, terms: wire.Mint, issued: int | None = None
-) -> Doing[wire.Issued | None]:
+    clerk: DecisionRecorder, office: AdminGrant, caller: Caller, terms: api.Mint, issued: int | None = None
+) -> Operation[api.Issued | None]:
     """Sign and record; None if one of the links, or the actor's standing, has changed meanwhile."""
     held, state = office.cap, clerk.state
     ancestors = _ancestors(state, held)
@@ -209,10 +211,10 @@ def _issue_with(
         if not state.standing.revoked.isdisjoint(ancestors):
             raise CapRevoked("a cap that this one came from has been revoked") from None
         return None
-    return wire.Issued(str.__str__(token), link, cap.parse(token).first.exp)
+    return api.Issued(str.__str__(token), link, cap.parse(token).first.exp)
 
 
-def _ancestors(state: State, held: Cap) -> tuple[LinkId, ...]:
+def _ancestors(state: Replica, held: Cap) -> tuple[LinkId, ...]:
     """Every link that a cap issued with this one comes from, however far back: it falls with each of them.
 
     All of them, and not the nearest alone: else who renews quickly outruns who revokes one after the other.
@@ -226,7 +228,7 @@ def _ancestors(state: State, held: Cap) -> tuple[LinkId, ...]:
     return (*before, *held.links)
 
 
-def _on_record(state: State, link: LinkId) -> CapRecord | None:
+def _on_record(state: Replica, link: LinkId) -> CapRecord | None:
     """What the registry keeps of one cap; None if nothing."""
     stored = state.store.get(CAPS + link)
     return None if stored is None or stored.body is None else state.record(CAPS + link, CapRecord)
@@ -238,13 +240,13 @@ def _pinned(token: Token) -> dict[Actor, int]:
     return {} if first.actor is None else {Actor(first.actor): first.iat}
 
 
-def _pins(state: State, pinned: Mapping[Actor, int]) -> list[Effect]:
+def _pins(state: Replica, pinned: Mapping[Actor, int]) -> list[Effect]:
     return [state.pin_standing(actor, issued) for actor, issued in pinned.items()]
 
 
 def _signed(
-    clerk: Clerk,
-    terms: wire.Mint,
+    clerk: DecisionRecorder,
+    terms: api.Mint,
     data_class: str,
     parents: tuple[LinkId, ...] = (),
     issued: int | None = None,
@@ -281,7 +283,7 @@ def _signed(
     return token, [PutNew(name, state.sealed_record(name, record)), *state.cap_index.markers(record)]
 
 
-def issuer_seed(state: State) -> bytes:
+def issuer_seed(state: Replica) -> bytes:
     """The key that signs caps; KeyUnavailable if it is not there, or is another vault's."""
     seed = state.source.issuer()
     if cap.issuer_id(cap.public_key(seed)) not in state.secrets.issuers:
@@ -290,7 +292,7 @@ def issuer_seed(state: State) -> bytes:
     return seed
 
 
-def _issue_time(clerk: Clerk, actor: str | None, *, by_owner: bool) -> int:
+def _issue_time(clerk: DecisionRecorder, actor: str | None, *, by_owner: bool) -> int:
     """Now, but never before what an erasure or a revocation of this actor has voided.
 
     A revocation voids what is issued until its second is over. An owner's cap for many actors is of the next one then:
@@ -302,7 +304,7 @@ def _issue_time(clerk: Clerk, actor: str | None, *, by_owner: bool) -> int:
     return max((one for one in standing.not_before.values() if by_owner and now < one <= now + _SOON), default=now)
 
 
-def _check_within(held: Cap, terms: wire.Mint) -> None:
+def _check_within(held: Cap, terms: api.Mint) -> None:
     """Refuse to mint more than the minting cap covers."""
     for name in terms.namespaces:
         if model.namespace(name) not in held.namespaces:
@@ -322,14 +324,14 @@ def _check_within(held: Cap, terms: wire.Mint) -> None:
         raise CapLimitExceeded(f"the cap allows max_k up to {held.max_k}")
 
 
-def _plain(terms: wire.Mint) -> wire.Mint:
+def _plain(terms: api.Mint) -> api.Mint:
     """The terms with every text as it is, whatever a subclass makes of it: rules must see what is signed."""
     fields = msgspec.structs.asdict(terms)
     for name in ("actor", "actor_scope", "session", "label"):
         fields[name] = None if fields[name] is None else model.plain(fields[name])
     for name in ("ops", "namespaces"):
         fields[name] = tuple(map(model.plain, fields[name]))
-    return wire.Mint(**fields)
+    return api.Mint(**fields)
 
 
 def _sees(held: Cap, record: CapRecord) -> bool:
@@ -342,8 +344,8 @@ def _covers(held: Cap, actor: str) -> bool:
     return actor == held.actor if held.actor is not None else actor.startswith(held.actor_scope or "\0")
 
 
-def _same_again(first: Grantable) -> wire.Mint:
-    return wire.Mint(
+def _same_again(first: Grantable) -> api.Mint:
+    return api.Mint(
         ops=first.ops,
         namespaces=first.namespaces_allowed,
         actor=first.actor,

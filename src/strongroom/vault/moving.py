@@ -25,8 +25,8 @@ from strongroom import engines
 from strongroom.audit.log import Witness
 from strongroom.audit.verifier import Progress
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
-from strongroom.memory import State
-from strongroom.shelves import Shelves
+from strongroom.memory import Replica
+from strongroom.memory.line_cache.cache import LineCache
 from strongroom.store import Object, Store, backend, is_bucket, is_derived
 from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault import opening
@@ -60,7 +60,7 @@ class Origin:
     """The vault that is moved, opened for reading."""
 
     place: str
-    state: State
+    state: Replica
     entries: int
     logs: int
     mark: str
@@ -201,7 +201,7 @@ def _opened(
                 "in the source, entries were begun and never said done, and their effect is not there",
                 hint="`strongroom audit verify` names them, and counts them as told from then on",
             )
-        state = State(vault_id, store, held, Shelves(engines.load(_ENGINE), 0), os.urandom)
+        state = Replica(vault_id, store, held, LineCache(engines.load(_ENGINE), 0), os.urandom)
         of_target = SeenOf(seen, is_fleet=is_bucket(target))
         yield Origin(place, state, report.size, report.logs, mark, of_target, report.ok)
     finally:

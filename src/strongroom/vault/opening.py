@@ -24,11 +24,11 @@ from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import InvalidRequest, StrongroomError, Tampered, VaultExists, VaultFormat, VaultMissing
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
 from strongroom.keys.hierarchy import tag
-from strongroom.memory import Clerk, State
+from strongroom.memory import DecisionRecorder, Replica
 from strongroom.memory.cap_index import INDEXED
-from strongroom.memory.state import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
+from strongroom.memory.line_cache.cache import LineCache
+from strongroom.memory.replica import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
 from strongroom.model import DEFAULT_NAMESPACES, Millis, Namespace
-from strongroom.shelves import Shelves
 from strongroom.store import Backend, Effect, PutNew, Store, backend, is_bucket
 from strongroom.vault.fleet import audit_of
 from strongroom.vault.owner import Vault
@@ -165,8 +165,8 @@ def verify(
     try:
         vault_id = _read_format(store)
         source = _source(keys, vault_id)
-        state = State(vault_id, store, source, Shelves(engines.load("recency"), 0), os.urandom)
-        audit = audit_of(Clerk(state, _system_clock), _witness(witness, source, vault_id))
+        state = Replica(vault_id, store, source, LineCache(engines.load("recency"), 0), os.urandom)
+        audit = audit_of(DecisionRecorder(state, _system_clock), _witness(witness, source, vault_id))
         return audit.look(archive=None if archive is None else Path(archive), progress=progress)
     finally:
         store.close()
@@ -273,10 +273,10 @@ def _open(
     witness: Witness | None,
     now: Clock,
 ) -> Vault:
-    shelves = Shelves(engine, shelf_bytes, _LOADING_DISTANT if store.is_distant else 1)
-    state = State(vault_id, store, source, shelves, os.urandom)
+    shelves = LineCache(engine, shelf_bytes, _LOADING_DISTANT if store.is_distant else 1)
+    state = Replica(vault_id, store, source, shelves, os.urandom)
     store.authenticate(state.mac)
-    return Vault(Clerk(state, now), _witness(witness, source, vault_id))
+    return Vault(DecisionRecorder(state, now), _witness(witness, source, vault_id))
 
 
 def _witness(given: Witness | None, source: KeySource, vault_id: str) -> Witness:

@@ -12,16 +12,16 @@ from types import TracebackType
 
 import msgspec
 
-from strongroom import model, wire
+from strongroom import api, model
 from strongroom.audit.log import Witness
 from strongroom.caps import chain
 from strongroom.caps.chain import Token
 from strongroom.errors import ClockBehind, InvalidRequest, StrongroomError, UnknownNamespace
 from strongroom.keys import FileKeys
-from strongroom.memory import Clerk, Memory
-from strongroom.memory.doing import done
-from strongroom.memory.pages import keep_pages
-from strongroom.memory.state import NAMESPACES, NamespaceRegistry
+from strongroom.memory import DecisionRecorder, Memory
+from strongroom.memory.operation import run_inline
+from strongroom.memory.replica import NAMESPACES, NamespaceRegistry
+from strongroom.memory.stored_pages import keep_pages
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
 from strongroom.store import CLOCK_LEEWAY, Grouping, OnDisk, Store, Swap
 from strongroom.store.fleet_contract import FleetStore
@@ -55,7 +55,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 class Vault:
     """An open vault. Use it as a context manager, or close it. Thread-safe; after a fork, open it anew."""
 
-    def __init__(self, clerk: Clerk, witness: Witness) -> None:
+    def __init__(self, clerk: DecisionRecorder, witness: Witness) -> None:
         self._clerk = clerk
         self._state = clerk.state
         self.audit = audit_of(clerk, witness)
@@ -117,7 +117,7 @@ class Vault:
 
         Every request does it where that is due, and so does `close`; a process that gets no requests calls this.
         """
-        done(self._clerk.sum_up(wholly=wholly), self._state.store)
+        run_inline(self._clerk.sum_up(wholly=wholly), self._state.store)
 
     def check_ready(self) -> None:
         """Raise unless store, keys and log answer: what a request would need, without making one."""
@@ -172,7 +172,7 @@ class Vault:
         delegable: bool = True,
     ) -> Token:
         """Sign a cap for `ttl` seconds. It is on record before it is returned."""
-        terms = wire.Mint(
+        terms = api.Mint(
             ops=_texts(ops, "ops"),
             namespaces=_texts(namespaces, "namespaces"),
             actor=actor,

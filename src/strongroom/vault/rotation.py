@@ -17,8 +17,8 @@ from strongroom.caps import chain
 from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest, StoreUnavailable
 from strongroom.keys import Keyring
-from strongroom.memory import Clerk, State
-from strongroom.memory.state import SECRETS, HeldKeys
+from strongroom.memory import DecisionRecorder, Replica
+from strongroom.memory.replica import SECRETS, KeyCache
 from strongroom.model import Actor
 from strongroom.store import Effect, Expect, Lost, Store, Swap
 from strongroom.store.fleet_contract import FleetStore
@@ -43,7 +43,7 @@ class Unfinished(msgspec.Struct, frozen=True):
     actors: int
 
 
-def rotate_root(clerk: Clerk, *, resume: bool = False) -> Rotated:
+def rotate_root(clerk: DecisionRecorder, *, resume: bool = False) -> Rotated:
     """Seal the secrets and every actor's keys by a new root, in portions, and drop the old roots from the keyring.
 
     The new root is in the keyring before anything is sealed by it, and the old ones until nothing is.
@@ -65,7 +65,7 @@ def rotate_root(clerk: Clerk, *, resume: bool = False) -> Rotated:
     return Rotated(moved, pending=not _scrub(state.store))
 
 
-def unfinished(state: State) -> Unfinished | None:
+def unfinished(state: Replica) -> Unfinished | None:
     """What a stopped rotation of the root left to do, by the keyring; None if there was none."""
     state.catch_up()
     ring = state.source.load()
@@ -74,7 +74,7 @@ def unfinished(state: State) -> Unfinished | None:
     return Unfinished(len(ring.keys), sum(root != ring.active for _, root in _roots(state)))
 
 
-def _ring_to_reach(state: State, *, resume: bool) -> Keyring:
+def _ring_to_reach(state: Replica, *, resume: bool) -> Keyring:
     """The keyring with the root that is to seal everything: a new one, or that of the rotation to be resumed."""
     ring = state.source.load()
     if resume and len(ring.keys) == 1:
@@ -85,7 +85,7 @@ def _ring_to_reach(state: State, *, resume: bool) -> Keyring:
     return ring
 
 
-def _seal_secrets(clerk: Clerk, ring: Keyring) -> None:
+def _seal_secrets(clerk: DecisionRecorder, ring: Keyring) -> None:
     state = clerk.state
     # A vault made before there were inboxes gets its key here; one that has a key keeps it.
     secrets = state.secrets if state.secrets.inbox else state.secrets.with_inbox(inbox.new_identity())
@@ -93,9 +93,9 @@ def _seal_secrets(clerk: Clerk, ring: Keyring) -> None:
     clerk.record_owner("rotate-root", [Swap(SECRETS, body, state.secrets_version)])
 
 
-def _move_all(clerk: Clerk, ring: Keyring) -> int:
+def _move_all(clerk: DecisionRecorder, ring: Keyring) -> int:
     """Seal anew all keys that another root seals than the active one; of how many actors."""
-    moved, portion = 0, dict[str, HeldKeys]()
+    moved, portion = 0, dict[str, KeyCache]()
     for locator, root in _roots(clerk.state):
         held = None if root == ring.active else clerk.state.stored_keys(locator)
         if held is not None:
@@ -106,7 +106,7 @@ def _move_all(clerk: Clerk, ring: Keyring) -> int:
     return moved + _move(clerk, ring, portion)
 
 
-def _move(clerk: Clerk, ring: Keyring, portion: Mapping[str, HeldKeys]) -> int:
+def _move(clerk: DecisionRecorder, ring: Keyring, portion: Mapping[str, KeyCache]) -> int:
     """Seal a portion anew in one commit, without what others change before it; how many actors that were."""
     state = clerk.state
     left = dict(portion)
@@ -131,7 +131,7 @@ def _move(clerk: Clerk, ring: Keyring, portion: Mapping[str, HeldKeys]) -> int:
     raise StoreUnavailable("others kept changing keys below the old root", hint="rotate again: nothing is lost")
 
 
-def _sealed(state: State, ring: Keyring, held: HeldKeys) -> Swap:
+def _sealed(state: Replica, ring: Keyring, held: KeyCache) -> Swap:
     return Swap(state.slots.keys(held.keys.actor), held.keys.sealed(ring, os.urandom), held.version)
 
 
@@ -140,7 +140,7 @@ def _scrub(store: Store) -> bool:
     return any(store.scrub() for _ in range(_SCRUBS))
 
 
-def rotate_actor(clerk: Clerk, actor: Actor) -> None:
+def rotate_actor(clerk: DecisionRecorder, actor: Actor) -> None:
     """A new actor key, and a new epoch for each of its namespaces."""
     state = clerk.state
 
@@ -162,7 +162,7 @@ def rotate_actor(clerk: Clerk, actor: Actor) -> None:
     retrying(state, rotate, hint=stop)
 
 
-def rotate_issuer(clerk: Clerk) -> None:
+def rotate_issuer(clerk: DecisionRecorder) -> None:
     """A new issuer key. First the vault knows both, then the file holds the new one, then the old is unknown."""
     state = clerk.state
     seed = os.urandom(32)
@@ -174,14 +174,14 @@ def rotate_issuer(clerk: Clerk) -> None:
         retrying(state, lambda: _set_issuers(clerk, {name: public}))
 
 
-def _set_issuers(clerk: Clerk, issuers: dict[str, bytes]) -> None:
+def _set_issuers(clerk: DecisionRecorder, issuers: dict[str, bytes]) -> None:
     state = clerk.state
     secrets = msgspec.structs.replace(state.secrets, issuers=issuers, generation=state.secrets.generation + 1)
     body = secrets.sealed(state.vault_id, state.ring(), os.urandom)
     clerk.record_owner("rotate-issuer", [Swap(SECRETS, body, state.secrets_version)])
 
 
-def all_keys(state: State) -> Iterator[HeldKeys]:
+def all_keys(state: Replica) -> Iterator[KeyCache]:
     """The keys of every actor. Those that are in use stay cached; these are read past them."""
     for locator, _ in _roots(state):
         held = state.stored_keys(locator)
@@ -189,7 +189,7 @@ def all_keys(state: State) -> Iterator[HeldKeys]:
             yield held
 
 
-def _roots(state: State) -> Iterator[tuple[str, str]]:
+def _roots(state: Replica) -> Iterator[tuple[str, str]]:
     """The locator of every actor that has keys, and the root that seals them."""
     state.catch_up()
     for locator in state.locators():
@@ -200,7 +200,7 @@ def _roots(state: State) -> Iterator[tuple[str, str]]:
             yield locator, root
 
 
-def retrying(state: State, change: Callable[[], object], *, hint: str = "") -> None:
+def retrying(state: Replica, change: Callable[[], object], *, hint: str = "") -> None:
     """Carry out a change of the vault itself, starting anew whenever another process was first."""
     for _ in range(_TRIES):
         state.catch_up()

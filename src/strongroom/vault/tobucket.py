@@ -21,7 +21,7 @@ from strongroom.audit.log import bundle_path
 from strongroom.crypto import merkle_log
 from strongroom.crypto.chunked_aead import context
 from strongroom.errors import InvalidRequest, Tampered, VaultExists
-from strongroom.memory.state import FORMAT
+from strongroom.memory.replica import FORMAT
 from strongroom.model import Millis
 from strongroom.store import Head, Object, fleet_contract
 from strongroom.store import s3 as places

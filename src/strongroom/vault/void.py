@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from strongroom.audit.entry import Decision, Entry
 from strongroom.gate import NEVER
-from strongroom.memory.state import State
+from strongroom.memory.replica import Replica
 from strongroom.model import Actor, CapRecord, Void
 from strongroom.vault.auditing import EntryOf
 
@@ -16,7 +16,7 @@ _LEEWAY = 60
 """Seconds by which the clocks of two workers may differ, and more."""
 
 
-def judge(state: State, record: CapRecord) -> CapRecord:
+def judge(state: Replica, record: CapRecord) -> CapRecord:
     """The record with what the gate would hold against the cap. Its end is not looked at."""
     not_before = state.standing.not_before.get(state.slots.actor(Actor(record.actor)), 0)
     is_old = record.issued < not_before
@@ -30,7 +30,7 @@ def judge(state: State, record: CapRecord) -> CapRecord:
     return record
 
 
-def shut_out(state: State, record: CapRecord) -> Iterator[Actor]:
+def shut_out(state: Replica, record: CapRecord) -> Iterator[Actor]:
     """The actors for whom a cap for a scope is void: their caps were revoked after it was issued."""
     if record.actor.endswith("/"):
         for locator in [one for one, before in state.standing.not_before.items() if record.issued < before]:

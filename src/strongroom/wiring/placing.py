@@ -33,4 +33,6 @@ def overruled(
     """The other rules that fit a text, where rules decide."""
     if placed(policy, rules, text, platform, chat).rule in (BY_CHAT, BY_PROFILE):
         return []
-    return routing.fitting(text, policy.rules or rules, platform=platform, chat=chat, order=policy.namespaces)[1:]
+    return routing.matching_routes(text, policy.rules or rules, platform=platform, chat=chat, order=policy.namespaces)[
+        1:
+    ]

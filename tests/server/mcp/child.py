@@ -27,12 +27,12 @@ class _Printing:
     def __init__(self, door: strongroom.vault.door.VaultDoor) -> None:
         self._door = door
 
-    def call(self, call: strongroom.wire.Call[strongroom.wire.A]) -> strongroom.wire.A:
+    def call(self, call: strongroom.api.Call[strongroom.api.A]) -> strongroom.api.A:
         print("this must not reach the protocol", flush=True)  # noqa: T201
         os.write(1, b"nor this\n")
         return self._door.call(call)
 
-    def with_cap(self, token: str) -> strongroom.wire.Door:
+    def with_cap(self, token: str) -> strongroom.api.Transport:
         return _Printing(self._door.with_cap(token))
 
 

@@ -10,7 +10,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from mcp import Client, MCPError
 
-from strongroom import Token, Vault, attenuate, fence, wire
+from strongroom import Token, Vault, api, attenuate, fence
 from strongroom.model import FIELD_LIMIT
 from strongroom.server.mcp import TOOLS, on_threads, server_for
 from tests.conftest import NAMESPACES
@@ -159,10 +159,10 @@ def test_an_unknown_tool_is_a_protocol_error(way: Connector, cap: Token) -> None
 @pytest.mark.requirement("mcp-defects", "secrets-hidden")
 def test_a_defect_is_answered_without_its_words(vault: Vault, caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
-        def call(self, call: wire.Call[wire.A]) -> wire.A:
+        def call(self, call: api.Call[api.A]) -> api.A:
             raise RuntimeError("SECRET inside")
 
-        def with_cap(self, token: str) -> wire.Door:
+        def with_cap(self, token: str) -> api.Transport:
             raise NotImplementedError
 
     async def main() -> None:

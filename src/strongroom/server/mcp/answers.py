@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from strongroom import fence, model, wire
+from strongroom import api, fence, model
 from strongroom.model import Forgotten, Hit, Kind, LineInfo, Listing, Provenance, Receipt, Snapshot
 
 Answer = tuple[msgspec.Struct, str]
@@ -90,7 +90,7 @@ class ShownProfiles(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...]
 
 
-def put_answer(receipts: wire.Receipts, mark: str) -> Answer:  # noqa: ARG001 - nothing in it that others wrote
+def put_answer(receipts: api.Receipts, mark: str) -> Answer:  # noqa: ARG001 - nothing in it that others wrote
     found = receipts.receipts[0]
     receipt: Receipt = msgspec.structs.replace(found, id=_name(found.id), namespace=_name(found.namespace))
     if receipt.forgotten:
@@ -99,12 +99,12 @@ def put_answer(receipts: wire.Receipts, mark: str) -> Answer:  # noqa: ARG001 - 
     return receipt, f"The line {was} as {receipt.id} in {receipt.namespace}."
 
 
-def get_answer(recalled: wire.Recalled, mark: str) -> Answer:
+def get_answer(recalled: api.Recalled, mark: str) -> Answer:
     hits = tuple(map(_named, recalled.lines))
     answer = RecalledLines(mark, fence.NOTICE, tuple(_recalled(hit, mark) for hit in hits))
     if not hits:
         return answer, "Nothing was found."
-    return answer, f"{fence.NOTICE}\n{fence.fenced_hits(hits, mark)}"
+    return answer, f"{fence.NOTICE}\n{fence.wrap_hits(hits, mark)}"
 
 
 def list_answer(listing: Listing, mark: str) -> Answer:
@@ -113,7 +113,7 @@ def list_answer(listing: Listing, mark: str) -> Answer:
     answer = ListedLines(tuple(map(_listed, lines)), after)
     if not lines:
         return answer, "There are no such lines."
-    text = f"{fence.NOTICE}\n{fence.fenced_infos(lines, mark)}"
+    text = f"{fence.NOTICE}\n{fence.wrap_infos(lines, mark)}"
     return answer, text if after is None else f"{text}\nThere are more: after={after}"
 
 
@@ -125,7 +125,7 @@ def forget_answer(forgotten: Forgotten, mark: str) -> Answer:  # noqa: ARG001 - 
 
 
 def snapshot_answer(snapshot: Snapshot, mark: str) -> Answer:
-    shown = tuple(ShownProfile(_name(one.namespace), fence.fenced(one.text, mark)) for one in snapshot.profiles)
+    shown = tuple(ShownProfile(_name(one.namespace), fence.wrap_text(one.text, mark)) for one in snapshot.profiles)
     left_out = tuple(map(_name, snapshot.left_out))
     return ShownProfiles(mark, fence.PROFILE_NOTICE, shown, left_out), profile_text(snapshot, mark)
 
@@ -136,7 +136,7 @@ def profile_text(snapshot: Snapshot, mark: str) -> str:
         text = "No profile was written yet."
     else:
         profiles = [msgspec.structs.replace(one, namespace=_name(one.namespace)) for one in snapshot.profiles]
-        text = f"{fence.PROFILE_NOTICE}\n{fence.fenced_profiles(profiles, mark)}"
+        text = f"{fence.PROFILE_NOTICE}\n{fence.wrap_profiles(profiles, mark)}"
     left_out = ", ".join(map(_name, snapshot.left_out))
     return f"{text}\nLeft out, for lack of room: {left_out}" if left_out else text
 
@@ -160,7 +160,7 @@ def _recalled(hit: Hit, mark: str) -> RecalledLine:
         time=hit.time,
         author=fence.neutral_field(hit.author),
         session=fence.neutral_field(hit.session),
-        text=fence.fenced(hit.text, mark),
+        text=fence.wrap_text(hit.text, mark),
         score=hit.score,
         provenance=_origin(hit.provenance),
     )

@@ -17,7 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from strongroom import wire
+from strongroom import api
 from strongroom.errors import CapMissing, MethodRefused
 from strongroom.server.mcp.serving import Context, Question, server_for
 
@@ -62,8 +62,8 @@ def mcp_app(*, body_limit: int) -> tuple[ASGIApp, AbstractAsyncContextManager[No
 
 def _only_post() -> Response:
     error = MethodRefused("this address takes POST only")
-    body = msgspec.json.encode(wire.Refusal.of(error))
-    return Response(body, wire.STATUS[error.reason], {"Allow": "POST"}, "application/json")
+    body = msgspec.json.encode(api.Refusal.of(error))
+    return Response(body, api.STATUS[error.reason], {"Allow": "POST"}, "application/json")
 
 
 def _unrepeating(send: Send) -> Send:

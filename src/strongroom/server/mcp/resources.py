@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mcp_types as types
 
-from strongroom import wire
+from strongroom import api
 from strongroom.model import Snapshot
 from strongroom.server.mcp import answers
 
@@ -32,12 +32,12 @@ def templates() -> list[types.ResourceTemplate]:
     ]
 
 
-def call_for(uri: str) -> wire.TakeSnapshot | None:
+def call_for(uri: str) -> api.TakeSnapshot | None:
     """What to ask of the vault for this address; None if there is no such resource."""
     if uri == PROFILE:
-        return wire.TakeSnapshot()
+        return api.TakeSnapshot()
     if uri.startswith(PROFILE + "/"):
-        return wire.TakeSnapshot(namespaces=(uri.removeprefix(PROFILE + "/"),))
+        return api.TakeSnapshot(namespaces=(uri.removeprefix(PROFILE + "/"),))
     return None
 
 

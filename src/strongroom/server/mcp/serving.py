@@ -22,9 +22,9 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
-from strongroom import fence, wire
+from strongroom import api, fence
 from strongroom.errors import Denied, Invalid, InvalidRequest, NotFound, ServerDefect, StrongroomError
-from strongroom.memory.doing import LONG, Doing
+from strongroom.memory.operation import SLOW_STEP, Operation
 from strongroom.model import Forgotten, Listing, Snapshot
 from strongroom.server import logs
 from strongroom.server.mcp import resources
@@ -53,11 +53,11 @@ _MANY, _LARGE = 64, 2048
 class Question(Generic[R]):
     """One call: how it is read, and what is made of its answer."""
 
-    kind: type[wire.Call[Any]]
-    read: Callable[[], wire.Call[Any]]
+    kind: type[api.Call[Any]]
+    read: Callable[[], api.Call[Any]]
     shown: Callable[[Any], R]
 
-    def asked(self, door: wire.Door) -> R:
+    def asked(self, door: api.Transport) -> R:
         """Ask it on this thread."""
         try:
             call = self.read()
@@ -65,7 +65,7 @@ class Question(Generic[R]):
             raise (door.refuse(self.kind, error) if isinstance(door, VaultDoor) else error) from None
         return self.shown(door.call(call))
 
-    def asking(self, door: VaultDoor) -> Doing[R]:
+    def asking(self, door: VaultDoor) -> Operation[R]:
         """The same in steps."""
         try:
             call = self.read()
@@ -73,7 +73,7 @@ class Question(Generic[R]):
             raise (yield from door.refusing(self.kind, error)) from None
         answer = yield from door.doing(call)
         if _is_large(answer):
-            yield LONG
+            yield SLOW_STEP
         return self.shown(answer)
 
 
@@ -83,7 +83,7 @@ class Ask(Protocol):
     async def __call__(self, context: Context, question: Question[R], /) -> R: ...
 
 
-def on_threads(door: wire.Door) -> Ask:
+def on_threads(door: api.Transport) -> Ask:
     """Ask everything at one door, each question on a thread. Once begun it is finished: a write is whole or absent."""
     limiter = anyio.CapacityLimiter(THREADS)
 
@@ -160,7 +160,7 @@ class _Handlers:
         return fence.mark_of(self._random(fence.MARK_BYTES))
 
 
-def _call_of(tool: MemoryTool, given: Mapping[str, Any]) -> wire.Call[Any]:
+def _call_of(tool: MemoryTool, given: Mapping[str, Any]) -> api.Call[Any]:
     try:
         return msgspec.convert(given, tool.arguments, strict=True).call()
     except (msgspec.ValidationError, RecursionError) as error:
@@ -172,7 +172,7 @@ def _call_of(tool: MemoryTool, given: Mapping[str, Any]) -> wire.Call[Any]:
 
 def _is_large(answer: Any) -> bool:
     """Whether it takes long to show."""
-    if isinstance(answer, wire.Recalled):
+    if isinstance(answer, api.Recalled):
         return sum(len(hit.text) for hit in answer.lines) > _LARGE
     if isinstance(answer, Listing):
         return len(answer.lines) > _MANY
@@ -197,10 +197,10 @@ def _refused(error: StrongroomError) -> types.CallToolResult:
     )
 
 
-def _told(error: StrongroomError) -> wire.Refusal:
+def _told(error: StrongroomError) -> api.Refusal:
     """An error as a model is told it: the words of a server behind this one may be anybody's."""
-    said = wire.Refusal.of(error)
-    return wire.Refusal(said.error, said.reason, fence.neutral(said.message), fence.neutral(said.hint))
+    said = api.Refusal.of(error)
+    return api.Refusal(said.error, said.reason, fence.neutral(said.message), fence.neutral(said.hint))
 
 
 def _protocol_error(error: StrongroomError) -> MCPError:

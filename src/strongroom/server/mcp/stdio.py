@@ -22,7 +22,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-from strongroom import wire
+from strongroom import api
 from strongroom.errors import InvalidRequest
 from strongroom.server.mcp.serving import on_threads, server_for
 from strongroom.server.options import DEFAULT
@@ -36,13 +36,13 @@ MESSAGE_LIMIT = DEFAULT.body_limit
 """A longer line than this is no message: reading ends there."""
 
 
-def run_stdio(door: wire.Door) -> None:
+def run_stdio(door: api.Transport) -> None:
     """Serve one client until it closes stdin, or until SIGTERM. Closing what is behind the door is the caller's."""
     with _stdin_apart() as fd:
         anyio.run(_serve, door, fd)
 
 
-async def _serve(door: wire.Door, fd: int) -> None:
+async def _serve(door: api.Transport, fd: int) -> None:
     server = server_for(on_threads(door))
     async with anyio.create_task_group() as group:
         group.start_soon(_cancel_at_signal, group.cancel_scope)

@@ -16,10 +16,10 @@ from strongroom.crypto import line_encryption
 from strongroom.crypto.line_encryption import LinePlace
 from strongroom.engines.lexical import codec
 from strongroom.engines.lexical import index as lexical_index
-from strongroom.memory import pages
-from strongroom.memory.pages import Page, Pages
+from strongroom.memory import stored_pages
+from strongroom.memory.line_cache.cache import Batch
+from strongroom.memory.stored_pages import CachePage, CachePageSet
 from strongroom.model import Actor, LineId, Namespace, actor_path
-from strongroom.shelves import Batch
 from strongroom.store import Lost, Object
 from strongroom.store.fake import FakeStores
 from strongroom.vault import opening
@@ -36,8 +36,8 @@ NEVER = 10**9
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of six lines; four loose ones are worth a page."""
-    monkeypatch.setattr(pages, "PAGE_LINES", 6)
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", 4)
+    monkeypatch.setattr(stored_pages, "PAGE_LINES", 6)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", 4)
 
 
 def later(vault: Vault) -> None:
@@ -84,21 +84,21 @@ def written(vault: Vault) -> list[Object]:
     return [thing for thing in derived(vault) if thing.body]
 
 
-def source(vault: Vault, actor: Actor = ALICE, namespace: Namespace = WORK) -> Pages:
+def source(vault: Vault, actor: Actor = ALICE, namespace: Namespace = WORK) -> CachePageSet:
     """The pages of one shelf, as a process has them that has read none yet."""
     held = vault._state.keys_of(actor)
     birth = held and held.keys.birth(vault._state.slots.namespace(actor, namespace))
-    return Pages(vault._state, actor, namespace, birth or b"")
+    return CachePageSet(vault._state, actor, namespace, birth or b"")
 
 
-def page_of(vault: Vault, thing: Object, actor: Actor = ALICE, namespace: Namespace = WORK) -> Page:
+def page_of(vault: Vault, thing: Object, actor: Actor = ALICE, namespace: Namespace = WORK) -> CachePage:
     """Open a page with the keys that the vault has now."""
     state = vault._state
     held = state.keys_of(actor)
     assert held is not None
     assert thing.body is not None
     keys = held.keys.namespaces[state.slots.namespace(actor, namespace)]
-    return msgspec.msgpack.decode(source(vault, actor, namespace)._opened(thing.name, thing.body, keys), type=Page)
+    return msgspec.msgpack.decode(source(vault, actor, namespace)._opened(thing.name, thing.body, keys), type=CachePage)
 
 
 def held_in_pages(vault: Vault, actor: Actor = ALICE, namespace: Namespace = WORK) -> list[LineId]:
@@ -167,7 +167,7 @@ def paged(vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: py
     with reopen() as other:
         other.memory(cap).get("Chengdu")
     assert sorted(held_in_pages(vault)) == sorted(made)
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", NEVER)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
     return made
 
 
@@ -180,7 +180,7 @@ def test_a_fresh_process_answers_from_pages_with_the_same_scores_and_opens_no_li
 ) -> None:
     put(vault, cap, 22)
     with monkeypatch.context() as patch:
-        patch.setattr(pages, "LOOSE_LIMIT", NEVER)
+        patch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
         with reopen() as plain:
             truth = answers(plain, cap)
     assert written(vault) == []
@@ -199,9 +199,9 @@ def test_a_fresh_process_answers_from_pages_with_the_same_scores_and_opens_no_li
 def test_pages_of_the_real_size_answer_the_same_and_spare_every_line(
     vault: Vault, cap: Token, reopen: Reopen, monkeypatch: pytest.MonkeyPatch, opened: Opened
 ) -> None:
-    made = put(vault, cap, 2 * pages.PAGE_LINES + pages.LOOSE_LIMIT + 1)
+    made = put(vault, cap, 2 * stored_pages.PAGE_LINES + stored_pages.LOOSE_LIMIT + 1)
     with monkeypatch.context() as patch:
-        patch.setattr(pages, "LOOSE_LIMIT", NEVER)
+        patch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
         with reopen() as plain:
             truth = answers(plain, cap)
     with reopen() as first:
@@ -272,7 +272,7 @@ def test_pages_written_while_loading_come_back_newest_first(
 def test_without_pages_the_newest_few_lines_come_first_and_stay_loose(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, opened: Opened
 ) -> None:
-    monkeypatch.setattr(pages, "_NEWEST", 1)
+    monkeypatch.setattr(stored_pages, "_NEWEST", 1)
     made = put(vault, cap, 12)
     with reopen() as first:
         assert batches(first) == [made[11:], made[5:11], made[:5]]
@@ -287,7 +287,7 @@ def test_without_pages_the_newest_few_lines_come_first_and_stay_loose(
 def test_many_lines_newer_than_every_page_come_newest_first(
     vault: Vault, cap: Token, reopen: Reopen, paged: list[LineId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "_NEWEST", 1)
+    monkeypatch.setattr(stored_pages, "_NEWEST", 1)
     newer = put(vault, cap, 4)
     with reopen() as fresh:
         assert batches(fresh)[:2] == [newer[3:], newer[:3]]
@@ -298,7 +298,7 @@ def test_many_lines_newer_than_every_page_come_newest_first(
 def test_the_newest_few_lines_come_before_anything_is_written(
     vault: Vault, cap: Token, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "_NEWEST", 1)
+    monkeypatch.setattr(stored_pages, "_NEWEST", 1)
     made = put(vault, cap, 6)
     coming = source(vault).batches()
     first = next(batch for batch in coming if batch.lines)
@@ -314,7 +314,7 @@ def test_the_newest_few_lines_come_before_anything_is_written(
 def test_a_line_forgotten_between_two_batches_is_in_no_page(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch, come: int, which: int
 ) -> None:
-    monkeypatch.setattr(pages, "_NEWEST", 1)
+    monkeypatch.setattr(stored_pages, "_NEWEST", 1)
     made = put(vault, cap, 6)
     other = reopen()
     coming = source(other).batches()
@@ -459,14 +459,14 @@ def test_pages_that_others_wrote_since_are_removed_too(
     vault: Vault, cap: Token, reopen: Reopen, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that forgets has its lines in memory and has never seen the pages."""
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", NEVER)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
     made = put(vault, cap, 10)
     vault.memory(cap).get("load it")
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", 4)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", 4)
     with reopen() as other:
         other.memory(cap).get("Chengdu")
     assert made[2] in held_in_pages(vault)
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", NEVER)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
     vault.memory(cap).forget(ids=[made[2]])
     assert made[2] not in held_in_pages(vault)
     assert_sound(vault)
@@ -493,7 +493,7 @@ def test_a_line_forgotten_and_put_back_under_its_id_stays_out_of_every_page(
 ) -> None:
     vault.memory(cap).forget(ids=[paged[4]])
     assert vault.memory(cap).put("again", namespace="work", id=paged[4]).forgotten
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", 1)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", 1)
     with reopen() as other:
         assert paged[4] not in listed(other, cap)
     assert sorted(held_in_pages(vault)) == sorted(set(paged) - {paged[4]})
@@ -615,7 +615,7 @@ def test_pages_exchanged_between_places_shelves_actors_or_vaults_are_of_no_use(
     monkeypatch: pytest.MonkeyPatch, opened: Opened,
 ) -> None:  # fmt: skip
     bob = vault.mint(actor="local/bob", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", 4)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", 4)
     travel, bobs = put(vault, cap, 6, namespace="travel", about="secret"), put(vault, bob, 6, about="secret")
     with strongroom.create(tmp_path / "v2", keys=FileKeys(tmp_path / "k2"), now=clock) as far:
         foreign = far.mint(actor=ALICE, ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
@@ -625,7 +625,7 @@ def test_pages_exchanged_between_places_shelves_actors_or_vaults_are_of_no_use(
     with reopen() as other:
         other.memory(cap).get("Chengdu")
         other.memory(bob).get("Chengdu")
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", NEVER)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
     reader = reopen()
     work = vault.mint(actor=ALICE, ops=ALL_OPS, namespaces=["work"], ttl=3600)
     truth = answers(reader, work)
@@ -736,7 +736,7 @@ def test_names_that_are_no_places_and_places_that_are_gone_do_no_harm(
     store.delete(f"{prefix}page-000050/lines", version)
     store.put_if_absent(f"{prefix}page-000049/lines", b"")
     _checked(reader, cap, truth, paged)
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", 4)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", 4)
     vault.memory(cap).forget(ids=[paged[0]])
     _checked(reader, cap, answers(reader, cap), paged[1:])
     reader.memory(cap).forget(ids=[paged[1]])
@@ -751,7 +751,7 @@ def test_the_last_number_of_a_place_being_taken_stops_neither_pages_nor_forgetti
 ) -> None:
     prefix = f"{vault._state.slots.shelf(ALICE, WORK)}derived/"
     vault._state.store.put_if_absent(f"{prefix}page-999999/lines", b"")
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", 4)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", 4)
     put(vault, cap, 6)
     with reopen() as other:
         other.memory(cap).get("Chengdu")
@@ -803,7 +803,7 @@ def test_pages_that_one_engine_wrote_serve_another(
     made = put(vault, cap, 6)
     writer, reader = order
     with monkeypatch.context() as patch:
-        patch.setattr(pages, "LOOSE_LIMIT", NEVER)
+        patch.setattr(stored_pages, "LOOSE_LIMIT", NEVER)
         with strongroom.open(tmp_path / "vault", keys=keys, now=clock, engine=reader) as plain:
             truth = answers(plain, cap)
     with strongroom.open(tmp_path / "vault", keys=keys, now=clock, engine=writer) as first:
@@ -852,7 +852,7 @@ def test_pages_stay_usable_through_rotations_and_new_ones_use_the_new_epoch(
     with reopen() as fresh:
         assert answers(fresh, cap) == truth
     assert opened.lines == 0
-    monkeypatch.setattr(pages, "LOOSE_LIMIT", 4)
+    monkeypatch.setattr(stored_pages, "LOOSE_LIMIT", 4)
     before = {thing.name for thing in written(vault)}
     new = put(vault, cap, 5)
     with reopen() as other:
@@ -999,9 +999,9 @@ def test_a_page_holds_its_lines_whole_and_shared_names_once() -> None:
         line(f"text {n}", session=f"s{n % 2}", author="" if n == 3 else "ana", id=f"01JABCDEFGHJKMNPQRSTVWXY{n:02}")
         for n in range(5)
     ]
-    page = Page.of(Batch(lines, b"readings"))
+    page = CachePage.of(Batch(lines, b"readings"))
     assert sorted(page.names) == ["", "ana", "s0", "s1"]
     assert len(page.origins) == 1
-    again = msgspec.msgpack.decode(msgspec.msgpack.encode(page), type=Page).batch(lines[0].namespace)
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(page), type=CachePage).batch(lines[0].namespace)
     assert list(again.lines) == lines
     assert again.readings == b"readings"

@@ -21,12 +21,12 @@ from strongroom.crypto import line_encryption
 from strongroom.crypto.hmac_state import HmacState
 from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, Tampered
-from strongroom.gate import NEVER, Gate, Standing
+from strongroom.gate import NEVER, Gate, Revocations
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import root_of, tag
 from strongroom.memory.cap_index import CAPS, CapIndex, is_record
+from strongroom.memory.line_cache.cache import LineCache
 from strongroom.model import Actor, CapRecord, DataClass, Line, LineId, LinkId, Millis, Namespace
-from strongroom.shelves import Shelves
 from strongroom.store import (
     ANY,
     CLOCK_LEEWAY,
@@ -80,14 +80,14 @@ class NotBefore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldKeys:
+class KeyCache:
     """An actor's opened keys and the version of the document they come from (0: not stored yet)."""
 
     keys: ActorKeys
     version: Version
 
 
-class State:
+class Replica:
     """One open vault in one process. Thread-safe."""
 
     def __init__(
@@ -95,7 +95,7 @@ class State:
         vault_id: str,
         store: Store,
         source: KeySource,
-        shelves: Shelves,
+        shelves: LineCache,
         random: Callable[[int], bytes],
         ring: Keyring | None = None,
     ) -> None:
@@ -106,7 +106,7 @@ class State:
         self.random = random
         self._guard = threading.RLock()
         self._ring = ring
-        self._actors: dict[str, HeldKeys] = {}
+        self._actors: dict[str, KeyCache] = {}
         self._vault_scope = store.scope(FORMAT)
         self._seen: dict[str, Version] = {}
         """How far each part of the store has been followed."""
@@ -128,7 +128,7 @@ class State:
         self.cap_index = CapIndex(self.store, self.vault_tag, self._cap_record)
         self.mac = VaultMac(self.vault_id, self.secrets.tag_key, self.secrets.log_seed)
         self.log = AuditLog(self.store, self.vault_id, self.secrets.log_seed, self.mac)
-        self.standing = Standing(self.slots.actor)
+        self.standing = Revocations(self.slots.actor)
         self.gate = Gate(self.vault_id, self.secrets.issuers, self.standing)
         self._load_registry()
         for prefix in (REVOKED, STANDING):
@@ -357,13 +357,13 @@ class State:
             self._ring = None
             return use(self.ring())
 
-    def held_keys(self, locator: str) -> HeldKeys | None:
+    def held_keys(self, locator: str) -> KeyCache | None:
         """The keys of the actor at `locator`, or None if it has none. A read error never looks like None."""
         held = self._actors.get(locator)
         # Read and kept under the follower's lock: else a change seen in between would leave old keys behind.
         return held if held is not None else self._read_keys(locator)
 
-    def _read_keys(self, locator: str) -> HeldKeys | None:
+    def _read_keys(self, locator: str) -> KeyCache | None:
         with self._guard:
             for _ in range(_TRIES):  # another process may make or erase them between two looks
                 held = self.stored_keys(locator)
@@ -382,19 +382,19 @@ class State:
         """Whether an actor has anything; what is only derived, and in no log, makes nobody."""
         return any(not is_derived(thing.name) for thing in self.names(f"{ACTORS}{locator}/"))
 
-    def _keep(self, locator: str, held: HeldKeys) -> None:
+    def _keep(self, locator: str, held: KeyCache) -> None:
         while len(self._actors) >= _ACTORS_HELD:
             self._actors.pop(next(iter(self._actors)))
         self._actors[locator] = held
 
-    def stored_keys(self, locator: str) -> HeldKeys | None:
+    def stored_keys(self, locator: str) -> KeyCache | None:
         """An actor's keys as they are stored, whatever is cached; None if there are none."""
         stored = self._key_document(locator)
         if stored is None:
             return None
         body = stored.body or b""
         opened = self._with_ring(lambda ring: ActorKeys.open(body, self.vault_id, self.slots, locator, ring))
-        return HeldKeys(opened, stored.version)
+        return KeyCache(opened, stored.version)
 
     def stored_root(self, locator: str) -> str | None:
         """The id of the root that seals an actor's keys, which are not opened for it; None if it is nobody."""
@@ -430,7 +430,7 @@ class State:
                 yield locator
             after = f"{ACTORS}{locator}0"  # "0" follows "/": behind everything below this actor
 
-    def keys_of(self, actor: Actor) -> HeldKeys | None:
+    def keys_of(self, actor: Actor) -> KeyCache | None:
         return self.held_keys(self.slots.actor(actor))
 
     # Registry, records and tags.
@@ -623,7 +623,7 @@ class State:
         found = self.store.get(name)
         return None if found is None else found.body
 
-    def _renewed(self, held: HeldKeys) -> bool:
+    def _renewed(self, held: KeyCache) -> bool:
         """Read an actor's keys anew; True if they were not the ones in the store."""
         locator = self.slots.actor(held.keys.actor)
         with self._guard:

@@ -9,12 +9,12 @@ from datetime import datetime
 from itertools import islice
 
 from strongroom import model
+from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
 from strongroom.model import Kind, Line, LineId, LinkId, Millis
-from strongroom.shelves import Shelf, reading
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Selector:
     """Which lines. A condition that is None does not restrict; `until` is the first moment no longer meant."""
 
     ids: frozenset[LineId] | None = None
@@ -34,7 +34,7 @@ class Choice:
         kind: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> Choice:
+    ) -> Selector:
         """Check what a caller gave."""
         return cls(
             ids=None if ids is None else frozenset(map(model.line_id, ids)),
@@ -45,18 +45,18 @@ class Choice:
             until=None if until is None else model.millis(until),
         )
 
-    def page(self, shelves: Sequence[Shelf], after: tuple[str, str], limit: int) -> list[Line]:
+    def page(self, shelves: Sequence[CachedNamespace], after: tuple[str, str], limit: int) -> list[Line]:
         """The first `limit` of these lines whose place follows `after`, in order: their places, not the shelf, cost."""
-        with reading(shelves):
+        with hold_still(shelves):
             ordered = heapq.merge(*(shelf.from_id(after[0]) for shelf in shelves), key=place_of)
             meant = (line for line in ordered if place_of(line) > after and self.means(line))
             return list(islice(meant, limit))
 
-    def among(self, shelves: Sequence[Shelf]) -> list[Line]:
-        with reading(shelves):
+    def among(self, shelves: Sequence[CachedNamespace]) -> list[Line]:
+        with hold_still(shelves):
             return [line for shelf in shelves for line in self._candidates(shelf) if self.means(line)]
 
-    def _candidates(self, shelf: Shelf) -> Sequence[Line]:
+    def _candidates(self, shelf: CachedNamespace) -> Sequence[Line]:
         if self.ids is None:
             return list(shelf.lines.values())
         return [line for name in self.ids if (line := shelf.lines.get(name)) is not None]

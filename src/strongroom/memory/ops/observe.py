@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from strongroom import model, wire
+from strongroom import api, model
 from strongroom.gate import Ask
-from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.doing import Doing
+from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.operation import Operation
 from strongroom.model import Op
 
 
-def observe(clerk: Clerk, caller: Caller, call: wire.Observe) -> Doing[wire.Observed]:
+def observe(clerk: DecisionRecorder, caller: Caller, call: api.Observe) -> Operation[api.Observed]:
     """Write one entry that names what was done, and the digest of what it was done with."""
     grant = yield from clerk.admit(caller, Ask(Op.PUT, unnamed=False))
 
-    def record() -> Doing[wire.Observed]:
+    def record() -> Operation[api.Observed]:
         detail = f"did {model.deed(call.what)} {model.digest(call.digest)}"
         yield from clerk.commit(grant, caller=caller, detail=detail)
-        return wire.Observed()
+        return api.Observed()
 
     return (yield from clerk.recorded(grant, caller, record()))

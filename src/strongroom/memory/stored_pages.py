@@ -27,9 +27,9 @@ import msgspec
 from strongroom.crypto import line_encryption
 from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import Tampered, Unavailable
-from strongroom.memory.state import HeldKeys, State, line_id_of
+from strongroom.memory.line_cache.cache import Batch, CachedNamespace, Load, hold_still
+from strongroom.memory.replica import KeyCache, Replica, line_id_of
 from strongroom.model import Actor, Kind, Line, LineId, Millis, Namespace, Provenance
-from strongroom.shelves import Batch, Load, Shelf, reading
 from strongroom.store import Effect, Expect, Lost, Object, Purge, Version
 
 PAGE_LINES = 1024
@@ -63,7 +63,7 @@ class _Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     text: str
 
 
-class Page(msgspec.Struct, array_like=True, frozen=True):
+class CachePage(msgspec.Struct, array_like=True, frozen=True):
     """What a page holds. Names and origins that lines share are in it once."""
 
     names: list[str]
@@ -72,7 +72,7 @@ class Page(msgspec.Struct, array_like=True, frozen=True):
     readings: bytes
 
     @classmethod
-    def of(cls, batch: Batch) -> Page:
+    def of(cls, batch: Batch) -> CachePage:
         names: dict[str, int] = {}
         origins: dict[Provenance, int] = {}
         records = [
@@ -107,13 +107,13 @@ class Page(msgspec.Struct, array_like=True, frozen=True):
         return Batch(lines, self.readings)
 
 
-_decode = msgspec.msgpack.Decoder(Page).decode
+_decode = msgspec.msgpack.Decoder(CachePage).decode
 
 
-class Pages:
+class CachePageSet:
     """The pages of one shelf."""
 
-    def __init__(self, state: State, actor: Actor, namespace: Namespace, birth: bytes) -> None:
+    def __init__(self, state: Replica, actor: Actor, namespace: Namespace, birth: bytes) -> None:
         self._state = state
         self._actor = actor
         self.namespace = namespace
@@ -252,7 +252,7 @@ class Pages:
         """As a page gives them back: lines opened one by one share nothing, and take three times the room."""
         if len(lines) <= _FEW:
             return Batch(lines)
-        return Page.of(Batch(lines, self._readings(lines))).batch(self.namespace)
+        return CachePage.of(Batch(lines, self._readings(lines))).batch(self.namespace)
 
     def _readings(self, lines: Sequence[Line]) -> bytes:
         return self._state.shelves.readings(lines)
@@ -270,7 +270,7 @@ class Pages:
 
     # Writing.
 
-    def keep(self, shelf: Shelf) -> None:
+    def keep(self, shelf: CachedNamespace) -> None:
         """Put the loose lines of a loaded shelf into pages, if there are enough of them."""
         if not self._are_kept or self._count_loose(shelf) < LOOSE_LIMIT:
             return
@@ -283,16 +283,16 @@ class Pages:
             # A shelf that was let go of meanwhile hears of nothing any more: its lines may be forgotten.
             if claimed is None or not self._state.shelves.has(self._shelf, shelf):
                 return
-            with reading([shelf]):  # takes in what was just followed: a posted deletion must not be overlooked
+            with hold_still([shelf]):  # takes in what was just followed: a posted deletion must not be overlooked
                 still = [line for line in some if line.id in shelf.lines]
             self._fill(claimed, Batch(still, self._readings(still)))
 
-    def _count_loose(self, shelf: Shelf) -> int:
+    def _count_loose(self, shelf: CachedNamespace) -> int:
         """About how many lines are in no page."""
-        with reading([shelf]):
+        with hold_still([shelf]):
             return len(shelf.lines) - sum(len(names) for _, names in self._held.values())
 
-    def _paged(self, shelf: Shelf) -> set[LineId]:
+    def _paged(self, shelf: CachedNamespace) -> set[LineId]:
         """The lines that are in a page by now, also in those that other processes have written."""
         places = self._places_used()
         current = {place.name: place.version for place in places}
@@ -302,10 +302,10 @@ class Pages:
                 self._page(place, shelf.lines)
         return {name for _, names in self._held.values() for name in names}
 
-    def _loose_on(self, shelf: Shelf) -> list[Line]:
+    def _loose_on(self, shelf: CachedNamespace) -> list[Line]:
         """The lines that are in no page, oldest first."""
         paged = self._paged(shelf)
-        with reading([shelf]):
+        with hold_still([shelf]):
             return sorted((line for line in shelf.lines.values() if line.id not in paged), key=_id)
 
     def _claim(self) -> Object | None:
@@ -329,7 +329,7 @@ class Pages:
         number = max(used, default=-1) + 1
         return f"{self._places}{number:06d}/{_LAST_PART}" if number < _PLACES else None
 
-    def _keys(self) -> HeldKeys | None:
+    def _keys(self) -> KeyCache | None:
         """The actor's keys, if the namespace's are still those of this shelf: lines of an erased one stay unwritten."""
         held = self._state.keys_of(self._actor)
         locator = self._state.slots.namespace(self._actor, self.namespace)
@@ -338,7 +338,7 @@ class Pages:
     def _fill(self, claimed: Object, batch: Batch) -> None:
         """Write a page to its place, unless somebody has forgotten a line meanwhile. Failing to is no harm."""
         with suppress(Lost, Unavailable):
-            sealed = self._sealed(claimed.name, msgspec.msgpack.encode(Page.of(batch)))
+            sealed = self._sealed(claimed.name, msgspec.msgpack.encode(CachePage.of(batch)))
             version = self._state.store.compare_and_swap(claimed.name, sealed, claimed.version)
             self._held[claimed.name] = version, frozenset(line.id for line in batch.lines)
 
@@ -375,7 +375,7 @@ class ShelfPlace(NamedTuple):
     birth: bytes
 
 
-def shelf_places(state: State, actor: Actor, names: Iterable[Namespace]) -> list[ShelfPlace]:
+def shelf_places(state: Replica, actor: Actor, names: Iterable[Namespace]) -> list[ShelfPlace]:
     """The places of an actor's shelves; a namespace into which nothing was put has none."""
     held = state.keys_of(actor)
     if held is None:
@@ -384,22 +384,22 @@ def shelf_places(state: State, actor: Actor, names: Iterable[Namespace]) -> list
     return [ShelfPlace(name, state.slots.shelf(actor, name), birth) for name, birth in births if birth is not None]
 
 
-def shelf_at(state: State, actor: Actor, place: ShelfPlace, *, waits: bool = True) -> Shelf | Load:
+def shelf_at(state: Replica, actor: Actor, place: ShelfPlace, *, waits: bool = True) -> CachedNamespace | Load:
     """The shelf in a place, or its load; see `Shelves.find`."""
-    source = partial(Pages, state, actor, place.namespace, place.birth)
+    source = partial(CachePageSet, state, actor, place.namespace, place.birth)
     return state.shelves.find(place.prefix, place.birth, source, waits=waits)
 
 
-def keep_pages(state: State) -> None:
+def keep_pages(state: Replica) -> None:
     """Put what the shelves in RAM hold loosely into pages, for the next process."""
     for shelf in state.shelves.loaded():
-        if isinstance(shelf.source, Pages):
+        if isinstance(shelf.source, CachePageSet):
             shelf.source.keep(shelf)
 
 
-def pages_of(shelf: Shelf) -> Pages:
+def pages_of(shelf: CachedNamespace) -> CachePageSet:
     """The pages behind a shelf that `shelf_of` gave."""
-    if not isinstance(shelf.source, Pages):
+    if not isinstance(shelf.source, CachePageSet):
         raise TypeError("this shelf was loaded from elsewhere")
     return shelf.source
 

@@ -61,7 +61,7 @@ class _Window(msgspec.Struct):
     sums: dict[str | None, _Sum] = {}
 
 
-class Refusals:
+class RefusalLog:
     """Decides for each refusal whether it is written or counted. Thread-safe."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from strongroom import model, wire
+from strongroom import api, model
 from strongroom.crypto import line_encryption
 from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import (
@@ -20,9 +20,9 @@ from strongroom.errors import (
 )
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
-from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.doing import Doing, Long
-from strongroom.memory.state import SECRETS, State
+from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.operation import Operation, SlowStep
+from strongroom.memory.replica import SECRETS, Replica
 from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
 from strongroom.store import ANY, Effect, Expect, Lost, PutNew, Stale, Swap, Version
 
@@ -46,7 +46,7 @@ class _Draft(msgspec.Struct, frozen=True):
     own_time: bool
 
 
-def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
+def put(clerk: DecisionRecorder, caller: Caller, call: api.Put) -> Operation[api.Receipts]:
     """Write lines, all or none. A line that is there already is acknowledged as a duplicate."""
     lines: Sequence[NewLine] = call.lines
     named = [model.plain(line.namespace) for line in lines if line.namespace is not None]
@@ -54,20 +54,20 @@ def put(clerk: Clerk, caller: Caller, call: wire.Put) -> Doing[wire.Receipts]:
     ask = Ask(Op.PUT, frozenset(named), unnamed=len(named) < len(lines), sessions=frozenset(sessions))
     size = _raw_size(lines)
     if len(lines) > _MANY or size > _LARGE:
-        yield Long((yield from clerk.admit(caller, ask)).actor)
+        yield SlowStep((yield from clerk.admit(caller, ask)).actor)
     since = clerk.known(caller, lines=False)
     for tried in range(_TRIES):
         grant, since = yield from clerk.admit_to_seal(caller, ask, since)
         attempt = _attempt(clerk, grant, lines, size, caller, since, looks=tried > 0)
         outcome = yield from clerk.recorded(grant, caller, attempt)
-        if isinstance(outcome, wire.Receipts):
+        if isinstance(outcome, api.Receipts):
             return outcome
         lines, since = outcome, ANY
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
 
 
 def _attempt(
-    clerk: Clerk,
+    clerk: DecisionRecorder,
     grant: Grant,
     lines: Sequence[NewLine],
     size: int,
@@ -75,7 +75,7 @@ def _attempt(
     since: Mapping[str, Version],
     *,
     looks: bool,
-) -> Doing[wire.Receipts | list[NewLine]]:
+) -> Operation[api.Receipts | list[NewLine]]:
     """Write lines; if somebody was first, return them for a second try, which looks again at keys, ids and the gate.
 
     The first try does not look whether ids are free: mostly they are, and else the commit says so. Nor is anything
@@ -88,7 +88,7 @@ def _attempt(
             raise
         return list(lines)
     try:
-        return wire.Receipts(tuple((yield from _write(clerk, grant, drafts, caller, since, looks=looks))))
+        return api.Receipts(tuple((yield from _write(clerk, grant, drafts, caller, since, looks=looks))))
     except Lost as lost:
         if isinstance(lost, Stale):
             clerk.state.outdated()
@@ -100,7 +100,7 @@ def _with_id(line: NewLine, draft: _Draft) -> NewLine:
     return msgspec.structs.replace(line, id=draft.line.id)
 
 
-def _drafts(clerk: Clerk, grant: Grant, lines: Sequence[NewLine], size: int, source: str) -> list[_Draft]:
+def _drafts(clerk: DecisionRecorder, grant: Grant, lines: Sequence[NewLine], size: int, source: str) -> list[_Draft]:
     if not lines:
         raise InvalidRequest("there is nothing to put")
     if len(lines) > model.BATCH_LIMIT:
@@ -126,7 +126,7 @@ def _raw_size(lines: Sequence[NewLine]) -> int:
     return sum([len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in texts])
 
 
-def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> _Draft:
+def _draft(clerk: DecisionRecorder, grant: Grant, new: NewLine, provenance: Provenance) -> _Draft:
     if new.namespace is None and len(grant.allowed) != 1:
         raise InvalidRequest(
             "the cap covers several namespaces: name the one to put into",
@@ -154,14 +154,14 @@ def _draft(clerk: Clerk, grant: Grant, new: NewLine, provenance: Provenance) -> 
 
 
 def _write(
-    clerk: Clerk,
+    clerk: DecisionRecorder,
     grant: Grant,
     drafts: Sequence[_Draft],
     caller: Caller,
     since: Mapping[str, Version],
     *,
     looks: bool,
-) -> Doing[list[Receipt]]:
+) -> Operation[list[Receipt]]:
     """Write what is not there yet. Who has not looked finds out at the commit, and tries again."""
     state = clerk.state
     receipts: list[Receipt] = []
@@ -188,11 +188,11 @@ def _write(
     return receipts
 
 
-def line_name(state: State, grant: Grant, namespace: Namespace, line_id: LineId) -> str:
+def line_name(state: Replica, grant: Grant, namespace: Namespace, line_id: LineId) -> str:
     return f"{state.slots.shelf(grant.actor, namespace)}lines/{line_id}"
 
 
-def _acknowledged(state: State, grant: Grant, draft: _Draft, name: str) -> Receipt | None:
+def _acknowledged(state: Replica, grant: Grant, draft: _Draft, name: str) -> Receipt | None:
     """The receipt for a line that is there already or was forgotten; None if its id is free."""
     stored = state.store.get(name)
     if stored is None:
@@ -217,7 +217,7 @@ def _same(line: Line, draft: _Draft) -> bool:
     return fixed and (not draft.own_time or line.time == given.time)
 
 
-def keys_for(state: State, grant: Grant, namespaces: set[Namespace]) -> tuple[ActorKeys, list[Effect]]:
+def keys_for(state: Replica, grant: Grant, namespaces: set[Namespace]) -> tuple[ActorKeys, list[Effect]]:
     """Keys that can seal into `namespaces`, and the effects that make or pin them in the same commit.
 
     Pinning matters: a line sealed with keys that an erasure is destroying must not be written.

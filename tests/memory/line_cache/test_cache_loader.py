@@ -9,8 +9,8 @@ import pytest
 
 from strongroom import errors
 from strongroom.engines.recency import Recency
+from strongroom.memory.line_cache.cache import Batch, LineCache, Load
 from strongroom.model import Kind, Line, LineId, Millis, Namespace, Provenance
-from strongroom.shelves import Batch, Load, Shelves
 
 DEADLOCK = 60.0
 MANY = 1 << 40
@@ -38,11 +38,11 @@ class Portions:
         return None
 
 
-def _shelves(budget: int = MANY) -> Shelves:
-    return Shelves(Recency(), budget)
+def _shelves(budget: int = MANY) -> LineCache:
+    return LineCache(Recency(), budget)
 
 
-def _begun(shelves: Shelves, prefix: str, source: Portions) -> Load:
+def _begun(shelves: LineCache, prefix: str, source: Portions) -> Load:
     found = shelves.find(prefix, b"birth", lambda: source)
     assert isinstance(found, Load)
     return found

@@ -9,11 +9,11 @@ from types import TracebackType
 
 import msgspec
 
-from strongroom import wire
+from strongroom import api
+from strongroom.api import Transport
 from strongroom.caps.chain import Token
 from strongroom.errors import InvalidRequest
 from strongroom.model import Erased, Forgotten, Hit, Listing, NewLine, Profile, Receipt, Snapshot
-from strongroom.wire import Door
 
 
 class Memory:
@@ -24,7 +24,7 @@ class Memory:
     AuditUnavailable: nothing is answered, and a write is wholly there or wholly absent.
     """
 
-    def __init__(self, door: Door, *, close: Callable[[], None] | None = None) -> None:
+    def __init__(self, door: Transport, *, close: Callable[[], None] | None = None) -> None:
         self._door = door
         self._close = close
 
@@ -32,7 +32,7 @@ class Memory:
         return "<memory behind a cap>"
 
     @property
-    def door(self) -> Door:
+    def door(self) -> Transport:
         """Where the calls go, for who makes them without these methods."""
         return self._door
 
@@ -66,31 +66,31 @@ class Memory:
     ) -> Receipt:
         """Remember one line. Durable when it returns; sent again with the same id, it is written once."""
         line = NewLine(text=text, namespace=namespace, session=session, author=author, kind=kind, id=id, time=time)
-        return self._door.call(wire.Put(lines=(line,))).receipts[0]
+        return self._door.call(api.Put(lines=(line,))).receipts[0]
 
     def put_many(self, lines: Iterable[NewLine]) -> list[Receipt]:
         """Remember up to 256 lines, all or none."""
         # Copied once: what the gate looks at must be what is written.
         copies = tuple([_copied(line) for line in lines])
-        return list(self._door.call(wire.Put(lines=copies)).receipts)
+        return list(self._door.call(api.Put(lines=copies)).receipts)
 
     def inbox(self) -> str:
         """The public key to seal lines to (`strongroom.crypto.inbox.seal`) while the vault is out of reach."""
-        return self._door.call(wire.ReadInbox()).recipient
+        return self._door.call(api.ReadInbox()).recipient
 
     def deliver(self, sealed: bytes) -> list[Receipt]:
         """Remember the lines of a bundle that was sealed to the vault's inbox. The same as a put of its lines.
 
         A bundle for another actor than the cap's is CapLimitExceeded. Delivered again, its lines are written once.
         """
-        return [*self._door.call(wire.Deliver(sealed=sealed)).receipts]
+        return [*self._door.call(api.Deliver(sealed=sealed)).receipts]
 
     def observe(self, what: str, digest: str) -> None:
         """Put on record that something was done outside the vault: its name, and the SHA-256 of what it was done with.
 
         Nothing is kept but the entry in the log, where `what` stands in clear and for ever.
         """
-        self._door.call(wire.Observe(what=what, digest=digest))
+        self._door.call(api.Observe(what=what, digest=digest))
 
     def get(
         self,
@@ -112,7 +112,7 @@ class Memory:
         With `k=0` nothing is returned: the lines are read for later. `without` names up to 1024 lines not to return;
         the others keep their scores. An unknown id among `ids` is LineNotFound, among `without` it changes nothing.
         """
-        call = wire.Get(
+        call = api.Get(
             query=query,
             k=k,
             ids=_ids(ids),
@@ -136,7 +136,7 @@ class Memory:
         after: str | None = None,
     ) -> Listing:
         """One page of lines without their texts, in id order; `after` takes the `next` of the page before."""
-        call = wire.List(
+        call = api.List(
             namespaces=_names(namespaces),
             session=session,
             kind=kind,
@@ -149,15 +149,15 @@ class Memory:
 
     def snapshot(self, *, namespaces: Collection[str] | None = None) -> Snapshot:
         """The allowed profiles for a system prompt, at most 8 KiB in all."""
-        return self._door.call(wire.TakeSnapshot(namespaces=_names(namespaces)))
+        return self._door.call(api.TakeSnapshot(namespaces=_names(namespaces)))
 
     def profile(self, namespace: str | None = None) -> Profile:
         """The profile of one namespace with its version, to be edited."""
-        return self._door.call(wire.ReadProfile(namespace=namespace))
+        return self._door.call(api.ReadProfile(namespace=namespace))
 
     def set_profile(self, text: str, *, namespace: str | None = None, version: str = "") -> Profile:
         """Write a profile that is still at `version` ("": none was written yet), else VersionConflict."""
-        return self._door.call(wire.WriteProfile(text=text, namespace=namespace, version=version))
+        return self._door.call(api.WriteProfile(text=text, namespace=namespace, version=version))
 
     def forget(
         self,
@@ -173,7 +173,7 @@ class Memory:
 
         The next get of any process does not return them, and their ids cannot be used again.
         """
-        call = wire.Forget(
+        call = api.Forget(
             ids=_ids(ids),
             session=session,
             link=link,
@@ -189,11 +189,11 @@ class Memory:
         `everything` destroys the actor's own keys too and voids every cap issued so far. It needs a cap that covers
         every namespace of the vault.
         """
-        return self._door.call(wire.Erase(namespaces=_names(namespaces), everything=everything))
+        return self._door.call(api.Erase(namespaces=_names(namespaces), everything=everything))
 
     def renew(self) -> Token:
         """A new cap of the same scope and lifetime. The cap must allow `renew`, be not narrowed, and not have ended."""
-        return Token(self._door.call(wire.Renew()).cap)
+        return Token(self._door.call(api.Renew()).cap)
 
 
 def _names(namespaces: Collection[str] | None) -> tuple[str, ...] | None:

@@ -25,14 +25,14 @@ from strongroom.errors import (
     Tampered,
     Unavailable,
 )
-from strongroom.gate import Ask, Gate, Grant, Office
+from strongroom.gate import AdminGrant, Ask, Gate, Grant
 from strongroom.keys import ActorKeys
-from strongroom.memory.doing import AT_ONCE, Doing, Loading, Long
-from strongroom.memory.pages import ShelfPlace, shelf_at, shelf_places
-from strongroom.memory.refusals import Refusals
-from strongroom.memory.state import ACTORS, State
+from strongroom.memory.line_cache.cache import CachedNamespace, Load
+from strongroom.memory.operation import AT_ONCE, Loading, Operation, SlowStep
+from strongroom.memory.refusal_log import RefusalLog
+from strongroom.memory.replica import ACTORS, Replica
+from strongroom.memory.stored_pages import ShelfPlace, shelf_at, shelf_places
 from strongroom.model import Actor, Line, LineId, LineIds, LinkId, Millis, Namespace
-from strongroom.shelves import Load, Shelf
 from strongroom.store import ANY, Commit, Effect, Purge, Version
 
 NONE_WRITTEN: Mapping[str, Line] = {}
@@ -70,25 +70,25 @@ class Caller(msgspec.Struct, frozen=True):
         return f"<caller through {self.source}>"
 
 
-class Clerk:
+class DecisionRecorder:
     """Admits requests and records what became of them. Thread-safe."""
 
-    def __init__(self, state: State, clock: Callable[[], Millis]) -> None:
+    def __init__(self, state: Replica, clock: Callable[[], Millis]) -> None:
         self.state = state
         self.now = clock
         self._ids: dict[str, LineIds] = {}
         self._ids_lock = threading.Lock()
         self.garbage = 0
         """Tokens refused before any signature was valid; they are counted, not logged."""
-        self.refusals = Refusals()
+        self.refusals = RefusalLog()
 
-    def admit(self, caller: Caller, ask: Ask, looked: Mapping[str, Version] | None = None) -> Doing[Grant]:
+    def admit(self, caller: Caller, ask: Ask, looked: Mapping[str, Version] | None = None) -> Operation[Grant]:
         """Ask the gate about a request to a memory; see `_decided`."""
         return self._decided(caller, ask, lambda gate, now: gate.admit(caller.token, ask, now), looked)
 
     def admit_to_seal(
         self, caller: Caller, ask: Ask, since: Mapping[str, Version] = ANY
-    ) -> Doing[tuple[Grant, Mapping[str, Version]]]:
+    ) -> Operation[tuple[Grant, Mapping[str, Version]]]:
         """Admit who is about to write with an actor's keys, and say `since` when the vault has to be unchanged then.
 
         Keys are read after the vault or beside it: an erasure that voids the cap, and new keys, may come between. So
@@ -106,11 +106,11 @@ class Clerk:
         """
         return self.state.known(self._locator(caller), lines=lines)
 
-    def appoint(self, caller: Caller, ask: Ask) -> Doing[Office]:
+    def appoint(self, caller: Caller, ask: Ask) -> Operation[AdminGrant]:
         """Ask the gate about the vault's own affairs."""
         return self._decided(caller, ask, lambda gate, now: gate.appoint(caller.token, ask, now))
 
-    def check(self, caller: Caller) -> Doing[Cap]:
+    def check(self, caller: Caller) -> Operation[Cap]:
         """Make sure that a cap is valid, before anything is done for who shows it."""
         return self._decided(caller, None, lambda gate, now: gate.check(caller.token, now))
 
@@ -120,7 +120,7 @@ class Clerk:
         ask: Ask | None,
         decide: Callable[[Gate, int], T],
         looked: Mapping[str, Version] | None = None,
-    ) -> Doing[T]:
+    ) -> Operation[T]:
         """What the gate decides, having caught up with every revocation. A refusal is on record before it is told.
 
         Who commits only if nothing has changed since it `looked` need not look now; but nobody is refused by that.
@@ -152,7 +152,7 @@ class Clerk:
 
     def _refused_as_known(
         self, error: Tampered, caller: Caller, ask: Ask | None, decide: Callable[[Gate, int], object]
-    ) -> Doing[None]:
+    ) -> Operation[None]:
         """Put on record that the store cannot be followed. What is known stays in force: a revoked cap is told so."""
         now = self.now()
         try:
@@ -198,7 +198,7 @@ class Clerk:
         held = self.state.gate.known(caller.token)
         return self.state.slots.actor(held.actor) if held is not None and held.actor else ""
 
-    def _refused(self, error: StrongroomError, ask: Ask | None, now: Millis, caller: Caller) -> Doing[None]:
+    def _refused(self, error: StrongroomError, ask: Ask | None, now: Millis, caller: Caller) -> Operation[None]:
         """Put a refusal by the gate on record, or count it (`refusals`); what nobody signed is only counted."""
         if not error.links:
             self.garbage += 1
@@ -206,12 +206,12 @@ class Clerk:
         yield from self._append(self.refusals.take(self._refusal(error, ask, now, caller.request)))
         error.recorded = True
 
-    def sum_up(self, *, wholly: bool = False) -> Doing[None]:
+    def sum_up(self, *, wholly: bool = False) -> Operation[None]:
         """Put on record how many refusals were counted in minutes that are over; `wholly`: in this one, too."""
         now = self.now()
         yield from self._append(self.refusals.all(now) if wholly else self.refusals.over(now))
 
-    def _append(self, entries: Sequence[Entry]) -> Doing[None]:
+    def _append(self, entries: Sequence[Entry]) -> Operation[None]:
         """Write refusals and sums of refusals; the sums are kept where that fails."""
         if not entries:
             return
@@ -221,7 +221,7 @@ class Clerk:
             self.refusals.restore([entry for entry in entries if entry.detail])
             raise
 
-    def recorded(self, admitted: Grant | Office, caller: Caller, doing: Doing[T]) -> Doing[T]:
+    def recorded(self, admitted: Grant | AdminGrant, caller: Caller, doing: Operation[T]) -> Operation[T]:
         """Record what fails between admission and answer. Unavailable is not a decision and is not recorded."""
         try:
             return (yield from doing)
@@ -234,20 +234,20 @@ class Clerk:
             yield from self._record_defect(error, admitted, caller.request)
             raise
 
-    def record_failure(self, error: StrongroomError, admitted: Grant | Office, request: str) -> Doing[None]:
+    def record_failure(self, error: StrongroomError, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
         """Put on record that an admitted request was refused after all, or met stored bytes that are wrong."""
-        held = admitted.cap if isinstance(admitted, Office) else admitted
+        held = admitted.cap if isinstance(admitted, AdminGrant) else admitted
         error.links, error.actor, error.holder = held.links, held.actor, held.holder
-        if isinstance(admitted, Office):
+        if isinstance(admitted, AdminGrant):
             ask = Ask(admitted.op, data_class=admitted.data_class)
         else:
             ask = Ask(admitted.op, frozenset(admitted.namespaces), unnamed=False)
         yield self.state.log.pending([self._refusal(error, ask, self.now(), request)])
         error.recorded = True
 
-    def _record_defect(self, error: Exception, admitted: Grant | Office, request: str) -> Doing[None]:
+    def _record_defect(self, error: Exception, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
         """Put on record that an admitted request ended in an error that is none of ours; only its kind is named."""
-        if isinstance(admitted, Office):
+        if isinstance(admitted, AdminGrant):
             entry = self._office_entry(admitted, "", request)
         else:
             (entry,) = self._entries(admitted, (), self._keys_if_sound(admitted.actor), (), 0, "", request)
@@ -268,13 +268,13 @@ class Clerk:
         order = {name: place for place, name in enumerate(self.state.namespaces)}
         return sorted(namespaces, key=lambda name: (order.get(name, len(order)), name))
 
-    def at_hand(self, grant: Grant) -> list[Shelf] | None:
+    def at_hand(self, grant: Grant) -> list[CachedNamespace] | None:
         """The shelves that a grant covers; None if they have to be read, or if that fails."""
         try:
             places = self._places(grant)
         except (Tampered, Unavailable):
             return None  # who loads them will meet it again, on record
-        found: list[Shelf] = []
+        found: list[CachedNamespace] = []
         for place in places:
             shelf = self.state.shelves.loaded_at(place.prefix, place.birth)
             if shelf is None:
@@ -282,7 +282,7 @@ class Clerk:
             found.append(shelf)
         return found
 
-    def is_long(self, shelves: Sequence[Shelf]) -> bool:
+    def is_long(self, shelves: Sequence[CachedNamespace]) -> bool:
         """Whether ranking these shelves keeps a thread busy for a while."""
         if self.state.store.is_distant:
             return False
@@ -297,7 +297,7 @@ class Clerk:
         looked: Mapping[str, Version] | None = None,
         *,
         is_long: bool = False,
-    ) -> Doing[tuple[Grant, list[Shelf]]]:
+    ) -> Operation[tuple[Grant, list[CachedNamespace]]]:
         """Admit a request to read lines, and have the shelves that it covers in RAM.
 
         Asks the gate again whenever time has passed: the cap may have been revoked meanwhile. With `patience`, the
@@ -305,7 +305,7 @@ class Clerk:
         takes long whatever the size of the shelves.
         """
         is_paced = False
-        shelves: list[Shelf] | None = None
+        shelves: list[CachedNamespace] | None = None
         for _ in range(_TRIES):
             grant = yield from self.admit(caller, ask, looked)
             # While `shelves` holds what was loaded before, it is at hand, whatever the budget says.
@@ -317,12 +317,12 @@ class Clerk:
                 patience = 0.0
                 grant = yield from self.admit(caller, ask)
                 shelves = self._so_far(grant)
-            if is_paced or not (is_long or self.is_long(shelves)) or (yield Long(grant.actor)) is AT_ONCE:
+            if is_paced or not (is_long or self.is_long(shelves)) or (yield SlowStep(grant.actor)) is AT_ONCE:
                 return grant, shelves
             is_paced = True
         raise StoreUnavailable("the server has too little memory for what is asked of it at once", hint="try again")
 
-    def _load(self, grant: Grant, patience: float | None) -> Doing[list[Shelf]]:
+    def _load(self, grant: Grant, patience: float | None) -> Operation[list[CachedNamespace]]:
         """Wait until the shelves of a grant are whole, or patience is over; raise what one of them failed with."""
         found = [shelf_at(self.state, grant.actor, place, waits=patience is None) for place in self._places(grant)]
         loads = [one for one in found if isinstance(one, Load)]
@@ -332,7 +332,7 @@ class Clerk:
             self.state.shelves.check(load)
         return [one.shelf if isinstance(one, Load) else one for one in found]
 
-    def _so_far(self, grant: Grant) -> list[Shelf]:
+    def _so_far(self, grant: Grant) -> list[CachedNamespace]:
         """The shelves of a grant as far as they are loaded."""
         found = [shelf_at(self.state, grant.actor, place) for place in self._places(grant)]
         for one in found:
@@ -357,7 +357,7 @@ class Clerk:
         written: Mapping[str, Line] = NONE_WRITTEN,
         detail: str = "",
         since: Mapping[str, Version] = ANY,
-    ) -> Doing[None]:
+    ) -> Operation[None]:
         """Record an admitted request with its effects, all or nothing.
 
         `keys` tag it where they are not stored yet; `written` are the opened lines among the effects, by name.
@@ -381,7 +381,7 @@ class Clerk:
         keys: ActorKeys | None,
         count: int,
         caller: Caller,
-    ) -> Doing[None]:
+    ) -> Operation[None]:
         """Record the erasure of an actor: one entry under its tag, another, without it, for the vault's own objects."""
         erased = self._entries(grant, own, keys, (), count, "actor" if keys is not None else "", caller.request)
         voided = msgspec.structs.replace(erased[0], actor="", namespaces=(), erased="", count=0)
@@ -432,20 +432,20 @@ class Clerk:
 
     def commit_office(
         self,
-        office: Office,
+        office: AdminGrant,
         effects: Sequence[Effect] = (),
         *,
         caller: Caller,
         count: int = 0,
         detail: str = "",
-    ) -> Doing[None]:
+    ) -> Operation[None]:
         """Record what was done to the vault itself with a cap, together with its effects."""
         entry = msgspec.structs.replace(
             self._office_entry(office, detail, caller.request), count=count, objects=self._marks(effects, None)
         )
         yield self.state.log.pending([entry], effects)
 
-    def _office_entry(self, office: Office, detail: str, request: str) -> Entry:
+    def _office_entry(self, office: AdminGrant, detail: str, request: str) -> Entry:
         return Entry(
             v=1,
             time=self.now(),

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from time import thread_time
 
 from strongroom.errors import StoreUnavailable, StrongroomError
-from strongroom.shelves.shelf import Shelf
+from strongroom.memory.line_cache.cached_namespace import CachedNamespace
 
 _SMALL = 1 << 20
 """A load of so many bytes is finished even if there is no room left: small shelves do not wait for large ones."""
@@ -23,7 +23,9 @@ _SMALL = 1 << 20
 class Load:
     """The filling of one shelf. Thread-safe."""
 
-    def __init__(self, shelf: Shelf, on_portion: Callable[[Load], None], on_end: Callable[[Load], None]) -> None:
+    def __init__(
+        self, shelf: CachedNamespace, on_portion: Callable[[Load], None], on_end: Callable[[Load], None]
+    ) -> None:
         self.shelf = shelf
         self.is_whole = False
         self.is_in_background = False

@@ -15,11 +15,11 @@ from weakref import WeakValueDictionary
 
 from strongroom.engines import Engine, Keeping, Ranked, Sparing
 from strongroom.errors import StrongroomError
+from strongroom.memory.line_cache.cache_loader import Load, Loader
+from strongroom.memory.line_cache.cached_namespace import Batch, CachedNamespace, Source, hold_still
 from strongroom.model import Line, LineId
-from strongroom.shelves.load import Load, Loader
-from strongroom.shelves.shelf import Batch, Shelf, Source, reading
 
-__all__ = ["Batch", "Load", "Shelf", "Shelves", "Source", "reading"]
+__all__ = ["Batch", "CachedNamespace", "LineCache", "Load", "Source", "hold_still"]
 
 _UNREAD = 16 * 1024
 """Characters of new lines that wait to be read into an index, unless the thread that put them must not wait."""
@@ -28,7 +28,7 @@ _READ_AT_ONCE = 1024
 """Of these, what one put reads when there are more: some 0.4 ms. All of them at once would make one put in 70 slow."""
 
 
-class Shelves:
+class LineCache:
     """All shelves in RAM, by the prefix of their objects in the store.
 
     Together they stay within `budget` bytes, but for the one in use, which is kept whatever its size. So many
@@ -39,16 +39,16 @@ class Shelves:
         self._engine = engine
         self._sparing = engine if isinstance(engine, Sparing) else None  # asked once: asking takes long
         self._budget = budget
-        self._shelves: OrderedDict[str, Shelf] = OrderedDict()
+        self._shelves: OrderedDict[str, CachedNamespace] = OrderedDict()
         """The shelves that are kept, least recently used first."""
-        self._alive: WeakValueDictionary[str, Shelf] = WeakValueDictionary()
+        self._alive: WeakValueDictionary[str, CachedNamespace] = WeakValueDictionary()
         """Also those that were let go of while an operation still has them: they go on hearing of changes."""
         self._loads: dict[str, Load] = {}
         self._unheard: dict[str, BaseException] = {}
         """What loads in the background failed with, until somebody asks for that shelf again."""
         self._loader = Loader(loading_threads, self._has_room)
         self._bytes = 0
-        self._unsettled: dict[str, Shelf] = {}
+        self._unsettled: dict[str, CachedNamespace] = {}
         """Shelves with changes that nobody has taken in or read yet."""
         self._shrunk: set[str] = set()
         """Which of them still hold something that was forgotten."""
@@ -60,14 +60,16 @@ class Shelves:
         """What the engine would have kept of these lines; nothing if it keeps nothing."""
         return self._engine.readings(lines) if isinstance(self._engine, Keeping) else b""
 
-    def shelf(self, prefix: str, birth: bytes, source: Callable[[], Source], patience: float | None = None) -> Shelf:
+    def shelf(
+        self, prefix: str, birth: bytes, source: Callable[[], Source], patience: float | None = None
+    ) -> CachedNamespace:
         """The shelf of `prefix`, loaded. Of many threads that want it, one loads and the others wait.
 
         With `patience`, it is loaded in the background, and returned after so many seconds as far as it is.
         """
         while True:
             found = self.find(prefix, birth, source, waits=patience is None)
-            if isinstance(found, Shelf):
+            if isinstance(found, CachedNamespace):
                 return found
             if patience is None:
                 found.finish()
@@ -77,7 +79,9 @@ class Shelves:
                     return found.shelf
             # Then look again: it may have failed, or been dropped.
 
-    def find(self, prefix: str, birth: bytes, source: Callable[[], Source], *, waits: bool = True) -> Shelf | Load:
+    def find(
+        self, prefix: str, birth: bytes, source: Callable[[], Source], *, waits: bool = True
+    ) -> CachedNamespace | Load:
         """The shelf of `prefix` if it is whole, or else its load, which is begun if there is none.
 
         `birth` tells its keys apart from those of a namespace that was erased and made anew under the same prefix. A
@@ -91,7 +95,7 @@ class Shelves:
             if shelf is None or shelf.birth != birth:
                 self.misses += 1
                 # Known to `changed` before the first line is read, so that no change can slip between.
-                shelf = self._begin(prefix, Shelf(prefix, birth, source(), self._engine.index()))
+                shelf = self._begin(prefix, CachedNamespace(prefix, birth, source(), self._engine.index()))
             self._shelves.move_to_end(prefix)
             load = self._loads.get(prefix)
             self.hits += load is None
@@ -108,7 +112,7 @@ class Shelves:
                 self._unheard.pop(load.shelf.prefix, None)
             load.check()
 
-    def loaded_at(self, prefix: str, birth: bytes) -> Shelf | None:
+    def loaded_at(self, prefix: str, birth: bytes) -> CachedNamespace | None:
         """The shelf of `prefix` if it is in RAM and whole."""
         with self._guard:
             shelf = self._kept(prefix)
@@ -122,7 +126,7 @@ class Shelves:
         """Stop what loads in the background, and wait for it."""
         self._loader.close()
 
-    def _kept(self, prefix: str) -> Shelf | None:
+    def _kept(self, prefix: str) -> CachedNamespace | None:
         """The shelf of `prefix`, kept again if it was let go of and some operation still has it."""
         shelf = self._shelves.get(prefix)
         if shelf is None and (shelf := self._alive.get(prefix)) is not None:
@@ -130,7 +134,7 @@ class Shelves:
             self._grown(prefix, shelf)
         return shelf
 
-    def _begin(self, prefix: str, shelf: Shelf) -> Shelf:
+    def _begin(self, prefix: str, shelf: CachedNamespace) -> CachedNamespace:
         """Put an empty shelf in its place, with its load."""
         if prefix in self._shelves:
             self._remove(prefix)
@@ -162,7 +166,7 @@ class Shelves:
 
     def rank(
         self,
-        shelves: Sequence[Shelf],
+        shelves: Sequence[CachedNamespace],
         query: str,
         k: int,
         now: datetime,
@@ -174,7 +178,7 @@ class Shelves:
         """
         if any(shelf.unread_size for shelf in shelves):
             self._read(shelves)
-        with reading(shelves):
+        with hold_still(shelves):
             for shelf in shelves:
                 shelf.make_ready()
             ranked = self._ranked(shelves, query, k, now, without)
@@ -189,7 +193,7 @@ class Shelves:
             return [hit for hit in ranked if hit.line.id not in without][:k] if without else ranked[:k]
 
     def _ranked(
-        self, shelves: Sequence[Shelf], query: str, k: int, now: datetime, without: frozenset[LineId]
+        self, shelves: Sequence[CachedNamespace], query: str, k: int, now: datetime, without: frozenset[LineId]
     ) -> Sequence[Ranked]:
         indexes = [shelf.index for shelf in shelves]
         if self._sparing is not None:
@@ -223,7 +227,7 @@ class Shelves:
                 lambda prefix, shelf: prefix in self._shrunk or shelf.unread_size > _UNREAD, _UNREAD - _READ_AT_ONCE
             )
 
-    def _settle(self, is_meant: Callable[[str, Shelf], bool], down_to: int = 0) -> None:
+    def _settle(self, is_meant: Callable[[str, CachedNamespace], bool], down_to: int = 0) -> None:
         with self._guard:
             meant = {prefix: shelf for prefix, shelf in self._unsettled.items() if is_meant(prefix, shelf)}
             for prefix in meant:
@@ -231,14 +235,14 @@ class Shelves:
                 self._shrunk.discard(prefix)
         self._read(meant.values(), down_to)
 
-    def _read(self, shelves: Iterable[Shelf], down_to: int = 0) -> None:
+    def _read(self, shelves: Iterable[CachedNamespace], down_to: int = 0) -> None:
         """Have shelves take in what waits, read it until `down_to` characters are left, and count what they take then.
 
         A line that cannot be opened stays where it is: whoever asks for it hears of it, on record.
         """
         for shelf in shelves:
             has_more = False
-            with suppress(StrongroomError), reading([shelf]):
+            with suppress(StrongroomError), hold_still([shelf]):
                 has_more = shelf.read(down_to)
             with self._guard:
                 if self._shelves.get(shelf.prefix) is shelf:
@@ -259,12 +263,12 @@ class Shelves:
         shelf = self._alive.get(prefix)
         return None if shelf is None else shelf.birth
 
-    def has(self, prefix: str, shelf: Shelf) -> bool:
+    def has(self, prefix: str, shelf: CachedNamespace) -> bool:
         """Whether this very shelf is the one that follows changes."""
         with self._guard:
             return self._alive.get(prefix) is shelf
 
-    def loaded(self) -> list[Shelf]:
+    def loaded(self) -> list[CachedNamespace]:
         """The shelves that are whole."""
         with self._guard:
             return [shelf for prefix, shelf in self._shelves.items() if prefix not in self._loads]
@@ -282,7 +286,7 @@ class Shelves:
     def _below(self, prefix: str) -> list[str]:
         return [name for name in list(self._alive) if name.startswith(prefix)]
 
-    def _grown(self, prefix: str, shelf: Shelf) -> None:
+    def _grown(self, prefix: str, shelf: CachedNamespace) -> None:
         """Count what a shelf takes now, and let go of the least recently used until all fit again."""
         size = shelf.bytes
         self._bytes += size - shelf.counted

@@ -11,13 +11,13 @@ from collections.abc import Generator, Sequence
 from time import monotonic
 from typing import NamedTuple, TypeVar
 
-from strongroom.shelves import Load, Shelves
+from strongroom.memory.line_cache.cache import LineCache, Load
 from strongroom.store import Commit, Pending, Store
 
 T = TypeVar("T")
 
 
-class Long(NamedTuple):
+class SlowStep(NamedTuple):
     """Yielded before work that takes long, and between two portions of it: others need not wait for it.
 
     `actor` is whose memory it works on, once the gate has said so: a server shares its threads out by that.
@@ -32,7 +32,7 @@ class Loading(NamedTuple):
     Without `patience` each of them has ended then. Whether one failed is for the operation to check.
     """
 
-    shelves: Shelves
+    shelves: LineCache
     loads: Sequence[Load]
     patience: float | None = None
 
@@ -53,7 +53,7 @@ class Loading(NamedTuple):
             load.wait(max(end - monotonic(), 0.0))
 
 
-LONG = Long()
+SLOW_STEP = SlowStep()
 
 AT_ONCE = Commit(0, 0)
 """What is sent for `Long` where the operation goes on at once, and no time has passed."""
@@ -61,17 +61,17 @@ AT_ONCE = Commit(0, 0)
 LATER = Commit(-1, -1)
 """What is sent where time has passed: the cap may have been revoked meanwhile."""
 
-Step = Pending | Long | Loading
-Doing = Generator[Step, Commit, T]
+Step = Pending | SlowStep | Loading
+Operation = Generator[Step, Commit, T]
 
 
-def done(doing: Doing[T], store: Store) -> T:
+def run_inline(doing: Operation[T], store: Store) -> T:
     """Carry out an operation here and now."""
     try:
         step = next(doing)
         while True:
             try:
-                sent = carried_out(step, store)
+                sent = carry_out(step, store)
             except Exception as error:  # noqa: BLE001 - it is the operation's to deal with
                 step = doing.throw(error)
             else:
@@ -81,11 +81,11 @@ def done(doing: Doing[T], store: Store) -> T:
         return answer
 
 
-def carried_out(step: Step, store: Store) -> Commit:
+def carry_out(step: Step, store: Store) -> Commit:
     """Do what a step asks for, on this thread; what the operation is to be sent."""
     if isinstance(step, Pending):
         return store.commit(step.entries, step.effects, step.time, since=step.since)
-    if isinstance(step, Long):
+    if isinstance(step, SlowStep):
         return AT_ONCE
     step.wait()
     return LATER

@@ -48,7 +48,7 @@ class Call(msgspec.Struct, Generic[A], frozen=True, kw_only=True, forbid_unknown
     path: ClassVar[str]
 
 
-class Door(Protocol):
+class Transport(Protocol):
     """Where calls go: into a vault in this process, or to a server. Thread-safe.
 
     Raises the errors of `strongroom.errors`, the same ones wherever the vault is.
@@ -56,7 +56,7 @@ class Door(Protocol):
 
     def call(self, call: Call[A]) -> A: ...
 
-    def with_cap(self, token: str) -> Door:
+    def with_cap(self, token: str) -> Transport:
         """A door to the same place for another cap. It shares what this one holds open, and renews nothing itself."""
         ...
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from strongroom import model, wire
+from strongroom import api, model
 from strongroom.crypto import line_encryption
 from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import InvalidRequest, LineTooLarge, StoreUnavailable, VersionConflict
 from strongroom.gate import Ask, Grant
-from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.doing import Doing
-from strongroom.memory.putting import keys_for
-from strongroom.memory.state import State
+from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.operation import Operation
+from strongroom.memory.ops.put import keys_for
+from strongroom.memory.replica import Replica
 from strongroom.model import Namespace, Op, Profile, Snapshot
 from strongroom.store import Lost, Object, PutNew, Swap, Version
 
@@ -21,13 +21,13 @@ _PROFILE = "profile"
 _TRIES = 64
 
 
-def snapshot(clerk: Clerk, caller: Caller, call: wire.TakeSnapshot) -> Doing[Snapshot]:
+def snapshot(clerk: DecisionRecorder, caller: Caller, call: api.TakeSnapshot) -> Operation[Snapshot]:
     """The allowed profiles, most sensitive namespace first, within 8 KiB in all."""
     grant = yield from clerk.admit(caller, Ask.of(Op.SNAPSHOT, call.namespaces))
     return (yield from clerk.recorded(grant, caller, _snapshot(clerk, grant, caller)))
 
 
-def _snapshot(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[Snapshot]:
+def _snapshot(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Operation[Snapshot]:
     found = [_read_profile(clerk.state, grant, name)[0] for name in clerk.in_order(grant.namespaces)]
     kept: list[Profile] = []
     left_out: list[Namespace] = []
@@ -43,19 +43,19 @@ def _snapshot(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[Snapshot]:
     return Snapshot(tuple(kept), tuple(left_out))
 
 
-def profile(clerk: Clerk, caller: Caller, call: wire.ReadProfile) -> Doing[Profile]:
+def profile(clerk: DecisionRecorder, caller: Caller, call: api.ReadProfile) -> Operation[Profile]:
     """The profile of one namespace, to be edited."""
     grant = yield from clerk.admit(caller, _ask(call.namespace))
     return (yield from clerk.recorded(grant, caller, _profile(clerk, grant, caller)))
 
 
-def _profile(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[Profile]:
+def _profile(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Operation[Profile]:
     found, _ = _read_profile(clerk.state, grant, _one(grant))
     yield from clerk.commit(grant, count=1, caller=caller)
     return found
 
 
-def set_profile(clerk: Clerk, caller: Caller, call: wire.WriteProfile) -> Doing[Profile]:
+def set_profile(clerk: DecisionRecorder, caller: Caller, call: api.WriteProfile) -> Operation[Profile]:
     """Write the profile of one namespace if it is still at `version` ("" = none was written)."""
     for _ in range(_TRIES):
         grant, since = yield from clerk.admit_to_seal(caller, _ask(call.namespace))
@@ -66,8 +66,8 @@ def set_profile(clerk: Clerk, caller: Caller, call: wire.WriteProfile) -> Doing[
 
 
 def _write(
-    clerk: Clerk, grant: Grant, caller: Caller, call: wire.WriteProfile, since: Mapping[str, Version]
-) -> Doing[Profile | None]:
+    clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.WriteProfile, since: Mapping[str, Version]
+) -> Operation[Profile | None]:
     """Write a profile; None if somebody was first, in whatever the commit depends on."""
     state, name = clerk.state, _one(grant)
     clean = model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile")
@@ -102,11 +102,11 @@ def _one(grant: Grant) -> Namespace:
     return next(iter(grant.namespaces))
 
 
-def _slot(state: State, grant: Grant, namespace: Namespace) -> str:
+def _slot(state: Replica, grant: Grant, namespace: Namespace) -> str:
     return state.slots.shelf(grant.actor, namespace) + _PROFILE
 
 
-def _read_profile(state: State, grant: Grant, namespace: Namespace) -> tuple[Profile, Object | None]:
+def _read_profile(state: Replica, grant: Grant, namespace: Namespace) -> tuple[Profile, Object | None]:
     stored = state.store.get(_slot(state, grant, namespace))
     place = LinePlace(state.vault_id, grant.actor, namespace)
 
@@ -122,7 +122,7 @@ def _etag(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()[:32]
 
 
-def _check_total(state: State, grant: Grant, namespace: Namespace, text: str) -> None:
+def _check_total(state: Replica, grant: Grant, namespace: Namespace, text: str) -> None:
     """Refuse what would not fit a snapshot with the other profiles that this cap covers.
 
     Profiles outside the cap do not count: their size must not show. A snapshot leaves out what does not fit.

@@ -62,7 +62,7 @@ class _Change(NamedTuple):
         return _READING if self.line is None else len(self.line.text) + _READING
 
 
-class Shelf:
+class CachedNamespace:
     """The lines of one namespace of one actor. `lock` is held while they are read or changed; see `reading`."""
 
     def __init__(self, prefix: str, birth: bytes, source: Source, index: Index) -> None:
@@ -272,17 +272,17 @@ def _size(line: Line) -> int:
     return getsizeof(line.text) + getsizeof(line.session) + getsizeof(line.author) - 2 * _EMPTY + _OVERHEAD
 
 
-def _prefix(shelf: Shelf) -> str:
+def _prefix(shelf: CachedNamespace) -> str:
     return shelf.prefix
 
 
 @contextmanager
-def reading(shelves: Sequence[Shelf]) -> Iterator[None]:
+def hold_still(shelves: Sequence[CachedNamespace]) -> Iterator[None]:
     """Hold shelves still, with all changes taken in.
 
     Locks are taken in one order, so that two readers cannot wait for each other.
     """
-    held: list[Shelf] = []
+    held: list[CachedNamespace] = []
     try:
         for shelf in sorted(shelves, key=_prefix) if len(shelves) > 1 else shelves:
             shelf.lock.acquire()

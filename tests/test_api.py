@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strongroom import NewLine, wire
+from strongroom import NewLine, api
 from strongroom.errors import BY_REASON, ServerDefect, StrongroomError
 from strongroom.memory import Memory
 from strongroom.model import DataClass, Op
 
-KINDS = pytest.mark.parametrize("kind", wire.CALLS, ids=lambda kind: kind.__name__)
+KINDS = pytest.mark.parametrize("kind", api.CALLS, ids=lambda kind: kind.__name__)
 NOON = datetime(2026, 5, 22, 12, tzinfo=UTC)
 OF_SOUND_CAPS = {"cap_op_mismatch", "cap_data_class_mismatch", "cap_namespace_denied", "cap_limit_exceeded"}
 """Denials of a cap that is valid and does not cover what was asked."""
@@ -31,17 +31,17 @@ OF_HOSTS = {
     "journal_unavailable",
 }
 NEVER_TRAVEL = {"vault_exists", "vault_format", "vault_missing"} | OF_HOSTS
-FULL: dict[type[wire.Call[Any]], dict[str, Any]] = {
-    wire.Put: {
+FULL: dict[type[api.Call[Any]], dict[str, Any]] = {
+    api.Put: {
         "lines": (
             NewLine(text="a", namespace="work", session="s", author="me", kind="fact", id="01J", time=NOON),
             NewLine(text="b"),
         )
     },
-    wire.ReadInbox: {},
-    wire.Deliver: {"sealed": b"sealed"},
-    wire.Observe: {"what": "terminal", "digest": "d"},
-    wire.Get: {
+    api.ReadInbox: {},
+    api.Deliver: {"sealed": b"sealed"},
+    api.Observe: {"what": "terminal", "digest": "d"},
+    api.Get: {
         "query": "x",
         "k": 3,
         "ids": ("a",),
@@ -51,7 +51,7 @@ FULL: dict[type[wire.Call[Any]], dict[str, Any]] = {
         "now": NOON,
         "patience": 0.5,
     },
-    wire.List: {
+    api.List: {
         "namespaces": ("work",),
         "session": "s",
         "kind": "fact",
@@ -60,10 +60,10 @@ FULL: dict[type[wire.Call[Any]], dict[str, Any]] = {
         "limit": 7,
         "after": "x",
     },
-    wire.TakeSnapshot: {"namespaces": ("work",)},
-    wire.ReadProfile: {"namespace": "work"},
-    wire.WriteProfile: {"text": "x", "namespace": "work", "version": "v"},
-    wire.Forget: {
+    api.TakeSnapshot: {"namespaces": ("work",)},
+    api.ReadProfile: {"namespace": "work"},
+    api.WriteProfile: {"text": "x", "namespace": "work", "version": "v"},
+    api.Forget: {
         "ids": ("a",),
         "session": "s",
         "link": "l",
@@ -71,9 +71,9 @@ FULL: dict[type[wire.Call[Any]], dict[str, Any]] = {
         "since": NOON,
         "until": NOON,
     },
-    wire.Erase: {"namespaces": ("work",), "everything": True},
-    wire.Renew: {},
-    wire.Mint: {
+    api.Erase: {"namespaces": ("work",), "everything": True},
+    api.Renew: {},
+    api.Mint: {
         "ops": ("get",),
         "namespaces": ("work",),
         "actor": "a",
@@ -85,12 +85,12 @@ FULL: dict[type[wire.Call[Any]], dict[str, Any]] = {
         "label": "l",
         "delegable": False,
     },
-    wire.ListCaps: {},
-    wire.Revoke: {"link": "l"},
-    wire.ReadEntries: {"start": 1, "limit": 2},
-    wire.SignCheckpoint: {},
-    wire.Prove: {"index": 4},
-    wire.ReadStatus: {},
+    api.ListCaps: {},
+    api.Revoke: {"link": "l"},
+    api.ReadEntries: {"start": 1, "limit": 2},
+    api.SignCheckpoint: {},
+    api.Prove: {"index": 4},
+    api.ReadStatus: {},
 }
 """Every field of every call, with a value that is not its default."""
 
@@ -104,21 +104,21 @@ def _subclasses(kind: type[Any]) -> set[type[Any]]:
 
 @pytest.mark.requirement("wire-calls")
 def test_every_call_there_is_stands_in_the_list_once() -> None:
-    made = {kind for kind in _subclasses(wire.Call) if kind.__module__ == wire.__name__} - {wire.Call}
-    assert made == set(wire.CALLS)
-    assert len(set(wire.CALLS)) == len(wire.CALLS)
-    assert set(FULL) == set(wire.CALLS)
+    made = {kind for kind in _subclasses(api.Call) if kind.__module__ == api.__name__} - {api.Call}
+    assert made == set(api.CALLS)
+    assert len(set(api.CALLS)) == len(api.CALLS)
+    assert set(FULL) == set(api.CALLS)
 
 
 @pytest.mark.requirement("wire-calls")
 def test_no_two_calls_share_a_method_and_a_path() -> None:
-    places = Counter((kind.method, kind.path) for kind in wire.CALLS)
+    places = Counter((kind.method, kind.path) for kind in api.CALLS)
     assert [place for place, count in places.items() if count > 1] == []
 
 
 @pytest.mark.requirement("wire-calls")
 @KINDS
-def test_a_call_says_what_it_needs_what_it_gives_and_where_it_goes(kind: type[wire.Call[Any]]) -> None:
+def test_a_call_says_what_it_needs_what_it_gives_and_where_it_goes(kind: type[api.Call[Any]]) -> None:
     assert isinstance(kind.op, Op)
     assert isinstance(kind.data_class, DataClass)
     assert issubclass(kind.answer, msgspec.Struct)
@@ -126,22 +126,22 @@ def test_a_call_says_what_it_needs_what_it_gives_and_where_it_goes(kind: type[wi
     assert kind.method in {"GET", "PUT", "POST"}
     assert re.fullmatch(r"/v1(/[a-z]+)+", kind.path)
     assert kind.__doc__
-    assert kind.__doc__ != wire.Call.__doc__
+    assert kind.__doc__ != api.Call.__doc__
 
 
 @pytest.mark.requirement("wire-calls")
 def test_the_memory_and_the_administration_are_told_apart_by_class() -> None:
-    admins = {kind.__name__ for kind in wire.CALLS if kind.data_class == DataClass.ADMIN}
+    admins = {kind.__name__ for kind in api.CALLS if kind.data_class == DataClass.ADMIN}
     assert admins == {"Mint", "ListCaps", "Revoke", "ReadEntries", "SignCheckpoint", "Prove", "ReadStatus"}
-    assert {kind.data_class for kind in wire.CALLS} == {DataClass.MEMORY, DataClass.ADMIN}
+    assert {kind.data_class for kind in api.CALLS} == {DataClass.MEMORY, DataClass.ADMIN}
 
 
 @pytest.mark.requirement("gate-no-actor")
 @KINDS
-def test_no_call_but_mint_can_name_an_actor_or_a_class(kind: type[wire.Call[Any]]) -> None:
+def test_no_call_but_mint_can_name_an_actor_or_a_class(kind: type[api.Call[Any]]) -> None:
     names = set(_names(kind))
     suspects = {name for name in names if re.search("actor|user|owner|scope|class|holder|cap|token|vault", name)}
-    assert suspects == ({"actor", "actor_scope"} if kind is wire.Mint else set())
+    assert suspects == ({"actor", "actor_scope"} if kind is api.Mint else set())
 
 
 def _names(kind: type[msgspec.Struct]) -> list[str]:
@@ -152,7 +152,7 @@ def _names(kind: type[msgspec.Struct]) -> list[str]:
 
 @pytest.mark.requirement("wire-calls")
 @KINDS
-def test_a_call_with_every_field_comes_through_json_as_it_was(kind: type[wire.Call[Any]]) -> None:
+def test_a_call_with_every_field_comes_through_json_as_it_was(kind: type[api.Call[Any]]) -> None:
     assert set(FULL[kind]) == set(kind.__struct_fields__)
     call = kind(**FULL[kind])
     encoded = msgspec.json.encode(call)
@@ -162,7 +162,7 @@ def test_a_call_with_every_field_comes_through_json_as_it_was(kind: type[wire.Ca
 
 @pytest.mark.requirement("wire-calls")
 @KINDS
-def test_a_call_at_its_defaults_is_as_small_as_can_be(kind: type[wire.Call[Any]]) -> None:
+def test_a_call_at_its_defaults_is_as_small_as_can_be(kind: type[api.Call[Any]]) -> None:
     required = {field.name for field in msgspec.structs.fields(kind) if field.required}
     call = kind(**{name: FULL[kind][name] for name in required})
     encoded = msgspec.json.encode(call)
@@ -175,7 +175,7 @@ UNKNOWN = {"actor", "actor_scope", "data_class", "op", "method", "path", "cap", 
 
 @pytest.mark.requirement("wire-closed")
 @KINDS
-def test_an_unknown_field_is_refused(kind: type[wire.Call[Any]]) -> None:
+def test_an_unknown_field_is_refused(kind: type[api.Call[Any]]) -> None:
     body = json.loads(msgspec.json.encode(kind(**FULL[kind])))
     for field in UNKNOWN - set(body):
         with pytest.raises(msgspec.ValidationError):
@@ -186,12 +186,12 @@ def test_an_unknown_field_is_refused(kind: type[wire.Call[Any]]) -> None:
 @pytest.mark.parametrize("field", ["actor", "provenance", "links", "holder", "source", "recorded"])
 def test_an_unknown_field_of_a_line_is_refused(field: str) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(json.dumps({"lines": [{"text": "x", field: "y"}]}), type=wire.Put)
+        msgspec.json.decode(json.dumps({"lines": [{"text": "x", field: "y"}]}), type=api.Put)
 
 
 @pytest.mark.requirement("wire-closed")
 @KINDS
-def test_a_value_of_another_type_is_refused_in_every_field(kind: type[wire.Call[Any]]) -> None:
+def test_a_value_of_another_type_is_refused_in_every_field(kind: type[api.Call[Any]]) -> None:
     body = json.loads(msgspec.json.encode(kind(**FULL[kind])))
     for name in body:
         with pytest.raises(msgspec.ValidationError):
@@ -205,37 +205,37 @@ def test_a_value_of_another_type_is_refused_in_every_field(kind: type[wire.Call[
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        (wire.Get, '{"k": "3"}'),
-        (wire.Get, '{"k": 3.5}'),
-        (wire.Get, '{"k": true}'),
-        (wire.Get, '{"query": 1}'),
-        (wire.Get, '{"namespaces": "work"}'),
-        (wire.Get, '{"namespaces": [null]}'),
-        (wire.Get, '{"ids": "01J"}'),
-        (wire.Get, '{"now": 0}'),
-        (wire.Erase, '{"everything": 1}'),
-        (wire.Erase, '{"everything": "true"}'),
-        (wire.Mint, '{"ops": "get", "namespaces": []}'),
-        (wire.Mint, '{"ops": [], "namespaces": [], "ttl": "1"}'),
-        (wire.Mint, '{"ops": [], "namespaces": [], "delegable": 0}'),
-        (wire.Put, '{"lines": {}}'),
-        (wire.Put, '{"lines": ["x"]}'),
-        (wire.Put, "{}"),
-        (wire.WriteProfile, "{}"),
-        (wire.Revoke, "{}"),
-        (wire.Prove, "{}"),
-        (wire.Mint, '{"ops": []}'),
-        (wire.Mint, '{"namespaces": []}'),
+        (api.Get, '{"k": "3"}'),
+        (api.Get, '{"k": 3.5}'),
+        (api.Get, '{"k": true}'),
+        (api.Get, '{"query": 1}'),
+        (api.Get, '{"namespaces": "work"}'),
+        (api.Get, '{"namespaces": [null]}'),
+        (api.Get, '{"ids": "01J"}'),
+        (api.Get, '{"now": 0}'),
+        (api.Erase, '{"everything": 1}'),
+        (api.Erase, '{"everything": "true"}'),
+        (api.Mint, '{"ops": "get", "namespaces": []}'),
+        (api.Mint, '{"ops": [], "namespaces": [], "ttl": "1"}'),
+        (api.Mint, '{"ops": [], "namespaces": [], "delegable": 0}'),
+        (api.Put, '{"lines": {}}'),
+        (api.Put, '{"lines": ["x"]}'),
+        (api.Put, "{}"),
+        (api.WriteProfile, "{}"),
+        (api.Revoke, "{}"),
+        (api.Prove, "{}"),
+        (api.Mint, '{"ops": []}'),
+        (api.Mint, '{"namespaces": []}'),
     ],
 )
-def test_a_value_is_never_taken_for_another(kind: type[wire.Call[Any]], body: str) -> None:
+def test_a_value_is_never_taken_for_another(kind: type[api.Call[Any]], body: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(body, type=kind)
 
 
 @pytest.mark.requirement("wire-closed")
-@given(st.binary(max_size=300), st.sampled_from(wire.CALLS))
-def test_any_bytes_are_a_call_or_refused_and_never_anything_else(body: bytes, kind: type[wire.Call[Any]]) -> None:
+@given(st.binary(max_size=300), st.sampled_from(api.CALLS))
+def test_any_bytes_are_a_call_or_refused_and_never_anything_else(body: bytes, kind: type[api.Call[Any]]) -> None:
     try:
         call = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -250,13 +250,13 @@ def test_a_memory_asks_with_these_calls_and_no_other() -> None:
 
     class Recorder:
         def __init__(self) -> None:
-            self.calls: list[wire.Call[Any]] = []
+            self.calls: list[api.Call[Any]] = []
 
-        def call(self, call: wire.Call[Any]) -> Any:
+        def call(self, call: api.Call[Any]) -> Any:
             self.calls.append(call)
             raise Asked
 
-        def with_cap(self, token: str) -> wire.Door:
+        def with_cap(self, token: str) -> api.Transport:
             raise NotImplementedError
 
     door = Recorder()
@@ -279,7 +279,7 @@ def test_a_memory_asks_with_these_calls_and_no_other() -> None:
     for doing in doings:
         with pytest.raises(Asked):
             doing()
-    memories = {kind for kind in wire.CALLS if kind.data_class == DataClass.MEMORY}
+    memories = {kind for kind in api.CALLS if kind.data_class == DataClass.MEMORY}
     assert {type(call) for call in door.calls} == memories
     public = {name for name in vars(Memory) if not name.startswith("_")} - {"close", "door", "with_cap"}
     assert len(public) == len(doings), "a new method needs a row"
@@ -287,11 +287,11 @@ def test_a_memory_asks_with_these_calls_and_no_other() -> None:
 
 @pytest.mark.requirement("secrets-hidden")
 def test_an_issued_cap_is_in_no_repr() -> None:
-    issued = wire.Issued("the.secret.cap~seed", "0" * 64, 7)
+    issued = api.Issued("the.secret.cap~seed", "0" * 64, 7)
     for shown in (repr(issued), str(issued), f"{issued!r}", repr((issued,)), repr({"answer": issued})):
         assert "secret" not in shown
         assert "seed" not in shown
-    assert msgspec.json.decode(msgspec.json.encode(issued), type=wire.Issued) == issued
+    assert msgspec.json.decode(msgspec.json.encode(issued), type=api.Issued) == issued
 
 
 # Errors.
@@ -299,13 +299,13 @@ def test_an_issued_cap_is_in_no_repr() -> None:
 
 @pytest.mark.requirement("wire-status", "error-tables")
 def test_exactly_the_reasons_that_can_travel_have_a_status() -> None:
-    assert set(wire.STATUS) == set(BY_REASON) - NEVER_TRAVEL
+    assert set(api.STATUS) == set(BY_REASON) - NEVER_TRAVEL
 
 
 @pytest.mark.requirement("wire-status", "error-tables")
-@pytest.mark.parametrize("reason", wire.STATUS)
+@pytest.mark.parametrize("reason", api.STATUS)
 def test_a_status_is_of_the_kind_that_its_family_needs(reason: str) -> None:
-    status, family = wire.STATUS[reason], BY_REASON[reason].family
+    status, family = api.STATUS[reason], BY_REASON[reason].family
     if family in ("unavailable", "tampered", "defect"):
         assert status >= 500 or reason == "rate_limited"
     else:
@@ -315,12 +315,12 @@ def test_a_status_is_of_the_kind_that_its_family_needs(reason: str) -> None:
 
 
 @pytest.mark.requirement("wire-status")
-@pytest.mark.parametrize("reason", wire.STATUS)
+@pytest.mark.parametrize("reason", api.STATUS)
 def test_an_error_that_travels_is_raised_as_the_same_class(reason: str) -> None:
     error = BY_REASON[reason]("what happened", hint="what to do")
-    refusal = wire.Refusal.of(error)
+    refusal = api.Refusal.of(error)
     assert (refusal.error, refusal.reason) == (error.family, reason)
-    again = msgspec.json.decode(msgspec.json.encode(refusal), type=wire.Refusal)
+    again = msgspec.json.decode(msgspec.json.encode(refusal), type=api.Refusal)
     assert again == refusal
     raised = again.raised()
     assert type(raised) is type(error)
@@ -331,13 +331,13 @@ def test_an_error_that_travels_is_raised_as_the_same_class(reason: str) -> None:
 def test_a_refusal_carries_nothing_that_was_for_the_log() -> None:
     error: StrongroomError = BY_REASON["cap_expired"]("the cap has expired")
     error.links, error.actor, error.holder = ("0" * 64,), "local/alice", "f" * 32
-    encoded = msgspec.json.encode(wire.Refusal.of(error))
+    encoded = msgspec.json.encode(api.Refusal.of(error))
     assert json.loads(encoded) == {"error": "denied", "reason": "cap_expired", "message": "the cap has expired"}
 
 
 @pytest.mark.requirement("wire-status")
 @pytest.mark.parametrize("reason", ["", "no_such_reason", "CapExpired", "__init__", "vault"])
 def test_a_reason_that_nobody_knows_is_a_defect_of_the_server(reason: str) -> None:
-    raised = wire.Refusal("denied", reason, "x").raised()
+    raised = api.Refusal("denied", reason, "x").raised()
     assert type(raised) is ServerDefect
     assert raised.reason == "server_defect"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from strongroom import model, wire
+from strongroom import api, model
 from strongroom.errors import (
     CapLimitExceeded,
     InvalidRequest,
@@ -14,11 +14,11 @@ from strongroom.errors import (
     Unavailable,
 )
 from strongroom.gate import Ask, Grant
-from strongroom.memory.choosing import Choice, place_of
-from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.doing import AT_ONCE, Doing, Long
+from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.line_cache.cache import CachedNamespace, hold_still
+from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
+from strongroom.memory.selector import Selector, place_of
 from strongroom.model import Hit, Line, LineId, LineInfo, Listing, Op
-from strongroom.shelves import Shelf, reading
 from strongroom.store import ANY, Stale, Version
 
 QUERY_LIMIT = 8 * 1024
@@ -27,7 +27,7 @@ _CHARACTER = 4
 """The most bytes that a character takes."""
 
 
-def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
+def get(clerk: DecisionRecorder, caller: Caller, call: api.Get) -> Operation[api.Recalled]:
     """The best lines for a query, or exactly the lines named by `ids`. One log entry names what is returned."""
     wanted = _wanted(call)
     ask = Ask.of(Op.GET, call.namespaces, session=call.session, k=wanted)
@@ -35,7 +35,7 @@ def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
     if since := clerk.known(caller, lines=True):
         grant = yield from clerk.admit(caller, ask, since)
         answer = yield from clerk.recorded(grant, caller, _by_what_is_known(clerk, grant, caller, call, since))
-        if isinstance(answer, wire.Recalled):
+        if isinstance(answer, api.Recalled):
             return answer
         looked = answer or None
     grant, shelves = yield from clerk.readable(caller, ask, _patience(call), looked)
@@ -43,14 +43,14 @@ def get(clerk: Clerk, caller: Caller, call: wire.Get) -> Doing[wire.Recalled]:
 
 
 def _by_what_is_known(
-    clerk: Clerk, grant: Grant, caller: Caller, call: wire.Get, since: Mapping[str, Version]
-) -> Doing[wire.Recalled | Mapping[str, Version]]:
+    clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Get, since: Mapping[str, Version]
+) -> Operation[api.Recalled | Mapping[str, Version]]:
     """The answer, if a look beside the log's writing shows that nothing has changed; else how far it has come.
 
     Nothing is refused by what is known: who looks first may find otherwise, and that is on record.
     """
     shelves = clerk.at_hand(grant)
-    if shelves is None or (clerk.is_long(shelves) and (yield Long(grant.actor)) is not AT_ONCE):
+    if shelves is None or (clerk.is_long(shelves) and (yield SlowStep(grant.actor)) is not AT_ONCE):
         return ANY
     try:
         return (yield from _get(clerk, grant, caller, call, shelves, since))
@@ -64,23 +64,23 @@ def _by_what_is_known(
 
 
 def _get(
-    clerk: Clerk,
+    clerk: DecisionRecorder,
     grant: Grant,
     caller: Caller,
-    call: wire.Get,
-    shelves: list[Shelf],
+    call: api.Get,
+    shelves: list[CachedNamespace],
     since: Mapping[str, Version] = ANY,
-) -> Doing[wire.Recalled]:
+) -> Operation[api.Recalled]:
     _check_patience(call.patience)
     _check_without(call)
     without = model.line_ids(call.without)
     found = _ranked(clerk, grant, shelves, call, without) if call.ids is None else _named(grant, shelves, call.ids)
     hits = _within_budget(found)
     yield from clerk.commit(grant, lines=[hit.id for hit in hits], caller=caller, since=since)
-    return wire.Recalled(tuple(hits))
+    return api.Recalled(tuple(hits))
 
 
-def _wanted(call: wire.Get) -> int | None:
+def _wanted(call: api.Get) -> int | None:
     """How many lines the gate is asked about. A get of none keeps within every limit: it only has shelves loaded."""
     if call.ids is not None:
         return max(len(call.ids), 1)
@@ -91,7 +91,7 @@ def _is_none(k: int | None) -> bool:
     return type(k) is int and k == 0
 
 
-def _check_without(call: wire.Get) -> None:
+def _check_without(call: api.Get) -> None:
     if call.without and call.ids is not None:
         raise InvalidRequest("a get by ids returns exactly these: it takes no others to leave out")
     if len(call.without) > model.WITHOUT_LIMIT:
@@ -99,7 +99,7 @@ def _check_without(call: wire.Get) -> None:
 
 
 def _ranked(
-    clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], call: wire.Get, without: frozenset[LineId]
+    clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], call: api.Get, without: frozenset[LineId]
 ) -> list[Hit]:
     moment = model.moment(clerk.now()) if call.now is None else call.now
     if call.now is not None:
@@ -111,7 +111,7 @@ def _ranked(
     return [_hit(one.line, one.score) for one in ranked]
 
 
-def _patience(call: wire.Get) -> float | None:
+def _patience(call: api.Get) -> float | None:
     """How long to wait for shelves: for lines named by their ids, until they are there."""
     patience = None if call.ids is not None else call.patience
     return patience if isinstance(patience, int | float) and 0 <= patience <= _DAY else None
@@ -122,18 +122,20 @@ def _check_patience(patience: float | None) -> None:
         raise InvalidRequest("patience is a number of seconds from 0 to 86400")
 
 
-def list_lines(clerk: Clerk, caller: Caller, call: wire.List) -> Doing[Listing]:
+def list_lines(clerk: DecisionRecorder, caller: Caller, call: api.List) -> Operation[Listing]:
     """One page of what there is, without texts, in id order."""
     ask = Ask.of(Op.LIST, call.namespaces, session=call.session)
     grant, shelves = yield from clerk.readable(caller, ask)
     return (yield from clerk.recorded(grant, caller, _list(clerk, grant, shelves, caller, call)))
 
 
-def _list(clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], caller: Caller, call: wire.List) -> Doing[Listing]:
+def _list(
+    clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], caller: Caller, call: api.List
+) -> Operation[Listing]:
     limit = call.limit
     if type(limit) is not int or not 1 <= limit <= model.LIST_LIMIT:
         raise TooMany(f"a page holds 1 to {model.LIST_LIMIT} lines")
-    choice = Choice.of(session=call.session, kind=call.kind, since=call.since, until=call.until)
+    choice = Selector.of(session=call.session, kind=call.kind, since=call.since, until=call.until)
     lines = choice.page(shelves, _cursor(call.after), limit + 1)
     page = lines[:limit]
     yield from clerk.commit(grant, count=len(page), caller=caller)
@@ -148,9 +150,9 @@ def _cursor(after: str | None) -> tuple[str, str]:
     return model.line_id(line), model.namespace(namespace)
 
 
-def _named(grant: Grant, shelves: Sequence[Shelf], ids: Sequence[str]) -> list[Hit]:
+def _named(grant: Grant, shelves: Sequence[CachedNamespace], ids: Sequence[str]) -> list[Hit]:
     wanted = list(map(model.line_id, ids))
-    with reading(shelves):
+    with hold_still(shelves):
         found = [line for name in wanted for shelf in shelves if (line := shelf.lines.get(name)) is not None]
     if {line.id for line in found} != set(wanted):
         raise LineNotFound("there is no such line")

@@ -10,18 +10,18 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from strongroom import model, wire
+from strongroom import api, model
 from strongroom.errors import CapLimitExceeded, CapNamespaceDenied, InvalidRequest, StoreUnavailable, StrongroomError
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
-from strongroom.memory.choosing import Choice, place_of
-from strongroom.memory.clerk import Caller, Clerk
-from strongroom.memory.doing import AT_ONCE, Doing, Long
-from strongroom.memory.pages import pages_of
-from strongroom.memory.putting import line_name
-from strongroom.memory.state import ACTORS, SECRETS, HeldKeys, State
+from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.line_cache.cache import CachedNamespace
+from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
+from strongroom.memory.ops.put import line_name
+from strongroom.memory.replica import ACTORS, SECRETS, KeyCache, Replica
+from strongroom.memory.selector import Selector, place_of
+from strongroom.memory.stored_pages import pages_of
 from strongroom.model import CapRecord, Erased, Forgotten, Line, LineId, Namespace, Op
-from strongroom.shelves import Shelf
 from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Store, Swap, is_derived
 from strongroom.store.fleet_contract import FleetStore
 
@@ -33,7 +33,7 @@ _RECORDS = 128
 Records = Sequence[tuple[Object, CapRecord]]
 
 
-def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Doing[Forgotten]:
+def forget(clerk: DecisionRecorder, caller: Caller, call: api.Forget) -> Operation[Forgotten]:
     """Forget the lines that meet every condition given. At least one must be given.
 
     In portions, each with its own entry in the log: who forgets much must not keep everybody else from writing. If it
@@ -62,17 +62,17 @@ def _scrub(store: Store) -> bool:
     return store.scrub_soon() if isinstance(store, FleetStore) else store.scrub()
 
 
-def _chosen(grant: Grant, shelves: Sequence[Shelf], call: wire.Forget) -> Doing[list[Line]]:
+def _chosen(grant: Grant, shelves: Sequence[CachedNamespace], call: api.Forget) -> Operation[list[Line]]:
     """The lines that are meant, in the order of a listing."""
-    if call == wire.Forget():
+    if call == api.Forget():
         raise InvalidRequest("say what to forget", hint="to destroy everything, use erase")
     session = grant.session if call.session is None else call.session
-    choice = Choice.of(ids=call.ids, session=session, link=call.link, since=call.since, until=call.until)
+    choice = Selector.of(ids=call.ids, session=session, link=call.link, since=call.since, until=call.until)
     return sorted(choice.among(shelves), key=place_of)
     yield  # never reached: it makes this an operation, whose failure is recorded
 
 
-def _portion(left: deque[Line], shelves: Sequence[Shelf]) -> list[Line]:
+def _portion(left: deque[Line], shelves: Sequence[CachedNamespace]) -> list[Line]:
     """Take the next lines out of those that are left, without any that another call has forgotten meanwhile."""
     taken: list[Line] = []
     size = 0
@@ -85,8 +85,8 @@ def _portion(left: deque[Line], shelves: Sequence[Shelf]) -> list[Line]:
 
 
 def _forget(
-    clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], caller: Caller, portion: Sequence[Line]
-) -> Doing[list[LineId]]:
+    clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], caller: Caller, portion: Sequence[Line]
+) -> Operation[list[LineId]]:
     """Forget these lines in one commit, again if somebody else changed one of them or a page meanwhile."""
     for _ in range(_TRIES):
         try:
@@ -97,8 +97,8 @@ def _forget(
 
 
 def _delete(
-    clerk: Clerk, grant: Grant, shelves: Sequence[Shelf], caller: Caller, portion: Sequence[Line]
-) -> Doing[list[LineId]]:
+    clerk: DecisionRecorder, grant: Grant, shelves: Sequence[CachedNamespace], caller: Caller, portion: Sequence[Line]
+) -> Operation[list[LineId]]:
     state = clerk.state
     named = [(line, state.store.get(line_name(state, grant, line.namespace, line.id))) for line in portion]
     # Without those that somebody else has forgotten or erased since they were chosen.
@@ -112,14 +112,14 @@ def _delete(
     return ids_gone
 
 
-def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Doing[Erased]:
+def erase(clerk: DecisionRecorder, caller: Caller, call: api.Erase) -> Operation[Erased]:
     """Destroy the keys of the named namespaces (none named: all that the cap covers), or of the whole actor.
 
     The whole actor needs a cap that covers every namespace of the vault, whether or not the actor uses it.
     """
     ask = Ask.of(Op.ERASE, call.namespaces)
     grant = yield from clerk.admit(caller, ask)
-    if (yield Long(grant.actor)) is not AT_ONCE:
+    if (yield SlowStep(grant.actor)) is not AT_ONCE:
         grant = yield from clerk.admit(caller, ask)
     total = 0
     for _ in range(_TRIES):
@@ -136,7 +136,7 @@ def erase(clerk: Clerk, caller: Caller, call: wire.Erase) -> Doing[Erased]:
     raise StoreUnavailable("the vault is too busy: other processes kept changing the same keys")
 
 
-def _is_back(clerk: Clerk, grant: Grant) -> bool:
+def _is_back(clerk: DecisionRecorder, grant: Grant) -> bool:
     """Whether a cap that was valid until a moment ago has made an erased actor again before it was voided.
 
     Or has made it at all, where there was nothing to erase. Who makes keys writes them, and then looks at the vault
@@ -148,7 +148,7 @@ def _is_back(clerk: Clerk, grant: Grant) -> bool:
     return not state.store.is_whole and state.held_keys(locator) is not None
 
 
-def _erase(clerk: Clerk, grant: Grant, caller: Caller, call: wire.Erase) -> Doing[int | None]:
+def _erase(clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.Erase) -> Operation[int | None]:
     if call.everything and call.namespaces is not None:
         raise InvalidRequest("erase either everything or some namespaces")
     if grant.session is not None:
@@ -162,7 +162,7 @@ def _erase(clerk: Clerk, grant: Grant, caller: Caller, call: wire.Erase) -> Doin
         return None
 
 
-def _erase_actor(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:
+def _erase_actor(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Operation[int]:
     state = clerk.state
     locator = state.slots.actor(grant.actor)
     held = state.held_keys(locator)
@@ -185,12 +185,12 @@ def _erase_actor(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:
     return count
 
 
-def _count(state: State, prefix: str) -> int:
+def _count(state: Replica, prefix: str) -> int:
     """The objects below `prefix`, without what was only derived from others."""
     return sum(not is_derived(thing.name) for thing in state.names(prefix))
 
 
-def _own_records(state: State, grant: Grant, records: Records) -> list[Delete]:
+def _own_records(state: Replica, grant: Grant, records: Records) -> list[Delete]:
     """Remove what the registry keeps of this actor's caps: with it, a link in the log would name the actor.
 
     In a bucket only some: each is a request or more, and a commit that takes long is given up.
@@ -199,13 +199,13 @@ def _own_records(state: State, grant: Grant, records: Records) -> list[Delete]:
     return _removal(state, own if state.store.is_whole else own[:_RECORDS])
 
 
-def _removal(state: State, records: Records) -> list[Delete]:
+def _removal(state: Replica, records: Records) -> list[Delete]:
     return [effect for thing, record in records for effect in state.cap_index.removal(thing, record)]
 
 
 def _sweep_records(
-    clerk: Clerk, grant: Grant, caller: Caller, records: Records, removed: Collection[str]
-) -> Doing[None]:
+    clerk: DecisionRecorder, grant: Grant, caller: Caller, records: Records, removed: Collection[str]
+) -> Operation[None]:
     """Remove the actor's other records: what is left, and of caps that were issued while it was being erased.
 
     They are void already. In a bucket, some records of anybody's caps that ended long ago go with them.
@@ -226,7 +226,7 @@ def _sweep_records(
             yield from clerk.commit_erasure(grant, (), _removal(state, batch), keys=None, count=0, caller=caller)
 
 
-def _erase_namespaces(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:
+def _erase_namespaces(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Operation[int]:
     state = clerk.state
     held = state.keys_of(grant.actor)
     if held is None:
@@ -241,7 +241,7 @@ def _erase_namespaces(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:
     return count
 
 
-def _without(state: State, grant: Grant, held: HeldKeys, used: list[Namespace]) -> list[Effect]:
+def _without(state: Replica, grant: Grant, held: KeyCache, used: list[Namespace]) -> list[Effect]:
     keys: ActorKeys = held.keys
     for name in used:
         keys = keys.without_namespace(state.slots.namespace(grant.actor, name))

@@ -15,7 +15,7 @@ from strongroom import FileKeys, Token, Vault
 from strongroom.audit.entry import Decision, Entry
 from strongroom.cli.reading import Filter, _seen, matching, seen_row
 from strongroom.errors import AuditUnavailable, StrongroomError
-from strongroom.memory.refusals import EACH, HELD, NAMED, TOTAL, Refusals
+from strongroom.memory.refusal_log import EACH, HELD, NAMED, TOTAL, RefusalLog
 from strongroom.model import LinkId, Millis
 from tests.conftest import Clock
 
@@ -49,7 +49,7 @@ def revoked(vault: Vault) -> Token:
 
 @pytest.mark.requirement("audit-refusals")
 def test_refusals_of_one_cap_for_one_reason_are_written_so_often_a_minute_and_then_counted() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     written = [refusals.take(refused(time=number)) for number in range(EACH + 5)]
     assert [len(entries) for entries in written] == [1] * EACH + [0] * 5
     assert (refusals.counted, refusals.pending) == (5, 5)
@@ -62,7 +62,7 @@ def test_refusals_of_one_cap_for_one_reason_are_written_so_often_a_minute_and_th
 
 @pytest.mark.requirement("audit-refusals")
 def test_another_reason_or_another_cap_is_written_however_much_is_counted() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     for _ in range(EACH + 5):
         refusals.take(refused())
     other = refused(reason="cap_namespace_denied")
@@ -73,7 +73,7 @@ def test_another_reason_or_another_cap_is_written_however_much_is_counted() -> N
 
 @pytest.mark.requirement("audit-refusals")
 def test_caps_narrowed_from_one_share_its_count() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     for number in range(EACH):
         narrowed = (LinkId("a"), LinkId(f"n{number}"))
         refusals.take(msgspec.structs.replace(refused(), links=narrowed))
@@ -82,7 +82,7 @@ def test_caps_narrowed_from_one_share_its_count() -> None:
 
 @pytest.mark.requirement("audit-refusals")
 def test_many_caps_together_write_so_many_a_second_and_as_many_first_ones() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     caps = 10
     written = sum(len(refusals.take(refused(link=f"{number % caps}", time=1000))) for number in range(TOTAL * caps))
     assert written == TOTAL + caps
@@ -92,7 +92,7 @@ def test_many_caps_together_write_so_many_a_second_and_as_many_first_ones() -> N
 
 @pytest.mark.requirement("audit-refusals")
 def test_more_caps_than_are_told_apart_write_no_more_in_any_second() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     written: Counter[int] = Counter()
     asked = 0
     for second in range(70):
@@ -107,7 +107,7 @@ def test_more_caps_than_are_told_apart_write_no_more_in_any_second() -> None:
 
 @pytest.mark.requirement("audit-refusals")
 def test_no_refusal_is_lost_however_many_caps_there_are() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     told = asked = 0
     for second in range(70):
         for number in range(TOTAL * 3):
@@ -123,7 +123,7 @@ def test_no_refusal_is_lost_however_many_caps_there_are() -> None:
 
 @pytest.mark.requirement("audit-refusals")
 def test_counted_refusals_are_told_apart_by_actor_and_say_each_namespace() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     for number in range(EACH):
         refusals.take(refused(time=number))
     for number, (actor, namespace) in enumerate([("alice", "x"), ("bob", "y"), ("alice", "z"), ("alice", "x")]):
@@ -138,7 +138,7 @@ def test_counted_refusals_are_told_apart_by_actor_and_say_each_namespace() -> No
 
 @pytest.mark.requirement("audit-refusals")
 def test_a_sum_that_cannot_name_all_says_so() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     for number in range(EACH):
         refusals.take(refused(time=number))
     for number in range(HELD):
@@ -156,7 +156,7 @@ def test_a_sum_that_cannot_name_all_says_so() -> None:
 
 @pytest.mark.requirement("audit-refusals")
 def test_a_cap_for_many_actors_leaves_room_for_sums_of_others() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     for number in range(EACH + HELD * 2):
         refusals.take(msgspec.structs.replace(refused(), actor=f"a{number}"))
     for _ in range(EACH + 1):
@@ -167,7 +167,7 @@ def test_a_cap_for_many_actors_leaves_room_for_sums_of_others() -> None:
 
 @pytest.mark.requirement("audit-refusals")
 def test_caps_for_which_there_is_no_room_are_counted_together_and_named_by_nobody() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     for number in range(HELD * 4):
         refusals.take(refused(link=f"{number}", reason="cap_expired"))
     told = [one for one in refusals.all(Millis(1)) if not one.links]
@@ -177,7 +177,7 @@ def test_caps_for_which_there_is_no_room_are_counted_together_and_named_by_nobod
 
 @pytest.mark.requirement("audit-refusals")
 def test_a_sum_tells_the_last_refusal_whole_and_the_next_minute_begins_anew() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     for number in range(EACH + 3):
         refusals.take(refused(time=number, request=f"r{number}"))
     entry = refused(time=60_000)
@@ -189,7 +189,7 @@ def test_a_sum_tells_the_last_refusal_whole_and_the_next_minute_begins_anew() ->
 
 @pytest.mark.requirement("audit-refusals")
 def test_a_clock_that_is_turned_back_ends_a_minute() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     for _ in range(EACH + 1):
         refusals.take(refused(time=100_000))
     assert [entry.count for entry in refusals.take(refused(time=5))] == [1, 0]
@@ -197,7 +197,7 @@ def test_a_clock_that_is_turned_back_ends_a_minute() -> None:
 
 @pytest.mark.requirement("audit-refusals")
 def test_what_is_told_apart_is_bounded_and_no_count_is_dropped() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     for _ in range(EACH + 7):
         refusals.take(refused(link="counted"))
     written = [entry for number in range(HELD * 2) for entry in refusals.take(refused(link=str(number)))]
@@ -209,7 +209,7 @@ def test_what_is_told_apart_is_bounded_and_no_count_is_dropped() -> None:
 
 @pytest.mark.requirement("audit-refusals")
 def test_what_broke_is_no_refusal_and_is_always_written() -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     broken = Entry(v=1, time=Millis(0), op="get", decision=Decision.FAIL, reason="tampered", links=(LinkId("a"),))
     assert [refusals.take(broken) for _ in range(EACH * 2)] == [[broken]] * (EACH * 2)
 

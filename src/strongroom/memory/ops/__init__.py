@@ -1,0 +1,1 @@
+"""The operations of a memory, one module each: admit, prepare, commit, answer."""

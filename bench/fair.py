@@ -27,7 +27,7 @@ from bench.served import MCP_HEADERS
 from bench.server import Server, running
 from strongroom import Token, Vault, api
 from strongroom.caps.chain import parse
-from strongroom.vault.opening import SHELF_BYTES
+from strongroom.vault.create_open import SHELF_BYTES
 
 _PACE = 0.1
 _TEXT = 2_000

@@ -20,7 +20,7 @@ from strongroom.store import s3
 from strongroom.store.s3 import S3Store
 from strongroom.store.s3.bucket import S3Bucket
 from strongroom.store.s3.compaction import Compactor
-from strongroom.vault.moving import migrate
+from strongroom.vault.migrate.move import migrate
 
 FLEET, MOVED = "fixture/fleet", "fixture/moved"
 

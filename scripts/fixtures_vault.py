@@ -17,7 +17,7 @@ from strongroom.archive import export_lines, write_archive
 from strongroom.crypto import inbox
 from strongroom.keys.sources import _b64
 from strongroom.model import Millis
-from strongroom.vault.keeping import lock_keys
+from strongroom.vault.backup import lock_keys
 
 START = 1_779_440_000_000
 """2026-05-22 08:53:20 UTC."""

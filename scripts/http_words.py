@@ -22,8 +22,8 @@ from strongroom.model import (
 )
 from strongroom.server.options import DEFAULT
 from strongroom.server.serving import PORT
-from strongroom.vault.door import _ENTRIES
-from strongroom.vault.issuing import TTL_LIMIT
+from strongroom.vault.issue import TTL_LIMIT
+from strongroom.vault.local_transport import _ENTRIES
 
 INTRODUCTION = f"""\
 # HTTP

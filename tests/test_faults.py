@@ -32,8 +32,8 @@ from strongroom.store import sqlite
 from strongroom.store.fair_lock import WRITABLE
 from strongroom.store.fake import FakeDisk, FakeStores, Faults
 from strongroom.store.sqlite import SqliteStore
-from strongroom.vault import opening
-from strongroom.vault.rotation import Rotated
+from strongroom.vault import create_open
+from strongroom.vault.key_rotation import Rotated
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 from tests.store.children import Place, Process, in_fork, reason_of
 
@@ -128,14 +128,14 @@ class Scene:
 
 def _open(stores: FakeStores, keys: MemoryKeys, witness: MemoryWitness) -> Vault:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "backend", lambda location: (stores, location))
+        patch.setattr(create_open, "backend", lambda location: (stores, location))
         return strongroom.open("here", keys=keys, witness=witness, now=Clock())
 
 
 def _create() -> Scene:
     stores, keys, witness = FakeStores(), MemoryKeys(), MemoryWitness()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "backend", lambda location: (stores, location))
+        patch.setattr(create_open, "backend", lambda location: (stores, location))
         vault = strongroom.create("here", keys=keys, witness=witness, now=Clock())
     caps = {actor: vault.mint(actor=actor, ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600) for actor in ACTORS}
     caps["travel only"] = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"], ttl=3600)
@@ -329,7 +329,7 @@ def test_a_creation_that_fails_makes_no_vault_and_one_that_was_durable_is_there(
         stores, keys = FakeStores(), MemoryKeys()
         (stores.faults.after if after else stores.faults.before)("create")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(opening, "backend", lambda location, stores=stores: (stores, location))
+            patch.setattr(create_open, "backend", lambda location, stores=stores: (stores, location))
             given = {"keys": keys, "witness": MemoryWitness(), "now": Clock()}
             assert reason_of(strongroom.create, "here", **given) == "audit_unavailable"
             assert reason_of(strongroom.open, "here", **given) == ("" if after else "vault_missing")
@@ -474,7 +474,7 @@ def _use(place: Path) -> object:
 @pytest.fixture
 def _nothing_to_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other user may not be able to read where this package is installed."""
-    monkeypatch.setattr(opening, "backend", lambda location: (SqliteStore, location))
+    monkeypatch.setattr(create_open, "backend", lambda location: (SqliteStore, location))
     monkeypatch.setattr(engines, "load", lambda name: Recency())
 
 

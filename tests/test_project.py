@@ -23,7 +23,7 @@ EXTRAS = (
     "strongroom.client",
     "strongroom.server",
     "strongroom.store.s3",
-    "strongroom.vault.tobucket",
+    "strongroom.vault.migrate.to_bucket",
 )
 """Rooms, and modules, whose libraries come with an extra; what imports them does so when they are used."""
 

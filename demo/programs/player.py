@@ -21,7 +21,7 @@ from strongroom.caps import chain
 from strongroom.errors import KeyUnavailable, StrongroomError
 from strongroom.model import BATCH_LIMIT, K_LIMIT, Hit, NewLine
 from strongroom.private_files import write_file
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 
 if TYPE_CHECKING:
     from strongroom.store.s3.bucket import S3Bucket

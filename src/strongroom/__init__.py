@@ -15,9 +15,9 @@ from strongroom.client import AsyncMemory, connect
 from strongroom.keys import EnvironmentKeys, FileKeys, KeySource, PassphraseKeys
 from strongroom.memory import Memory
 from strongroom.model import NewLine, actor_path
-from strongroom.vault.keeping import backup, restore
-from strongroom.vault.opening import attenuate, create, open, verify  # noqa: A004 - strongroom.open, as in gzip.open
-from strongroom.vault.owner import Vault
+from strongroom.vault.backup import backup, restore
+from strongroom.vault.create_open import attenuate, create, open, verify  # noqa: A004 - strongroom.open, as in gzip.open
+from strongroom.vault.vault import Vault
 
 __all__ = [
     "AsyncMemory",

@@ -21,8 +21,8 @@ from strongroom import routing
 from strongroom.errors import InvalidRequest
 from strongroom.keys import EnvironmentKeys, FileKeys, KeySource, PassphraseKeys, default_directory
 from strongroom.routing import Rules
-from strongroom.vault import opening
-from strongroom.vault.owner import Vault
+from strongroom.vault import create_open
+from strongroom.vault.vault import Vault
 
 Passphrase = Callable[[], str]
 
@@ -82,7 +82,7 @@ def config_path() -> Path:
 
 def open_vault(settings: Settings, passphrase: Passphrase) -> Vault:
     """Open the vault with the keys that belong to it; `passphrase` is called only if they are behind one."""
-    return opening.open(settings.vault, keys=lambda vault: keys_of(vault, passphrase), **_engine(settings))
+    return create_open.open(settings.vault, keys=lambda vault: keys_of(vault, passphrase), **_engine(settings))
 
 
 def create_vault(settings: Settings, namespaces: Iterable[str], passphrase: Passphrase | None) -> Vault:
@@ -95,7 +95,7 @@ def create_vault(settings: Settings, namespaces: Iterable[str], passphrase: Pass
             return PassphraseKeys(default_directory(vault), passphrase)
         return EnvironmentKeys() if in_environment() else FileKeys(default_directory(vault))
 
-    return opening.create(settings.vault, keys=keys, namespaces=namespaces, **_engine(settings))
+    return create_open.create(settings.vault, keys=keys, namespaces=namespaces, **_engine(settings))
 
 
 def keys_of(vault: str, passphrase: Passphrase) -> KeySource:

@@ -18,7 +18,7 @@ import strongroom
 from strongroom import Vault, settings
 from strongroom.cli.app import app
 from strongroom.keys import default_directory
-from strongroom.vault.opening import identify
+from strongroom.vault.create_open import identify
 
 KEPT = {"PATH", "LANG", "LC_ALL", "PYTHONPATH", "COVERAGE_PROCESS_START"}
 

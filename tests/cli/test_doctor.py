@@ -18,7 +18,7 @@ from strongroom.caps import chain as caplib
 from strongroom.cli import checks
 from strongroom.engines.lexical import search
 from strongroom.keys import FileKeys, default_directory
-from strongroom.vault.opening import identify
+from strongroom.vault.create_open import identify
 from tests.audit.tools import edit, query
 from tests.cli.conftest import Cli, Done, opened, owner_cap
 

@@ -15,7 +15,7 @@ from strongroom.cli.errors import UNSEEN
 from strongroom.keys import default_directory
 from strongroom.store.s3 import bucket as buckets
 from strongroom.store.s3.bucket import BucketListing
-from strongroom.vault.opening import identify
+from strongroom.vault.create_open import identify
 from tests.cli.conftest import Cli, Done, opened
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 

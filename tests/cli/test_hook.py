@@ -18,7 +18,7 @@ from strongroom import settings
 from strongroom.cli import hook
 from strongroom.model import Millis
 from strongroom.provider.home import home_of
-from strongroom.vault.opening import identify
+from strongroom.vault.create_open import identify
 from strongroom.wiring import capfile, policy
 from tests.cli.conftest import Cli, Done, environment, opened
 from tests.hermes import homes

@@ -15,7 +15,7 @@ from strongroom import settings
 from strongroom.cli import leaving
 from strongroom.cli.app import Command, app
 from strongroom.keys import FileKeys, default_directory
-from strongroom.vault.opening import identify
+from strongroom.vault.create_open import identify
 from tests import age
 from tests.audit.tools import edit
 from tests.cli.conftest import Cli, opened

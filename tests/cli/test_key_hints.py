@@ -17,7 +17,7 @@ import pytest
 from strongroom import EnvironmentKeys, PassphraseKeys, settings
 from strongroom.cli import leaving
 from strongroom.keys import default_directory, sources
-from strongroom.vault.opening import identify
+from strongroom.vault.create_open import identify
 from tests import age
 from tests.cli.conftest import Cli
 

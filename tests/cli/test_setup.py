@@ -13,7 +13,7 @@ import strongroom
 from strongroom import settings
 from strongroom.cli import context
 from strongroom.keys import default_directory
-from strongroom.vault.opening import identify
+from strongroom.vault.create_open import identify
 from tests.cli.conftest import Cli
 
 DATA = Path(".local") / "share" / "strongroom"

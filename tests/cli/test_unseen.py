@@ -12,7 +12,7 @@ import pytest
 from strongroom import settings
 from strongroom.cli.errors import UNSEEN
 from strongroom.keys import default_directory
-from strongroom.vault.opening import identify
+from strongroom.vault.create_open import identify
 from tests.cli.conftest import Cli
 
 pytestmark = pytest.mark.requirement("audit-unseen", "cli-audit")

@@ -27,7 +27,7 @@ from strongroom.store.s3.bucket import BucketListing, BucketObject, S3Bucket
 from strongroom.store.s3.bucket_probe import Probe
 from strongroom.store.s3.compaction import Compactor
 from strongroom.store.s3.location import _VARIABLES
-from strongroom.vault import opening
+from strongroom.vault import create_open
 from tests.conftest import Clock
 from tests.docs.pages import DOCS, blocks, code, rows, section
 from tests.docs.test_service_page import options_of
@@ -146,7 +146,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World(tmp_path)
-    monkeypatch.setattr(opening, "backend", lambda place: (made, place))
+    monkeypatch.setattr(create_open, "backend", lambda place: (made, place))
     # No worker writes while a test tampers with its log.
     monkeypatch.setattr(worker_log, "on_timer", lambda seconds, act: lambda: None)
     made.start(strongroom.create)
@@ -421,7 +421,7 @@ def test_bounds_of_the_page_are_those_of_the_code() -> None:
     text = " ".join(SCALE.read_text().split())
     assert f"the last {reader.VIEWS:,}, or fewer" in text
     assert f"| {reader._BYTES >> 20} MiB; the actor in use" in text
-    assert f"{opening.SHELF_BYTES >> 20} MiB unless told" in text
+    assert f"{create_open.SHELF_BYTES >> 20} MiB unless told" in text
     assert f"the last {_ACTORS_HELD:,} |" in text
     assert f"at least {compaction.LOOSE} loose lines" in text
     assert f"the {_DISTANT} threads" in text

@@ -12,7 +12,7 @@ import pytest
 from strongroom.store import s3
 from strongroom.store.s3 import worker_log
 from strongroom.store.s3.bucket import PAGE, BucketListing, BucketObject, Changed, NameTaken
-from strongroom.vault import opening
+from strongroom.vault import create_open
 
 
 class MemoryBucket:
@@ -109,6 +109,6 @@ def used_by_vaults(bucket: B, monkeypatch: pytest.MonkeyPatch) -> B:
         create = staticmethod(lambda place, *rest: s3.create(bucket, place, *rest))  # type: ignore[assignment]
         open = staticmethod(lambda place: s3.open_store(bucket, place))  # type: ignore[assignment]
 
-    monkeypatch.setattr(opening, "backend", lambda place: (Backend, place))
+    monkeypatch.setattr(create_open, "backend", lambda place: (Backend, place))
     monkeypatch.setattr(worker_log, "on_timer", bucket.timers.later)
     return bucket

@@ -31,7 +31,7 @@ from strongroom.errors import StrongroomError
 from strongroom.store import Effect, HeadMac, s3
 from strongroom.store.s3 import S3Store
 from strongroom.store.s3.worker_log import Later
-from strongroom.vault import opening
+from strongroom.vault import create_open
 from tests.fleet.attacker import Attacker
 from tests.fleet.checking import Checker
 from tests.fleet.clients import Client, Ending, Owner
@@ -132,7 +132,7 @@ class World:
             patch.setattr(secrets, "token_hex", lambda count: self.bytes(count).hex())
             patch.setattr(inbox, "new_identity", lambda: _IDENTITY)
             patch.setattr(engines, "load", _engine)
-            patch.setattr(opening, "backend", lambda location: (_Backend(self), location))
+            patch.setattr(create_open, "backend", lambda location: (_Backend(self), location))
             patch.setattr(s3, "S3Store", self._store)
             patch.setattr(s3, "clock", _Clock(self.scheduler))
             yield

@@ -19,7 +19,7 @@ from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.model import Millis
 from strongroom.store.s3.bucket import BucketListing
-from strongroom.vault import auditing
+from strongroom.vault import owner_audit
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 Open = Callable[[], Vault]
@@ -168,7 +168,7 @@ def test_for_the_newest_entries_every_part_of_a_log_is_read_once(
     vault = worker()
     put(vault, *map(str, range(20)))
     bundles = [name for name in bucket.objects if name.startswith("logs/")]
-    monkeypatch.setattr(auditing, "_BLOCK", 2)
+    monkeypatch.setattr(owner_audit, "_BLOCK", 2)
     before = bucket.requests["get"]
     assert len(list(vault.audit.newest())) > 20
     assert bucket.requests["get"] - before == len(bundles)

@@ -14,8 +14,8 @@ from strongroom.caps.chain import parse
 from strongroom.errors import CapRevoked
 from strongroom.memory.cap_index import INDEXED
 from strongroom.store import backend, s3
-from strongroom.vault import opening
-from strongroom.vault.moving import migrate
+from strongroom.vault import create_open
+from strongroom.vault.migrate.move import migrate
 from tests.fleet.memory import MemoryBucket, used_by_vaults
 
 PLACE = "s3://bucket/room"
@@ -111,7 +111,7 @@ def test_a_vault_of_an_earlier_version_is_indexed_by_the_owners_first_revocation
     bucket: MemoryBucket, keys: FileKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "is_bucket", lambda _: False)
+        patch.setattr(create_open, "is_bucket", lambda _: False)
         patch.setattr("strongroom.memory.cap_index.CapIndex.markers", lambda *_: [])
         with strongroom.create(PLACE, keys=keys) as old:
             first = minted(old)
@@ -138,7 +138,7 @@ def test_what_is_minted_in_a_file_between_two_buckets_is_in_the_index(
     where = str(tmp_path / "file")
     # A move opens both places by itself, and makes the trials of the server.
     monkeypatch.setattr(s3, "bucket_at", lambda _, **__: bucket)
-    monkeypatch.setattr(opening, "backend", backend)
+    monkeypatch.setattr(create_open, "backend", backend)
     migrate(PLACE, where, keys=keys)
     with strongroom.open(where, keys=keys) as file:
         second = renewed(file, first)

@@ -28,9 +28,10 @@ from strongroom.errors import (
 )
 from strongroom.store import Object, Store, backend, is_derived, s3
 from strongroom.store.s3 import S3Backend
-from strongroom.vault import moving, opening
-from strongroom.vault.moving import Moved, migrate
-from strongroom.vault.owner import Vault
+from strongroom.vault import create_open
+from strongroom.vault.migrate import move
+from strongroom.vault.migrate.move import Moved, migrate
+from strongroom.vault.vault import Vault
 from tests.fleet.memory import MemoryBucket
 
 OPS = ["put", "get", "list", "forget", "erase"]
@@ -111,8 +112,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(s3, "bucket_at", lambda location, **_: made.bucket(location))
     monkeypatch.setattr(s3.S3Store, "race_later", lambda *_: None)
 
-    monkeypatch.setattr(opening, "backend", _backend)
-    monkeypatch.setattr(moving, "backend", _backend)
+    monkeypatch.setattr(create_open, "backend", _backend)
+    monkeypatch.setattr(move, "backend", _backend)
     return made
 
 
@@ -226,14 +227,14 @@ def test_a_bucket_that_is_written_to_meanwhile_makes_no_vault_in_a_file(
     world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.move(world.file, TARGET)
-    check = moving.Origin.check_unchanged
+    check = move.MigrationOrigin.check_unchanged
 
-    def write(self: moving.Origin) -> None:
+    def write(self: move.MigrationOrigin) -> None:
         with world.open(TARGET) as vault:
             vault.memory(cap).put("in between", namespace="travel")
         check(self)
 
-    monkeypatch.setattr(moving.Origin, "check_unchanged", write)
+    monkeypatch.setattr(move.MigrationOrigin, "check_unchanged", write)
     with pytest.raises(StoreUnavailable):
         world.move(TARGET, world.home / "back")
     assert not (world.home / "back").exists()
@@ -244,7 +245,7 @@ def test_a_line_acknowledged_meanwhile_whose_intent_was_there_before_makes_no_va
     world: World, cap: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.move(world.file, TARGET)
-    check = moving.Origin.check_unchanged
+    check = move.MigrationOrigin.check_unchanged
     with world.open(TARGET) as vault:
         writer = vault._state.store.writer  # type: ignore[attr-defined]
         late: list[Callable[[], object]] = []
@@ -254,11 +255,11 @@ def test_a_line_acknowledged_meanwhile_whose_intent_was_there_before_makes_no_va
                 vault.memory(cap).put("on its way", namespace="travel")
         before = set(world.bucket().objects)
 
-        def write(self: moving.Origin) -> None:
+        def write(self: move.MigrationOrigin) -> None:
             late[0]()
             check(self)
 
-        monkeypatch.setattr(moving.Origin, "check_unchanged", write)
+        monkeypatch.setattr(move.MigrationOrigin, "check_unchanged", write)
         with pytest.raises(StoreUnavailable):
             world.move(TARGET, world.home / "back")
     assert not (world.home / "back").exists()
@@ -380,7 +381,7 @@ def test_killed_before_the_new_file_counts_as_seen_it_counts_the_next_time(
     with world.open(world.file) as vault:
         assert vault.audit.verify().ok
     with monkeypatch.context() as patch:
-        patch.setattr(moving, "_verify", _dies)
+        patch.setattr(move, "_verify", _dies)
         with pytest.raises(Killed):
             world.move(TARGET, world.home / "back")
     assert world.move(TARGET, world.home / "back").already

@@ -27,7 +27,7 @@ from strongroom.errors import AuditUnavailable, StoreUnavailable, StrongroomErro
 from strongroom.store import CLOCK_LEEWAY, s3
 from strongroom.store.s3 import worker_log
 from strongroom.store.s3.bucket import BucketListing, BucketObject
-from strongroom.vault import opening
+from strongroom.vault import create_open
 from tests.conftest import ALL_OPS as OPS
 from tests.docs.pages import DOCS, rows, section
 from tests.fleet.memory import MemoryBucket, Timers
@@ -104,7 +104,7 @@ class Scene:
             create = staticmethod(lambda place, *rest: s3.create(way, place, *rest))  # type: ignore[assignment]
             open = staticmethod(lambda place: s3.open_store(way, place))  # type: ignore[assignment]
 
-        self._patch.setattr(opening, "backend", lambda place: (Backend, place))
+        self._patch.setattr(create_open, "backend", lambda place: (Backend, place))
         self._patch.setattr(worker_log, "on_timer", timers.later)
         worker = Worker(begin(), way, timers)
         self.workers.append(worker)

@@ -20,7 +20,7 @@ from strongroom.errors import StrongroomError
 from strongroom.keys import Keyring
 from strongroom.store import Commit, Effect, Swap
 from strongroom.store.fake import FakeStores
-from strongroom.vault import opening, rotation
+from strongroom.vault import create_open, key_rotation
 from tests.conftest import Clock
 
 Reopen = Callable[[], Vault]
@@ -29,7 +29,7 @@ ACTORS = [f"local/a{number}" for number in range(7)]
 
 @pytest.fixture(autouse=True)
 def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotation, "_PORTION", 2)
+    monkeypatch.setattr(key_rotation, "_PORTION", 2)
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_a_rotation_in_the_fake_store_ends_under_contention(
     keys: FileKeys, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stores = FakeStores()
-    monkeypatch.setattr(opening, "backend", lambda location: (stores, location))
+    monkeypatch.setattr(create_open, "backend", lambda location: (stores, location))
     with (
         strongroom.create("here", keys=keys, now=clock) as vault,
         strongroom.open("here", keys=keys, now=clock) as other,

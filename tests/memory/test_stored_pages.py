@@ -22,7 +22,7 @@ from strongroom.memory.stored_pages import CachePage, CachePageSet
 from strongroom.model import Actor, LineId, Namespace, actor_path
 from strongroom.store import Lost, Object
 from strongroom.store.fake import FakeStores
-from strongroom.vault import opening
+from strongroom.vault import create_open
 from tests.audit.tools import edit
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 from tests.crypto.test_line_encryption import line
@@ -550,7 +550,7 @@ def test_forgetting_from_a_page_works_on_a_store_that_is_strict(
 ) -> None:
     """The contract's purge ends at a segment's border, and the store in memory refuses any other."""
     stores = FakeStores()
-    monkeypatch.setattr(opening, "backend", lambda location: (stores, location))
+    monkeypatch.setattr(create_open, "backend", lambda location: (stores, location))
     with strongroom.create("here", keys=FileKeys(tmp_path / "other-keys"), now=clock) as made:
         token = made.mint(actor=ALICE, ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
         ids = put(made, token, 10)

@@ -13,7 +13,7 @@ from strongroom import FileKeys, errors
 from strongroom.archive import import_lines, read_archive
 from strongroom.audit.log import Witness
 from strongroom.host import Recovered
-from strongroom.vault.keeping import unlock_keys
+from strongroom.vault.backup import unlock_keys
 from tests.host.doubles import Recorder, Seen, hosted
 from tests.upgrades.frozen import Frozen, asked, expected, lines
 

@@ -14,7 +14,7 @@ import strongroom
 from strongroom import FileKeys, Token, Vault, api
 from strongroom.caps import chain
 from strongroom.errors import BY_REASON
-from strongroom.vault import issuing
+from strongroom.vault import issue
 from tests.conftest import Clock
 from tests.vault.tools import (
     ALICE,
@@ -315,7 +315,7 @@ def test_every_reason_of_the_table_is_one() -> None:
 @pytest.mark.requirement("renew-denied")
 def test_a_cap_that_comes_from_too_many_is_renewed_no_more(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each renewal depends on all before it, so there is an end to them."""
-    monkeypatch.setattr(issuing, "_GENERATIONS", 2)
+    monkeypatch.setattr(issue, "_GENERATIONS", 2)
     newest = renewed(vault, renewed(vault, renewable(vault)))
     assert refusal(lambda: renewed(vault, newest)).reason == "invalid_request"
     assert standing(vault, newest) == ""

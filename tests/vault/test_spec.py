@@ -8,9 +8,9 @@ import pytest
 
 from strongroom.cli.reading import OPS
 from strongroom.model import CapRecord, Op
-from strongroom.vault.issuing import _MEMORY_OPS
+from strongroom.vault.issue import _MEMORY_OPS
 from tests.docs.pages import DOCS, code, rows, section
-from tests.vault.test_door import AUDITING
+from tests.vault.test_local_transport import AUDITING
 
 CAP, LINE, AUDIT = (DOCS / "spec" / f"{name}.md" for name in ("cap", "line", "audit"))
 

@@ -21,7 +21,7 @@ from strongroom.cli.types import NAMESPACE
 from strongroom.errors import CapNamespaceDenied, InvalidRequest
 from strongroom.memory import Memory
 from strongroom.model import K_LIMIT
-from strongroom.vault.opening import _system_clock
+from strongroom.vault.create_open import _system_clock
 from strongroom.wiring.steps import counted
 
 

@@ -23,9 +23,9 @@ from strongroom.cli.types import MOMENT, NAMES
 from strongroom.errors import InvalidRequest, LineNotFound, Tampered
 from strongroom.keys import default_directory
 from strongroom.store import is_bucket
-from strongroom.vault.auditing import BETWEEN
-from strongroom.vault.opening import identify
-from strongroom.vault.owner import Vault
+from strongroom.vault.create_open import identify
+from strongroom.vault.owner_audit import BETWEEN
+from strongroom.vault.vault import Vault
 from strongroom.wiring.steps import counted
 
 Told = dict[str, str | int | None]

@@ -19,8 +19,8 @@ from strongroom.cli.context import Run
 from strongroom.errors import StrongroomError, Tampered, VaultMissing
 from strongroom.keys import default_directory
 from strongroom.store import CLOCK_LEEWAY
-from strongroom.vault.fleet import FleetAudit
-from strongroom.vault.owner import Vault
+from strongroom.vault.fleet_audit import FleetAudit
+from strongroom.vault.vault import Vault
 from strongroom.wiring.steps import counted
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _vault(patient: BucketPatient) -> str:
     patient.reached()
     if not patient.is_fit:
         raise Found("skip", "not every trial went well")
-    from strongroom.vault.opening import identify
+    from strongroom.vault.create_open import identify
 
     try:
         patient.vault_id = identify(patient.place)

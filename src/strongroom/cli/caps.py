@@ -24,7 +24,7 @@ from strongroom.cli.types import DURATION, NAMES
 from strongroom.errors import CapMissing, InvalidRequest
 from strongroom.model import DataClass
 from strongroom.private_files import write_file
-from strongroom.vault import void
+from strongroom.vault import cap_void_reason
 from strongroom.wiring.steps import counted
 
 cap = Group("cap", help="Mint, narrow, renew, show, revoke and list caps: who may do what, where, and until when.")
@@ -303,7 +303,7 @@ def list_caps(run: Run, actor: str | None, everything: bool) -> None:
     """List the caps that were minted, oldest first. Tokens are not kept, so none is shown."""
     now = time.time()
     minted = list(run.vault().caps(actor))
-    known = [registered(one, now) for one in void.date(minted, run.vault().audit.newest())]
+    known = [registered(one, now) for one in cap_void_reason.date(minted, run.vault().audit.newest())]
     found = [one for one in known if everything or one.void is None]
     run.answer({"caps": found}, output.table(registered_row(one, now) for one in found))
     if not known:

@@ -29,9 +29,9 @@ from strongroom.keys import FileKeys, default_directory
 from strongroom.model import Void
 from strongroom.settings import Settings
 from strongroom.store import CLOCK_LEEWAY, backend
-from strongroom.vault.auditing import Audit
-from strongroom.vault.opening import identify
-from strongroom.vault.owner import Vault
+from strongroom.vault.create_open import identify
+from strongroom.vault.owner_audit import Audit
+from strongroom.vault.vault import Vault
 
 _SQLITE = (3, 54, 0)
 _SPACE_FAIL, _SPACE_WARN = 64 << 20, 1 << 30

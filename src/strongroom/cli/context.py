@@ -38,7 +38,7 @@ from strongroom.keys import default_directory
 from strongroom.memory import Memory
 from strongroom.settings import Settings
 from strongroom.store import is_bucket
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -19,9 +19,9 @@ from strongroom.cli.context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest, LineNotFound, VaultExists, VaultMissing
 from strongroom.keys import FileKeys, KeySource, default_directory
 from strongroom.store import is_bucket
-from strongroom.vault.keeping import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
-from strongroom.vault.opening import identify
-from strongroom.vault.rotation import Rotated, Unfinished
+from strongroom.vault.backup import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
+from strongroom.vault.create_open import identify
+from strongroom.vault.key_rotation import Rotated, Unfinished
 from strongroom.wiring.steps import counted
 
 _KEYS_LIMIT = 1 << 20

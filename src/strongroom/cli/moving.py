@@ -12,8 +12,8 @@ from strongroom import settings
 from strongroom.cli import extras, leaving
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, owner_options, pass_run
-from strongroom.vault.moving import Moved
-from strongroom.vault.moving import migrate as move
+from strongroom.vault.migrate.move import Moved
+from strongroom.vault.migrate.move import migrate as move
 from strongroom.wiring.steps import counted
 
 

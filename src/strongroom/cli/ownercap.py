@@ -17,7 +17,7 @@ from strongroom.caps.chain import Cap, Token, parse
 from strongroom.cli import output
 from strongroom.errors import Denied, KeyUnavailable
 from strongroom.private_files import make_directory, write_file
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 
 NAME = "owner.cap"
 ACTOR = "local/owner"

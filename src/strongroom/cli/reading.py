@@ -14,7 +14,7 @@ from strongroom.errors import InvalidRequest, LineNotFound
 from strongroom.memory.decision_recorder import SHOWN
 from strongroom.memory.refusal_log import OTHERS
 from strongroom.model import CapRecord
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 
 _NAMED = 3
 """Line ids that a row for people names."""

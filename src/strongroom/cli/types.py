@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from strongroom.errors import InvalidRequest
-from strongroom.vault.issuing import TTL_LIMIT
+from strongroom.vault.issue import TTL_LIMIT
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 

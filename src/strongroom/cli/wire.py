@@ -17,7 +17,7 @@ from strongroom.cli.context import Run, common_options, memory_options, pass_run
 from strongroom.cli.errors import BUG, BY_FAMILY, Failure
 from strongroom.cli.types import NAMES
 from strongroom.keys import default_directory
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 from strongroom.wiring.policy import Tools
 from strongroom.wiring.steps import Step
 from strongroom.wiring.unwiring import unwire as take_away

@@ -20,7 +20,7 @@ from strongroom.model import Actor, Namespace, Op
 from strongroom.private_files import status_of
 from strongroom.provider.doorway import Doorway
 from strongroom.provider.steadying import again, once
-from strongroom.vault.opening import attenuate
+from strongroom.vault.create_open import attenuate
 from strongroom.wiring import capfile
 
 TTL = 300

@@ -20,7 +20,7 @@ from strongroom.client import connect
 from strongroom.errors import KeyUnavailable, ServerUnavailable
 from strongroom.memory import Memory
 from strongroom.store.sqlite_copy import DATABASE
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 from strongroom.wiring.policy import Policy
 
 T = TypeVar("T")

@@ -41,8 +41,8 @@ from strongroom.server.metrics import CONTENT_TYPE, Metrics
 from strongroom.server.options import DEFAULT, Options
 from strongroom.server.reading import Disconnected, Reader, Receive, Request, Scope, Send, reader_of
 from strongroom.strict_json import check_unique_keys
-from strongroom.vault.door import VaultDoor
-from strongroom.vault.owner import Vault
+from strongroom.vault.local_transport import LocalTransport
+from strongroom.vault.vault import Vault
 
 MCP = "/mcp"
 _JSON = (b"content-type", b"application/json")
@@ -367,7 +367,7 @@ class Application:
         finally:
             connection.on_loss = None
 
-    async def _prove(self, request: Request, door: VaultDoor, holder: Hashable) -> None:
+    async def _prove(self, request: Request, door: LocalTransport, holder: Hashable) -> None:
         """Go no further unless the cap is valid."""
         await self._carry_out(request, door.checking(), holder)
         request.connection.is_proven = True
@@ -453,7 +453,7 @@ class Application:
 
 
 def _performing(
-    door: VaultDoor, kind: type[api.Call[Any]], read: Reader, request: Request, body: bytes
+    door: LocalTransport, kind: type[api.Call[Any]], read: Reader, request: Request, body: bytes
 ) -> Operation[Answer]:
     """One call from its bytes to its answer, in steps."""
     if len(body) > _LARGE:

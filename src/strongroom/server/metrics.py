@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 
 from strongroom.server.connections import Connections
 from strongroom.server.logs import Sample
-from strongroom.vault.owner import Usage, Vault
-from strongroom.vault.upkeep import Upkeep
+from strongroom.vault.health import Upkeep
+from strongroom.vault.vault import Usage, Vault
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _UPKEEP_SECONDS = 60.0

@@ -32,7 +32,7 @@ from strongroom.server.connections import SPARE, Connections
 from strongroom.server.handshake import SecureListener
 from strongroom.server.options import DEFAULT, Options
 from strongroom.server.protocol import GuardedProtocol, guarded
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 
 PORT = 8765
 _OTHER_FILES = 256

@@ -10,7 +10,7 @@ from pathlib import Path
 from strongroom.caps.chain import Token
 from strongroom.errors import CapMissing, KeyUnavailable
 from strongroom.private_files import make_directory, open_file, write_file
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 
 OPS = ("put", "get", "list", "snapshot", "forget", "renew")
 """Never `profile`: what stands in a system prompt is the owner's to write. Never `erase`."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from strongroom.caps.chain import Token
 from strongroom.errors import Denied, InvalidRequest, StrongroomError
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 from strongroom.wiring import capfile, runtimecap
 from strongroom.wiring.ownplaces import claim, is_claimed
 from strongroom.wiring.steps import Outcome, State, counted

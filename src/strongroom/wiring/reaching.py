@@ -14,7 +14,7 @@ from strongroom.errors import Denied, InvalidRequest, UnknownNamespace, VaultMis
 from strongroom.keys import default_directory
 from strongroom.memory import Memory
 from strongroom.model import DEFAULT_NAMESPACES
-from strongroom.vault.opening import identify
+from strongroom.vault.create_open import identify
 from strongroom.wiring import runtimecap
 from strongroom.wiring.homes import wire_command
 from strongroom.wiring.policy import FILE, SENSITIVITY

@@ -18,8 +18,8 @@ from strongroom.errors import CapMalformed, CapMissing, InvalidRequest, KeyUnava
 from strongroom.memory import Memory
 from strongroom.model import CapRecord, DataClass, Op
 from strongroom.private_files import open_file
-from strongroom.vault.opening import attenuate
-from strongroom.vault.owner import Vault
+from strongroom.vault.create_open import attenuate
+from strongroom.vault.vault import Vault
 from strongroom.wiring import capfile
 from strongroom.wiring.policy import OWNER
 

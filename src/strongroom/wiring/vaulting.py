@@ -10,7 +10,7 @@ from strongroom import settings
 from strongroom.errors import KeyUnavailable
 from strongroom.model import DEFAULT_NAMESPACES
 from strongroom.settings import Passphrase
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 
 
 class OwnVaults:

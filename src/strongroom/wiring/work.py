@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from strongroom import model
 from strongroom.caps.chain import Token
 from strongroom.errors import InvalidRequest
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 from strongroom.wiring import policy as policies
 from strongroom.wiring import yamlfile
 from strongroom.wiring.filing import inside, is_within, read_text

@@ -23,7 +23,7 @@ from strongroom.caps.chain import Token
 from strongroom.host.conformance import Subject
 from strongroom.private_files import make_directory, write_file
 from strongroom.provider import StrongroomProvider
-from strongroom.vault.owner import Vault
+from strongroom.vault.vault import Vault
 from strongroom.wiring import capfile, policy, runtimecap
 from strongroom.wiring.template import Wiring, policy_text
 

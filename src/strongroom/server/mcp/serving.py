@@ -29,7 +29,7 @@ from strongroom.model import Forgotten, Listing, Snapshot
 from strongroom.server import logs
 from strongroom.server.mcp import resources
 from strongroom.server.mcp.tools import TOOLS, MemoryTool
-from strongroom.vault.door import VaultDoor
+from strongroom.vault.local_transport import LocalTransport
 
 R = TypeVar("R")
 Context = ServerRequestContext[Any, Any]
@@ -62,10 +62,10 @@ class Question(Generic[R]):
         try:
             call = self.read()
         except InvalidRequest as error:  # the cap comes first, whatever came with it
-            raise (door.refuse(self.kind, error) if isinstance(door, VaultDoor) else error) from None
+            raise (door.refuse(self.kind, error) if isinstance(door, LocalTransport) else error) from None
         return self.shown(door.call(call))
 
-    def asking(self, door: VaultDoor) -> Operation[R]:
+    def asking(self, door: LocalTransport) -> Operation[R]:
         """The same in steps."""
         try:
             call = self.read()

@@ -9,7 +9,7 @@ import pytest
 from strongroom import Token, Vault, attenuate, errors
 from strongroom.caps import chain
 from strongroom.model import CapRecord, Void
-from strongroom.vault import void
+from strongroom.vault import cap_void_reason
 from tests.conftest import Clock
 
 pytestmark = pytest.mark.requirement("cap-void")
@@ -21,7 +21,7 @@ def _mint(vault: Vault) -> Token:
 
 def _of(vault: Vault, token: Token) -> CapRecord:
     link = chain.parse(token).links[0].id
-    (found,) = [one for one in void.date(vault.caps(), vault.audit.newest()) if one.link == link]
+    (found,) = [one for one in cap_void_reason.date(vault.caps(), vault.audit.newest()) if one.link == link]
     return found
 
 

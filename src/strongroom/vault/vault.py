@@ -25,11 +25,11 @@ from strongroom.memory.stored_pages import keep_pages
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
 from strongroom.store import CLOCK_LEEWAY, Grouping, OnDisk, Store, Swap
 from strongroom.store.fleet_contract import FleetStore
-from strongroom.vault import issuing, rotation, void
-from strongroom.vault.door import VaultDoor
-from strongroom.vault.fleet import audit_of
-from strongroom.vault.rotation import Rotated, Unfinished, all_keys, retrying
-from strongroom.vault.upkeep import Upkeep, upkeep_of
+from strongroom.vault import cap_void_reason, issue, key_rotation
+from strongroom.vault.fleet_audit import audit_of
+from strongroom.vault.health import Upkeep, upkeep_of
+from strongroom.vault.key_rotation import Rotated, Unfinished, all_keys, retry_commit
+from strongroom.vault.local_transport import LocalTransport
 
 TTL_DEFAULT = 300
 
@@ -92,9 +92,9 @@ class Vault:
         """The memory that a cap opens. The cap is checked at every call, not here."""
         return Memory(self.door(token, source=source, request=request))
 
-    def door(self, token: str, *, source: str = "python", request: str = "") -> VaultDoor:
+    def door(self, token: str, *, source: str = "python", request: str = "") -> LocalTransport:
         """Where calls made with a cap go; `memory` is the friendly form of it."""
-        return VaultDoor(self._clerk, token, source=source, request=request)
+        return LocalTransport(self._clerk, token, source=source, request=request)
 
     @property
     def store(self) -> Store:
@@ -184,7 +184,7 @@ class Vault:
             label=label,
             delegable=delegable,
         )
-        return issuing.issue(self._clerk, terms, data_class)
+        return issue.issue(self._clerk, terms, data_class)
 
     def revoke(self, token_or_link: str) -> LinkId:
         """Revoke a cap and all that came from it, in every process, from their next call on.
@@ -193,26 +193,26 @@ class Vault:
         """
         is_token = "." in token_or_link
         links = [one.id for one in chain.parse(token_or_link).links] if is_token else [model.link_id(token_or_link)]
-        issuing.revoke(self._clerk, links[-1], links[0])
-        issuing.index(self._clerk)
+        issue.revoke(self._clerk, links[-1], links[0])
+        issue.index(self._clerk)
         return links[-1]
 
     def revoke_actor(self, actor: str) -> None:
         """Revoke every cap of an actor that was issued up to now."""
         whose = model.actor(actor)
-        retrying(
+        retry_commit(
             self._state,
             lambda: self._clerk.record_owner("revoke", self._state.standing_effects(whose, self._clerk.now())),
         )
-        issuing.index(self._clerk)
+        issue.index(self._clerk)
 
     def caps(self, actor: str | None = None) -> Iterator[CapRecord]:
         """Every cap that was minted, oldest first, but for those of erased actors; or those of one actor or scope."""
-        return issuing.records(self._state, actor)
+        return issue.records(self._state, actor)
 
     def caps_on_record(self, links: Iterable[str]) -> Iterator[CapRecord]:
         """Those of these links of which a cap was minted, without reading any other."""
-        return issuing.on_record(self._state, map(model.link_id, links))
+        return issue.on_record(self._state, map(model.link_id, links))
 
     def shut_out(self, link: str) -> tuple[Actor, ...]:
         """Actors that a minted cap for a scope covers no more: their caps were revoked after it was issued.
@@ -222,7 +222,7 @@ class Vault:
         known = list(self.caps_on_record([link]))
         if not known or not self._state.standing.not_before:
             return ()
-        return tuple(sorted(void.shut_out(self._state, known[0])))
+        return tuple(sorted(cap_void_reason.shut_out(self._state, known[0])))
 
     # Namespaces and actors.
 
@@ -248,7 +248,7 @@ class Vault:
             body = self._state.sealed_record(NAMESPACES, NamespaceRegistry(tuple(names)))
             self._clerk.record_owner("namespaces", [Swap(NAMESPACES, body, version)])
 
-        retrying(self._state, change)
+        retry_commit(self._state, change)
 
     def actors(self) -> Iterator[Actor]:
         """Every actor that has keys, in no particular order."""
@@ -305,23 +305,23 @@ class Vault:
         That makes a root that nobody can have seen yet, and moves everything to it. With `resume` it is the root of the
         rotation that was stopped, and only what was left is moved.
         """
-        return rotation.rotate_root(self._clerk, resume=resume)
+        return key_rotation.rotate_root(self._clerk, resume=resume)
 
     def unfinished_rotation(self) -> Unfinished | None:
         """What a rotation of the root left to do that was stopped, or is under way; None if none was."""
-        return rotation.unfinished(self._state)
+        return key_rotation.unfinished(self._state)
 
     def rotate_actor(self, actor: str) -> None:
         """Give an actor a new key and each of its namespaces a new epoch; old lines stay readable."""
-        rotation.rotate_actor(self._clerk, model.actor(actor))
+        key_rotation.rotate_actor(self._clerk, model.actor(actor))
 
     def check_issuer(self) -> None:
         """Raise KeyUnavailable unless the issuer key is there and is this vault's: without it nothing is minted."""
-        issuing.issuer_seed(self._state)
+        issue.issuer_seed(self._state)
 
     def rotate_issuer(self) -> None:
         """Replace the issuer key. Every cap minted before is void from now on."""
-        rotation.rotate_issuer(self._clerk)
+        key_rotation.rotate_issuer(self._clerk)
 
     def accept_clock(self) -> None:
         """Accept this machine's clock although the log's latest entry lies ahead of it; the log says so."""

@@ -16,9 +16,9 @@ from strongroom import FileKeys, PassphraseKeys, Token, Vault, errors
 from strongroom.audit.log import Witness
 from strongroom.crypto import passphrase_file
 from strongroom.store.sqlite import SqliteStore
-from strongroom.vault import keeping
-from strongroom.vault.keeping import backup_of, lock_keys, move_away, unlock_keys
-from strongroom.vault.opening import identify
+from strongroom.vault import backup
+from strongroom.vault.backup import backup_of, lock_keys, move_away, unlock_keys
+from strongroom.vault.create_open import identify
 from tests import age
 from tests.audit.tools import edit, query
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
@@ -31,7 +31,7 @@ SECRET = "the-peanut-secret"
 @pytest.fixture(autouse=True)
 def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """age files that cost no second each; tests/test_archive.py makes real ones."""
-    monkeypatch.setattr(keeping, "lock", lambda data, passphrase: age.encrypt(data, passphrase))
+    monkeypatch.setattr(backup, "lock", lambda data, passphrase: age.encrypt(data, passphrase))
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def texts(vault: Vault, token: str) -> list[str]:
     return sorted(hit.text for hit in memory.get(ids=[line.id for line in memory.list().lines]))
 
 
-def back_up(place: Path, target: Path, keys: FileKeys, clock: Clock) -> strongroom.vault.keeping.Backup:
+def back_up(place: Path, target: Path, keys: FileKeys, clock: Clock) -> strongroom.vault.backup.Backup:
     return strongroom.backup(place, target, keys=keys, now=clock)
 
 
@@ -507,5 +507,5 @@ def test_a_newer_witness_is_not_replaced_by_that_of_a_backup(
 @pytest.mark.requirement("backup-keys")
 def test_keys_are_not_locked_behind_a_short_passphrase(vault: Vault, place: Path, keys: FileKeys) -> None:
     with pytest.MonkeyPatch.context() as real:
-        real.setattr(keeping, "lock", passphrase_file.lock)
+        real.setattr(backup, "lock", passphrase_file.lock)
         assert reason_of(lock_keys, place, "short", keys=keys) == "invalid_request"

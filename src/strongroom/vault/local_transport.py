@@ -14,12 +14,12 @@ from strongroom.memory import Caller, DecisionRecorder
 from strongroom.memory.operation import SLOW_STEP, Operation, run_inline
 from strongroom.memory.ops import deliver, forget, get, observe, profile, put
 from strongroom.model import DataClass, Op
-from strongroom.vault import issuing
+from strongroom.vault import issue
 
 _ENTRIES = 1000
 
 
-class VaultDoor:
+class LocalTransport:
     """Takes the calls made with one cap. Thread-safe and cheap to make."""
 
     def __init__(self, clerk: DecisionRecorder, token: str, *, source: str = "python", request: str = "") -> None:
@@ -34,9 +34,9 @@ class VaultDoor:
     def call(self, call: Call[A]) -> A:
         return run_inline(self.doing(call), self._clerk.state.store)
 
-    def with_cap(self, token: str) -> VaultDoor:
+    def with_cap(self, token: str) -> LocalTransport:
         """A door into the same vault for another cap."""
-        return VaultDoor(self._clerk, token, source=self._caller.source, request=self._caller.request)
+        return LocalTransport(self._clerk, token, source=self._caller.source, request=self._caller.request)
 
     def refuse(self, kind: type[Call[Any]], error: Invalid) -> StrongroomError:
         """What to raise for a call that could not even be read; see `refusing`."""
@@ -135,10 +135,10 @@ _DOINGS: dict[type[Call[Any]], Callable[[DecisionRecorder, Caller, Any], Operati
     api.WriteProfile: profile.set_profile,
     api.Forget: forget.forget,
     api.Erase: forget.erase,
-    api.Renew: issuing.renew,
-    api.Mint: issuing.mint,
-    api.ListCaps: issuing.list_with,
-    api.Revoke: issuing.revoke_with,
+    api.Renew: issue.renew,
+    api.Mint: issue.mint,
+    api.ListCaps: issue.list_with,
+    api.Revoke: issue.revoke_with,
     api.ReadEntries: _entries,
     api.SignCheckpoint: _checkpoint,
     api.Prove: _prove,

@@ -28,8 +28,8 @@ from strongroom.store import s3 as places
 from strongroom.store.fleet_contract import LogBundle, Member
 from strongroom.store.s3 import object_names
 from strongroom.store.s3.bucket import Bucket, NameTaken
-from strongroom.vault.moving import OP, Bars, Moved, Origin
-from strongroom.vault.opening import Clock, VaultFormatRecord
+from strongroom.vault.create_open import Clock, VaultFormatRecord
+from strongroom.vault.migrate.move import OP, Bars, MigrationOrigin, Moved
 
 _BUNDLE = 512
 _THREADS = 32
@@ -39,7 +39,7 @@ _SCHEME = "s3://"
 class CarriedLog:
     """A log that is written as a whole, with a key that is always the same."""
 
-    def __init__(self, origin: Origin, worker: str, since: int) -> None:
+    def __init__(self, origin: MigrationOrigin, worker: str, since: int) -> None:
         state = origin.state
         self.worker = worker
         seed = hmac.digest(state.secrets.log_seed, context("strongroom/moved-log/v1", state.vault_id, worker), "sha256")
@@ -83,7 +83,7 @@ class CarriedLog:
 class ToBucket:
     """One run of moving a vault from a file to a bucket."""
 
-    def __init__(self, origin: Origin, target: str, now: Clock, bars: Bars, archive: Path | None) -> None:
+    def __init__(self, origin: MigrationOrigin, target: str, now: Clock, bars: Bars, archive: Path | None) -> None:
         self._origin = origin
         self._target = target
         self._now = now

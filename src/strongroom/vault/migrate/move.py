@@ -29,9 +29,9 @@ from strongroom.memory import Replica
 from strongroom.memory.line_cache.cache import LineCache
 from strongroom.store import Object, Store, backend, is_bucket, is_derived
 from strongroom.store.fleet_contract import FleetStore
-from strongroom.vault import opening
-from strongroom.vault.auditing import SeenOf
-from strongroom.vault.opening import Clock, Keys, Location
+from strongroom.vault import create_open
+from strongroom.vault.create_open import Clock, Keys, Location
+from strongroom.vault.owner_audit import SeenOf
 
 if TYPE_CHECKING:
     from strongroom.store.s3 import S3Store
@@ -56,7 +56,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class MigrationOrigin:
     """The vault that is moved, opened for reading."""
 
     place: str
@@ -96,13 +96,13 @@ class Origin:
         read = _in_bucket(self.store).reader.threads.map if self.store.is_distant else map
         found = [one for one in read(self.store.get, names) if one is not None]
         if len(found) != len(names):
-            raise changed()
+            raise changed_meanwhile()
         return found
 
     def check_unchanged(self) -> None:
         """Raise unless the source is what it was."""
         if mark_of(self.store) != self.mark:
-            raise changed()
+            raise changed_meanwhile()
 
     def set_aside(self) -> None:
         """Before the target is a vault: what was seen of another log in such a place is not to be held against it."""
@@ -136,7 +136,7 @@ def _in_bucket(store: Store) -> S3Store:
     return store
 
 
-def changed() -> StoreUnavailable:
+def changed_meanwhile() -> StoreUnavailable:
     return StoreUnavailable(
         "the source was written to while it was moved, so the target is no vault",
         hint="stop whatever uses the source, empty the target, and begin again",
@@ -150,7 +150,7 @@ def migrate(
     keys: Keys = None,
     witness: Witness | None = None,
     archive: str | os.PathLike[str] | None = None,
-    now: Clock = opening._system_clock,
+    now: Clock = create_open._system_clock,
     bars: Bars = lambda _: lambda *_: None,
 ) -> Moved:
     """Move a vault from a path to `s3://bucket/prefix`, or back.
@@ -165,11 +165,11 @@ def migrate(
         )
     with _opened(places, keys, witness, archive, bars) as origin:
         if is_bucket(places[1]):
-            from strongroom.vault.tobucket import ToBucket
+            from strongroom.vault.migrate.to_bucket import ToBucket
 
             moved = ToBucket(origin, places[1], now, bars, None if archive is None else Path(archive)).run()
         else:
-            from strongroom.vault.tofile import ToFile
+            from strongroom.vault.migrate.to_sqlite import ToFile
 
             moved = ToFile(origin, Path(places[1]), now, bars).run()
         _verify(moved, origin, bars)
@@ -183,17 +183,17 @@ def _opened(
     witness: Witness | None,
     archive: str | os.PathLike[str] | None,
     bars: Bars,
-) -> Iterator[Origin]:
+) -> Iterator[MigrationOrigin]:
     """The source, verified."""
     place, target = places
     used, where = backend(place)
     store = used.open(where)
     try:
-        vault_id = opening._read_format(store)
-        held = opening._source(keys, vault_id)
+        vault_id = create_open._read_format(store)
+        held = create_open._source(keys, vault_id)
         mark = mark_of(store)
-        seen = opening._witness(witness, held, vault_id)
-        report = opening.verify(place, keys=held, witness=seen, archive=archive, progress=bars("verifying"))
+        seen = create_open._witness(witness, held, vault_id)
+        report = create_open.verify(place, keys=held, witness=seen, archive=archive, progress=bars("verifying"))
         if not report.is_sound:
             raise Tampered(f"the source has a flaw, so nothing was moved: {report.findings[0].flaw}")
         if report.doubtful:
@@ -203,16 +203,16 @@ def _opened(
             )
         state = Replica(vault_id, store, held, LineCache(engines.load(_ENGINE), 0), os.urandom)
         of_target = SeenOf(seen, is_fleet=is_bucket(target))
-        yield Origin(place, state, report.size, report.logs, mark, of_target, report.ok)
+        yield MigrationOrigin(place, state, report.size, report.logs, mark, of_target, report.ok)
     finally:
         store.close()
 
 
-def _verify(moved: Moved, origin: Origin, bars: Bars) -> None:
+def _verify(moved: Moved, origin: MigrationOrigin, bars: Bars) -> None:
     """Verify what was written, by itself; it counts as seen then, unless more was seen of it since."""
     with tempfile.TemporaryDirectory(prefix="strongroom-") as scratch:
         fresh = Witness(Path(scratch) / "checkpoint")
-        with opening.open(moved.target, keys=origin.state.source, engine=_ENGINE, witness=fresh) as vault:
+        with create_open.open(moved.target, keys=origin.state.source, engine=_ENGINE, witness=fresh) as vault:
             # Where nothing was seen of the source, the copy is none the more seen for having been moved.
             report = vault.audit.verify(progress=bars("verifying again"), first=origin.is_seen)
         if not report.is_sound:

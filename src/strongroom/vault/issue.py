@@ -36,7 +36,7 @@ from strongroom.memory.replica import REVOKED, Replica
 from strongroom.model import Actor, CapRecord, DataClass, LinkId, Op
 from strongroom.store import Effect, Expect, Lost, PutNew
 from strongroom.store.fleet_contract import FleetStore
-from strongroom.vault.void import judge
+from strongroom.vault.cap_void_reason import judge
 
 TTL_LIMIT = 400 * 24 * 3600
 _TRIES = 8

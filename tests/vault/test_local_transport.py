@@ -17,7 +17,7 @@ from strongroom.errors import AuditUnavailable, BodyTooLarge, InvalidRequest
 from strongroom.memory.operation import run_inline
 from strongroom.model import DataClass, Op
 from strongroom.store import Commit
-from strongroom.vault.door import _DOINGS
+from strongroom.vault.local_transport import _DOINGS
 from tests.audit import rfc
 from tests.audit.tools import fill, stored_entries
 from tests.conftest import NAMESPACES, Clock

@@ -38,8 +38,8 @@ from strongroom.keys import FileKeys, Keyring, KeySource, default_directory
 from strongroom.private_files import make_directory
 from strongroom.store import backend
 from strongroom.store.sqlite_copy import fetch
-from strongroom.vault import opening
-from strongroom.vault.opening import Clock, Location
+from strongroom.vault import create_open
+from strongroom.vault.create_open import Clock, Location
 
 _CHECKPOINT = "checkpoint"
 _CHECKPOINT_LIMIT = 4096
@@ -76,7 +76,7 @@ def backup(
     *,
     keys: KeySource | None = None,
     witness: Witness | None = None,
-    now: Clock = opening._system_clock,
+    now: Clock = create_open._system_clock,
     copying: Progress | None = None,
     verifying: Progress | None = None,
 ) -> Backup:
@@ -87,7 +87,7 @@ def backup(
     """
     place = Path(target)
     check_free(place)
-    with opening.open(location, keys=keys, engine=_ENGINE, witness=witness, now=now) as vault:
+    with create_open.open(location, keys=keys, engine=_ENGINE, witness=witness, now=now) as vault:
         vault._clerk.record_owner("backup")
         note = vault.audit.checkpoint()
         vault_id = vault.id
@@ -96,7 +96,7 @@ def backup(
         used.copy(where, str(draft), copying)
         # What the owner has seen may move on meanwhile; the copy continues what it was then.
         Witness(draft / _CHECKPOINT).keep(note)
-        report = opening.verify(draft, keys=keys, witness=Witness(draft / _CHECKPOINT), progress=verifying)
+        report = create_open.verify(draft, keys=keys, witness=Witness(draft / _CHECKPOINT), progress=verifying)
         if not report.ok:
             raise Tampered(
                 f"the vault has a flaw, so there is no backup: {report.findings[0].flaw}",
@@ -127,12 +127,12 @@ def restore(
     with _draft_of(place) as draft:
         with _fetched(Path(source), draft.parent) as private:
             used.copy(str(private), str(draft), copying)
-        vault_id = opening.identify(draft)
+        vault_id = create_open.identify(draft)
         report = None
         if _keys_there(vault_id, keys):
             held = keys if keys is not None else FileKeys(default_directory(vault_id))
-            seen = opening._witness(witness, held, vault_id)
-            report = opening.verify(draft, keys=keys, witness=seen, progress=verifying)
+            seen = create_open._witness(witness, held, vault_id)
+            report = create_open.verify(draft, keys=keys, witness=seen, progress=verifying)
             others = [one for one in report.findings if one.flaw not in _ROLLBACKS]
             if others:
                 raise _refused(others[0], seen)
@@ -156,7 +156,7 @@ def backup_of(source: str | os.PathLike[str]) -> str:
     if found:
         return found[1]
     with _fetched(Path(source)) as private:
-        return opening.identify(private)
+        return create_open.identify(private)
 
 
 def _origin(checkpoint: Path) -> str:
@@ -272,10 +272,10 @@ class _KeysFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 def lock_keys(
-    location: Location, passphrase: str, *, keys: KeySource | None = None, now: Clock = opening._system_clock
+    location: Location, passphrase: str, *, keys: KeySource | None = None, now: Clock = create_open._system_clock
 ) -> bytes:
     """A vault's root keyring, issuer key and witness as an age file that the passphrase opens. It is on record."""
-    with opening.open(location, keys=keys, engine=_ENGINE, now=now) as vault:
+    with create_open.open(location, keys=keys, engine=_ENGINE, now=now) as vault:
         source = vault._state.source
         ring, issuer = source.load(), source.issuer()
         seen = vault.audit.checkpoint()

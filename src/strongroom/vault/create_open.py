@@ -30,8 +30,8 @@ from strongroom.memory.line_cache.cache import LineCache
 from strongroom.memory.replica import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
 from strongroom.model import DEFAULT_NAMESPACES, Millis, Namespace
 from strongroom.store import Backend, Effect, PutNew, Store, backend, is_bucket
-from strongroom.vault.fleet import audit_of
-from strongroom.vault.owner import Vault
+from strongroom.vault.fleet_audit import audit_of
+from strongroom.vault.vault import Vault
 
 FORMAT_VERSION = 1
 _LOADING_DISTANT = 8

@@ -54,7 +54,7 @@ def rotate_root(clerk: DecisionRecorder, *, resume: bool = False) -> Rotated:
             pass  # keys that do not open could not be moved: that is said before anything is changed
         ring = _ring_to_reach(state, resume=resume)
         state.use_ring(ring)
-        retrying(state, lambda: _seal_secrets(clerk, ring))
+        retry_commit(state, lambda: _seal_secrets(clerk, ring))
         if isinstance(state.store, FleetStore):
             state.store.settle()  # its conditions are not of one moment: who began before may still write
         moved = 0
@@ -159,7 +159,7 @@ def rotate_actor(clerk: DecisionRecorder, actor: Actor) -> None:
     stop = (
         f"if it is a holder of this actor's caps, `strongroom cap revoke --for {actor}` stops that; then rotate again"
     )
-    retrying(state, rotate, hint=stop)
+    retry_commit(state, rotate, hint=stop)
 
 
 def rotate_issuer(clerk: DecisionRecorder) -> None:
@@ -169,9 +169,9 @@ def rotate_issuer(clerk: DecisionRecorder) -> None:
     public = chain.public_key(seed)
     name = chain.issuer_id(public)
     with state.source.rotating():
-        retrying(state, lambda: _set_issuers(clerk, {**state.secrets.issuers, name: public}))
+        retry_commit(state, lambda: _set_issuers(clerk, {**state.secrets.issuers, name: public}))
         state.source.replace_issuer(seed)
-        retrying(state, lambda: _set_issuers(clerk, {name: public}))
+        retry_commit(state, lambda: _set_issuers(clerk, {name: public}))
 
 
 def _set_issuers(clerk: DecisionRecorder, issuers: dict[str, bytes]) -> None:
@@ -200,7 +200,7 @@ def _roots(state: Replica) -> Iterator[tuple[str, str]]:
             yield locator, root
 
 
-def retrying(state: Replica, change: Callable[[], object], *, hint: str = "") -> None:
+def retry_commit(state: Replica, change: Callable[[], object], *, hint: str = "") -> None:
     """Carry out a change of the vault itself, starting anew whenever another process was first."""
     for _ in range(_TRIES):
         state.catch_up()

@@ -24,10 +24,10 @@ from strongroom.model import Millis
 from strongroom.store import Delete, Effect, Object, PutNew
 from strongroom.store.fleet_contract import FleetStore, LogBundle
 from strongroom.store.sqlite import SqliteStore
-from strongroom.vault import opening
-from strongroom.vault.keeping import _settle, check_free
-from strongroom.vault.moving import OP, PAGE, Bars, Moved, Origin
-from strongroom.vault.opening import Clock
+from strongroom.vault import create_open
+from strongroom.vault.backup import _settle, check_free
+from strongroom.vault.create_open import Clock
+from strongroom.vault.migrate.move import OP, PAGE, Bars, MigrationOrigin, Moved
 
 _ROWS = 512
 _MARKS = 256
@@ -37,7 +37,7 @@ _MARKS = 256
 class ToFile:
     """One run of moving a vault from a bucket to a file."""
 
-    def __init__(self, origin: Origin, target: Path, now: Clock, bars: Bars) -> None:
+    def __init__(self, origin: MigrationOrigin, target: Path, now: Clock, bars: Bars) -> None:
         self._origin = origin
         self._target = target
         self._now = now
@@ -74,7 +74,7 @@ class ToFile:
     def _is_there(self) -> bool:
         """Whether this vault, as it is, was moved there before; raises if anything else is."""
         try:
-            found = opening.identify(self._target)
+            found = create_open.identify(self._target)
         except VaultMissing:
             check_free(self._target)
             return False

@@ -10,7 +10,7 @@ from strongroom.audit.entry import Decision, Entry
 from strongroom.gate import NEVER
 from strongroom.memory.replica import Replica
 from strongroom.model import Actor, CapRecord, Void
-from strongroom.vault.auditing import EntryOf
+from strongroom.vault.owner_audit import EntryOf
 
 _LEEWAY = 60
 """Seconds by which the clocks of two workers may differ, and more."""

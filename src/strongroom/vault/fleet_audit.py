@@ -25,7 +25,7 @@ from strongroom.memory import DecisionRecorder
 from strongroom.memory.line_cache.cache import LineCache
 from strongroom.memory.replica import Replica
 from strongroom.store.fleet_contract import FleetStore
-from strongroom.vault.auditing import BETWEEN, Audit, EntryOf
+from strongroom.vault.owner_audit import BETWEEN, Audit, EntryOf
 
 _ENGINE = "recency"
 """Nothing is asked of it."""

@@ -1,0 +1,1 @@
+"""Moving a whole vault between a SQLite file and a bucket."""

@@ -20,7 +20,7 @@ from bench import vaults
 from bench.lines import lines
 from bench.measure import Goal, Row, Run
 from strongroom import Memory, NewLine, Token, Vault, attenuate
-from strongroom.archive.moving import export_lines
+from strongroom.archive.export_import import export_lines
 from strongroom.model import LIST_LIMIT, Millis
 
 _LINEAR = Goal("ours", 1.3, 1.1)

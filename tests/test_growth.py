@@ -17,7 +17,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, NewLine, Vault
-from strongroom.archive.moving import export_lines
+from strongroom.archive.export_import import export_lines
 from strongroom.audit.entry import Decision, Entry, Mark
 from strongroom.audit.log import VaultMac
 from strongroom.audit.verifier import Expected

@@ -16,8 +16,8 @@ import pytest
 from strongroom import NewLine, archive
 from strongroom.cli import leaving
 from tests import age
+from tests.archive.test_archive import archive_of, line
 from tests.cli.conftest import Cli, environment, opened
-from tests.test_archive import archive_of, line
 
 PASSPHRASE = "correct horse battery"
 SECRET = "the-peanut-secret"
@@ -53,7 +53,7 @@ def count(cli: Cli) -> int:
 def saved(home: Path, *lines: archive.ArchivedLine, passphrase: str = PASSPHRASE) -> str:
     """An encrypted archive with these lines."""
     path = home / "made.age"
-    path.write_bytes(age.encrypt(archive.format.pack(archive_of(*lines)), passphrase))
+    path.write_bytes(age.encrypt(archive.archive_format.pack(archive_of(*lines)), passphrase))
     return str(path)
 
 

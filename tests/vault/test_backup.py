@@ -30,7 +30,7 @@ SECRET = "the-peanut-secret"
 
 @pytest.fixture(autouse=True)
 def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """age files that cost no second each; tests/test_archive.py makes real ones."""
+    """age files that cost no second each; tests/archive/test_archive.py makes real ones."""
     monkeypatch.setattr(backup, "lock", lambda data, passphrase: age.encrypt(data, passphrase))
 
 

@@ -4,16 +4,16 @@
 Lines move through `Memory` alone, so the gate decides about each and the log names each.
 """
 
-from strongroom.archive.files import read_archive, write_archive, write_whole
-from strongroom.archive.format import Archive, ArchivedLine, ArchivedProfile, Header
-from strongroom.archive.moving import Outcome, export_lines, import_lines
+from strongroom.archive.archive_file import read_archive, write_archive, write_whole
+from strongroom.archive.archive_format import Archive, ArchivedLine, ArchivedProfile, Header
+from strongroom.archive.export_import import ImportResult, export_lines, import_lines
 
 __all__ = [
     "Archive",
     "ArchivedLine",
     "ArchivedProfile",
     "Header",
-    "Outcome",
+    "ImportResult",
     "export_lines",
     "import_lines",
     "read_archive",

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from strongroom import archive, model
-from strongroom.archive import Archive, Outcome
+from strongroom.archive import Archive, ImportResult
 from strongroom.caps.chain import Cap, parse
 from strongroom.cli import leaving, output, ownercap
 from strongroom.cli.app import command
@@ -144,7 +144,7 @@ def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, expo
     """
     renamed = dict(map(_pair, pairs))
     found = archive.read_archive(file, lambda: leaving.passphrase(run, export_passphrase_file))
-    outcome = Outcome()
+    outcome = ImportResult()
     if not check:
         _check_renamed(run, renamed)
         outcome = _put(run, found, renamed)
@@ -163,7 +163,7 @@ def _check_renamed(run: Run, renamed: dict[str, str]) -> None:
         )
 
 
-def _put(run: Run, found: Archive, renamed: dict[str, str]) -> Outcome:
+def _put(run: Run, found: Archive, renamed: dict[str, str]) -> ImportResult:
     memory, said = _memory(run)
     try:
         with leaving.bar(run, "putting") as told:
@@ -200,7 +200,7 @@ def _memory(run: Run) -> tuple[Memory, Cap]:
     return run.memory("import"), ownercap.read_unverified(run.token())
 
 
-def _imported(found: Archive, outcome: Outcome, check: bool) -> Imported:
+def _imported(found: Archive, outcome: ImportResult, check: bool) -> Imported:
     return Imported(
         vault=found.header.vault,
         actor=found.header.actor,
@@ -211,7 +211,7 @@ def _imported(found: Archive, outcome: Outcome, check: bool) -> Imported:
     )
 
 
-def _imported_lines(found: Archive, outcome: Outcome, check: bool) -> Iterator[str]:
+def _imported_lines(found: Archive, outcome: ImportResult, check: bool) -> Iterator[str]:
     when = output.local(model.moment(found.header.exported))
     yield f"an archive of {found.header.actor} in vault {found.header.vault}, made {when}"
     if check:

@@ -12,7 +12,7 @@ import msgspec
 import strongroom
 from strongroom import settings
 from strongroom.archive import write_whole
-from strongroom.archive.files import read_bounded
+from strongroom.archive.archive_file import read_bounded
 from strongroom.cli import leaving, ownercap
 from strongroom.cli.app import Group, command
 from strongroom.cli.context import Run, owner_options, pass_run

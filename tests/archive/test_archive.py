@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Token, Vault, archive
-from strongroom.archive import Archive, ArchivedLine, ArchivedProfile, Header, files
-from strongroom.archive import format as written
-from strongroom.archive.format import pack, unpack
+from strongroom.archive import Archive, ArchivedLine, ArchivedProfile, Header, archive_file
+from strongroom.archive import archive_format as written
+from strongroom.archive.archive_format import pack, unpack
 from strongroom.crypto import passphrase_file
 from strongroom.errors import StrongroomError
 from strongroom.model import K_LIMIT, Hit, Kind, LineId, Millis, Namespace, Provenance, moment
@@ -54,7 +54,7 @@ def exported(vault: Vault, token: str, **options: object) -> Archive:
     return archive.export_lines(vault.memory(token), **named)  # type: ignore[arg-type]
 
 
-def imported(vault: Vault, token: str, what: Archive, **options: object) -> archive.Outcome:
+def imported(vault: Vault, token: str, what: Archive, **options: object) -> archive.ImportResult:
     memory = vault.memory(token, source="import")
     return archive.import_lines(memory, what, **options)  # type: ignore[arg-type]
 
@@ -290,8 +290,8 @@ def test_an_archive_that_is_not_right_in_itself_is_refused_as_a_whole(data: byte
 def test_a_huge_file_is_refused_without_being_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     huge = tmp_path / "huge"
     with huge.open("wb") as file:
-        file.truncate(files._AGE_LIMIT + 1)
-    monkeypatch.setattr(files, "_AGE_LIMIT", 1000)
+        file.truncate(archive_file._AGE_LIMIT + 1)
+    monkeypatch.setattr(archive_file, "_AGE_LIMIT", 1000)
     assert reason_of(archive.read_archive, huge, lambda: "") == "body_too_large"
     monkeypatch.setattr(written, "ARCHIVE_LIMIT", 1000)
     assert reason_of(unpack, b"x" * 1001) == "body_too_large"
@@ -524,7 +524,7 @@ def test_a_file_that_appears_while_the_archive_is_made_is_not_overwritten(
         path.write_bytes(b"mine")
         return pack(what)
 
-    monkeypatch.setattr(files, "pack", slow)
+    monkeypatch.setattr(archive_file, "pack", slow)
     assert reason_of(archive.write_archive, path, SMALL, None) == "invalid_request"
     assert path.read_bytes() == b"mine"
     assert os.listdir(tmp_path) == ["x"]
@@ -619,8 +619,8 @@ def test_of_two_imports_at_once_each_line_is_written_once(
     finally:
         for process in two:
             process.kill()
-    assert all(isinstance(outcome, archive.Outcome) for outcome in outcomes), outcomes
-    assert sum(outcome.put for outcome in outcomes if isinstance(outcome, archive.Outcome)) == 2560
-    assert sum(outcome.there for outcome in outcomes if isinstance(outcome, archive.Outcome)) == 2560
+    assert all(isinstance(outcome, archive.ImportResult) for outcome in outcomes), outcomes
+    assert sum(outcome.put for outcome in outcomes if isinstance(outcome, archive.ImportResult)) == 2560
+    assert sum(outcome.there for outcome in outcomes if isinstance(outcome, archive.ImportResult)) == 2560
     assert len(held(vault, cap)) == 2560
     assert vault.audit.verify().ok

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from strongroom.archive.format import ARCHIVE_LIMIT, Archive, pack, unpack
+from strongroom.archive.archive_format import ARCHIVE_LIMIT, Archive, pack, unpack
 from strongroom.crypto.passphrase_file import is_locked, lock, unlock
 from strongroom.errors import BodyTooLarge, InvalidRequest, LineNotFound, StoreUnavailable
 from strongroom.private_files import write_file

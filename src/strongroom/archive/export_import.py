@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import msgspec
 
 from strongroom import model
-from strongroom.archive.format import ARCHIVE_LIMIT, Archive, ArchivedLine, ArchivedProfile, Header
+from strongroom.archive.archive_format import ARCHIVE_LIMIT, Archive, ArchivedLine, ArchivedProfile, Header
 from strongroom.errors import BodyTooLarge, InvalidRequest, LineConflict, LineNotFound, LineTooLarge, VersionConflict
 from strongroom.memory import Memory
 from strongroom.model import Hit, LineId, LineInfo, Millis, Namespace, NewLine
@@ -21,7 +21,7 @@ Progress = Callable[[int, int], None]
 Renamed = Mapping[str, str]
 
 
-class Outcome(msgspec.Struct):
+class ImportResult(msgspec.Struct):
     """What an import did. `conflicts` are lines whose id another line has; those of the vault stayed as they are."""
 
     put: int = 0
@@ -151,14 +151,14 @@ def import_lines(
     renamed: Renamed | None = None,
     profiles: bool = True,
     progress: Progress = _silent,
-) -> Outcome:
+) -> ImportResult:
     """Put an archive's lines, under the ids they have; `renamed` says which namespace goes into which.
 
     A namespace outside the cap is refused before anything is written. Where the vault has another line under an id, or
     another profile, its own stays, and the outcome names it. `profiles` needs `profile`.
     """
     names = _checked_names(archive, renamed or {})
-    outcome = Outcome(profiles_left=0 if profiles else len(archive.profiles))
+    outcome = ImportResult(profiles_left=0 if profiles else len(archive.profiles))
     # Looked at before anything is written: the gate refuses a namespace here, too.
     wanted = [(memory.profile(names(one.namespace)), one) for one in archive.profiles] if profiles else []
     done = 0
@@ -227,7 +227,7 @@ def _new(line: ArchivedLine, names: Callable[[str], Namespace]) -> NewLine:
     )
 
 
-def _put(memory: Memory, lines: Sequence[NewLine], outcome: Outcome) -> None:
+def _put(memory: Memory, lines: Sequence[NewLine], outcome: ImportResult) -> None:
     """Put a batch; where it holds a conflict, its halves, until the conflict is alone."""
     try:
         receipts = memory.put_many(lines)
@@ -244,7 +244,7 @@ def _put(memory: Memory, lines: Sequence[NewLine], outcome: Outcome) -> None:
     outcome.put += sum(not receipt.duplicate and not receipt.forgotten for receipt in receipts)
 
 
-def _set_profile(memory: Memory, namespace: Namespace, text: str, version: str, outcome: Outcome) -> None:
+def _set_profile(memory: Memory, namespace: Namespace, text: str, version: str, outcome: ImportResult) -> None:
     try:
         memory.set_profile(text, namespace=namespace, version=version)
     except (VersionConflict, LineTooLarge):  # somebody wrote one meanwhile, or there is no room beside the others

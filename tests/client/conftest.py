@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from strongroom import Memory, Token, Vault
-from strongroom.client.address import Address
-from strongroom.client.door import HttpDoor
+from strongroom.client.http_transport import HttpTransport
+from strongroom.client.server_address import Address
 from tests.client.peer import Peer, Step, for_vault
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 
@@ -43,7 +43,7 @@ class Reach:
         address = Address.of(peer.url)
         settings = {"timeout": 20.0, "retries": 3, "on_renew": None, "now": self.clock, "sleep": self.slept.append}
         token = self.cap if cap is None else cap
-        door = HttpDoor(address, token, address.transport_maker(None, None), **{**settings, **options})
+        door = HttpTransport(address, token, address.transport_maker(None, None), **{**settings, **options})
         return self.stack.enter_context(Memory(door, close=door.close))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import strongroom
 from strongroom import api, errors
-from strongroom.client import exchange
+from strongroom.client import http_exchange
 from strongroom.model import LineId, Namespace, Receipt
 from tests.client.conftest import Reach, Start
 from tests.client.peer import Reply, always, answer, given, hang_up, refuse
@@ -111,7 +111,7 @@ def test_proxies_and_passwords_of_the_environment_are_not_used(
 def test_an_answer_larger_than_any_answer_is_not_read_to_its_end(
     start: Start, reach: Reach, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "ANSWER_BYTES", 1000)
+    monkeypatch.setattr(http_exchange, "ANSWER_BYTES", 1000)
     endless = always(Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b" " * 2000, wait=True))
     with pytest.raises(errors.ServerUnavailable):
         reach(start(endless)).get("x")

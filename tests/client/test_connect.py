@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 import strongroom
 from strongroom import Memory, Token, Vault, errors
-from strongroom.client.connecting import how_to_install
+from strongroom.client.connect import how_to_install
 from tests.client.served import served
 from tests.conftest import Clock
 
@@ -225,7 +225,7 @@ import sys, threading
 sys.setswitchinterval(1e-6)
 import msgspec
 from strongroom import wire
-from strongroom.client.exchange import _decoder
+from strongroom.client.http_exchange import _decoder
 body = b'{"receipts":[{"id":"01JABCDEFGHJKMNPQRSTVWXYZ0","namespace":"travel"}]}'
 begin = threading.Barrier(32)
 def ask():

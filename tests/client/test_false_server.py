@@ -15,8 +15,8 @@ import pytest
 import strongroom
 from strongroom import Memory, Token, api, errors
 from strongroom.caps import chain
-from strongroom.client import pacing
-from strongroom.client.pacing import Allowance
+from strongroom.client import deadline
+from strongroom.client.deadline import Deadline
 from tests.client.conftest import Reach, Start
 from tests.client.peer import Reply, Seen, Step, always, answer, answered, given
 from tests.conftest import Clock
@@ -122,14 +122,14 @@ class Sparing(httpcore.NetworkStream):
 def test_a_server_that_takes_a_byte_at_a_time_is_given_up() -> None:
     stream = Sparing()
     with pytest.raises(httpcore.WriteTimeout):
-        pacing._PacedStream(stream).write(b"x" * 1000, Allowance(10, Ticking()))
+        deadline._PacedStream(stream).write(b"x" * 1000, Deadline(10, Ticking()))
     assert stream.given == [float(left) for left in range(9, 0, -1)]
 
 
 def test_a_handshake_gets_what_is_left_and_none_begins_too_late() -> None:
     stream, context = Sparing(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    allowance = Allowance(3, Ticking())
-    paced = pacing._PacedStream(stream)
+    allowance = Deadline(3, Ticking())
+    paced = deadline._PacedStream(stream)
     paced.start_tls(context, "x", allowance)
     paced.start_tls(context, "x", allowance)
     with pytest.raises(httpcore.ConnectTimeout):
@@ -148,7 +148,7 @@ def test_many_addresses_of_one_name_share_the_time_of_a_connect(monkeypatch: pyt
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: many)
     monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", silent)
     with pytest.raises(httpcore.ConnectTimeout):
-        pacing._PacedBackend().connect_tcp("many.example.org", 9, Allowance(5, Ticking()))
+        deadline._PacedBackend().connect_tcp("many.example.org", 9, Deadline(5, Ticking()))
     assert tried == [4.0, 3.0, 2.0, 1.0]
 
 

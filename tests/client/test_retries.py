@@ -10,8 +10,8 @@ import pytest
 
 import strongroom
 from strongroom import Memory, NewLine, Token, Vault, api, errors
-from strongroom.client.address import Address
-from strongroom.client.door import HttpDoor
+from strongroom.client.http_transport import HttpTransport
+from strongroom.client.server_address import Address
 from tests.client.conftest import Reach, Start
 from tests.client.peer import Reply, Step, always, answer, done_but, for_vault, hang_up, never, refuse, reset
 
@@ -188,7 +188,7 @@ def test_a_minting_through_the_door_is_not_repeated_and_a_revocation_is(
     admin = vault.mint(actor_scope="local/", ops=["mint", "revoke"], namespaces=["work"], data_class="admin")
     lost = done_but(hang_up, for_vault(vault))
     door = reach(start(lost), admin)._door
-    assert isinstance(door, HttpDoor)
+    assert isinstance(door, HttpTransport)
     with pytest.raises(errors.ServerUnavailable):
         door.call(api.Mint(ops=("get",), namespaces=("work",), actor="local/bob"))
     (minted,) = [record for record in vault.caps() if record.actor == "local/bob"]
@@ -219,7 +219,7 @@ def test_an_erase_that_never_left_is_sent_again(failure: type[httpx.TransportErr
         return httpx.Response(200, stream=httpx.ByteStream(b'{"objects":3}'))
 
     address = Address.of("http://127.0.0.1:1")
-    door = HttpDoor(
+    door = HttpTransport(
         address,
         reach.cap,
         lambda: httpx.MockTransport(respond),

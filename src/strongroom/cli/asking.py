@@ -18,7 +18,7 @@ from strongroom.errors import ServerUnavailable
 if TYPE_CHECKING:
     import httpx
 
-    from strongroom.client.address import Address
+    from strongroom.client.server_address import Address
 
 _SECONDS = 10.0
 _UNAVAILABLE = ServerUnavailable.reason
@@ -63,12 +63,12 @@ class ServerPatient:
             raise Found("skip", "there is no address to ask")
         import httpx  # only now: without it the address was not looked at
 
-        from strongroom.client.pacing import Allowance
+        from strongroom.client.deadline import Deadline
 
         headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        timeout = Allowance(_SECONDS).extension()
+        timeout = Deadline(_SECONDS).extension()
         request = httpx.Request(method, self.address.base + path, headers=headers, content=body, extensions=timeout)
         if self.address.socket is not None:
             _probe(self.address)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from strongroom.client.connecting import how_to_install as install
+from strongroom.client.connect import how_to_install as install
 from strongroom.errors import InvalidRequest
 
 __all__ = ["MODULES", "USES", "install", "is_installed", "require"]

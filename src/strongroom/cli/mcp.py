@@ -16,7 +16,7 @@ from strongroom.caps.chain import Token
 from strongroom.cli import extras, output, ownercap, remote
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, memory_options, pass_run
-from strongroom.client.holding import HeldCap
+from strongroom.client.cap_holder import CapHolder
 from strongroom.errors import CapMissing, Denied, StrongroomError
 
 _MINT = "strongroom cap mint --ops put,get,list,snapshot,renew --namespaces work,travel --ttl 30d --out agent.cap"
@@ -82,7 +82,7 @@ def _door(run: Run) -> tuple[Transport, Callable[[], None]]:
 
 def _fresh(run: Run, token: Token) -> Token:
     """The cap, or a new one that takes its place in its file if its end is near, as the client does with a server."""
-    if run.cap_place is None or not HeldCap(token).is_due(time.time()):
+    if run.cap_place is None or not CapHolder(token).is_due(time.time()):
         return token
     try:
         new = run.vault().memory(token, source="mcp").renew()

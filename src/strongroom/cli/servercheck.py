@@ -38,7 +38,7 @@ def _client(_: ServerPatient) -> str:
 def _address(patient: ServerPatient) -> str:
     if not extras.is_installed("client"):
         raise Found("skip", "it cannot be looked at")
-    from strongroom.client.address import Address
+    from strongroom.client.server_address import Address
 
     try:
         found = Address.of(patient.url, allow_cleartext=remote.allow_cleartext(patient.run))

@@ -3,7 +3,7 @@
 Importing this needs nothing but the core; `connect` needs the extra `strongroom[client]`.
 """
 
-from strongroom.client.awaiting import AsyncMemory
-from strongroom.client.connecting import connect
+from strongroom.client.async_memory import AsyncMemory
+from strongroom.client.connect import connect
 
 __all__ = ["AsyncMemory", "connect"]

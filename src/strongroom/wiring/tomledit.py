@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from strongroom.client.connecting import how_to_install
+from strongroom.client.connect import how_to_install
 from strongroom.errors import InvalidRequest
 
 Value = str | bool | tuple[str, ...]

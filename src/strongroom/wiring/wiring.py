@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 
-from strongroom.client.connecting import how_to_install
+from strongroom.client.connect import how_to_install
 from strongroom.errors import InvalidRequest, ProviderUnavailable
 from strongroom.wiring import granting, homes, probing, reaching, shim, verifying, walls, writing, yamlfile
 from strongroom.wiring.homes import Home

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strongroom.client.connecting import how_to_install
+from strongroom.client.connect import how_to_install
 from strongroom.errors import InvalidRequest
 
 FILE = "config.yaml"

@@ -58,8 +58,8 @@ def connect(
     certificates and the like. A cap is not sent in clear to another machine unless `allow_cleartext` says so.
     """
     try:
-        from strongroom.client.address import Address
-        from strongroom.client.door import HttpDoor
+        from strongroom.client.http_transport import HttpTransport
+        from strongroom.client.server_address import Address
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] not in ("httpx", "httpcore"):
             raise
@@ -67,7 +67,7 @@ def connect(
         _check(timeout, retries)
         address = Address.of(url, allow_cleartext=allow_cleartext)
         transport = address.transport_maker(ca_file, tls)
-        door = HttpDoor(
+        door = HttpTransport(
             address, cap, transport, timeout=timeout, retries=retries, renew=renew, on_renew=on_renew, now=now
         )
         return Memory(door, close=door.close)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from strongroom.client.pacing import PacedTransport
+from strongroom.client.deadline import DeadlineTransport
 from strongroom.errors import InvalidRequest
 
 _UNIX = "unix://"
@@ -66,7 +66,7 @@ class Address:
         context = (tls or _trusting(ca_file)) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
         def make() -> httpx.BaseTransport:
-            return PacedTransport(context, _LIMITS, self.socket)
+            return DeadlineTransport(context, _LIMITS, self.socket)
 
         return make
 

@@ -23,10 +23,10 @@ import msgspec
 from strongroom import api, model
 from strongroom.api import A, Call
 from strongroom.caps.chain import Token
-from strongroom.client.address import Address, Transport
-from strongroom.client.exchange import Exchange, Failure
-from strongroom.client.holding import HeldCap, is_renewal
-from strongroom.client.packing import packed
+from strongroom.client.cap_holder import CapHolder, is_renewal
+from strongroom.client.encode_call import encode_call
+from strongroom.client.http_exchange import Exchange, ExchangeFailure
+from strongroom.client.server_address import Address, Transport
 from strongroom.errors import ServerDefect, ServerUnavailable, StrongroomError, VersionConflict
 from strongroom.model import LineIds, Millis, NewLine, Profile
 
@@ -41,7 +41,7 @@ _DAY = 24 * 3600
 _PLACES_HELD = 1024
 
 
-class HttpDoor:
+class HttpTransport:
     """Takes the calls made with one cap to a server. Thread-safe; a forked process connects anew."""
 
     def __init__(
@@ -58,7 +58,7 @@ class HttpDoor:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        self._held = HeldCap(token)
+        self._held = CapHolder(token)
         self._timeout = timeout
         self._retries = retries
         self._renew = renew
@@ -77,16 +77,16 @@ class HttpDoor:
         """Let go of the connections. Calls made later, with this cap or another, are ServerUnavailable."""
         self._connections.close()
 
-    def with_cap(self, token: str) -> HttpDoor:
+    def with_cap(self, token: str) -> HttpTransport:
         """A door to the same server for another cap, over the same connections. It renews nothing."""
         door = copy(self)
         # Not shared: ids that count on across caps would tell one actor of what another puts.
-        door._held, door._local, door._renew, door._on_renew = HeldCap(token), _Local(), False, None
+        door._held, door._local, door._renew, door._on_renew = CapHolder(token), _Local(), False, None
         return door
 
     def call(self, call: Call[A]) -> A:
         self._held.shown()  # the cap comes first, whatever comes with it
-        ready = packed(call)
+        ready = encode_call(call)
         if self._renew and not isinstance(ready, api.Renew):
             self._keep_fresh()
         if isinstance(ready, api.Put):
@@ -125,14 +125,14 @@ class HttpDoor:
     def _write_profile(self, call: api.WriteProfile) -> Profile:
         sent = self._sent(call)
         outcome, unclear = sent
-        if unclear and isinstance(outcome, Failure) and isinstance(outcome.error, VersionConflict):
+        if unclear and isinstance(outcome, ExchangeFailure) and isinstance(outcome.error, VersionConflict):
             # An earlier try may have been carried out, and then this one met its own work.
             found = _given(self._sent(api.ReadProfile(namespace=call.namespace))[0])
             if found.text == model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile"):
                 return found
         return _given(outcome)
 
-    def _sent(self, call: Call[A]) -> tuple[A | Failure, bool]:
+    def _sent(self, call: Call[A]) -> tuple[A | ExchangeFailure, bool]:
         """What came of a call in the end, and whether a try before the last may have been carried out."""
         request_id = os.urandom(12).hex()
         deadline = self._clock() + self._timeout + _patience(call)
@@ -140,9 +140,9 @@ class HttpDoor:
         reason: StrongroomError | None = None
         for turn in range(self._retries + 1):
             outcome = self._once(call, request_id, max(deadline - self._clock(), _SHORTEST))
-            if isinstance(outcome, Failure) and not isinstance(outcome.error, ServerUnavailable):
+            if isinstance(outcome, ExchangeFailure) and not isinstance(outcome.error, ServerUnavailable):
                 reason = outcome.error
-            if not isinstance(outcome, Failure) or not outcome.passing or turn == self._retries:
+            if not isinstance(outcome, ExchangeFailure) or not outcome.passing or turn == self._retries:
                 break
             if outcome.unclear and isinstance(call, _ONCE):
                 break
@@ -151,14 +151,14 @@ class HttpDoor:
                 break
             unclear = unclear or outcome.unclear
             self._sleep(wait)
-        if isinstance(outcome, Failure) and reason is not None:
+        if isinstance(outcome, ExchangeFailure) and reason is not None:
             # A server that said why, and then did not answer in what time was left, is there: its word is worth more.
             outcome = replace(outcome, error=reason)
         return outcome, unclear
 
-    def _once(self, call: Call[A], request_id: str, timeout: float) -> A | Failure:
+    def _once(self, call: Call[A], request_id: str, timeout: float) -> A | ExchangeFailure:
         if self._connections.closed:
-            return Failure(ServerUnavailable("this memory was closed", hint="connect again"), unclear=False)
+            return ExchangeFailure(ServerUnavailable("this memory was closed", hint="connect again"), unclear=False)
         return self._exchange.once(self._connections.here(), call, self._held.shown(), request_id, timeout)
 
     def _here(self) -> _Local:
@@ -183,9 +183,9 @@ class HttpDoor:
         self._held.tried(self._seconds())
         timeout = min(self._timeout, _RENEWAL_TIMEOUT)
         outcome = self._once(api.Renew(), os.urandom(12).hex(), timeout)
-        if isinstance(outcome, Failure) or not is_renewal(self._held.token, outcome.cap):
+        if isinstance(outcome, ExchangeFailure) or not is_renewal(self._held.token, outcome.cap):
             return None
-        held = HeldCap(outcome.cap)
+        held = CapHolder(outcome.cap)
         if held.is_due(self._seconds()):
             held.tried(self._seconds())  # this machine's clock is ahead: not at every call
         self._held = held
@@ -237,8 +237,8 @@ class _Local:
             return self._ids.setdefault(namespace, LineIds(os.urandom)).new(now)
 
 
-def _given(outcome: A | Failure) -> A:
-    if isinstance(outcome, Failure):
+def _given(outcome: A | ExchangeFailure) -> A:
+    if isinstance(outcome, ExchangeFailure):
         raise outcome.error
     return outcome
 

@@ -26,7 +26,7 @@ _SAME = (
 """Claims that a renewal leaves as they are. The issuer may change: a vault may sign with a newer key."""
 
 
-class HeldCap:
+class CapHolder:
     """A cap, and the moments between which it should be renewed. Nothing in it shows the cap."""
 
     __slots__ = ("_ends", "_gap", "_next", "token")

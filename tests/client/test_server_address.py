@@ -8,7 +8,7 @@ import pytest
 
 import strongroom
 from strongroom import errors
-from strongroom.client.address import Address
+from strongroom.client.server_address import Address
 
 
 @pytest.mark.requirement("client-cleartext")

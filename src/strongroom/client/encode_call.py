@@ -35,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Packer = Callable[[Any], Any]
 
 
-def packed(call: Call[A]) -> Call[A]:
+def encode_call(call: Call[A]) -> Call[A]:
     """The same call, fit to be sent."""
     struct: msgspec.Struct = call
     if isinstance(call, api.Get) and call.ids is not None:

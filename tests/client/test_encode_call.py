@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strongroom import api, model
-from strongroom.client.packing import packed, packers_of
+from strongroom.client.encode_call import encode_call, packers_of
 from strongroom.errors import InvalidRequest
 from strongroom.model import NewLine
 
@@ -30,7 +30,7 @@ def test_a_moment_travels_as_the_same_instant_and_within_a_minute_of_its_zone(
     moment: datetime, offset: timedelta
 ) -> None:
     given_moment = moment.replace(tzinfo=timezone(offset))
-    call = packed(api.Get(now=given_moment))
+    call = encode_call(api.Get(now=given_moment))
     assert isinstance(call, api.Get)
     back = msgspec.json.decode(msgspec.json.encode(call), type=api.Get).now
     assert back == given_moment
@@ -48,7 +48,7 @@ class Odd(datetime):
 @pytest.mark.requirement("client-packing")
 def test_a_moment_of_another_class_travels() -> None:
     moment = Odd(2026, 5, 20, 12, 30, 15, 123456, tzinfo=UTC)
-    call = packed(api.List(since=moment))
+    call = encode_call(api.List(since=moment))
     assert msgspec.json.decode(msgspec.json.encode(call), type=api.List).since == moment
 
 
@@ -69,7 +69,7 @@ def test_a_moment_of_another_class_travels() -> None:
 )
 def test_whatever_an_argument_is_it_travels_as_the_field_s_type_or_is_refused(value: Any, field: str) -> None:
     try:
-        call = packed(api.Get(**{field: value}))
+        call = encode_call(api.Get(**{field: value}))
     except InvalidRequest:
         return
     assert msgspec.json.decode(msgspec.json.encode(call), type=api.Get) == call
@@ -87,4 +87,4 @@ def test_a_whole_line_travels_unchanged() -> None:
         id="x",
         time=model.moment(model.Millis(5)),
     )
-    assert packed(api.Put(lines=(line,))) == api.Put(lines=(line,))
+    assert encode_call(api.Put(lines=(line,))) == api.Put(lines=(line,))

@@ -19,9 +19,9 @@ import msgspec
 
 from strongroom import api
 from strongroom.api import A, Call, Refusal
-from strongroom.client.address import Address
-from strongroom.client.checking import is_sound
-from strongroom.client.pacing import Allowance
+from strongroom.client.deadline import Deadline
+from strongroom.client.server_address import Address
+from strongroom.client.validate_answer import is_sound
 from strongroom.errors import RateLimited, ServerDefect, ServerUnavailable, StrongroomError
 
 ANSWER_BYTES = 64 * 1024 * 1024
@@ -57,7 +57,7 @@ _refusal = msgspec.json.Decoder(Refusal).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ExchangeFailure:
     """What to raise, and what may be done about it.
 
     `unclear`: the call may have been carried out all the same. `passing`: later it may succeed. `wait`: the seconds
@@ -79,9 +79,9 @@ class Exchange:
 
     def once(
         self, transport: httpx.BaseTransport, call: Call[A], token: str, request_id: str, timeout: float
-    ) -> A | Failure:
+    ) -> A | ExchangeFailure:
         """Send a call once and read its answer, within `timeout` seconds."""
-        allowance = Allowance(timeout, self.clock)
+        allowance = Deadline(timeout, self.clock)
         try:
             response = transport.handle_request(self._request(call, token, request_id, allowance))
             try:
@@ -90,13 +90,13 @@ class Exchange:
                 response.close()
         except httpx.TransportError as error:
             return self._broken(error)
-        if isinstance(body, Failure):
+        if isinstance(body, ExchangeFailure):
             return body
         if response.status_code == HTTPStatus.OK:
             return self._answer(call, body)
         return self._refused(response, body)
 
-    def _request(self, call: Call[Any], token: str, request_id: str, allowance: Allowance) -> httpx.Request:
+    def _request(self, call: Call[Any], token: str, request_id: str, allowance: Deadline) -> httpx.Request:
         params, conditions, content = _parts(call)
         return httpx.Request(
             call.method,
@@ -115,17 +115,17 @@ class Exchange:
             extensions=allowance.extension(),
         )
 
-    def _body(self, response: httpx.Response, allowance: Allowance) -> bytes | Failure:
+    def _body(self, response: httpx.Response, allowance: Deadline) -> bytes | ExchangeFailure:
         body = bytearray()
         for chunk in response.iter_raw():
             body += chunk
             if len(body) > ANSWER_BYTES:
-                return Failure(self._no_strongroom("answered with far more than was asked for"), unclear=True)
+                return ExchangeFailure(self._no_strongroom("answered with far more than was asked for"), unclear=True)
             if allowance.left() < 0:
                 raise httpx.ReadTimeout("")
         return bytes(body)
 
-    def _broken(self, error: httpx.TransportError) -> Failure:
+    def _broken(self, error: httpx.TransportError) -> ExchangeFailure:
         """What a failure of the connection means; httpx's own error is not passed on."""
         what = "broke off the connection"
         if isinstance(error, httpx.ConnectError):
@@ -133,9 +133,9 @@ class Exchange:
         elif isinstance(error, httpx.TimeoutException):
             what = "did not answer in time"
         found = ServerUnavailable(f"the server at {self.address.shown} {what}", hint=_advice(error))
-        return Failure(found, unclear=not isinstance(error, _UNSENT), passing=True)
+        return ExchangeFailure(found, unclear=not isinstance(error, _UNSENT), passing=True)
 
-    def _answer(self, call: Call[A], body: bytes) -> A | Failure:
+    def _answer(self, call: Call[A], body: bytes) -> A | ExchangeFailure:
         try:
             answer: A = _decoder(type(call))(body)
             if is_sound(answer):
@@ -143,11 +143,11 @@ class Exchange:
         except _UNREADABLE:
             pass
         if not _is_json(body):
-            return Failure(self._no_strongroom("answered no word of strongroom's"), unclear=True)
+            return ExchangeFailure(self._no_strongroom("answered no word of strongroom's"), unclear=True)
         error = ServerDefect(f"the server at {self.address.shown} gave an answer that cannot be read", hint=_WHICH)
-        return Failure(error, unclear=True)
+        return ExchangeFailure(error, unclear=True)
 
-    def _refused(self, response: httpx.Response, body: bytes) -> Failure:
+    def _refused(self, response: httpx.Response, body: bytes) -> ExchangeFailure:
         status = response.status_code
         wait = _seconds(response.headers.get("Retry-After", ""))
         try:
@@ -156,21 +156,21 @@ class Exchange:
             return self._foreign(status, wait)
         # Before it counts a request as one too many, a server has not begun it.
         unclear = status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        return Failure(refused, unclear=unclear, passing=refused.reason in _PASSING, wait=wait)
+        return ExchangeFailure(refused, unclear=unclear, passing=refused.reason in _PASSING, wait=wait)
 
-    def _foreign(self, status: int, wait: float | None) -> Failure:
+    def _foreign(self, status: int, wait: float | None) -> ExchangeFailure:
         """An answer that no strongroom server gives: a proxy's, or of something else altogether."""
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            return Failure(RateLimited("there are too many requests"), unclear=False, passing=True, wait=wait)
+            return ExchangeFailure(RateLimited("there are too many requests"), unclear=False, passing=True, wait=wait)
         if status in _PASSING_STATUS:
             error = ServerUnavailable(
                 f"what answers at {self.address.shown} cannot reach its server (HTTP {status})", hint="try again later"
             )
-            return Failure(error, unclear=True, passing=True, wait=wait)
+            return ExchangeFailure(error, unclear=True, passing=True, wait=wait)
         if 300 <= status < 400:
             error = self._no_strongroom(f"points elsewhere (HTTP {status})", hint="give the address it leads to")
-            return Failure(error, unclear=False)
-        return Failure(self._no_strongroom(f"answered HTTP {status} and no word of strongroom's"), unclear=True)
+            return ExchangeFailure(error, unclear=False)
+        return ExchangeFailure(self._no_strongroom(f"answered HTTP {status} and no word of strongroom's"), unclear=True)
 
     def _no_strongroom(self, what: str, hint: str = _WHICH) -> ServerUnavailable:
         return ServerUnavailable(f"what is at {self.address.shown} {what}", hint=hint)

@@ -31,7 +31,7 @@ _ERRORS: dict[type[Exception], type[httpx.TransportError]] = {
 }
 
 
-class Allowance(float):
+class Deadline(float):
     """The seconds that a request may take, and how many of them are left. It begins when it is made."""
 
     __slots__ = ("_clock", "_ends")
@@ -39,7 +39,7 @@ class Allowance(float):
     _clock: Callable[[], float]
     _ends: float
 
-    def __new__(cls, seconds: float, clock: Callable[[], float] = time.monotonic) -> Allowance:
+    def __new__(cls, seconds: float, clock: Callable[[], float] = time.monotonic) -> Deadline:
         made = super().__new__(cls, seconds)
         made._clock, made._ends = clock, clock() + seconds
         return made
@@ -52,7 +52,7 @@ class Allowance(float):
         return {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), self)}
 
 
-class PacedTransport(httpx.BaseTransport):
+class DeadlineTransport(httpx.BaseTransport):
     """A pool of connections; a request that carries an allowance takes no longer than that."""
 
     def __init__(self, tls: ssl.SSLContext, limits: httpx.Limits, uds: str | None) -> None:
@@ -168,7 +168,7 @@ def _addresses(host: str, port: int) -> list[str]:
 
 def _left(timeout: float | None, late: Exception) -> float | None:
     """The seconds for the next step; `late` is raised where there are none."""
-    left = timeout.left() if isinstance(timeout, Allowance) else timeout
+    left = timeout.left() if isinstance(timeout, Deadline) else timeout
     if left is not None and left <= 0:
         raise late
     return left

@@ -72,18 +72,18 @@ def running(kind: Kind, scratch: Path) -> Iterator[Server]:
 
 def _serve_vault(scratch: Path, started: Callable[[str], None], kind: Kind) -> None:
     from bench import vaults
-    from strongroom.server import logs
-    from strongroom.server.options import Options
-    from strongroom.server.serving import Place, serve
+    from strongroom.server import json_log
+    from strongroom.server.listen import ListenPlace, serve
+    from strongroom.server.server_options import Options
 
-    logs.to_stderr()
+    json_log.to_stderr()
     with vaults.reopen(scratch) as vault:
         if kind == "unlogged":
             _leave_out_commits(vault)
         options = Options(checkpoint_seconds=0)
         if kind != "guarded":
             options = replace(options, holder_rate=0, address_rate=0)
-        serve(vault, Place(port=0), options, started=started)
+        serve(vault, ListenPlace(port=0), options, started=started)
 
 
 def _leave_out_commits(vault: Any) -> None:
@@ -98,7 +98,7 @@ def _leave_out_commits(vault: Any) -> None:
 def _serve_echo(started: Callable[[str], None]) -> None:
     import uvicorn
 
-    from strongroom.server.serving import Place, listen
+    from strongroom.server.listen import ListenPlace, listen
 
     config = uvicorn.Config(
         _echo(),
@@ -111,7 +111,7 @@ def _serve_echo(started: Callable[[str], None]) -> None:
         server_header=False,
         proxy_headers=False,
     )
-    place = Place(port=0)
+    place = ListenPlace(port=0)
     bound = listen(place)
     started(place.url(bound))
     uvicorn.Server(config).run(sockets=[bound])

@@ -24,8 +24,8 @@ import strongroom
 from strongroom import NewLine, Token, api
 from strongroom.crypto import inbox
 from strongroom.model import Millis
-from strongroom.server.app import Application
-from strongroom.server.options import DEFAULT
+from strongroom.server.http.application import Application
+from strongroom.server.server_options import DEFAULT
 
 LINE = "01KS2Q8G00CHENGDVTR1P00000"
 SPOOLED = "01KS2Q8G00CHENGDVTR1P00001"

@@ -20,8 +20,8 @@ from strongroom.model import (
     WITHOUT_LIMIT,
     Kind,
 )
-from strongroom.server.options import DEFAULT
-from strongroom.server.serving import PORT
+from strongroom.server.listen import PORT
+from strongroom.server.server_options import DEFAULT
 from strongroom.vault.issue import TTL_LIMIT
 from strongroom.vault.local_transport import _ENTRIES
 

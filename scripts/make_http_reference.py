@@ -16,7 +16,7 @@ import msgspec
 
 from strongroom import api
 from strongroom.model import DataClass, NewLine
-from strongroom.server import openapi
+from strongroom.server.http import openapi
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the scripts are no installed package

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from strongroom.server import openapi
+from strongroom.server.http import openapi
 
 COPY = Path(__file__).parents[1] / "docs" / "openapi.json"
 
 
 def rendered() -> bytes:
     """The served document, laid out for reading."""
-    return msgspec.json.format(openapi.encoded(), indent=2) + b"\n"
+    return msgspec.json.format(openapi.encode_document(), indent=2) + b"\n"
 
 
 def main() -> int:

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import strongroom
 from strongroom import FileKeys
-from strongroom.server import openapi
-from strongroom.server.options import Options
-from strongroom.server.serving import Place, listen, server_for
+from strongroom.server.http import openapi
+from strongroom.server.listen import ListenPlace, listen, server_for
+from strongroom.server.server_options import Options
 
 NODE = ("openapi-typescript@7.13.0", "typescript@5.9.3")
 PYTHON = "openapi-python-client==0.29.1"
@@ -79,7 +79,7 @@ def _served(scratch: Path) -> Iterator[tuple[str, str]]:
     """A server of a new vault, as its URL, and a cap."""
     with strongroom.create(scratch / "vault", keys=FileKeys(scratch / "keys")) as vault:
         token = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"], ttl=600)
-        place = Place(port=0)
+        place = ListenPlace(port=0)
         bound = listen(place)
         server = server_for(vault, place, Options(mcp=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="strongroom-") as directory:
         scratch = Path(directory)
         document = scratch / "openapi.json"
-        document.write_bytes(openapi.encoded())
+        document.write_bytes(openapi.encode_document())
         for chosen in (typescript, python):
             if not arguments or chosen.__name__ in arguments:
                 chosen(scratch, document)

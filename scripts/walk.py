@@ -27,8 +27,8 @@ from typing import Any
 
 import strongroom
 from strongroom.provider import StrongroomProvider
-from strongroom.server import serving
-from strongroom.server.options import Options
+from strongroom.server import listen
+from strongroom.server.server_options import Options
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -249,8 +249,8 @@ class Scene:
 
     def _ask_over_http(self) -> Callable[[int], object]:
         """A get for the vault's server in this process, by a client that has nothing of ours."""
-        place = serving.Place(port=0)
-        server, bound = serving.server_for(self.vault, place, RATES), serving.listen(place)
+        place = listen.ListenPlace(port=0)
+        server, bound = listen.server_for(self.vault, place, RATES), listen.listen(place)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         self.stack.callback(thread.join, PATIENCE)

@@ -12,8 +12,8 @@ from typing import Literal
 
 import apsw
 
-from strongroom.server import serving
-from strongroom.server.options import Options
+from strongroom.server import listen
+from strongroom.server.server_options import Options
 from strongroom.store.sqlite import SqliteStore
 from tests.store.children import Place, Process
 
@@ -28,7 +28,7 @@ def serve_vault(pipe: Connection, place: Place, socket: Path, fatal: Moment) -> 
     with place.open() as vault:
         if fatal != "never":
             SqliteStore._transaction = _deadly(fatal)  # type: ignore[method-assign, assignment]
-        serving.serve(vault, serving.Place(unix=socket), OPTIONS, started=pipe.send)
+        listen.serve(vault, listen.ListenPlace(unix=socket), OPTIONS, started=pipe.send)
 
 
 def _deadly(moment: Moment) -> object:

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from strongroom import Token, Vault, api
-from strongroom.server import logs
-from strongroom.server.app import Application
-from strongroom.server.options import Options
+from strongroom.server import json_log
+from strongroom.server.http.application import Application
+from strongroom.server.server_options import Options
 
 OPTIONS = Options(holder_rate=0, address_rate=0, checkpoint_seconds=0, mcp=False)
 REQUESTS = 400
@@ -90,7 +90,9 @@ async def _growth(app: Application, cap: Token, requests: int) -> float:
 
 @pytest.mark.requirement("server-flat")
 def test_answered_requests_leave_nothing_behind(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs.LOGGER, "disabled", True)  # what a handler of the test runner keeps is not the server's
+    monkeypatch.setattr(
+        json_log.LOGGER, "disabled", True
+    )  # what a handler of the test runner keeps is not the server's
     cap = vault.mint(actor="local/alice", ops=["put", "get"], namespaces=["travel"], ttl=3600)
     vault.memory(cap).put("a trip to Chengdu", namespace="travel")
     tracemalloc.start()

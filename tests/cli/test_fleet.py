@@ -15,7 +15,7 @@ from strongroom.cli import bucketcheck, bucketquery, extras, serve
 from strongroom.cli.bucketcheck import BUCKET_CHECKS, BucketPatient
 from strongroom.cli.checks import Found
 from strongroom.cli.context import Run
-from strongroom.server.options import DEFAULT
+from strongroom.server.server_options import DEFAULT
 from strongroom.store.s3.bucket import BucketListing
 from strongroom.store.s3.location import access
 from tests.cli.conftest import Cli, Done

@@ -22,9 +22,9 @@ import pytest
 from strongroom import Vault
 from strongroom.cli import extras
 from strongroom.errors import ServerUnavailable
-from strongroom.server import serving
-from strongroom.server.options import Options
-from strongroom.server.serving import Place
+from strongroom.server import listen
+from strongroom.server.listen import ListenPlace
+from strongroom.server.server_options import Options
 from tests.cli.conftest import Cli, Done, environment, opened
 from tests.cli.serving import PATIENCE, certificate, peer, serve
 
@@ -46,15 +46,15 @@ def short() -> Iterator[Path]:
 
 
 @pytest.fixture
-def handed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Place, Options]]:
+def handed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ListenPlace, Options]]:
     """What the command hands to the server, which does not run."""
-    found: list[tuple[Place, Options]] = []
+    found: list[tuple[ListenPlace, Options]] = []
 
-    def record(_: Vault, place: Place, options: Options, *, started: Callable[[str], None]) -> None:
+    def record(_: Vault, place: ListenPlace, options: Options, *, started: Callable[[str], None]) -> None:
         found.append((place, options))
         started("http://127.0.0.1:1")
 
-    monkeypatch.setattr(serving, "serve", record)
+    monkeypatch.setattr(listen, "serve", record)
     return found
 
 
@@ -159,17 +159,19 @@ def test_where_nothing_can_listen_the_hint_says_why(
 
 
 @pytest.mark.requirement("cli-serve")
-@pytest.mark.parametrize("place", [Place(unix=Path("there/socket")), Place(port=80)], ids=["socket", "port"])
+@pytest.mark.parametrize(
+    "place", [ListenPlace(unix=Path("there/socket")), ListenPlace(port=80)], ids=["socket", "port"]
+)
 def test_where_one_may_not_listen_the_hint_does_not_blame_another_server(
-    monkeypatch: pytest.MonkeyPatch, place: Place
+    monkeypatch: pytest.MonkeyPatch, place: ListenPlace
 ) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(serving, "_listen_unix", refuse)
-    monkeypatch.setattr(serving, "_listen_tcp", refuse)
+    monkeypatch.setattr(listen, "_listen_unix", refuse)
+    monkeypatch.setattr(listen, "_listen_tcp", refuse)
     with pytest.raises(ServerUnavailable) as refused:
-        serving.listen(place)
+        listen.listen(place)
     assert "another server" not in refused.value.hint
 
 
@@ -248,17 +250,17 @@ def test_without_any_extra_the_rest_of_the_command_line_works(home: Path, vault:
 
 @pytest.mark.requirement("cli-serve")
 def test_unless_told_it_takes_the_servers_own_defaults(
-    cli: Cli, vault: None, handed: list[tuple[Place, Options]]
+    cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]]
 ) -> None:
     assert cli("serve").code == 0
-    assert handed == [(Place(), Options())]
+    assert handed == [(ListenPlace(), Options())]
 
 
 @pytest.mark.requirement("cli-serve", "cli-help")
 def test_the_help_names_the_servers_own_defaults(cli: Cli) -> None:
     told = " ".join(cli("serve", "--help").out.split())
     usual = Options()
-    assert f"by default {Place().address}:{Place().port}." in told
+    assert f"by default {ListenPlace().address}:{ListenPlace().port}." in told
     assert f"with one cap: {usual.holder_rate:.0f};" in told
     assert f"from one address: {usual.address_rate:.0f};" in told
     assert f"held at once: {usual.connections}." in told
@@ -267,7 +269,7 @@ def test_the_help_names_the_servers_own_defaults(cli: Cli) -> None:
 
 
 @pytest.mark.requirement("cli-serve")
-def test_every_option_reaches_the_server(cli: Cli, vault: None, handed: list[tuple[Place, Options]]) -> None:
+def test_every_option_reaches_the_server(cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]]) -> None:
     done = cli(
         *("serve", "--listen", "[::1]:0", "--tls-cert", "c.pem", "--tls-key", "k.pem", "--plain-public"),
         *("--trusted-proxy", "10.0.0.5", "--trusted-proxy", "10.1.0.0/16", "--host-name", "Memory.example.org"),
@@ -277,7 +279,7 @@ def test_every_option_reaches_the_server(cli: Cli, vault: None, handed: list[tup
     )
     assert done.code == 0, done.err
     ((place, options),) = handed
-    assert place == Place(
+    assert place == ListenPlace(
         "::1", 0, None, 0o600, Path("c.pem"), Path("k.pem"), True, trusted_proxies=("10.0.0.5", "10.1.0.0/16")
     )
     assert options == Options(
@@ -297,7 +299,7 @@ def test_every_option_reaches_the_server(cli: Cli, vault: None, handed: list[tup
 
 @pytest.mark.requirement("cli-serve")
 def test_a_server_for_everybody_that_has_no_name_says_so(
-    cli: Cli, vault: None, handed: list[tuple[Place, Options]]
+    cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]]
 ) -> None:
     public = ("serve", "--listen", "0.0.0.0:0", "--plain-public")
     assert "--host-name" in cli(*public).err
@@ -310,7 +312,7 @@ def test_a_server_for_everybody_that_has_no_name_says_so(
 
 @pytest.mark.requirement("cli-extras")
 def test_without_the_parts_for_mcp_the_rest_is_served_and_a_note_says_so(
-    cli: Cli, vault: None, handed: list[tuple[Place, Options]], monkeypatch: pytest.MonkeyPatch
+    cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extras, "is_installed", lambda extra: extra != "mcp")
     assert "strongroom[mcp]" in cli("serve").err
@@ -433,7 +435,7 @@ def test_a_server_that_cannot_start_is_unavailable_and_not_denied(
     def fail(*_: object, **__: object) -> None:
         sys.exit(3)
 
-    monkeypatch.setattr(serving._Server, "run", fail)
+    monkeypatch.setattr(listen._Server, "run", fail)
     told = cli("serve", "--json", "--listen", "127.0.0.1:0").err.splitlines()[-1]
     assert json.loads(told)["reason"] == "server_unavailable"
 

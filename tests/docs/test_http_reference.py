@@ -13,7 +13,7 @@ import pytest
 
 from strongroom import api
 from strongroom.model import NewLine
-from strongroom.server import openapi
+from strongroom.server.http import openapi
 from tests.docs.pages import DOCS, ROOT, blocks, code, rows, section
 
 PAGE = DOCS / "http.md"

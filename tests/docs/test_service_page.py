@@ -20,11 +20,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from strongroom import Vault
 from strongroom.cli.app import app
 from strongroom.cli.types import EVERY
-from strongroom.server.connections import Connections
-from strongroom.server.logs import Sample
+from strongroom.server.http.connection_limits import Connections
+from strongroom.server.json_log import Sample
+from strongroom.server.listen import PORT
 from strongroom.server.metrics import Metrics
-from strongroom.server.options import DEFAULT
-from strongroom.server.serving import PORT
+from strongroom.server.server_options import DEFAULT
 from tests.docs.pages import DOCS, ROOT, blocks, code, rows, section
 
 PAGE = DOCS / "service.md"

@@ -22,8 +22,8 @@ from strongroom.model import Hit
 from strongroom.provider import StrongroomProvider, doorway
 from strongroom.provider import home as homes
 from strongroom.provider.home import Home, home_of
-from strongroom.server import serving
-from strongroom.server.serving import Place
+from strongroom.server import listen
+from strongroom.server.listen import ListenPlace
 from strongroom.wiring import capfile
 from tests.client.served import QUIET
 
@@ -248,9 +248,9 @@ class Served(Wired):
 
 @contextmanager
 def _serving(vault: Vault, port: int) -> Iterator[int]:
-    place = Place(port=port)
-    server = serving.server_for(vault, place, QUIET)
-    bound = serving.listen(place)
+    place = ListenPlace(port=port)
+    server = listen.server_for(vault, place, QUIET)
+    bound = listen.listen(place)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:

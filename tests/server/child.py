@@ -14,13 +14,13 @@ from typing import Any
 
 import strongroom
 from strongroom import FileKeys
-from strongroom.server import logs
-from strongroom.server.options import Options
-from strongroom.server.serving import Place, serve
+from strongroom.server import json_log
+from strongroom.server.listen import ListenPlace, serve
+from strongroom.server.server_options import Options
 
 
 def main(told: dict[str, Any]) -> None:
-    logs.to_stderr()
+    json_log.to_stderr()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     directory = Path(told["directory"])
@@ -28,7 +28,7 @@ def main(told: dict[str, Any]) -> None:
     place |= {name: Path(value) if name.startswith("tls") else value for name, value in told["place"].items()}
     options = Options(**told["options"])
     with strongroom.open(directory / "vault", keys=FileKeys(directory / "keys")) as vault:
-        serve(vault, Place(**place), options, started=lambda url: print(url, flush=True))  # noqa: T201
+        serve(vault, ListenPlace(**place), options, started=lambda url: print(url, flush=True))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Token, Vault
-from strongroom.server.options import Options
-from strongroom.server.serving import Place
+from strongroom.server.listen import ListenPlace
+from strongroom.server.server_options import Options
 from tests.conftest import ALL_OPS, NAMESPACES, Clock
 from tests.server.running import Child, Running, serving_as_process, serving_in_thread
 
@@ -55,7 +55,7 @@ def start(vault: Vault) -> Iterator[StartThread]:
     """Starts servers for the test's own vault, with options of its own."""
     with ExitStack() as stack:
 
-        def started(place: Place | None = None, tls: ssl.SSLContext | None = None, **options: Any) -> Running:
+        def started(place: ListenPlace | None = None, tls: ssl.SSLContext | None = None, **options: Any) -> Running:
             return stack.enter_context(serving_in_thread(vault, replace(QUIET, **options), place, tls))
 
         yield started

@@ -19,10 +19,10 @@ from typing import Any
 import uvicorn
 
 from strongroom import Vault
-from strongroom.server import serving
-from strongroom.server.app import Application
-from strongroom.server.options import Options
-from strongroom.server.serving import Place
+from strongroom.server import listen
+from strongroom.server.http.application import Application
+from strongroom.server.listen import ListenPlace
+from strongroom.server.server_options import Options
 from tests.server.talking import Address, Answer, Connection, exchange, request
 
 PATIENCE = 60
@@ -53,12 +53,12 @@ class Running:
 
 @contextmanager
 def serving_in_thread(
-    vault: Vault, options: Options, place: Place | None = None, tls: ssl.SSLContext | None = None
+    vault: Vault, options: Options, place: ListenPlace | None = None, tls: ssl.SSLContext | None = None
 ) -> Iterator[Running]:
     """The real application behind the real protocol, in a thread. A tick of the server ends it."""
-    chosen = place or Place(port=0)
-    server = serving.server_for(vault, chosen, options)
-    bound = serving.listen(chosen)
+    chosen = place or ListenPlace(port=0)
+    server = listen.server_for(vault, chosen, options)
+    bound = listen.listen(chosen)
     address: Address = str(chosen.unix) if chosen.unix is not None else bound.getsockname()[:2]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()

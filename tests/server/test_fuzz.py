@@ -18,8 +18,8 @@ import pytest
 
 from strongroom import NewLine, Token, api
 from strongroom.caps import chain as caps
-from strongroom.server.options import Options
-from strongroom.server.reading import Reader, Request, reader_of
+from strongroom.server.http.request_parser import HttpRequest, Reader, reader_of
+from strongroom.server.server_options import Options
 from tests.server.conftest import StartThread
 from tests.server.fuzz import TOO_DEAR, fuzz, mutated
 from tests.server.running import Running
@@ -101,7 +101,7 @@ async def nothing() -> dict[str, Any]:
 def read(read_call: Reader, headers: list[tuple[bytes, bytes]], query: bytes, body: bytes) -> object:
     """All that the server does with a request's bytes before it asks the gate, in its order."""
     scope = {"method": "PUT", "path": "/", "query_string": query, "headers": headers, "client": None}
-    asked = Request(scope, nothing)
+    asked = HttpRequest(scope, nothing)
     asked.check_head(OPTIONS)
     caps.parse(asked.cap())
     asked.check_json()

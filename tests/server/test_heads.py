@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from strongroom import Token
-from strongroom.server.app import Application
+from strongroom.server.http.application import Application
 from tests.server.conftest import StartThread
 from tests.server.running import Running
 from tests.server.talking import Answer, Connection, exchange, request

@@ -16,7 +16,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Vault, api
 from strongroom.audit import Entry
-from strongroom.server.app import Application
+from strongroom.server.http.application import Application
 from strongroom.server.mcp import TOOLS
 from tests.conftest import Clock
 from tests.server.conftest import QUIET

@@ -13,13 +13,13 @@ import pytest
 
 from strongroom import api
 from strongroom.model import NewLine
-from strongroom.server import openapi
-from strongroom.server.app import Application
+from strongroom.server.http import openapi
+from strongroom.server.http.application import Application
 from tests.server.conftest import QUIET
 from tests.server.running import Running
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT: dict[str, Any] = json.loads(openapi.encoded())
+DOCUMENT: dict[str, Any] = json.loads(openapi.encode_document())
 OPERATIONS = {
     (method.upper(), path): operation
     for path, methods in DOCUMENT["paths"].items()

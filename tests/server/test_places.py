@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from strongroom import Token, Vault
 from strongroom.errors import InvalidRequest, ServerUnavailable
-from strongroom.server.serving import Place, listen, serve
+from strongroom.server.listen import ListenPlace, listen, serve
 from tests.server.conftest import QUIET, StartProcess, StartThread
 from tests.server.talking import Address, Connection, exchange, request
 
@@ -42,27 +42,27 @@ def mode(path: Path) -> int:
 )
 def test_a_public_address_without_tls_is_refused(vault: Vault, address: str) -> None:
     with pytest.raises(InvalidRequest):
-        Place(address, 0).check()
+        ListenPlace(address, 0).check()
     with pytest.raises(InvalidRequest):
-        serve(vault, Place(address, 0), QUIET)
+        serve(vault, ListenPlace(address, 0), QUIET)
 
 
 @pytest.mark.requirement("server-public-bind")
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_loopback_needs_no_tls(address: str) -> None:
-    Place(address).check()
+    ListenPlace(address).check()
 
 
 @pytest.mark.requirement("server-public-bind")
 def test_a_public_address_is_taken_with_tls_or_when_told_in_so_many_words() -> None:
-    Place("0.0.0.0", **FILES).check()
-    Place("0.0.0.0", plain_public=True).check()
+    ListenPlace("0.0.0.0", **FILES).check()
+    ListenPlace("0.0.0.0", plain_public=True).check()
 
 
 @pytest.mark.requirement("server-public-bind")
 @pytest.mark.parametrize("only", FILES)
 def test_half_of_the_tls_files_is_refused(only: str) -> None:
-    for place in (Place(**{only: FILES[only]}), Place("0.0.0.0", plain_public=True, **{only: FILES[only]})):
+    for place in (ListenPlace(**{only: FILES[only]}), ListenPlace("0.0.0.0", plain_public=True, **{only: FILES[only]})):
         with pytest.raises(InvalidRequest):
             place.check()
 
@@ -73,13 +73,13 @@ def test_a_port_in_use_is_named_as_such() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(ServerUnavailable):
-            listen(Place(port=taken.getsockname()[1]))
+            listen(ListenPlace(port=taken.getsockname()[1]))
 
 
 @pytest.mark.requirement("server-public-bind")
 def test_it_listens_on_loopback_unless_told() -> None:
-    assert Place().address == "127.0.0.1"
-    with listen(Place(port=0)) as bound:
+    assert ListenPlace().address == "127.0.0.1"
+    with listen(ListenPlace(port=0)) as bound:
         assert bound.getsockname()[0] == "127.0.0.1"
 
 
@@ -106,7 +106,7 @@ def births(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_unix_socket_is_born_with_its_mode(tmp_path: Path, births: list[int], umask: int, wanted: int) -> None:
     before = os.umask(umask)
     try:
-        with listen(Place(unix=tmp_path / "socket", unix_mode=wanted)):
+        with listen(ListenPlace(unix=tmp_path / "socket", unix_mode=wanted)):
             assert births == [wanted]
             assert mode(tmp_path / "socket") == wanted
         assert os.umask(umask) == umask
@@ -116,7 +116,7 @@ def test_a_unix_socket_is_born_with_its_mode(tmp_path: Path, births: list[int], 
 
 @pytest.mark.requirement("server-unix")
 def test_a_unix_socket_is_the_owners_alone_unless_told(tmp_path: Path) -> None:
-    with listen(Place(unix=tmp_path / "socket")):
+    with listen(ListenPlace(unix=tmp_path / "socket")):
         assert mode(tmp_path / "socket") == 0o600
 
 
@@ -126,7 +126,7 @@ def test_the_umask_is_set_back_when_binding_fails(tmp_path: Path) -> None:
     try:
         for path in (tmp_path / "missing" / "socket", tmp_path / ("x" * 200)):
             with pytest.raises(ServerUnavailable):
-                listen(Place(unix=path))
+                listen(ListenPlace(unix=path))
             assert os.umask(0o027) == 0o027
     finally:
         os.umask(before)
@@ -138,16 +138,16 @@ def test_a_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
         path.chmod(0o666)
-    with listen(Place(unix=path)):
+    with listen(ListenPlace(unix=path)):
         assert mode(path) == 0o600
 
 
 @pytest.mark.requirement("server-unix")
 def test_a_socket_that_is_listened_on_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "socket"
-    with listen(Place(unix=path)) as first:
+    with listen(ListenPlace(unix=path)) as first:
         with pytest.raises(InvalidRequest):
-            listen(Place(unix=path))
+            listen(ListenPlace(unix=path))
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(path))
             first.accept()[0].close()
@@ -170,14 +170,14 @@ def test_what_is_no_socket_is_left_alone(tmp_path: Path, what: str) -> None:
             left.bind(str(target))
     before = path.lstat()
     with pytest.raises(InvalidRequest):
-        listen(Place(unix=path))
+        listen(ListenPlace(unix=path))
     assert path.lstat() == before
     assert what != "file" or path.read_text() == "precious"
 
 
 @pytest.mark.requirement("server-unix")
 def test_a_server_answers_on_a_unix_socket(start: StartThread, cap: Token, tmp_path: Path) -> None:
-    running = start(Place(unix=tmp_path / "socket"))
+    running = start(ListenPlace(unix=tmp_path / "socket"))
     assert running.ask("POST", GET, cap, {}).status == 200
     assert running.ask("GET", "/metrics").status == 200
     assert running.ask("GET", "/healthz", headers={"Host": "evil.example"}).outcome == (421, "host_refused")
@@ -194,7 +194,7 @@ def test_a_server_removes_its_own_socket_and_nobody_elses(
     assert not path.exists()
     second = start_process(unix=path)
     path.unlink()
-    with listen(Place(unix=path)):  # another server, started while this one stops
+    with listen(ListenPlace(unix=path)):  # another server, started while this one stops
         second.stop()
         assert stat.S_ISSOCK(path.lstat().st_mode)
 
@@ -239,7 +239,7 @@ def test_a_server_with_tls_files_speaks_tls_only(start: StartThread, cap: Token,
 
 def start_tls(start: StartThread, cert: Path, key: Path) -> Address:
     trusting = ssl.create_default_context(cafile=cert)
-    return start(Place(port=0, tls_cert=cert, tls_key=key), trusting).address
+    return start(ListenPlace(port=0, tls_cert=cert, tls_key=key), trusting).address
 
 
 @pytest.mark.requirement("server-tls")
@@ -272,7 +272,7 @@ def test_tls_files_that_cannot_be_used_are_named(vault: Vault, tmp_path: Path) -
     broken.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
     for files in ((tmp_path / "missing", key), (cert, tmp_path / "missing"), (broken, key), (cert, other), (key, cert)):
         with pytest.raises(InvalidRequest):
-            serve(vault, Place(port=0, tls_cert=files[0], tls_key=files[1]), QUIET)
+            serve(vault, ListenPlace(port=0, tls_cert=files[0], tls_key=files[1]), QUIET)
 
 
 @pytest.mark.requirement("server-tls", "server-slow")
@@ -280,7 +280,7 @@ def test_tls_files_that_cannot_be_used_are_named(vault: Vault, tmp_path: Path) -
 def test_a_handshake_that_does_not_come_is_not_waited_for(start: StartThread, tmp_path: Path, begun: bytes) -> None:
     cert, key = certificate(tmp_path)
     trusting = ssl.create_default_context(cafile=cert)
-    running = start(Place(port=0, tls_cert=cert, tls_key=key), trusting, head_seconds=0.5)
+    running = start(ListenPlace(port=0, tls_cert=cert, tls_key=key), trusting, head_seconds=0.5)
     with running.connect() as silent:
         silent.send(begun)
         assert silent.ended()

@@ -9,8 +9,8 @@ import pytest
 
 from strongroom import Token, Vault
 from strongroom.memory.refusal_log import EACH
-from strongroom.server import logs
-from strongroom.server.logs import _BURST_SECONDS, LINES_A_SECOND, Sample
+from strongroom.server import json_log
+from strongroom.server.json_log import _BURST_SECONDS, LINES_A_SECOND, Sample
 from tests.server.conftest import StartProcess, StartThread
 from tests.server.talking import request
 from tests.server.test_watching import figures
@@ -25,7 +25,7 @@ def told(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, object]
 
 @pytest.mark.requirement("server-log-bound")
 def test_lines_of_one_outcome_have_a_rate_and_the_rest_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logs.LOGGER.name)
+    caplog.set_level(logging.INFO, json_log.LOGGER.name)
     sample = Sample()
     taken = sum(sample.takes("unknown_route", now=100 + number / 1000) for number in range(10_000))
     assert taken <= MOST + LINES_A_SECOND * 10
@@ -88,7 +88,7 @@ def test_a_revoked_cap_does_not_fill_the_audit_log(start: StartThread, vault: Va
 
 @pytest.mark.requirement("server-log-bound")
 def test_a_line_that_counts_is_json_like_the_others(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.to_stderr()
+    json_log.to_stderr()
     sample = Sample()
     for _ in range(MOST + 5):
         sample.takes("unknown_route", now=0)

@@ -18,14 +18,14 @@ from schemathesis.checks import CHECKS, CheckFunction
 
 from strongroom import Token, Vault
 from strongroom.model import Op
-from strongroom.server import openapi
+from strongroom.server.http import openapi
 from tests.conftest import NAMESPACES
 from tests.server.running import Running
 
 
 def document(*, security: bool) -> dict[str, Any]:
     """The served document. Without its security the tool leaves the cap to the test; with it, it tries its own."""
-    found: dict[str, Any] = json.loads(openapi.encoded())
+    found: dict[str, Any] = json.loads(openapi.encode_document())
     for operation in (one for methods in found["paths"].values() for one in methods.values() if not security):
         operation.pop("security", None)
     return found

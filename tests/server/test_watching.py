@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import strongroom
 from strongroom import FileKeys, Token, Vault
-from strongroom.server.serving import Place
+from strongroom.server.listen import ListenPlace
 from tests.conftest import ALL_OPS, NAMESPACES
 from tests.server.conftest import StartProcess, StartThread
 from tests.server.running import Child, Running
@@ -96,7 +96,7 @@ def test_asking_for_health_leaves_nothing_in_the_log(start: StartThread, vault: 
 
 @pytest.mark.requirement("server-metrics")
 def test_figures_are_for_this_machine_only(start: StartThread, cap: Token) -> None:
-    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)))
+    running = start(ListenPlace(port=0, trusted_proxies=("127.0.0.1",)))
     for address in ("192.0.2.1", "10.0.0.1", "2001:db8::1", "127.0.0.1, 192.0.2.1", "nonsense"):
         answer = running.ask("GET", "/metrics", cap, headers={"X-Forwarded-For": address})
         assert answer.outcome == (404, "unknown_route")
@@ -107,7 +107,7 @@ def test_figures_are_for_this_machine_only(start: StartThread, cap: Token) -> No
 @pytest.mark.requirement("server-metrics")
 def test_a_peer_cannot_say_that_it_is_this_machine(start: StartThread) -> None:
     """A proxy adds the address that it saw behind whatever the peer has written, and that one counts."""
-    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)))
+    running = start(ListenPlace(port=0, trusted_proxies=("127.0.0.1",)))
     for said in ("127.0.0.1, ", "::1, ", "localhost, ", "127.0.0.1, 127.0.0.1, ", ", "):
         answer = running.ask("GET", "/metrics", headers={"X-Forwarded-For": said + "192.0.2.1"})
         assert answer.outcome == (404, "unknown_route")

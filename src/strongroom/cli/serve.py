@@ -18,8 +18,8 @@ from strongroom.cli.types import ADDRESS, EVERY, HOST_NAME, LISTEN, ORIGIN, WITH
 from strongroom.store import is_bucket
 
 if TYPE_CHECKING:
-    from strongroom.server.options import Options
-    from strongroom.server.serving import Place
+    from strongroom.server.listen import ListenPlace
+    from strongroom.server.server_options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DISTANT = 32
@@ -121,15 +121,15 @@ def serve(run: Run, /, **given: Any) -> None:
     servers may run, on any machines that have the keys.
     """
     extras.require("server")
-    from strongroom.server import logs, serving
+    from strongroom.server import json_log, listen
 
     place = _place(**{name: given.pop(name) for name in _PLACE})
     place.check()  # before the keys are touched
     options = _options(run, **given)
     _warn(run, place, options)
     vault = run.vault()
-    logs.to_stderr()
-    serving.serve(vault, place, options, started=lambda url: _tell(run, vault.id, url, mcp=options.mcp))
+    json_log.to_stderr()
+    listen.serve(vault, place, options, started=lambda url: _tell(run, vault.id, url, mcp=options.mcp))
 
 
 _PLACE = ("listen", "socket", "socket_mode", "tls_cert", "tls_key", "plain_public", "proxies")
@@ -144,15 +144,15 @@ def _place(
     tls_key: Path | None,
     plain_public: bool,
     proxies: tuple[str, ...],
-) -> Place:
-    from strongroom.server.serving import Place
+) -> ListenPlace:
+    from strongroom.server.listen import ListenPlace
 
     if socket is not None and (listen or tls_cert or tls_key):
         raise click.UsageError("--socket stands alone: it is no address, and nobody on a network can listen in")
     if socket is None and socket_mode is not None:
         raise click.UsageError("--socket-mode is for --socket")
     address = {} if listen is None else dict(zip(("address", "port"), listen, strict=True))
-    return Place(
+    return ListenPlace(
         unix=socket,
         unix_mode=int(socket_mode or "0600", 8),
         tls_cert=tls_cert,
@@ -172,7 +172,7 @@ def _options(
     log_requests: bool,
     **numbers: float | None,
 ) -> Options:
-    from strongroom.server.options import LOOPBACK, Options
+    from strongroom.server.server_options import LOOPBACK, Options
 
     there = extras.is_installed("mcp")
     if mcp:
@@ -191,8 +191,8 @@ def _options(
     )
 
 
-def _warn(run: Run, place: Place, options: Options) -> None:
-    from strongroom.server.options import LOOPBACK
+def _warn(run: Run, place: ListenPlace, options: Options) -> None:
+    from strongroom.server.server_options import LOOPBACK
 
     if place.unix is None and place.address in _ANYWHERE and options.hosts <= LOOPBACK:
         run.note(

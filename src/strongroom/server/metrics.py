@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from strongroom.server.connections import Connections
-from strongroom.server.logs import Sample
+from strongroom.server.http.connection_limits import Connections
+from strongroom.server.json_log import Sample
 from strongroom.vault.health import Upkeep
 from strongroom.vault.vault import Usage, Vault
 

@@ -4,9 +4,9 @@
 to a door, `stdio` and `http` carry it. Everything goes through the same calls as over HTTP: nothing here decides.
 """
 
-from strongroom.server.mcp.http import mcp_app
-from strongroom.server.mcp.serving import on_threads, server_for
+from strongroom.server.mcp.mcp_server import on_threads, server_for
 from strongroom.server.mcp.stdio import run_stdio
-from strongroom.server.mcp.tools import TOOLS
+from strongroom.server.mcp.streamable_http import mcp_app
+from strongroom.server.mcp.tool_schemas import TOOLS
 
 __all__ = ["TOOLS", "mcp_app", "on_threads", "run_stdio", "server_for"]

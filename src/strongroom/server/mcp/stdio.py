@@ -24,8 +24,8 @@ from mcp.shared.message import SessionMessage
 
 from strongroom import api
 from strongroom.errors import InvalidRequest
-from strongroom.server.mcp.serving import on_threads, server_for
-from strongroom.server.options import DEFAULT
+from strongroom.server.mcp.mcp_server import on_threads, server_for
+from strongroom.server.server_options import DEFAULT
 from strongroom.strict_json import check_unique_keys
 
 _AHEAD = 16

@@ -14,7 +14,7 @@ import msgspec
 
 from strongroom import api
 from strongroom.model import DataClass, Profile
-from strongroom.server.reading import ProfileText
+from strongroom.server.http.request_parser import ProfileText
 
 _REF = "#/components/schemas/{name}"
 _ALWAYS = (400, 401, 403, 405, 413, 415, 421, 429, 431, 500, 503)
@@ -53,7 +53,7 @@ def document() -> dict[str, Any]:
 
 
 @cache
-def encoded() -> bytes:
+def encode_document() -> bytes:
     """The document as it is served."""
     return msgspec.json.encode(document())
 

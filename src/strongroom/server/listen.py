@@ -26,12 +26,12 @@ from pathlib import Path
 import uvicorn
 
 from strongroom.errors import InvalidRequest, ServerUnavailable
-from strongroom.server import logs
-from strongroom.server.app import application
-from strongroom.server.connections import SPARE, Connections
-from strongroom.server.handshake import SecureListener
-from strongroom.server.options import DEFAULT, Options
-from strongroom.server.protocol import GuardedProtocol, guarded
+from strongroom.server import json_log
+from strongroom.server.http.application import application
+from strongroom.server.http.connection import GuardedProtocol, protocol_class
+from strongroom.server.http.connection_limits import SPARE, Connections
+from strongroom.server.http.tls_handshake import SecureListener
+from strongroom.server.server_options import DEFAULT, Options
 from strongroom.vault.vault import Vault
 
 PORT = 8765
@@ -39,7 +39,7 @@ _OTHER_FILES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListenPlace:
     """Where to listen: an address and a port (0: any free one), or a unix socket."""
 
     address: str = "127.0.0.1"
@@ -90,7 +90,7 @@ _COLLECT = (10_000, 20, 200)
 
 
 def serve(
-    vault: Vault, place: Place, options: Options = DEFAULT, *, started: Callable[[str], None] | None = None
+    vault: Vault, place: ListenPlace, options: Options = DEFAULT, *, started: Callable[[str], None] | None = None
 ) -> None:
     """Serve an open vault until SIGTERM or SIGINT, then return. `started` hears the URL once the server listens."""
     place.check()
@@ -105,7 +105,7 @@ def serve(
     try:
         with _stopped_by_signals(server):
             url = place.url(bound)
-            logs.event("listening", url=url)
+            json_log.event("listening", url=url)
             if started is not None:
                 started(url)
             server.run(sockets=[bound])
@@ -116,7 +116,7 @@ def serve(
         if place.unix is not None and _identity(place.unix) == made:  # another server may have taken the place
             with suppress(OSError):
                 place.unix.unlink()
-        logs.event("stopped")
+        json_log.event("stopped")
 
 
 def _allow_files(count: int) -> int:
@@ -133,7 +133,7 @@ def _allow_files(count: int) -> int:
     return count if soft == resource.RLIM_INFINITY else min(count, soft)
 
 
-def server_for(vault: Vault, place: Place, options: Options = DEFAULT) -> uvicorn.Server:
+def server_for(vault: Vault, place: ListenPlace, options: Options = DEFAULT) -> uvicorn.Server:
     """A server that is ready to be given a socket; `serve` does all the rest."""
     places = Connections(options.connections)
     return _Server(_config(vault, place, options, places), places, options.head_seconds)
@@ -196,10 +196,10 @@ def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _config(vault: Vault, place: Place, options: Options, places: Connections) -> uvicorn.Config:
+def _config(vault: Vault, place: ListenPlace, options: Options, places: Connections) -> uvicorn.Config:
     config = uvicorn.Config(
         application(vault, options, places),
-        http=guarded(options, places),
+        http=protocol_class(options, places),
         ws="none",
         loop="uvloop",
         lifespan="on",
@@ -234,7 +234,7 @@ def _tls(cert: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
-def listen(place: Place) -> socket.socket:
+def listen(place: ListenPlace) -> socket.socket:
     """A socket that listens where it is to be."""
     try:
         return _listen_tcp(place) if place.unix is None else _listen_unix(place.unix, place.unix_mode)
@@ -245,7 +245,7 @@ def listen(place: Place) -> socket.socket:
         ) from None
 
 
-def _listening_hint(place: Place, error: OSError) -> str:
+def _listening_hint(place: ListenPlace, error: OSError) -> str:
     """What to do where nothing could listen, by what the system said."""
     if isinstance(error, socket.gaierror):
         return "no machine has this name: give an address of this one in numbers"
@@ -262,7 +262,7 @@ def _listening_hint(place: Place, error: OSError) -> str:
     return "is another server there already?"
 
 
-def _listen_tcp(place: Place) -> socket.socket:
+def _listen_tcp(place: ListenPlace) -> socket.socket:
     family = socket.AF_INET6 if ":" in place.address else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from strongroom.server.limits import Buckets
+from strongroom.server.rate_limits import Buckets
 
 LINES_A_SECOND = 5
 """Lines about refused requests with the same outcome."""

@@ -57,7 +57,7 @@ class _Job:
         return self.only_reads and self.future.done()
 
 
-class Lanes:
+class Executor:
     """The lanes of one server. `carry_out` and `run` belong to the event loop that made it.
 
     `charge` is told how many seconds each call of a cap took: of the event loop's time, in which nobody else was

@@ -67,7 +67,7 @@ class Unheld:
         """Nothing: it is not ours to end."""
 
 
-class Place(Protocol):
+class ConnectionSlot(Protocol):
     """The place of a connection that is still to come."""
 
     def end(self) -> None:

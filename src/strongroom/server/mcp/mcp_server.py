@@ -26,9 +26,9 @@ from strongroom import api, fence
 from strongroom.errors import Denied, Invalid, InvalidRequest, NotFound, ServerDefect, StrongroomError
 from strongroom.memory.operation import SLOW_STEP, Operation
 from strongroom.model import Forgotten, Listing, Snapshot
-from strongroom.server import logs
-from strongroom.server.mcp import resources
-from strongroom.server.mcp.tools import TOOLS, MemoryTool
+from strongroom.server import json_log
+from strongroom.server.mcp import profile_resource
+from strongroom.server.mcp.tool_schemas import TOOLS, MemoryTool
 from strongroom.vault.local_transport import LocalTransport
 
 R = TypeVar("R")
@@ -108,8 +108,10 @@ def server_for(ask: Ask, *, random: Callable[[int], bytes] = os.urandom) -> Serv
         get_tool_input_schema=schemas.get,
         on_list_tools=_giving(types.ListToolsResult(tools=listed)),
         on_call_tool=handlers.call_tool,
-        on_list_resources=_giving(types.ListResourcesResult(resources=resources.listed())),
-        on_list_resource_templates=_giving(types.ListResourceTemplatesResult(resource_templates=resources.templates())),
+        on_list_resources=_giving(types.ListResourcesResult(resources=profile_resource.list_resources())),
+        on_list_resource_templates=_giving(
+            types.ListResourceTemplatesResult(resource_templates=profile_resource.templates())
+        ),
         on_read_resource=handlers.read_resource,
     )
     server.middleware.clear()  # it holds what hands each call to telemetry: nobody else may see arguments
@@ -144,11 +146,11 @@ class _Handlers:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
-        call = resources.call_for(uri)
+        call = profile_resource.call_for(uri)
         if call is None:
             raise MCPError(types.INVALID_PARAMS, "there is no such resource: resources/list names those that there are")
         mark = self._mark()
-        question = Question(type(call), lambda: call, lambda snapshot: resources.contents(uri, snapshot, mark))
+        question = Question(type(call), lambda: call, lambda snapshot: profile_resource.contents(uri, snapshot, mark))
         try:
             return await self._ask(context, question)
         except StrongroomError as error:
@@ -210,7 +212,7 @@ def _protocol_error(error: StrongroomError) -> MCPError:
 
 
 def _defect(error: Exception, op: str) -> ServerDefect:
-    logs.defect(error, op=op)
+    json_log.defect(error, op=op)
     return ServerDefect("the server met a defect", hint="its log names it")
 
 

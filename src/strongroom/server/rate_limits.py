@@ -46,7 +46,7 @@ class Buckets:
             self._full_at.popitem(last=False)
 
 
-class Room:
+class BodyBudget:
     """Bytes of RAM for large bodies, shared by all requests. A cap has at most as much as is left for the others."""
 
     def __init__(self, size: int) -> None:

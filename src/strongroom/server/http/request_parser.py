@@ -25,8 +25,8 @@ from strongroom.errors import (
     MediaTypeRefused,
     OriginRefused,
 )
-from strongroom.server.connections import Asking, Unheld
-from strongroom.server.options import LOOPBACK, Options
+from strongroom.server.http.connection_limits import Asking, Unheld
+from strongroom.server.server_options import LOOPBACK, Options
 from strongroom.strict_json import check_unique_keys
 
 Scope = MutableMapping[str, Any]
@@ -49,7 +49,7 @@ class Disconnected(Exception):
     """The peer went away before its request was whole, or before it was answered."""
 
 
-class Request:
+class HttpRequest:
     """One HTTP request: its head, read once, and how to get its body."""
 
     __slots__ = ("_receive", "address", "connection", "headers", "id", "method", "path", "query", "scope")
@@ -195,7 +195,7 @@ class ProfileText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
 
 
-Reader = Callable[[Request, bytes], api.Call[Any]]
+Reader = Callable[[HttpRequest, bytes], api.Call[Any]]
 """Makes a call of a request and its body; raises InvalidRequest for what is none."""
 
 
@@ -207,7 +207,7 @@ def reader_of(kind: type[api.Call[Any]]) -> Reader:
         return _write_profile
     decode = _decoding(kind)
 
-    def read(request: Request, body: bytes) -> api.Call[Any]:
+    def read(request: HttpRequest, body: bytes) -> api.Call[Any]:
         if request.query:
             raise InvalidRequest("this route takes no query", hint="put the fields into the body")
         if not body and kind is api.Erase:
@@ -238,19 +238,19 @@ def _decoding(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
     return decode
 
 
-def _read_profile(request: Request, body: bytes) -> api.ReadProfile:  # noqa: ARG001 - it has none
+def _read_profile(request: HttpRequest, body: bytes) -> api.ReadProfile:  # noqa: ARG001 - it has none
     return api.ReadProfile(namespace=_namespace(request))
 
 
 _profile_text = _decoding(ProfileText)
 
 
-def _write_profile(request: Request, body: bytes) -> api.WriteProfile:
+def _write_profile(request: HttpRequest, body: bytes) -> api.WriteProfile:
     written: ProfileText = _profile_text(body)
     return api.WriteProfile(text=written.text, namespace=_namespace(request), version=_version(request))
 
 
-def _namespace(request: Request) -> str | None:
+def _namespace(request: HttpRequest) -> str | None:
     try:
         pairs = parse_qsl(request.query.decode("ascii"), keep_blank_values=True, strict_parsing=True, max_num_fields=2)
     except ValueError:
@@ -262,7 +262,7 @@ def _namespace(request: Request) -> str | None:
     return pairs[0][1]
 
 
-def _version(request: Request) -> str:
+def _version(request: HttpRequest) -> str:
     """The version that the profile must still have: If-Match names it, none (or If-None-Match: *) means new."""
     given = request.headers.get(b"if-match")
     if given is None:

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from strongroom import api, model
 from strongroom.model import Kind, NewLine
-from strongroom.server.mcp import answers
+from strongroom.server.mcp import tool_answers
 
 _Namespaces = Annotated[
     tuple[str, ...] | None,
@@ -165,7 +165,7 @@ class MemoryTool:
     arguments: type[Arguments]
     call: type[api.Call[Any]]
     answer: type[msgspec.Struct]
-    shown: Callable[[Any, str], answers.Answer]
+    shown: Callable[[Any, str], tool_answers.Answer]
     reads_only: bool = False
     destroys: bool = False
     repeatable: bool = False
@@ -206,7 +206,7 @@ _ALL = (
         arguments=PutArguments,
         call=api.Put,
         answer=model.Receipt,
-        shown=answers.put_answer,
+        shown=tool_answers.put_answer,
     ),
     MemoryTool(
         name="memory_get",
@@ -218,8 +218,8 @@ _ALL = (
         ),
         arguments=GetArguments,
         call=api.Get,
-        answer=answers.RecalledLines,
-        shown=answers.get_answer,
+        answer=tool_answers.RecalledLines,
+        shown=tool_answers.get_answer,
         reads_only=True,
         repeatable=True,
     ),
@@ -233,8 +233,8 @@ _ALL = (
         ),
         arguments=ListArguments,
         call=api.List,
-        answer=answers.ListedLines,
-        shown=answers.list_answer,
+        answer=tool_answers.ListedLines,
+        shown=tool_answers.list_answer,
         reads_only=True,
         repeatable=True,
     ),
@@ -248,7 +248,7 @@ _ALL = (
         arguments=ForgetArguments,
         call=api.Forget,
         answer=model.Forgotten,
-        shown=answers.forget_answer,
+        shown=tool_answers.forget_answer,
         destroys=True,
         repeatable=True,
     ),
@@ -262,8 +262,8 @@ _ALL = (
         ),
         arguments=SnapshotArguments,
         call=api.TakeSnapshot,
-        answer=answers.ShownProfiles,
-        shown=answers.snapshot_answer,
+        answer=tool_answers.ShownProfiles,
+        shown=tool_answers.snapshot_answer,
         reads_only=True,
         repeatable=True,
     ),

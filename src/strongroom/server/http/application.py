@@ -33,13 +33,14 @@ from strongroom.errors import (
 )
 from strongroom.memory.operation import SLOW_STEP, Operation
 from strongroom.model import Op, Profile
-from strongroom.server import logs, openapi
-from strongroom.server.connections import Connections
-from strongroom.server.lanes import Lanes
-from strongroom.server.limits import Buckets, Room
+from strongroom.server import json_log
+from strongroom.server.executor import Executor
+from strongroom.server.http import openapi
+from strongroom.server.http.connection_limits import Connections
+from strongroom.server.http.request_parser import Disconnected, HttpRequest, Reader, Receive, Scope, Send, reader_of
 from strongroom.server.metrics import CONTENT_TYPE, Metrics
-from strongroom.server.options import DEFAULT, Options
-from strongroom.server.reading import Disconnected, Reader, Receive, Request, Scope, Send, reader_of
+from strongroom.server.rate_limits import BodyBudget, Buckets
+from strongroom.server.server_options import DEFAULT, Options
 from strongroom.strict_json import check_unique_keys
 from strongroom.vault.local_transport import LocalTransport
 from strongroom.vault.vault import Vault
@@ -82,7 +83,7 @@ _encode = msgspec.json.Encoder().encode
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What goes back."""
 
     status: int
@@ -91,17 +92,17 @@ class Answer(NamedTuple):
     kind: tuple[bytes, bytes] = _JSON
 
 
-Handler = Callable[[Request], Awaitable[Answer]]
+Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 
 
-class Route(NamedTuple):
+class HttpRoute(NamedTuple):
     """Who answers, and under which name it is counted. Without a handler it is passed on to MCP."""
 
     name: str
     handler: Handler | None
 
 
-_MCP_ROUTE = Route("mcp", None)
+_MCP_ROUTE = HttpRoute("mcp", None)
 
 
 class Application:
@@ -110,41 +111,41 @@ class Application:
     def __init__(self, vault: Vault, options: Options = DEFAULT, places: Connections | None = None) -> None:
         self.options = options
         self._vault = vault
-        self._lines = logs.Sample()
+        self._lines = json_log.Sample()
         places = Connections(options.connections) if places is None else places
         self._metrics = Metrics(vault, places, self._lines)
         self._holders = Buckets(self.options.holder_rate, self.options.burst_seconds)
         self._times = Buckets(_SHARE if self.options.holder_rate else 0.0, self.options.burst_seconds)
         self._addresses = Buckets(self.options.address_rate, self.options.burst_seconds)
         self._mcp_options = replace(options, body_limit=min(options.body_limit, _MESSAGE_LIMIT))
-        self._lanes: Lanes | None = None
+        self._lanes: Executor | None = None
         self._stack = AsyncExitStack()
         self._mcp: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
         self._mcp_app = _mcp_app() if options.mcp else None
-        self._room = Room(options.bodies_limit)
+        self._room = BodyBudget(options.bodies_limit)
         self._ready: asyncio.Future[None] | None = None
         self._ready_until = 0.0
         self._scrape: asyncio.Future[bytes] | None = None
-        self.routes: dict[str, dict[str, Route]] = self._table()
+        self.routes: dict[str, dict[str, HttpRoute]] = self._table()
 
-    def _table(self) -> dict[str, dict[str, Route]]:
+    def _table(self) -> dict[str, dict[str, HttpRoute]]:
         """Every route: path, method, and who answers it."""
-        routes: dict[str, dict[str, Route]] = {
-            "/healthz": {"GET": Route("healthz", self._healthz)},
-            "/readyz": {"GET": Route("readyz", self._readyz)},
-            "/metrics": {"GET": Route("metrics", self._show_metrics)},
-            "/openapi.json": {"GET": Route("openapi", self._openapi)},
+        routes: dict[str, dict[str, HttpRoute]] = {
+            "/healthz": {"GET": HttpRoute("healthz", self._healthz)},
+            "/readyz": {"GET": HttpRoute("readyz", self._readyz)},
+            "/metrics": {"GET": HttpRoute("metrics", self._show_metrics)},
+            "/openapi.json": {"GET": HttpRoute("openapi", self._openapi)},
         }
         for kind in api.CALLS:
             name = kind.path.removeprefix("/v1/").replace("/", ".")
-            routes.setdefault(kind.path, {})[kind.method] = Route(name, self._calling(kind))
+            routes.setdefault(kind.path, {})[kind.method] = HttpRoute(name, self._calling(kind))
         return routes
 
     # Being an ASGI application.
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._serve(Request(scope, receive), receive, send)
+            await self._serve(HttpRequest(scope, receive), receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         else:  # a websocket: there is nothing to talk about
@@ -165,7 +166,7 @@ class Application:
         """Begin to answer. Belongs to the event loop that serves."""
         store = self._vault.store
         slow = self.options.slow or (_SLOW_DISTANT if store.is_distant else _SLOW)
-        self._lanes = Lanes(store, self._vault.together, slow, self.options.waiting, self.charge)
+        self._lanes = Executor(store, self._vault.together, slow, self.options.waiting, self.charge)
         if self._mcp_app is not None:
             self._mcp, lifespan = self._mcp_app(body_limit=self._mcp_options.body_limit)
             await self._stack.enter_async_context(lifespan)
@@ -193,7 +194,7 @@ class Application:
             try:
                 await self._open_lanes().run(self._vault.sum_up_refusals)
             except StrongroomError as error:  # it stays counted
-                logs.event("refusals not recorded", level=logging.ERROR, reason=error.reason)
+                json_log.event("refusals not recorded", level=logging.ERROR, reason=error.reason)
 
     async def _keep_checkpoints(self) -> None:
         while True:
@@ -201,7 +202,7 @@ class Application:
             try:
                 await self._open_lanes().run(self._vault.audit.checkpoint)
             except StrongroomError as error:
-                logs.event("checkpoint failed", level=logging.ERROR, reason=error.reason)
+                json_log.event("checkpoint failed", level=logging.ERROR, reason=error.reason)
 
     async def _finish_scrubs(self) -> None:
         """Do again what a forget could not: another process was reading then."""
@@ -209,12 +210,12 @@ class Application:
             if self._vault.scrub_is_due():
                 with suppress(StrongroomError):
                     done = await self._open_lanes().run(self._vault.scrub)
-                    logs.event("scrub", done=done)
+                    json_log.event("scrub", done=done)
             await asyncio.sleep(self.options.maintenance_seconds)
 
     # One request.
 
-    async def _serve(self, request: Request, receive: Receive, send: Send) -> None:
+    async def _serve(self, request: HttpRequest, receive: Receive, send: Send) -> None:
         began = monotonic()
         name, outcome = "unknown", "ok"
         try:
@@ -243,7 +244,7 @@ class Application:
         except Exception as error:  # noqa: BLE001 - the top-level handler
             outcome = ServerDefect.reason
             if self._lines.takes("defect", began):
-                logs.defect(error, request=request.id, op=name)
+                json_log.defect(error, request=request.id, op=name)
             answer = _refusal(ServerDefect("the server met a defect", hint="its log names it under this request's id"))
         if request.connection.is_spare:
             answer = answer._replace(headers=(*answer.headers, (b"connection", b"close")))
@@ -255,7 +256,7 @@ class Application:
         except (OSError, RuntimeError):  # the peer has gone, and the library below says so in many ways
             await _gone(receive)
 
-    def _charged(self, error: StrongroomError, request: Request, now: float) -> StrongroomError:
+    def _charged(self, error: StrongroomError, request: HttpRequest, now: float) -> StrongroomError:
         """Charge a refusal to its address unless a valid cap was shown; what to answer."""
         is_unproven = api.STATUS[error.reason] == _UNPROVEN
         if isinstance(error, Unavailable) or (error.links and not is_unproven):
@@ -266,7 +267,7 @@ class Application:
         self._addresses.take(request.neighbourhood, now, _FAILED_COST if is_unproven else 1)
         return error
 
-    def _find(self, request: Request) -> Route:
+    def _find(self, request: HttpRequest) -> HttpRoute:
         request.check_head(self.options)
         if request.path == MCP and self._mcp is not None:
             return _MCP_ROUTE
@@ -278,14 +279,14 @@ class Application:
             raise MethodRefused(f"this route takes {_allowed(methods)}")
         return route
 
-    def _log(self, request: Request, name: str, status: int, outcome: str, seconds: float) -> None:
+    def _log(self, request: HttpRequest, name: str, status: int, outcome: str, seconds: float) -> None:
         """Log a refusal; with `log_requests` what went well, too, as it came if a cap was shown."""
         is_fine = outcome == "ok"
         if is_fine and not self.options.log_requests:
             return
         if not (is_fine and request.path.startswith("/v1/")) and not self._lines.takes(outcome, monotonic()):
             return
-        logs.event(
+        json_log.event(
             "request",
             level=logging.INFO if status < 500 else logging.ERROR,
             request=request.id,
@@ -296,7 +297,7 @@ class Application:
             client=request.address,
         )
 
-    def _open_lanes(self) -> Lanes:
+    def _open_lanes(self) -> Executor:
         if self._lanes is None:
             raise _stopping()
         return self._lanes
@@ -307,7 +308,7 @@ class Application:
         read = reader_of(kind)
         has_body = kind.method != "GET"
 
-        async def handle(request: Request) -> Answer:
+        async def handle(request: HttpRequest) -> HttpAnswer:
             token, holder = self._cap(request)
             door = self._vault.door(token, source="http", request=request.id)
 
@@ -335,7 +336,7 @@ class Application:
 
         return handle
 
-    def _cap(self, request: Request) -> tuple[str, int]:
+    def _cap(self, request: HttpRequest) -> tuple[str, int]:
         """The token and its holder's bucket: that of the cap that everything was narrowed from."""
         token = request.cap()
         holder = hash(token.partition("~")[0])
@@ -345,7 +346,7 @@ class Application:
             raise _slow_down(wait)
         return token, holder
 
-    async def _carry_out(self, request: Request, doing: Operation[T], holder: Hashable, op: Op | None = None) -> T:
+    async def _carry_out(self, request: HttpRequest, doing: Operation[T], holder: Hashable, op: Op | None = None) -> T:
         """What an operation answers. Raises Disconnected as soon as its caller has gone; a change is made all the same.
 
         Whoever goes has asked: the request is charged.
@@ -367,12 +368,12 @@ class Application:
         finally:
             connection.on_loss = None
 
-    async def _prove(self, request: Request, door: LocalTransport, holder: Hashable) -> None:
+    async def _prove(self, request: HttpRequest, door: LocalTransport, holder: Hashable) -> None:
         """Go no further unless the cap is valid."""
         await self._carry_out(request, door.checking(), holder)
         request.connection.is_proven = True
 
-    async def _pass_on(self, request: Request, receive: Receive, send: Send) -> None:
+    async def _pass_on(self, request: HttpRequest, receive: Receive, send: Send) -> None:
         """Let the MCP application answer, once the cap is known to be valid."""
         token, holder = self._cap(request)
         door = self._vault.door(token, source="mcp", request=request.id)
@@ -416,24 +417,24 @@ class Application:
 
     # What needs no cap.
 
-    async def _healthz(self, request: Request) -> Answer:  # noqa: ARG002 - a handler
-        return Answer(200, b'{"status":"ok"}')
+    async def _healthz(self, request: HttpRequest) -> HttpAnswer:  # noqa: ARG002 - a handler
+        return HttpAnswer(200, b'{"status":"ok"}')
 
-    async def _readyz(self, request: Request) -> Answer:  # noqa: ARG002 - a handler
+    async def _readyz(self, request: HttpRequest) -> HttpAnswer:  # noqa: ARG002 - a handler
         if self._ready is None or (self._ready.done() and monotonic() >= self._ready_until):
             # Asked by anybody, so one look for all who ask, and not too often.
             self._ready = self._open_lanes().run(self._vault.check_ready)
             self._ready.add_done_callback(self._looked)
         await asyncio.wait([self._ready])
         self._ready.result()
-        return Answer(200, b'{"status":"ready"}')
+        return HttpAnswer(200, b'{"status":"ready"}')
 
     def _looked(self, look: asyncio.Future[None]) -> None:
         self._ready_until = monotonic() + _READY_SECONDS
         if not look.cancelled():
             look.exception()  # whoever asked has heard of it
 
-    async def _show_metrics(self, request: Request) -> Answer:
+    async def _show_metrics(self, request: HttpRequest) -> HttpAnswer:
         if not request.is_local:
             raise UnknownRoute(
                 "the figures are shown to callers on the server's own machine only",
@@ -442,19 +443,19 @@ class Application:
         if self._scrape is None or self._scrape.done():
             self._scrape = self._open_lanes().run(self._metrics.text)  # one for all who ask at once
         await asyncio.wait([self._scrape])
-        return Answer(200, self._scrape.result(), kind=(b"content-type", CONTENT_TYPE))
+        return HttpAnswer(200, self._scrape.result(), kind=(b"content-type", CONTENT_TYPE))
 
-    async def _openapi(self, request: Request) -> Answer:
+    async def _openapi(self, request: HttpRequest) -> HttpAnswer:
         now = monotonic()
         if (wait := self._addresses.wait(request.neighbourhood, now)) > 0:
             raise _slow_down(wait)
         self._addresses.take(request.neighbourhood, now)
-        return Answer(200, openapi.encoded())
+        return HttpAnswer(200, openapi.encode_document())
 
 
 def _performing(
-    door: LocalTransport, kind: type[api.Call[Any]], read: Reader, request: Request, body: bytes
-) -> Operation[Answer]:
+    door: LocalTransport, kind: type[api.Call[Any]], read: Reader, request: HttpRequest, body: bytes
+) -> Operation[HttpAnswer]:
     """One call from its bytes to its answer, in steps."""
     if len(body) > _LARGE:
         yield SLOW_STEP
@@ -466,7 +467,7 @@ def _performing(
     headers: Headers = ()
     if isinstance(answer, Profile) and answer.version:
         headers = ((b"etag", f'"{answer.version}"'.encode()),)
-    return Answer(200, _encode(answer), headers)
+    return HttpAnswer(200, _encode(answer), headers)
 
 
 def _checking_keys(body: bytes) -> Operation[None]:
@@ -478,7 +479,7 @@ def _allowed(methods: Iterable[str]) -> str:
     return ", ".join(sorted(methods))
 
 
-def _refusal(error: StrongroomError) -> Answer:
+def _refusal(error: StrongroomError) -> HttpAnswer:
     status = api.STATUS[error.reason]
     headers: list[tuple[bytes, bytes]] = []
     if status == _UNPROVEN:
@@ -488,7 +489,7 @@ def _refusal(error: StrongroomError) -> Answer:
     elif status in (429, 503):
         wait = error.wait if isinstance(error, RateLimited) else 1
         headers.append((b"retry-after", str(wait).encode()))
-    return Answer(status, _encode(api.Refusal.of(error)), tuple(headers))
+    return HttpAnswer(status, _encode(api.Refusal.of(error)), tuple(headers))
 
 
 def _stopping() -> ServerUnavailable:
@@ -501,7 +502,7 @@ def _slow_down(wait: float) -> RateLimited:
     return error
 
 
-async def _send(send: Send, answer: Answer, request_id: str) -> None:
+async def _send(send: Send, answer: HttpAnswer, request_id: str) -> None:
     headers = (
         answer.kind,
         (b"content-length", b"%d" % len(answer.body)),

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strongroom import api
 from strongroom.errors import CapMissing, MethodRefused
-from strongroom.server.mcp.serving import Context, Question, server_for
+from strongroom.server.mcp.mcp_server import Context, Question, server_for
 
 R = TypeVar("R")
 DOOR = "strongroom.door"

@@ -6,14 +6,14 @@ import mcp_types as types
 
 from strongroom import api
 from strongroom.model import Snapshot
-from strongroom.server.mcp import answers
+from strongroom.server.mcp import tool_answers
 
 PROFILE = "strongroom://profile"
 _TEXT = "text/plain"
 _ABOUT = "What the owner approved as background about themselves"
 
 
-def listed() -> list[types.Resource]:
+def list_resources() -> list[types.Resource]:
     """The one resource that has a fixed address."""
     about = f"{_ABOUT}, for every namespace that the cap covers."
     return [types.Resource(uri=PROFILE, name="profile", title="Profile", description=about, mime_type=_TEXT)]
@@ -43,5 +43,5 @@ def call_for(uri: str) -> api.TakeSnapshot | None:
 
 def contents(uri: str, snapshot: Snapshot, mark: str) -> types.ReadResourceResult:
     """The resource as a client gets it: fenced, so that a model sees where the profile ends."""
-    text = answers.profile_text(snapshot, mark)
+    text = tool_answers.profile_text(snapshot, mark)
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_TEXT, text=text)])

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from strongroom import Token, Vault
-from strongroom.server.connections import SPARE, Connections
-from strongroom.server.options import Options
-from strongroom.server.serving import Place, _allow_files
+from strongroom.server.http.connection_limits import SPARE, Connections
+from strongroom.server.listen import ListenPlace, _allow_files
+from strongroom.server.server_options import Options
 from tests.server.conftest import StartThread
 from tests.server.running import Running
 from tests.server.talking import Connection, exchange, request
@@ -166,7 +166,7 @@ def test_a_connection_that_keeps_the_server_waiting_can_go(start: StartThread, c
 def test_handshakes_that_hang_keep_nobody_out(start: StartThread, cap: Token, tmp_path: Path, begun: bytes) -> None:
     cert, key = certificate(tmp_path)
     trusting = ssl.create_default_context(cafile=cert)
-    running = start(Place(port=0, tls_cert=cert, tls_key=key), trusting, **FEW)
+    running = start(ListenPlace(port=0, tls_cert=cert, tls_key=key), trusting, **FEW)
     with idle_connections(running, 30) as hanging:
         for connection in hanging:
             connection.send(begun)
@@ -181,7 +181,7 @@ def test_a_request_in_the_packet_that_ends_the_handshake_is_answered(
 ) -> None:
     cert, key = certificate(tmp_path)
     trusting = ssl.create_default_context(cafile=cert)
-    running = start(Place(port=0, tls_cert=cert, tls_key=key), trusting)
+    running = start(ListenPlace(port=0, tls_cert=cert, tls_key=key), trusting)
     for _ in range(20):
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         agreed = trusting.wrap_bio(incoming, outgoing, server_hostname="localhost")

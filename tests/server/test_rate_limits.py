@@ -14,11 +14,11 @@ import pytest
 
 import strongroom
 from strongroom import Token, Vault
-from strongroom.server import protocol
-from strongroom.server.connections import user_of
-from strongroom.server.limits import LONGEST, Buckets
-from strongroom.server.reading import neighbourhood
-from strongroom.server.serving import Place
+from strongroom.server.http import connection as protocol
+from strongroom.server.http.connection_limits import user_of
+from strongroom.server.http.request_parser import neighbourhood
+from strongroom.server.listen import ListenPlace
+from strongroom.server.rate_limits import LONGEST, Buckets
 from tests.conftest import Clock
 from tests.server.conftest import StartThread
 from tests.server.running import Running
@@ -255,7 +255,7 @@ def test_an_address_whose_caps_fail_beyond_its_rate_is_told_when_to_come_again(
 def test_a_peer_whose_caps_fail_costs_nobody_elses_valid_cap_anything(
     start: StartThread, vault: Vault, cap: Token, tmp_path: Path, is_unix: bool, bad: str | None
 ) -> None:
-    running = start(Place(unix=tmp_path / "socket") if is_unix else None, **SLOW_ADDRESS)
+    running = start(ListenPlace(unix=tmp_path / "socket") if is_unix else None, **SLOW_ADDRESS)
     shown = {"revoked": bob(vault), "broken": cap[:-1]}.get(bad or "", bad)
     if bad == "revoked":
         vault.revoke(str(shown))
@@ -291,7 +291,7 @@ def test_over_a_unix_socket_each_user_pays_alone(
     start: StartThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel says whose a connection is; here it is asked, and then made to say somebody else."""
-    running = start(Place(unix=tmp_path / "socket"), **SLOW_ADDRESS)
+    running = start(ListenPlace(unix=tmp_path / "socket"), **SLOW_ADDRESS)
     asked: list[str] = []
 
     def told(held: socket.socket | None) -> str:
@@ -327,7 +327,7 @@ def test_a_cap_that_is_refused_beyond_its_addresss_rate_is_on_record(start: Star
 def test_behind_a_proxy_that_is_trusted_a_cap_that_fails_is_charged_to_whom_the_proxy_names(
     start: StartThread, cap: Token
 ) -> None:
-    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
+    running = start(ListenPlace(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
     away, other = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
     assert statuses(running, "garbage", 3, headers=away) == [401] * 2 + [429]
     assert statuses(running, "garbage", 1, headers=other) == [401]
@@ -344,7 +344,7 @@ def test_health_and_metrics_are_answered_whatever_others_send(start: StartThread
 
 @pytest.mark.requirement("server-rates")
 def test_addresses_of_one_ipv6_network_pay_together(start: StartThread) -> None:
-    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
+    running = start(ListenPlace(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
     found = [forwarded(running, f"2001:db8::{number:x}").status for number in range(1, 13)]
     assert found == [200] * 11 + [429]
     assert forwarded(running, "2001:db8:0:1::1").status == 200
@@ -363,7 +363,7 @@ def test_an_address_is_not_what_the_peer_says_it_is(start: StartThread) -> None:
 
 @pytest.mark.requirement("server-rates")
 def test_behind_a_proxy_that_is_trusted_each_address_pays_for_itself(start: StartThread) -> None:
-    running = start(Place(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
+    running = start(ListenPlace(port=0, trusted_proxies=("127.0.0.1",)), **SLOW_ADDRESS)
     assert [forwarded(running, "192.0.2.1").status for _ in range(12)] == [200] * 11 + [429]
     assert forwarded(running, "192.0.2.2").status == 200
     # Only what the proxy itself added counts: the rest of the list is the peer's own.

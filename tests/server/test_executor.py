@@ -15,7 +15,7 @@ from strongroom.engines.recency import Recency
 from strongroom.errors import RateLimited, ServerUnavailable, StoreUnavailable
 from strongroom.memory.line_cache.cache import Batch, LineCache, Load
 from strongroom.memory.operation import AT_ONCE, SLOW_STEP, Loading, Operation
-from strongroom.server.lanes import Lanes
+from strongroom.server.executor import Executor
 from tests.memory.line_cache.test_cache_loader import Portions
 
 pytestmark = pytest.mark.requirement("server-fair")
@@ -40,7 +40,7 @@ class Server:
 
     def __init__(self, vault: Vault, together: Together = _nothing_new, waiting: int = 8) -> None:
         self.charged: list[Hashable] = []
-        self.lanes = Lanes(vault._state.store, together, 2, waiting, lambda cap, _: self.charged.append(cap))
+        self.lanes = Executor(vault._state.store, together, 2, waiting, lambda cap, _: self.charged.append(cap))
 
     async def ask(self, doing: Operation[str], cap: Hashable = CAP) -> str:
         return await asyncio.wait_for(self.lanes.carry_out(doing, cap), DEADLOCK)

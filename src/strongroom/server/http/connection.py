@@ -18,9 +18,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from strongroom import api
 from strongroom.errors import HeadersTooLarge, InvalidRequest, RequestTooSlow, StrongroomError
-from strongroom.server.connections import Connections, Place, user_of
-from strongroom.server.options import Options
-from strongroom.server.reading import CONNECTION, neighbourhood
+from strongroom.server.http.connection_limits import Connections, ConnectionSlot, user_of
+from strongroom.server.http.request_parser import CONNECTION, neighbourhood
+from strongroom.server.server_options import Options
 
 _PACKED = len("transfer-encoding")
 _AT_ONCE = struct.pack("ii", 1, 0)
@@ -31,7 +31,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     options: Options
     places: Connections
-    handshake: Place | None = None
+    handshake: ConnectionSlot | None = None
     """The place that it had while TLS was agreed upon."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -218,6 +218,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def guarded(options: Options, places: Connections) -> type[asyncio.Protocol]:
+def protocol_class(options: Options, places: Connections) -> type[asyncio.Protocol]:
     """The protocol class of a server with these options, whose connections take these places."""
     return type("GuardedProtocol", (GuardedProtocol,), {"options": options, "places": places})

@@ -12,9 +12,9 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
-from strongroom.server.connections import Connections
-from strongroom.server.protocol import GuardedProtocol
-from strongroom.server.reading import neighbourhood
+from strongroom.server.http.connection import GuardedProtocol
+from strongroom.server.http.connection_limits import Connections
+from strongroom.server.http.request_parser import neighbourhood
 
 _ACCEPTED_AT_ONCE = 128
 _PAUSE_SECONDS = 1.0

@@ -1,0 +1,1 @@
+"""HTTP: connections, parsing of requests, routes."""

@@ -26,11 +26,11 @@ from typing import Any
 
 from bench.lines import of_size
 from bench.measure import Cost, Row, Run, Work, in_turns
-from strongroom.host import AgentSession, Host, MemoryManager, MemoryProvider, fencing
-from strongroom.host.cache import AgentCache, User
-from strongroom.host.cache.watching import Watched
-from strongroom.host.limits import Limits
-from strongroom.host.provider import Message, Schema
+from strongroom.host import AgentSession, Host, MemoryManager, MemoryProvider, recall_fence
+from strongroom.host.cache.agent_cache import AgentCache, User
+from strongroom.host.cache.settings_file import Watched
+from strongroom.host.provider_interface import Message, Schema
+from strongroom.host.provider_limits import Limits
 
 _THREADS = 32
 _CHATS = 200
@@ -236,7 +236,7 @@ def prefetch(run: Run) -> Iterator[Row]:
             lambda: memory.prefetch(_USER),
             lambda: provider.prefetch(_USER, session_id="session-0"),
             lambda: pool.submit(provider.prefetch, _USER, session_id="session-0").result(2.0),
-            lambda: fencing.shown(_RECALLED, Limits().recalled, os.urandom(16).hex()),
+            lambda: recall_fence.fence_recall(_RECALLED, Limits().recalled, os.urandom(16).hex()),
         )
         ours, called, pooled, fenced = in_turns(sides, repeats=run.pick(60, 15), calls=100)
     what = f"prefetch of {len(_RECALLED):,} characters"

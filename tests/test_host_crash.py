@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from strongroom.host import AgentSession, Host, Recovered
-from strongroom.host.provider import Message
+from strongroom.host.provider_interface import Message
 from tests.host.doubles import LONG, PATIENCE, FileProvider, rows
 from tests.store.children import Process
 

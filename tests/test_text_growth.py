@@ -18,7 +18,7 @@ import pytest
 from strongroom import fence, routing
 from strongroom.engines.dates import parser
 from strongroom.engines.lexical import query, tokenizer
-from strongroom.host import fencing
+from strongroom.host import recall_fence
 from strongroom.model import Hit, Kind, LineId, Millis, Namespace, Provenance
 from strongroom.provider import echoes, history, manners, masking, phrases, turns, worth
 from strongroom.provider.masking import Mask
@@ -167,12 +167,12 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
     fence.neutral_field: (fence.neutral_field, ["strongroom-recal"]),
     fence.wrap_text: (lambda text: fence.wrap_text(text, MARK), ["<<<strongroom-recall "]),
     fence.between: (lambda text: fence.between(text, MARK), []),
-    fencing.harmless: (fencing.harmless, ["< / ", "<memory-contex", "[ system note "]),
-    fencing.shown: (lambda text: fencing.shown(text, 1 << 20, MARK), ["<memory-contex"]),
-    fencing.within: (lambda text: fencing.within(text, 1000), []),
-    fencing.writable: (fencing.writable, ["\ud800"]),
-    fencing.without_recalled: (
-        lambda text: fencing.without_recalled(text, {MARK}),
+    recall_fence.harmless: (recall_fence.harmless, ["< / ", "<memory-contex", "[ system note "]),
+    recall_fence.fence_recall: (lambda text: recall_fence.fence_recall(text, 1 << 20, MARK), ["<memory-contex"]),
+    recall_fence.within: (lambda text: recall_fence.within(text, 1000), []),
+    recall_fence.writable: (recall_fence.writable, ["\ud800"]),
+    recall_fence.without_recalled: (
+        lambda text: recall_fence.without_recalled(text, {MARK}),
         ["<<<strongroom-recall ", f"<<<strongroom-recall {MARK}>>>\n"],
     ),
     parser.dates_in_line: (
@@ -210,7 +210,7 @@ RULE_MODULES: list[ModuleType] = [
         routing,
         placing,
         fence,
-        fencing,
+        recall_fence,
         parser,
         tokenizer,
         query,

@@ -24,7 +24,7 @@ from strongroom import fence
 from strongroom.cli.demo_stage import PATIENCE, Done, expect
 from strongroom.cli.errors import BY_FAMILY
 from strongroom.host.conformance import CHECKS
-from strongroom.host.plugins import names
+from strongroom.host.plugins import hermes_stubs
 
 _DIARY = Path(__file__).parents[1] / PROVIDER
 _FENCE = re.compile(r"<<<strongroom-recall ([0-9a-f]{32})>>>\n(.*?)\n<<<end-strongroom-recall \1>>>", re.DOTALL)
@@ -90,7 +90,7 @@ def a_provider_for_hermes_is_hosted(stage: Stage) -> tuple[str, ...]:
 
 def _whose_interface(origin: str) -> str:
     """Where there is no Hermes, the provider got the interface from the host."""
-    if names.elsewhere("agent.memory_provider"):
+    if hermes_stubs.elsewhere("agent.memory_provider"):
         expect("the installed Hermes to be used", False, origin == "strongroom.host")
         return "agent.memory_provider: that of the Hermes which is installed here"
     expect("the host's own interface", "strongroom.host", origin)

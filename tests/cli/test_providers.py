@@ -190,7 +190,7 @@ def test_a_provider_that_hangs_when_it_is_asked_is_listed_as_not_available(
 ) -> None:
     hang = "import threading; threading.Event().wait()"
     (plugins / "my-provider" / "__init__.py").write_text(PLUGIN.replace("return True", hang))
-    monkeypatch.setattr(discovery.examined, "__defaults__", (0.2,))
+    monkeypatch.setattr(discovery.examine, "__defaults__", (0.2,))
     (one,) = cli("provider", "list", "--json").json["providers"]
     assert (one["available"], one["reason"]) == (False, "is_available took more than 0.2 s")
 

@@ -20,7 +20,7 @@ from demo.steps import STEPS
 from strongroom import fence
 from strongroom.cli.demo_stage import FAIL, OK, Done, Outcome, Unexpected
 from strongroom.host.conformance import CHECKS
-from strongroom.host.plugins import names
+from strongroom.host.plugins import hermes_stubs
 
 HOSTED = {step.name: step for step in STEPS if step.attempt.__module__ == hosted_providers.__name__}
 DIARY = Path(hosted_providers.__file__).parents[1] / "diary"
@@ -213,7 +213,7 @@ def with_silence_about_a_tool(came: Any) -> Any:
 def test_a_step_fails_with_a_runtime_that_says_otherwise(
     place: Stage, monkeypatch: pytest.MonkeyPatch, name: str, change: Change, expected: str
 ) -> None:
-    monkeypatch.setattr(names, "elsewhere", lambda _: None)
+    monkeypatch.setattr(hermes_stubs, "elsewhere", lambda _: None)
     answering(monkeypatch, change)
     found = outcome(place, name)
     assert (found.state, found.expected) == (FAIL, expected), found.came

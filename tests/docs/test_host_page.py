@@ -8,7 +8,7 @@ import pytest
 
 from strongroom import host
 from strongroom.host import AgentContext, Limits, MemoryProvider, Reach
-from strongroom.host.contexts import DEFAULT_REACH
+from strongroom.host.agent_context import DEFAULT_REACH
 from tests.docs.pages import DOCS, code, rows, section
 from tests.hermes.differences import DIFFERENCES
 

@@ -14,8 +14,8 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-from strongroom.host.hosting import Host
-from strongroom.host.session import AgentSession
+from strongroom.host.agent_session import AgentSession
+from strongroom.host.host import Host
 from tests.hermes.runtime import Runtime
 from tests.hermes.watch import Watch, scratch
 

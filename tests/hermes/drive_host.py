@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from strongroom.host.contexts import AgentContext
-from strongroom.host.hosting import Host
-from strongroom.host.session import AgentSession
+from strongroom.host.agent_context import AgentContext
+from strongroom.host.agent_session import AgentSession
+from strongroom.host.host import Host
 from tests.hermes import script
 from tests.hermes.runtime import Runtime
 from tests.hermes.watch import Watch, scratch

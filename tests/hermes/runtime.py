@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from strongroom.host.manager import MemoryManager
+from strongroom.host.memory_manager import MemoryManager
 
 Tool = Callable[[Mapping[str, Any]], str]
 Message = dict[str, Any]

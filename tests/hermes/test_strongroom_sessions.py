@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.host.migrating import MARKER
+from strongroom.host.memory_file_import import MARKER
 from strongroom.model import Kind
 from tests.hermes import rig_agent
 from tests.hermes.model_server import ToolCall

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.errors import StrongroomError
-from strongroom.host.cache import AgentCache, Runtime, User
-from strongroom.host.cache.watching import Watched
-from strongroom.host.identity import KEYS, Identity
+from strongroom.host.cache.agent_cache import AgentCache, Runtime, User
+from strongroom.host.cache.settings_file import Watched
+from strongroom.host.user_identity import KEYS, Identity
 
 ANA = User("ana")
 RUNTIME: Runtime = {"model": {"name": "large", "max_tokens": 512}, "api_key": "sk-marked-secret", "tools": ["memory"]}

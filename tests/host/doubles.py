@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.host import AgentSession, Host, Limits, MemoryProvider
-from strongroom.host.provider import Message, Schema
+from strongroom.host.provider_interface import Message, Schema
 
 PATIENCE = 20.0
 """How long a test waits for what must happen. It is over at once unless something is broken."""

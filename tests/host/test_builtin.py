@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strongroom.errors import InvalidRequest, StoreUnavailable, StrongroomError
-from strongroom.host.builtin import MEMORY_LIMIT, SHOWN_LIMITS, USER_LIMIT, BuiltinMemory, Write
-from strongroom.host.builtin.entries import DELIMITER, Action, Change
-from strongroom.host.builtin.textfile import MOST_BYTES
-from strongroom.host.builtin.tool import MOST_OPERATIONS
+from strongroom.host.builtin.builtin_memory import MEMORY_LIMIT, SHOWN_LIMITS, USER_LIMIT, BuiltinMemory, Write
+from strongroom.host.builtin.memory_entries import DELIMITER, Action, Change
+from strongroom.host.builtin.memory_tool import MOST_OPERATIONS
+from strongroom.host.builtin.text_file import MOST_BYTES
 from tests.store.children import Process
 
 MARK = "strongroom-recall"

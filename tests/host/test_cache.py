@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from strongroom.errors import InvalidRequest, ProviderUnavailable
-from strongroom.host.cache import AgentCache, Runtime, User
+from strongroom.host.cache.agent_cache import AgentCache, Runtime, User
 from tests.host.chats import ANA, IDENTITY, RUNTIME, Filed, Runtimes, Says, edit, message
 
 

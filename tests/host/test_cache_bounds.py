@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from strongroom.host.cache import AgentCache
+from strongroom.host.cache.agent_cache import AgentCache
 from tests.host.chats import ANA, RUNTIME, WAIT, Runtimes, Says, Turned, message, passed, watched
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from strongroom.errors import InvalidRequest, ProviderUnavailable
-from strongroom.host.cache import AgentCache, User
+from strongroom.host.cache.agent_cache import AgentCache, User
 from tests.host.chats import ANA, RUNTIME, WAIT, Chat, Runtimes, Says, Turned, message
 
 

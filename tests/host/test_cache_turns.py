@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from strongroom.errors import InvalidRequest
-from strongroom.host.cache import AgentCache, User
+from strongroom.host.cache.agent_cache import AgentCache, User
 from tests.host.chats import ANA, RUNTIME, WAIT, Held, Runtimes, Turned, message, passed, reason_of, watched
 
 

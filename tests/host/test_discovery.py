@@ -16,9 +16,9 @@ from types import ModuleType
 import pytest
 
 from strongroom.errors import ProviderMissing, ProviderUnavailable
-from strongroom.host.plugins import discovery, manifest, names, reading
+from strongroom.host.plugins import discovery, hermes_stubs, manifest, yaml_file
 from strongroom.host.plugins.discovery import Where
-from strongroom.host.provider import MemoryProvider
+from strongroom.host.provider_interface import MemoryProvider
 
 ROOT = Path(__file__).parents[2]
 HERMES = ROOT / ".venv-hermes" / "bin" / "python"
@@ -58,7 +58,7 @@ def _as_before() -> Iterator[None]:
     """No test leaves modules of a pretended Hermes behind."""
     before = set(sys.modules)
     yield
-    names.withdraw()
+    hermes_stubs.withdraw()
     for name in set(sys.modules) - before:
         if name.partition(".")[0] in ("agent", "plugins", "tools", "hermes_constants", "hermes_cli", "utils", "packed"):
             del sys.modules[name]
@@ -230,7 +230,7 @@ def test_providers_come_from_hermes_then_the_home_then_packages(
     _hermes(monkeypatch, tmp_path / "hermes", name="first")
     _plugin(home, name="second")
     _package(monkeypatch, tmp_path / "site", WHOLE, "third = packed:register")
-    assert [(one.name, one.where) for one in discovery.found(home)] == [
+    assert [(one.name, one.where) for one in discovery.find_plugins(home)] == [
         ("first", Where.BUNDLED),
         ("second", Where.PLUGINS),
         ("third", Where.PACKAGE),
@@ -247,10 +247,10 @@ def test_the_first_source_of_a_name_wins_and_the_others_are_listed(
     _hermes(monkeypatch, tmp_path / "hermes")
     _plugin(home, "# MemoryProvider\nraise AssertionError\n")
     _package(monkeypatch, tmp_path / "site", "raise AssertionError", "notes = packed:register")
-    listed = discovery.found(home)
+    listed = discovery.find_plugins(home)
     assert [one.taken_by for one in listed] == [None, Where.BUNDLED, Where.BUNDLED]
     assert discovery.load("notes", home).found.where is Where.BUNDLED
-    assert "bundled" in discovery.examined(listed[1], home).reason
+    assert "bundled" in discovery.examine(listed[1], home).reason
 
 
 def test_a_package_of_plugins_that_is_not_hermes_is_left_alone(
@@ -259,7 +259,7 @@ def test_a_package_of_plugins_that_is_not_hermes_is_left_alone(
     files = {"plugins/__init__.py": "raise AssertionError", "plugins/memory/__init__.py": ""}
     _write(tmp_path / "own", {**files, "plugins/memory/notes/__init__.py": WHOLE})
     monkeypatch.syspath_prepend(str(tmp_path / "own"))
-    assert discovery.found(home) == []
+    assert discovery.find_plugins(home) == []
 
 
 @pytest.mark.requirement("discovery-three-sources")
@@ -269,13 +269,13 @@ def test_listing_runs_no_plugin(monkeypatch: pytest.MonkeyPatch, home: Path, tmp
     _plugin(home, WHOLE, name="_hidden")
     (home / "plugins" / "file.py").write_text("# MemoryProvider")
     _package(monkeypatch, tmp_path / "site", "raise AssertionError", "packed = packed:register\nother = gone:register")
-    shown = [(one.name, one.description) for one in discovery.found(home)]
+    shown = [(one.name, one.description) for one in discovery.find_plugins(home)]
     assert shown == [("notes", "keeps notes"), ("other", "Notes in a package"), ("packed", "Notes in a package")]
     assert "packed" not in sys.modules
 
 
 def test_a_home_without_plugins_has_none(home: Path) -> None:
-    assert discovery.found(home) == []
+    assert discovery.find_plugins(home) == []
 
 
 @pytest.mark.requirement("discovery-three-sources")
@@ -443,7 +443,7 @@ def test_an_object_that_counts_as_false_is_known_again(home: Path) -> None:
 
 def test_looking_at_a_provider_uses_up_no_object(home: Path) -> None:
     _plugin(home, CLASS.replace("(self):\n        self.home", "(self, config=None):\n        self.home") + SINGLE)
-    assert discovery.examined("notes", home).available
+    assert discovery.examine("notes", home).available
     assert discovery.load("notes", home)().name == "notes"
 
 
@@ -481,7 +481,7 @@ def test_a_path_without_a_plugin_says_why(home: Path, tmp_path: Path) -> None:
 )
 def test_a_provider_that_is_not_available_says_why(home: Path, change: str, said: str) -> None:
     _plugin(home, WHOLE.replace("return True", change))
-    examination = discovery.examined("notes", home)
+    examination = discovery.examine("notes", home)
     assert not examination.available
     assert said in examination.reason
     assert examination.found.where is Where.PLUGINS
@@ -498,7 +498,7 @@ def test_what_the_manifest_asks_for_explains_why_it_is_not_available(
     """
     monkeypatch.delenv("NOTES_KEY", raising=False)
     _plugin(home, WHOLE.replace("return True", "return False"), plugin_yaml=said)
-    assert discovery.examined("notes", home).reason.split("; ") == [
+    assert discovery.examine("notes", home).reason.split("; ") == [
         "the package no-such-package-at-all[extra]>=1 is not installed",
         "the program no-such-program is not found",
         "NOTES_KEY is not set",
@@ -508,7 +508,7 @@ def test_what_the_manifest_asks_for_explains_why_it_is_not_available(
 
 def test_what_the_manifest_asks_for_stops_no_provider_that_does_without(home: Path) -> None:
     _plugin(home, plugin_yaml="requires_env: [NOT_SET_ANYWHERE]\npip_dependencies: [no-such-package-at-all]\n")
-    examination = discovery.examined("notes", home)
+    examination = discovery.examine("notes", home)
     assert (examination.available, examination.reason) == (True, "")
 
 
@@ -548,8 +548,8 @@ def test_a_provider_that_hangs_is_not_available_and_keeps_no_other_waiting(
     _plugin(home, text)
     _plugin(home, WHOLE, "other")
     try:
-        assert discovery.examined("notes", home, 0.5).reason == f"{doing} took more than 0.5 s"
-        assert discovery.examined("other", home).available
+        assert discovery.examine("notes", home, 0.5).reason == f"{doing} took more than 0.5 s"
+        assert discovery.examine("other", home).available
     finally:
         release.set()
 
@@ -559,8 +559,8 @@ def test_plugins_that_name_a_provider_in_the_wrong_place_are_skipped_and_known(h
     _plugin(home, "from .impl import register\n", "split", impl_py=WHOLE)
     _plugin(home, "# a plugin for something else\n", "else")
     _plugin(home, WHOLE, "fine")
-    assert [one.found.name for one in discovery.skipped(home)] == ["late", "split"]
-    assert [one.name for one in discovery.found(home)] == ["fine"]
+    assert [one.found.name for one in discovery.find_skipped(home)] == ["late", "split"]
+    assert [one.name for one in discovery.find_plugins(home)] == ["fine"]
 
 
 REQUIRED = """
@@ -583,20 +583,20 @@ def test_what_the_schema_requires_and_is_not_set_explains_why_it_is_not_availabl
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NOTES_D", "x")
     _plugin(home, CLASS.replace("return True", "return False") + REQUIRED)
-    seen = discovery.examined("notes", home)
+    seen = discovery.examine("notes", home)
     assert (seen.reason, seen.can_be_set_up) == ("NOTES_A is not set", True)
 
 
 @pytest.mark.requirement("discovery-says-why")
 def test_examining_a_broken_plugin_gives_its_reason(home: Path) -> None:
     _plugin(home, "# MemoryProvider\nimport no_such_module_at_all\n")
-    (one,) = discovery.found(home)
+    (one,) = discovery.find_plugins(home)
     for asked in (one, "notes"):
-        examination = discovery.examined(asked, home)
+        examination = discovery.examine(asked, home)
         assert not examination.available
         assert "no_such_module_at_all" in examination.reason
     with pytest.raises(ProviderMissing):
-        discovery.examined("other", home)
+        discovery.examine("other", home)
 
 
 # The manifest
@@ -634,12 +634,12 @@ def test_a_manifest_gives_all_its_fields(tmp_path: Path) -> None:
         ("a: !!python/object/apply:os.getcwd []\n", "not YAML"),
         ("a: 2026-99-99\n", "not YAML"),
         ("[" * 5_000, "not YAML"),
-        ("#" * (reading.MOST_BYTES + 1), "larger than"),
+        ("#" * (yaml_file.MOST_BYTES + 1), "larger than"),
     ],
 )
 def test_a_manifest_that_makes_no_sense_says_so_and_the_plugin_loads(home: Path, text: str, said: str) -> None:
     _plugin(home, plugin_yaml=text)
-    (one,) = discovery.found(home)
+    (one,) = discovery.find_plugins(home)
     assert said in one.manifest.problem
     assert discovery.load("notes", home)().name == "notes"
 
@@ -649,7 +649,7 @@ def test_without_pyyaml_the_manifest_is_unread_and_the_plugin_loads(
 ) -> None:
     _plugin(home, plugin_yaml="description: keeps notes\n")
     monkeypatch.setitem(sys.modules, "yaml", None)
-    (one,) = discovery.found(home)
+    (one,) = discovery.find_plugins(home)
     assert "strongroom[host]" in one.manifest.problem
     assert one.description == ""
     assert discovery.load("notes", home)().name == "notes"
@@ -678,7 +678,7 @@ CONVERSATION = """
 import json, sys
 from pathlib import Path
 from strongroom.host.plugins import discovery
-from strongroom.host.plugins.names import at_home
+from strongroom.host.plugins.hermes_stubs import at_home
 made = []
 for home in map(Path, sys.argv[1:]):
     provider = discovery.load("holographic", home)()

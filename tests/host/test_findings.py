@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from strongroom.errors import InvalidRequest, JournalUnavailable
-from strongroom.host import AgentSession, Host, MemoryProvider, Recovered, User, places
-from strongroom.host.cache.signing import fingerprint
-from strongroom.host.journal import Journal
-from strongroom.host.journal.frames import Turn
+from strongroom.host import AgentSession, Host, MemoryProvider, Recovered, User, home_paths
+from strongroom.host.cache.settings_fingerprint import fingerprint
+from strongroom.host.turn_journal.journal import Journal
+from strongroom.host.turn_journal.record_format import Turn
 from tests.host.doubles import PATIENCE, SHORT, Held, Recorder, Seen, hosted, session
 
 KEY = bytes(32)
@@ -181,9 +181,9 @@ def test_an_id_of_one_kind_is_never_the_same_id_of_another(tmp_path: Path) -> No
         {"gateway_session_key": "7", "chat_type": "group"},
         {"chat_type": "group"},
     ]
-    homes = [places.builtin(tmp_path, AgentSession("s", **one)) for one in known]
+    homes = [home_paths.builtin(tmp_path, AgentSession("s", **one)) for one in known]
     assert len({*homes, tmp_path / "memories"}) == len(known) + 1
-    assert places.builtin(tmp_path, AgentSession("other", chat_type="group")) not in homes
+    assert home_paths.builtin(tmp_path, AgentSession("other", chat_type="group")) not in homes
 
 
 @pytest.mark.requirement("host-fenced-once")

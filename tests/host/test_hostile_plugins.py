@@ -13,12 +13,12 @@ import pytest
 
 from strongroom.errors import InvalidRequest, ProviderRefused, ProviderUnavailable
 from strongroom.host import Host
-from strongroom.host.conformance.subject import Subject, furnish
-from strongroom.host.plugins import discovery, envfile, reading
+from strongroom.host.conformance.provider_under_test import Subject, furnish
+from strongroom.host.plugins import discovery, env_file, yaml_file
 from strongroom.host.plugins.discovery import Where
-from strongroom.host.plugins.loading import Found, loaded
-from strongroom.host.plugins.names import at_home, load_config
-from strongroom.host.plugins.setting_up import schema_of
+from strongroom.host.plugins.hermes_stubs import at_home, load_config
+from strongroom.host.plugins.loader import FoundPlugin, make_factory
+from strongroom.host.plugins.provider_setup import schema_of
 from tests.host.doubles import Recorder
 
 BOMB = "a0: &a0 {x: 1}\n" + "".join(
@@ -54,7 +54,7 @@ def listed(home: Path) -> str:
 def test_a_manifest_with_references_is_not_read_and_the_plugin_is_found(home: Path, text: str) -> None:
     (home / "plugins" / "sound" / "plugin.yaml").write_text(text)
     assert listed(home) == "['sound'] 0"
-    (one,) = (one for one in discovery.found(home) if one.name == "sound")
+    (one,) = (one for one in discovery.find_plugins(home) if one.name == "sound")
     assert "it uses" in one.manifest.problem
     assert "line" in one.manifest.problem
 
@@ -62,14 +62,14 @@ def test_a_manifest_with_references_is_not_read_and_the_plugin_is_found(home: Pa
 @pytest.mark.requirement("host-plugin-files-cannot-hang")
 def test_a_configuration_with_references_is_not_read(home: Path) -> None:
     (home / "config.yaml").write_text(BOMB)
-    with at_home(home), pytest.raises(reading.NotRead):
+    with at_home(home), pytest.raises(yaml_file.NotRead):
         load_config()
 
 
 def test_signs_that_only_look_like_references_are_read(tmp_path: Path) -> None:
     path = tmp_path / "plugin.yaml"
     path.write_text("name: 'a & b * c'\ndescription: \"<<\"\nhooks: ['&a', '*b']\n")
-    assert reading.read_yaml(path) == {"name": "a & b * c", "description": "<<", "hooks": ["&a", "*b"]}
+    assert yaml_file.read_yaml(path) == {"name": "a & b * c", "description": "<<", "hooks": ["&a", "*b"]}
 
 
 @pytest.mark.requirement("host-plugin-files-cannot-hang")
@@ -117,7 +117,7 @@ def test_a_variable_that_decides_what_runs_is_neither_taken_nor_asked_for(
 ) -> None:
     monkeypatch.setattr(os, "environ", {})
     (home / ".env").write_text(f"{name}=moved-elsewhere\nHARMLESS=1\n")
-    envfile.apply(home)
+    env_file.apply(home)
     assert os.environ == {"HARMLESS": "1"}
     assert name in caplog.text
     assert "moved-elsewhere" not in caplog.text
@@ -146,10 +146,10 @@ def test_a_link_to_a_file_of_ours_is_read_and_not_written(
     monkeypatch.setattr(os, "environ", {})
     (tmp_path / "shared.env").write_text("LINKED=yes\n")
     (home / ".env").symlink_to(tmp_path / "shared.env")
-    envfile.apply(home)
+    env_file.apply(home)
     assert os.environ == {"LINKED": "yes"}
     with pytest.raises(ProviderUnavailable):
-        envfile.text(home)
+        env_file.text(home)
 
 
 @pytest.mark.requirement("host-starts-with-any-env")
@@ -186,7 +186,7 @@ def test_a_host_starts_with_a_file_of_variables_that_cannot_be_used(
 )
 def test_whatever_a_plugin_raises_on_import_is_the_reason_why_it_is_not_available(home: Path, code: str) -> None:
     (home / "plugins" / "sound" / "__init__.py").write_text(f"{NAMES}{code}\n")
-    seen = discovery.examined("sound", home)
+    seen = discovery.examine("sound", home)
     assert not seen.available
     assert "failed" in seen.reason
 
@@ -195,7 +195,7 @@ def test_an_interrupt_of_a_plugins_own_making_does_not_interrupt_who_loads_it(ho
     plugin = home / "plugins" / "sound"
     (plugin / "__init__.py").write_text(f"{NAMES}class Stop(KeyboardInterrupt): pass\nraise Stop\n")
     with pytest.raises(ProviderUnavailable):
-        loaded(Found("sound", Where.PLUGINS, plugin), home)
+        make_factory(FoundPlugin("sound", Where.PLUGINS, plugin), home)
 
 
 # Copies

@@ -28,7 +28,7 @@ import apsw
 import pytest
 
 from strongroom.host import AgentSession, Host, Limits, MemoryManager, MemoryProvider, Recovered
-from strongroom.host.provider import Message, Schema
+from strongroom.host.provider_interface import Message, Schema
 
 CHATS = 200
 DRIVERS = 20

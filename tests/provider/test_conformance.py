@@ -11,8 +11,8 @@ from scripts.make_conformance_report import ABOUT_TOOLS as REPORTED_WITH_TOOLS
 from scripts.make_conformance_report import OWN_PAGE, Own, own_page
 
 from strongroom.host.conformance import CHECKS, Outcome, Report, Result, Subject
-from strongroom.host.conformance.running import performed, probe
-from strongroom.host.conformance.stage import BICYCLE, LOCKER, written
+from strongroom.host.conformance.check_stage import BICYCLE, LOCKER, written
+from strongroom.host.conformance.runner import probe, run_check
 from tests.provider.conformance import homes
 
 NO_TOOLS = (Outcome.NOT_APPLICABLE, "it has no tools")
@@ -70,20 +70,20 @@ def test_turns_and_memory_writes_both_come_back_so_that_every_check_tests_someth
 @pytest.mark.requirement("provider-conformance")
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_provider_passes_each_check_with_the_vault_embedded(embedded: Subject, check: str) -> None:
-    expect(check, performed(embedded, CHECKS[check]))
+    expect(check, run_check(embedded, CHECKS[check]))
 
 
 @pytest.mark.long  # `make check` runs each of them too, and compares what comes of it with the page
 @pytest.mark.requirement("provider-conformance")
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_provider_passes_each_check_over_http(served: Subject, check: str) -> None:
-    expect(check, performed(served, CHECKS[check]))
+    expect(check, run_check(served, CHECKS[check]))
 
 
 @pytest.mark.requirement("provider-conformance")
 @pytest.mark.parametrize("check", ABOUT_TOOLS)
 def test_with_every_tool_the_checks_that_see_tools_pass_and_all_apply(check: str) -> None:
-    result = performed(homes.WITH_TOOLS, CHECKS[check])
+    result = run_check(homes.WITH_TOOLS, CHECKS[check])
     assert result.outcome is Outcome.PASS, result.reason
 
 
@@ -92,7 +92,7 @@ def test_the_served_vault_was_asked_and_no_file_of_it_holds_a_line_in_clear(
     served: Subject, server_place: Path, tmp_path: Path
 ) -> None:
     """The kit looks into the files of a check's own home. Those of the server are looked at here."""
-    assert performed(served, CHECKS["compression"], keep=tmp_path).outcome is Outcome.PASS
+    assert run_check(served, CHECKS["compression"], keep=tmp_path).outcome is Outcome.PASS
     files = [path.read_bytes() for path in server_place.rglob("*") if path.is_file()]
     assert sum(len(data) for data in files) > 10_000
     forms = [form for line in (LOCKER, BICYCLE) for form in written(line.answer)]
@@ -104,7 +104,7 @@ def test_the_served_vault_was_asked_and_no_file_of_it_holds_a_line_in_clear(
 
 @pytest.mark.requirement("provider-conformance")
 def test_a_provider_whose_owner_switched_keeping_off_does_not_pass_for_one_that_keeps(embedded: Subject) -> None:
-    result = performed(Subject(f"{homes.__name__}:keeps_nothing", ways=embedded.ways, patience=0.1), CHECKS["rewound"])
+    result = run_check(Subject(f"{homes.__name__}:keeps_nothing", ways=embedded.ways, patience=0.1), CHECKS["rewound"])
     assert result.outcome is Outcome.FAIL
 
 

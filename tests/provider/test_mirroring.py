@@ -11,7 +11,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys
 from strongroom.errors import ServerUnavailable
-from strongroom.host.migrating import MARKER, migrate_memory_files
+from strongroom.host.memory_file_import import MARKER, migrate_memory_files
 from strongroom.model import Kind
 from strongroom.wiring import capfile
 from tests.provider.conftest import DM, GROUP, GROUP_ACTOR, OWNER, SCOPE, Served, Wired, say

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from strongroom.errors import InvalidRequest, StoreUnavailable
-from strongroom.host.provider import MemoryProvider
+from strongroom.host.provider_interface import MemoryProvider
 from strongroom.provider import StrongroomProvider, register, storing
 from strongroom.provider import home as homes
 from strongroom.provider.home import home_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.host.cache.watching import Watched
+from strongroom.host.cache.settings_file import Watched
 from strongroom.provider.steadying import MOMENT, Handover, Steady, again, once
 from tests.provider.conftest import Wired
 

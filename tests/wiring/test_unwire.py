@@ -10,7 +10,7 @@ import pytest
 from strongroom import attenuate
 from strongroom.cli.wire import unwire, wire
 from strongroom.errors import CapRevoked
-from strongroom.host.migrating import MARKER
+from strongroom.host.memory_file_import import MARKER
 from strongroom.wiring import capfile, policy, shim, yamlfile
 from tests.cli.conftest import Cli, opened
 from tests.wiring.conftest import CONFIG, examples, files

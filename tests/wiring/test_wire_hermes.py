@@ -13,7 +13,7 @@ from ulid import ULID
 from strongroom import NewLine
 from strongroom.crypto import inbox
 from strongroom.errors import CapRevoked
-from strongroom.host.plugins import names
+from strongroom.host.plugins import hermes_stubs
 from strongroom.model import Actor
 from strongroom.provider.home import millis
 from strongroom.provider.spool import Spool
@@ -159,9 +159,9 @@ def test_each_profile_is_its_own_owner_in_one_process(cli: Cli, hermes: Path) ->
 
 
 def test_a_process_that_hosts_providers_is_not_taken_for_hermes_own(hermes: Path) -> None:
-    names.supply()
+    hermes_stubs.supply()
     try:
         assert probing.find().python.parent == Path(BIN), "modules of its names are there, and no Hermes"
     finally:
-        names.withdraw()
+        hermes_stubs.withdraw()
     assert hermes.exists()

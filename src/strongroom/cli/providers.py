@@ -18,10 +18,10 @@ from strongroom.cli.context import Run, common_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.errors import InvalidRequest
 from strongroom.host.conformance import Report, Result, check
-from strongroom.host.conformance.running import chosen
-from strongroom.host.conformance.subject import placed, with_environment
-from strongroom.host.plugins import discovery, envfile, setting_up
-from strongroom.host.plugins.names import get_hermes_home
+from strongroom.host.conformance.provider_under_test import placed, with_environment
+from strongroom.host.conformance.runner import chosen
+from strongroom.host.plugins import discovery, env_file, provider_setup
+from strongroom.host.plugins.hermes_stubs import get_hermes_home
 from strongroom.wiring.steps import counted
 
 _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
@@ -67,10 +67,10 @@ def list_providers(run: Run, home: str | None, look_only: bool) -> None:
     """
     place = _home(home)
     if not look_only:
-        envfile.apply(place)  # as a host does before it asks anybody
+        env_file.apply(place)  # as a host does before it asks anybody
     with _unheard():
-        found = [_listed(one, place, look_only) for one in discovery.found(place)]
-    skipped = [Skipped(_as_text(one.found.name), one.reason) for one in discovery.skipped(place)]
+        found = [_listed(one, place, look_only) for one in discovery.find_plugins(place)]
+    skipped = [Skipped(_as_text(one.found.name), one.reason) for one in discovery.find_skipped(place)]
     lines = list(_rows(found)) or ["no providers were found"]
     lines += [f"{_in_a_row(one.name)} is skipped by every host: {_in_a_row(one.reason)}" for one in skipped]
     run.answer({"home": _as_text(str(place)), "providers": found, "skipped": skipped}, lines)
@@ -94,7 +94,7 @@ def set_up(run: Run, name: str, home: str | None) -> None:
     An empty answer takes the default, or leaves a secret as it is.
     """
     place = _home(home)
-    done = setting_up.set_up(discovery.load(name, place).sample(), place, Terminal())
+    done = provider_setup.set_up(discovery.load(name, place).sample(), place, Terminal())
     kept = {"provider": name, "by_provider": done.by_provider, "values": sorted(done.values), "lost": done.lost}
     run.answer({**kept, "variables": done.variables}, _told(name, done))
     if done.lost:
@@ -185,11 +185,11 @@ def _home(given: str | None) -> Path:
     return Path(given).expanduser().resolve() if given else get_hermes_home()
 
 
-def _listed(one: discovery.Found, home: Path, look_only: bool) -> Listed:
+def _listed(one: discovery.FoundPlugin, home: Path, look_only: bool) -> Listed:
     known = (_as_text(one.name), one.where, one.description)
     if look_only:
         return Listed(*known, None, "", one.manifest.problem)
-    seen = discovery.examined(one, home)
+    seen = discovery.examine(one, home)
     return Listed(*known, seen.available, seen.reason, one.manifest.problem, seen.can_be_set_up)
 
 
@@ -230,7 +230,7 @@ def _why(one: Listed) -> str:
     return "; ".join(filter(None, (one.reason, set_up, one.note)))
 
 
-def _told(name: str, done: setting_up.Outcome) -> Iterator[str]:
+def _told(name: str, done: provider_setup.SetupResult) -> Iterator[str]:
     if done.by_provider:
         yield f"{output.shown(name)} set itself up"
         return

@@ -4,20 +4,20 @@
 `resolve_session` names sessions. `strongroom.host.plugins` finds providers, `strongroom.host.conformance` checks them.
 """
 
-from strongroom.host.builtin import BuiltinMemory
-from strongroom.host.cache import AgentCache, User
-from strongroom.host.cache.awaiting import AsyncAgentCache
-from strongroom.host.cache.watching import Watched
-from strongroom.host.contexts import AgentContext, Reach
-from strongroom.host.hosting import Host
-from strongroom.host.identity import Identity
-from strongroom.host.limits import Limits
-from strongroom.host.manager import MemoryManager
-from strongroom.host.migrating import migrate_memory_files
-from strongroom.host.naming import SessionSettings, Strategy, repository_of, resolve_session
-from strongroom.host.provider import MemoryProvider
-from strongroom.host.recovering import Recovered
-from strongroom.host.session import AgentSession
+from strongroom.host.agent_context import AgentContext, Reach
+from strongroom.host.agent_session import AgentSession
+from strongroom.host.builtin.builtin_memory import BuiltinMemory
+from strongroom.host.cache.agent_cache import AgentCache, User
+from strongroom.host.cache.async_agent_cache import AsyncAgentCache
+from strongroom.host.cache.settings_file import Watched
+from strongroom.host.crash_recovery import Recovered
+from strongroom.host.host import Host
+from strongroom.host.memory_file_import import migrate_memory_files
+from strongroom.host.memory_manager import MemoryManager
+from strongroom.host.provider_interface import MemoryProvider
+from strongroom.host.provider_limits import Limits
+from strongroom.host.session_name import SessionSettings, Strategy, repository_of, resolve_session
+from strongroom.host.user_identity import Identity
 
 __all__ = [
     "AgentCache",

@@ -16,7 +16,7 @@ from typing import Any
 
 from strongroom import model
 from strongroom.errors import InvalidRequest, StrongroomError
-from strongroom.host.plugins.names import get_hermes_home
+from strongroom.host.plugins.hermes_stubs import get_hermes_home
 from strongroom.memory import Memory
 from strongroom.model import Actor, Hit
 from strongroom.provider import echoes, hermes_status, memory_files, owner_view, showing

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from strongroom import model, settings
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError
-from strongroom.host.cache.watching import Watched
-from strongroom.host.workers import Workers
+from strongroom.host.cache.settings_file import Watched
+from strongroom.host.worker_pool import Workers
 from strongroom.model import Millis, Namespace, Op
 from strongroom.private_files import make_directory, read_file, write_file
 from strongroom.provider.accounts import ID_KEY, Accounts, HasLines

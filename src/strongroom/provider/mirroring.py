@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 
 from strongroom.errors import InvalidRequest, StrongroomError
-from strongroom.host.migrating import migrate_memory_files
+from strongroom.host.memory_file_import import migrate_memory_files
 from strongroom.memory import Memory
 from strongroom.model import K_LIMIT, LIST_LIMIT, Hit, Kind
 from strongroom.provider import keeping, memory_files, turn_lines, undoing

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.errors import InvalidRequest, StrongroomError
-from strongroom.host.plugins.names import get_hermes_home
-from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
+from strongroom.host.plugins.hermes_stubs import get_hermes_home
+from strongroom.host.provider_interface import MemoryProvider, Message, Schema, Signature
 from strongroom.provider import keeping, mirroring, recalling, storing, tools, undoing, wording, worth
 from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import Session, look_after, tend

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from strongroom import fence
-from strongroom.host.fencing import harmless
+from strongroom.host.recall_fence import harmless
 from strongroom.model import Actor, Hit, Profile
 from strongroom.wiring.policy import OWNER, Policy, Tools
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from strongroom import model
 from strongroom.errors import InvalidRequest
-from strongroom.host.contexts import AgentContext
-from strongroom.host.identity import Identity
+from strongroom.host.agent_context import AgentContext
+from strongroom.host.user_identity import Identity
 from strongroom.model import Actor
 from strongroom.provider.accounts import UNRECORDED, Accounts, names_of
 from strongroom.provider.role_names import is_role

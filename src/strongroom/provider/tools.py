@@ -12,7 +12,7 @@ from typing import Any
 
 from strongroom import model
 from strongroom.errors import InvalidRequest, StrongroomError
-from strongroom.host.provider import Schema
+from strongroom.host.provider_interface import Schema
 from strongroom.model import Kind
 from strongroom.provider import keeping, recalling, turn_lines, undoing
 from strongroom.provider.serving import Session

@@ -21,8 +21,8 @@ import msgspec
 from strongroom import model, routing
 from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest
-from strongroom.host.identity import Identity
-from strongroom.host.naming import SessionSettings, Strategy
+from strongroom.host.session_name import SessionSettings, Strategy
+from strongroom.host.user_identity import Identity
 from strongroom.model import DEFAULT_NAMESPACES, Namespace
 from strongroom.routing import Rules
 from strongroom.wiring import policy_faults

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.errors import InvalidRequest, ProviderUnavailable
-from strongroom.host.plugins import names
+from strongroom.host.plugins import hermes_stubs
 
 LEAST = (0, 19)
 PATIENCE = 120.0
@@ -63,7 +63,7 @@ def find(python: str | None = None, path: str | None = None) -> Hermes:
 
 def _own() -> Path | None:
     """This Python, if Hermes is installed in it. A process that hosts providers has modules of its names without."""
-    return Path(sys.executable) if sys.executable and names.elsewhere("hermes_cli") is not None else None
+    return Path(sys.executable) if sys.executable and hermes_stubs.elsewhere("hermes_cli") is not None else None
 
 
 def _on_path(path: str | None) -> Path | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from strongroom.caps.chain import Token
 from strongroom.errors import KeyUnavailable, VaultMissing
-from strongroom.host.migrating import forget_marks
+from strongroom.host.memory_file_import import forget_marks
 from strongroom.wiring import homes, runtimecap, shim, yamlfile
 from strongroom.wiring import policy as policies
 from strongroom.wiring.filing import read_text, remove, replace_text

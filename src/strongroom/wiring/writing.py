@@ -11,7 +11,7 @@ import tomllib
 from dataclasses import replace
 
 from strongroom.errors import InvalidRequest, KeyUnavailable
-from strongroom.host.migrating import forget_marks
+from strongroom.host.memory_file_import import forget_marks
 from strongroom.private_files import make_directory, write_file
 from strongroom.wiring import policy as policies
 from strongroom.wiring import shim, tomledit, yamlfile

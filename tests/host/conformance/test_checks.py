@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strongroom.host.conformance import CHECKS, Outcome, Result, Subject
-from strongroom.host.conformance.running import performed
+from strongroom.host.conformance.runner import run_check
 from tests.host.conformance.providers import bad
 from tests.host.conformance.providers.good import Good
 from tests.host.conformance.providers.old import Old
@@ -131,7 +131,7 @@ RECALLING = [
 
 def run(check: str, provider: type, patience: float = 0.6) -> Result:
     said = f"{provider.__module__}:{provider.__qualname__}"
-    return performed(Subject(said, patience=patience), CHECKS[check])
+    return run_check(Subject(said, patience=patience), CHECKS[check])
 
 
 @pytest.mark.requirement("conformance-every-check-can-fail")
@@ -224,7 +224,7 @@ def test_what_a_hook_raises_is_named_with_the_line_of_the_provider_and_without_i
 @pytest.mark.parametrize("check", ["forgotten", "two-users", "killed", "api-content", "compression"])
 def test_where_it_is_known_that_nothing_comes_back_a_check_does_not_wait(check: str) -> None:
     patient = Subject(f"{bad.__name__}:KeepsNothing", patience=500, ways=())
-    result = performed(patient, CHECKS[check])
+    result = run_check(patient, CHECKS[check])
     assert result.outcome is Outcome.NOT_APPLICABLE, result.reason
 
 

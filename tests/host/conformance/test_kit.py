@@ -13,13 +13,23 @@ from typing import Any
 import pytest
 
 from strongroom.errors import InvalidRequest, ProviderMissing, ProviderUnavailable, StrongroomError
-from strongroom.host import fencing
-from strongroom.host.conformance import CHECKS, Outcome, Report, Result, Subject, check, driving, probing, subject_of
-from strongroom.host.conformance.reading import readable
-from strongroom.host.conformance.running import performed, probe
-from strongroom.host.conformance.stage import written
-from strongroom.host.conformance.subject import with_environment
-from strongroom.host.conformance.texts import escapes
+from strongroom.host import recall_fence
+from strongroom.host.conformance import (
+    CHECKS,
+    Outcome,
+    Report,
+    Result,
+    Subject,
+    check,
+    isolated_run,
+    provider_probe,
+    subject_of,
+)
+from strongroom.host.conformance.answer_text import readable
+from strongroom.host.conformance.check_stage import written
+from strongroom.host.conformance.provider_under_test import with_environment
+from strongroom.host.conformance.runner import probe, run_check
+from strongroom.host.conformance.text_checks import escapes
 from tests.host.conformance.providers import bad
 from tests.host.conformance.providers.good import Good
 
@@ -87,7 +97,7 @@ def test_a_variable_without_a_name_or_value_is_refused(typed: str) -> None:
 
 
 def test_a_provider_that_never_returns_is_ended_when_its_time_is_over() -> None:
-    result = performed(Subject(f"{BAD}:NeverReturns"), replace(CHECKS["order"], seconds=2))
+    result = run_check(Subject(f"{BAD}:NeverReturns"), replace(CHECKS["order"], seconds=2))
     assert result.outcome is Outcome.FAIL
     assert result.reason.startswith("the check's process was ended because its time was over")
 
@@ -152,7 +162,7 @@ def test_a_provider_that_is_not_set_up_is_refused_with_what_it_needs_and_how_to_
 def test_a_provider_that_hangs_is_refused_once_with_the_hook(
     provider: str, hook: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "_SCENE", "tests.host.conformance.scenes:impatient")
+    monkeypatch.setattr(provider_probe, "_SCENE", "tests.host.conformance.scenes:impatient")
     assert f"{hook} took more than 1 s" in refused(f"{BAD}:{provider}").message
 
 
@@ -183,7 +193,7 @@ def test_where_nothing_comes_back_the_report_begins_with_that_and_its_summary_sa
     [(None, 0), (("sync_turn", "on_memory_write"), 0), ((), 1), (("on_memory_write",), 1), (("sync_turn",), 1)],
 )
 def test_a_note_stands_for_each_way_that_is_known_not_to_work(ways: tuple[str, ...] | None, said: int) -> None:
-    assert len(probing.notes(ways)) == said
+    assert len(provider_probe.notes(ways)) == said
 
 
 @pytest.mark.parametrize(
@@ -198,7 +208,7 @@ def test_how_a_provider_is_told_something_is_found_out_once(provider: str, ways:
 def test_what_a_provider_started_is_ended_with_its_check(tmp_path: Path, provider: str) -> None:
     keep = tmp_path / "kept"
     keep.mkdir()
-    performed(Subject(f"{BAD}:{provider}"), replace(CHECKS["order"], seconds=5), keep)
+    run_check(Subject(f"{BAD}:{provider}"), replace(CHECKS["order"], seconds=5), keep)
     helper = int((keep / "order" / "person" / ".hermes" / "helper.pid").read_text())
     try:
         watched = os.pidfd_open(helper)
@@ -218,8 +228,8 @@ def test_a_check_sees_a_home_of_its_own_and_nothing_of_the_callers_environment(
     monkeypatch.setenv("OWNERS_SECRET", "hunter2")
     monkeypatch.setenv("PASSED_ON", "by name")
     subject = with_environment(f"{BAD}:NotSetUp", ["PASSED_ON", "GIVEN=a=b"])
-    room = driving.prepared(subject, tmp_path / "room")
-    seen = driving.played("tests.host.conformance.scenes:surroundings", subject, room, {}, 60).answer
+    room = isolated_run.prepare_room(subject, tmp_path / "room")
+    seen = isolated_run.run_in_process("tests.host.conformance.scenes:surroundings", subject, room, {}, 60).answer
     assert "OWNERS_SECRET" not in seen
     assert (seen["PASSED_ON"], seen["GIVEN"]) == ("by name", "a=b")
     for name in ("HOME", "HERMES_HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "cwd"):
@@ -229,7 +239,7 @@ def test_a_check_sees_a_home_of_its_own_and_nothing_of_the_callers_environment(
 
 def test_no_value_of_the_environment_is_written_down(tmp_path: Path) -> None:
     subject = with_environment(f"{BAD}:NotSetUp", ["GOOD_TOKEN=hunter2-token"])
-    performed(subject, CHECKS["signature-secret"], tmp_path)
+    run_check(subject, CHECKS["signature-secret"], tmp_path)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 3
     assert not [path for path in files if b"hunter2-token" in path.read_bytes()]
@@ -239,14 +249,14 @@ def test_no_value_of_the_environment_is_written_down(tmp_path: Path) -> None:
 def test_a_check_of_a_provider_that_is_not_set_up_is_not_applicable_until_it_gets_what_it_needs(tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
     settings.write_text("{}")
-    bare = performed(Subject(f"{BAD}:NotSetUp"), CHECKS["order"])
+    bare = run_check(Subject(f"{BAD}:NotSetUp"), CHECKS["order"])
     assert (bare.outcome, "not available" in bare.reason) == (Outcome.NOT_APPLICABLE, True)
     given = Subject(
         f"{BAD}:NotSetUp",
         environment={"GOOD_TOKEN": "x"},
         files=((str(settings), "settings/good.json"),),
     )
-    assert performed(given, CHECKS["order"]).outcome is Outcome.PASS
+    assert run_check(given, CHECKS["order"]).outcome is Outcome.PASS
 
 
 @pytest.mark.long
@@ -267,7 +277,7 @@ def test_a_plugin_is_never_run_in_its_own_place(plugin: Path) -> None:
 
 def test_a_check_of_a_plugin_that_does_not_load_has_the_reason_without_a_path(plugin: Path) -> None:
     (plugin / "words.py").write_text("raise ValueError('see /tmp/some/where.txt')\n")
-    result = performed(subject_of(plugin), CHECKS["order"])
+    result = run_check(subject_of(plugin), CHECKS["order"])
     assert result.outcome is Outcome.FAIL
     assert "ValueError: see where.txt (words.py, line 1)" in result.reason
     assert "/" not in result.reason
@@ -283,7 +293,7 @@ def test_kept_homes_hold_the_traceback_that_the_report_does_not_show(tmp_path: P
 
 
 def fenced(text: str) -> str:
-    return fencing.shown(text, 8000, "0" * 32)
+    return recall_fence.fence_recall(text, 8000, "0" * 32)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from scripts.make_conformance_report import HERMES, INTRODUCTION, PAGE, PROVIDER, explained, page
 
 from strongroom.host.conformance import CHECKS, Outcome, Report, Result
-from strongroom.host.conformance.probing import notes
+from strongroom.host.conformance.provider_probe import notes
 
 ROW = re.compile(r"^\| `([a-z-]+)` \| (pass|FAIL|n/a) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 OUTCOMES = {"pass": Outcome.PASS, "FAIL": Outcome.FAIL, "n/a": Outcome.NOT_APPLICABLE}

@@ -10,9 +10,9 @@ private home and a time limit. It says pass, fail, or not applicable, always wit
 
 from __future__ import annotations
 
-from strongroom.host.conformance.report import Report
-from strongroom.host.conformance.running import CHECKS, check
-from strongroom.host.conformance.subject import Subject, subject_of
+from strongroom.host.conformance.kit_report import Report
+from strongroom.host.conformance.provider_under_test import Subject, subject_of
+from strongroom.host.conformance.runner import CHECKS, check
 from strongroom.host.conformance.verdict import Check, Outcome, Result
 
 __all__ = ["CHECKS", "Check", "Outcome", "Report", "Result", "Subject", "check", "subject_of"]

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from strongroom.errors import StrongroomError
-from strongroom.host.conformance.probing import notes
-from strongroom.host.conformance.running import chosen, performed, probe
-from strongroom.host.conformance.subject import Subject, placed, with_environment
+from strongroom.host.conformance.provider_probe import notes
+from strongroom.host.conformance.provider_under_test import Subject, placed, with_environment
+from strongroom.host.conformance.runner import chosen, probe, run_check
 from strongroom.host.conformance.verdict import Check, Outcome
 
 
@@ -86,7 +86,7 @@ def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
     return [f"note: {one}" for one in notes(checks[0].subject.ways)] if checks else []
 
 
-class Failure(Exception):
+class CheckFailure(Exception):
     """A check that failed; the text is its reason."""
 
 
@@ -99,11 +99,11 @@ class CheckItem(pytest.Item):
         self.subject = subject
 
     def runtest(self) -> None:
-        result = performed(self.subject, self.check)
+        result = run_check(self.subject, self.check)
         if result.outcome is Outcome.NOT_APPLICABLE:
             pytest.skip(f"not applicable: {result.reason}")
         if result.outcome is Outcome.FAIL:
-            raise Failure(result.reason)
+            raise CheckFailure(result.reason)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:  # noqa: ARG002
         return "\n".join(self._said(excinfo.value))

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from strongroom.host.conformance.stage import Stage
+    from strongroom.host.conformance.check_stage import CheckStage
 
 
 class Outcome(StrEnum):
@@ -40,7 +40,7 @@ class Check:
     """What holds where it passes, as a sentence."""
     does: str
     why: str
-    run: Callable[[Stage], str]
+    run: Callable[[CheckStage], str]
     seconds: float = 60.0
     """How long it may take before its process is ended and it counts as failed."""
 

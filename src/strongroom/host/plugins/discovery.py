@@ -8,7 +8,7 @@ entry point in the group `hermes_agent.memory_providers`. The first of a name wi
   `register_memory_provider`, and the directory's name begins neither with `_` nor with a dot.
 - A bare word is never taken for a directory: otherwise a folder that happens to be in the working directory would run.
 
-How a plugin becomes providers is in `strongroom.host.plugins.loading`.
+How a plugin becomes providers is in `strongroom.host.plugins.loader`.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from threading import Thread
 from typing import Any
 
 from strongroom.errors import ProviderMissing, ProviderUnavailable, StrongroomError
-from strongroom.host.limits import Limits
+from strongroom.host.plugins import hermes_stubs
 from strongroom.host.plugins import manifest as manifests
-from strongroom.host.plugins import names
-from strongroom.host.plugins.loading import Factory, Found, Where, loaded
-from strongroom.host.plugins.reasons import described, in_one_line, unavailable, why
+from strongroom.host.plugins.loader import Factory, FoundPlugin, Where, make_factory
+from strongroom.host.plugins.unavailable_reason import describe_error, in_one_line, unavailable, why
+from strongroom.host.provider_limits import Limits
 
 __all__ = [
     "ENTRY_POINTS",
     "Examination",
     "Factory",
-    "Found",
+    "FoundPlugin",
     "Where",
-    "examined",
-    "found",
-    "listed",
+    "examine",
+    "find_listed",
+    "find_plugins",
+    "find_skipped",
     "load",
     "load_path",
-    "skipped",
 ]
 
 ENTRY_POINTS = "hermes_agent.memory_providers"
@@ -50,14 +50,14 @@ ENTRY_POINTS = "hermes_agent.memory_providers"
 class Examination:
     """Whether a provider could be used now, and if not, why."""
 
-    found: Found
+    found: FoundPlugin
     available: bool
     reason: str = ""
     can_be_set_up: bool = False
     """It is not available, and has questions to be asked."""
 
 
-def found(home: Path) -> list[Found]:
+def find_plugins(home: Path) -> list[FoundPlugin]:
     """All providers that could be loaded by name, and those whose name another source has. Runs none of them."""
     first: dict[str, Where] = {}
     listed = []
@@ -71,15 +71,15 @@ def load(name: str, home: Path) -> Factory:
     """The factory of a provider: by its name, or by a path with a separator in it. Imports the plugin."""
     if "/" in name or "\\" in name:
         return load_path(Path(name), home)
-    return loaded(listed(name, home), home)
+    return make_factory(find_listed(name, home), home)
 
 
-def listed(name: str, home: Path) -> Found:
+def find_listed(name: str, home: Path) -> FoundPlugin:
     """What is found under a name; raises where there is nothing, with the reason. Runs nothing of it."""
-    return next((one for one in found(home) if one.name == name), None) or _not_listed(name, home)
+    return next((one for one in find_plugins(home) if one.name == name), None) or _not_listed(name, home)
 
 
-def skipped(home: Path) -> list[Examination]:
+def find_skipped(home: Path) -> list[Examination]:
     """Plugins of the home that name a provider, and not where the rule looks: no host finds them."""
     return [
         Examination(_in_directory(child, Where.PLUGINS), False, manifests.why_no_plugin(child))
@@ -96,28 +96,30 @@ def load_path(path: Path, home: Path) -> Factory:
     one = _in_directory(directory, Where.PATH)
     if not manifests.names_a_provider(directory):
         raise unavailable(one, manifests.why_no_plugin(directory))
-    return loaded(one, home)
+    return make_factory(one, home)
 
 
-def examined(one: str | Found, home: Path, seconds: float = Limits().initialize) -> Examination:
+def examine(one: str | FoundPlugin, home: Path, seconds: float = Limits().initialize) -> Examination:
     """Load a provider and ask it whether it is available. Raises only if there is none of that name.
 
     A provider that is not done in time is not available. What it hangs in goes on: nobody can end that.
     """
-    if isinstance(one, Found) and one.taken_by:
+    if isinstance(one, FoundPlugin) and one.taken_by:
         return Examination(one, False, f"the name is taken by one from {one.taken_by}")
-    there = one if isinstance(one, Found) else next((each for each in found(home) if each.name == one), None)
-    known = there or Found(str(one), Where.PATH)
+    there = (
+        one if isinstance(one, FoundPlugin) else next((each for each in find_plugins(home) if each.name == one), None)
+    )
+    known = there or FoundPlugin(str(one), Where.PATH)
     doing = ["importing it"]
     asked: Future[Examination] = Future()
 
     def ask() -> None:
         try:
-            asked.set_result(_asked(lambda: loaded(there, home) if there else load(str(one), home), doing))
+            asked.set_result(_asked(lambda: make_factory(there, home) if there else load(str(one), home), doing))
         except StrongroomError as error:
             asked.set_exception(error)
         except BaseException as error:  # noqa: BLE001 - no interrupt comes to this thread: it is the plugin's own
-            asked.set_result(Examination(known, False, f"{doing[-1]} failed: {described(error)}"))
+            asked.set_result(Examination(known, False, f"{doing[-1]} failed: {describe_error(error)}"))
 
     Thread(target=copy_context().run, args=(ask,), daemon=True, name="examining").start()
     try:
@@ -144,18 +146,18 @@ def _asked(make: Callable[[], Factory], doing: list[str]) -> Examination:
 # Where they are
 
 
-def _bundled() -> Iterator[Found]:
+def _bundled() -> Iterator[FoundPlugin]:
     """Those of an installed Hermes. A runtime may have a package `plugins.memory` that is something else."""
-    theirs = names.elsewhere("plugins.memory") if names.elsewhere("agent.memory_provider") else None
+    theirs = hermes_stubs.elsewhere("plugins.memory") if hermes_stubs.elsewhere("agent.memory_provider") else None
     for directory in (theirs.submodule_search_locations or ()) if theirs else ():
         yield from _below(Path(directory), Where.BUNDLED)
 
 
-def _in_plugins(home: Path) -> Iterator[Found]:
+def _in_plugins(home: Path) -> Iterator[FoundPlugin]:
     yield from _below(home / "plugins", Where.PLUGINS)
 
 
-def _below(directory: Path, where: Where) -> Iterator[Found]:
+def _below(directory: Path, where: Where) -> Iterator[FoundPlugin]:
     for child in _children(directory):
         if manifests.names_a_provider(child):
             yield _in_directory(child, where)
@@ -168,24 +170,24 @@ def _children(directory: Path) -> list[Path]:
         return []
 
 
-def _in_directory(directory: Path, where: Where) -> Found:
+def _in_directory(directory: Path, where: Where) -> FoundPlugin:
     manifest = manifests.read(directory)
-    return Found(directory.name, where, directory, manifest.description, manifest=manifest)
+    return FoundPlugin(directory.name, where, directory, manifest.description, manifest=manifest)
 
 
-def _in_packages() -> Iterator[Found]:
+def _in_packages() -> Iterator[FoundPlugin]:
     for entry in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
         about: Any = entry.dist.metadata if entry.dist else {}
         summary = in_one_line(about["Summary"]) if "Summary" in about else ""
-        yield Found(entry.name, Where.PACKAGE, None, summary, entry=entry)
+        yield FoundPlugin(entry.name, Where.PACKAGE, None, summary, entry=entry)
 
 
-def _not_listed(name: str, home: Path) -> Found:
+def _not_listed(name: str, home: Path) -> FoundPlugin:
     """Why a name is not among those found: raises, with the reason if its directory is there."""
     directory = home / "plugins" / name
     if name and not name.startswith(("_", ".")) and directory.is_dir():
         raise unavailable(_in_directory(directory, Where.PLUGINS), manifests.why_no_plugin(directory))
-    there = sorted({one.name for one in found(home)})
+    there = sorted({one.name for one in find_plugins(home)})
     hint = f"there are: {', '.join(there)}" if there else f"put one into {home / 'plugins'}, or install its package"
     if name and Path(name).is_dir():
         hint += f"; for the directory, write ./{name}"

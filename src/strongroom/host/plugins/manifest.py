@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from strongroom.host.plugins.reading import NotRead, read_yaml
+from strongroom.host.plugins.yaml_file import NotRead, read_yaml
 from strongroom.private_files import open_file
 
 FILE = "plugin.yaml"

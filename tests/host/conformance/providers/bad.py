@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
+from strongroom.host.provider_interface import MemoryProvider, Message, Schema, Signature
 from tests.host.conformance.providers.good import SEARCH, Good
 from tests.host.conformance.providers.other import GroupsApart, ShowsOnce
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from strongroom.host.provider import MemoryProvider, Message, Schema, Signature
+from strongroom.host.provider_interface import MemoryProvider, Message, Schema, Signature
 
 _guard = threading.RLock()
 SEARCH: dict[str, Any] = {

@@ -1,0 +1,51 @@
+"""Who and what one agent serves: the facts that a runtime knows when it builds the agent, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from strongroom.host.agent_context import AgentContext
+
+Callback = Callable[[str], None]
+TERMINAL = "cli"
+"""The platform that its owner alone uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSession:
+    """What `MemoryProvider.initialize` is told. Empty means unknown, and is not passed on."""
+
+    id: str
+    platform: str = ""
+    """Where it is held. A conversation that names none is at a terminal: `cli`."""
+    context: AgentContext = AgentContext.PRIMARY
+    agent_identity: str = ""
+    """The profile, for a runtime that has several."""
+    agent_workspace: str = ""
+    parent_session_id: str = ""
+    session_title: str = ""
+    """A title that the user gave. Leave out one that was made automatically: it arrives in the middle of a chat."""
+    user_id: str = ""
+    user_id_alt: str = ""
+    user_name: str = ""
+    chat_id: str = ""
+    chat_name: str = ""
+    chat_type: str = ""
+    thread_id: str = ""
+    gateway_session_key: str = ""
+    """The chat's own key, the same after `/new` and after a restart."""
+    warning_callback: Callback | None = None
+    status_callback: Callback | None = None
+    """Shows a short notice to the user, for instance that memory was updated."""
+
+    def __post_init__(self) -> None:
+        if not self.platform and self.context == AgentContext.PRIMARY:
+            object.__setattr__(self, "platform", TERMINAL)
+
+    def told(self, home: str) -> dict[str, Any]:
+        """The keyword arguments of `initialize`."""
+        known = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("id", "context")}
+        given = {name: value for name, value in known.items() if value}
+        return {"hermes_home": home, "agent_context": str(self.context), **given}

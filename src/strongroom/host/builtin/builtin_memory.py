@@ -1,0 +1,250 @@
+"""The built-in memory: MEMORY.md and USER.md in a directory, the files that Hermes keeps, in every session's prompt.
+
+A provider like others, save that it is always there and needs nothing. Its promises:
+
+- A change is on disk before anybody hears of it; then the user is told, and whoever mirrors it (`on_write`). Nobody is
+  told of a change that was not made, and a listener that fails undoes nothing.
+- The prompt holds the files as they were when the session began, so that a prompt cache stays valid. Texts are stored
+  as they are and made harmless where a model reads them.
+- No method that a runtime calls raises because of a file's state: a file that cannot be read is left out of the prompt
+  and the user is told; `add`, `replace`, `remove` and `change` raise errors that name the file.
+
+Not responsible for what an entry is (`entries`), how a file is replaced (`textfile`) or what a call says
+(`tool`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from strongroom.errors import InvalidRequest, StrongroomError
+from strongroom.host.builtin import memory_tool
+from strongroom.host.builtin.memory_entries import (
+    DELIMITER,
+    Action,
+    Change,
+    Edited,
+    apply_changes,
+    entries_of,
+    prompt_text,
+    size_of,
+)
+from strongroom.host.builtin.memory_tool import TOOL, Target
+from strongroom.host.builtin.text_file import TextFile
+from strongroom.host.provider_interface import MemoryProvider, Schema
+
+FILES = {Target.MEMORY: "MEMORY.md", Target.USER: "USER.md"}
+MEMORY_LIMIT = 2200
+USER_LIMIT = 1375
+SHOWN_LIMITS = 4
+"""A model is shown so many times the limit of a file that somebody filled by hand; it must see it to shorten it."""
+
+_HEADINGS = {Target.USER: "About the user", Target.MEMORY: "Your notes"}
+_log = logging.getLogger("strongroom.host")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A change that is on disk. `old_text` is the whole entry that is gone; `content` is empty for `remove`."""
+
+    action: str
+    target: str
+    content: str
+    old_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """What a file holds after a call, and the changes that the call made; none if all of it was so already."""
+
+    target: str
+    entries: tuple[str, ...]
+    limit: int
+    writes: tuple[Write, ...] = ()
+
+    @property
+    def used(self) -> int:
+        """Characters, delimiters included."""
+        return size_of(self.entries)
+
+    @property
+    def usage(self) -> str:
+        return f"{self.used * 100 // self.limit}% of the limit of {self.limit} characters"
+
+
+class BuiltinMemory(MemoryProvider):
+    """Memory in two small files. Safe between threads and processes: each change is made to what is there then."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        memory_limit: int = MEMORY_LIMIT,
+        user_limit: int = USER_LIMIT,
+        status: Callable[[str], None] | None = None,
+        on_write: Callable[[Write], None] | None = None,
+        writable: bool = True,
+        patience: float = 5.0,
+    ) -> None:
+        """Limits are in characters. Without `status`, notices go to the session's `status_callback`.
+
+        The directory is made at the first change. `patience` is how many seconds a change waits for other writers.
+        """
+        if min(memory_limit, user_limit) < 1:
+            raise InvalidRequest("a limit is at least one character")
+        self._limits = {Target.MEMORY: memory_limit, Target.USER: user_limit}
+        self._files = {target: TextFile(directory / name, patience=patience) for target, name in FILES.items()}
+        self._status = status
+        self._on_write = on_write
+        self._writable = writable
+        self._block = ""
+
+    # What a runtime calls
+
+    @property
+    def name(self) -> str:
+        return "builtin"
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_tool_schemas(self) -> list[Schema]:
+        return [memory_tool.schema(self._limits)] if self._writable else []
+
+    def initialize(self, session_id: str, **kwargs: Any) -> None:  # noqa: ARG002 - both files serve every session
+        """Take the snapshot for the prompt. It stays as it is until the session is another one."""
+        callback = kwargs.get("status_callback")
+        self._status = self._status or (callback if callable(callback) else None)
+        self._take_snapshot()
+
+    def system_prompt_block(self) -> str:
+        return self._block
+
+    def on_session_switch(self, new_session_id: str, *, rewound: bool = False, **kwargs: Any) -> None:  # noqa: ARG002
+        """Another session has another prompt. Turns that were taken back change nothing."""
+        if not rewound:
+            self._take_snapshot()
+
+    def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
+        """Always JSON with `success`; after a refusal with what is there, so that the model can ask again."""
+        target = None
+        try:
+            if tool_name != TOOL:
+                raise InvalidRequest("there is no such tool", hint=f"the tool is called {TOOL}")
+            target, changes = memory_tool.parse_call(args)
+            answer = _answer(self.change(target, changes))
+        except StrongroomError as error:
+            answer = {"success": False, "error": error.message, "hint": error.hint, "reason": error.reason}
+            answer |= self._inventory(target) if target else {}
+        return json.dumps(answer, ensure_ascii=False)
+
+    # What a runtime's own code calls
+
+    def read(self, target: str) -> StoredFile:
+        """The entries of `memory` or `user` as they are now."""
+        known = memory_tool.target_of(target)
+        return self._kept(known, self._files[known].read())
+
+    def add(self, target: str, content: str) -> StoredFile:
+        """Add an entry. One that is there already is not added again."""
+        return self.change(target, [Change(Action.ADD, content)])
+
+    def replace(self, target: str, old_text: str, content: str) -> StoredFile:
+        """Put another entry in the place of the only one that holds `old_text`."""
+        return self.change(target, [Change(Action.REPLACE, content, old_text)])
+
+    def remove(self, target: str, old_text: str) -> StoredFile:
+        """Remove the only entry that holds `old_text`."""
+        return self.change(target, [Change(Action.REMOVE, old_text=old_text)])
+
+    def change(self, target: str, changes: Iterable[Change]) -> StoredFile:
+        """Make all of the changes or, with an error, none. On disk when it returns, and listeners were told.
+
+        Raises InvalidRequest for what cannot be done, StoreUnavailable where the file cannot be read or written, and
+        VersionConflict if somebody saved the file by hand at the same moment.
+        """
+        known, asked = memory_tool.target_of(target), tuple(changes)
+        if not self._writable:
+            raise InvalidRequest("this memory is for reading only", hint="it is changed from the conversation itself")
+        done = Edited("")
+
+        def edit(text: str) -> str:
+            nonlocal done
+            done = apply_changes(text, asked, self._limits[known])
+            return done.text
+
+        self._files[known].change(edit)
+        kept = self._kept(known, done.text, done.made)
+        self._tell(known, kept.writes)
+        return kept
+
+    def _kept(self, target: Target, text: str, made: Iterable[Change] = ()) -> StoredFile:
+        writes = tuple(Write(str(one.action), str(target), one.content, one.old_text) for one in made)
+        return StoredFile(str(target), entries_of(text), self._limits[target], writes)
+
+    def _tell(self, target: Target, writes: Sequence[Write]) -> None:
+        for write in writes:
+            _call(self._on_write, write)
+        if writes:
+            _call(self._status, f"memory updated: {FILES[target]}")
+
+    def _inventory(self, target: Target) -> dict[str, Any]:
+        try:
+            kept = self.read(target)
+        except StrongroomError:
+            return {"target": str(target)}
+        entries, left_out = _within(kept)
+        more = {"left_out": left_out} if left_out else {}
+        return {"target": str(target), "entries": entries, "usage": kept.usage, **more}
+
+    def _take_snapshot(self) -> None:
+        self._block = "\n\n".join(filter(None, map(self._section, _HEADINGS)))
+
+    def _section(self, target: Target) -> str:
+        try:
+            kept = self.read(target)
+        except StrongroomError as error:
+            _log.warning("builtin: %s is left out: %s", FILES[target], error.message)
+            _call(self._status, f"memory not read: {error.message}")
+            return ""
+        return _section(_HEADINGS[target], FILES[target], kept) if kept.entries else ""
+
+
+def _section(heading: str, file: str, kept: StoredFile) -> str:
+    entries, left_out = _within(kept)
+    rest = [f"[{left_out} more in the file, too large to be shown]"] if left_out else []
+    return f"## {heading} ({file}) [{kept.usage}]\n\n" + DELIMITER.join((*entries, *rest))
+
+
+def _within(kept: StoredFile) -> tuple[list[str], int]:
+    """The entries as a model is shown them, as far as they have room, and how many are left out."""
+    texts, room = list[str](), SHOWN_LIMITS * kept.limit
+    for entry in kept.entries:
+        room -= len(entry) + len(DELIMITER)
+        if room < 0:
+            break
+        texts.append(prompt_text(entry))
+    return texts, len(kept.entries) - len(texts)
+
+
+def _answer(kept: StoredFile) -> dict[str, Any]:
+    gone = [prompt_text(write.old_text) for write in kept.writes if write.old_text]
+    message = f"{FILES[Target(kept.target)]} updated" if kept.writes else "nothing to change: it is so already"
+    answer = {"success": True, "message": message, "target": kept.target, "entries": len(kept.entries)}
+    return {**answer, "usage": kept.usage, **({"gone": gone} if gone else {})}
+
+
+def _call(listener: Callable[[_T], None] | None, word: _T) -> None:
+    """Tell a listener. What it raises is its own affair: the change is made."""
+    if listener is None:
+        return
+    try:
+        listener(word)
+    except Exception as error:  # noqa: BLE001 - a listener can be anybody's code
+        _log.warning("builtin: a listener failed with %s", type(error).__name__)

@@ -1,0 +1,208 @@
+"""The text of a memory file as entries, and changes to them. Pure: nothing here reads or writes a file.
+
+Entries are parted by a line that holds `§` and nothing else, as Hermes parts them; white space around an entry is not
+part of it. The rules:
+
+- A change touches the entries that it names. Everything else stays as it is, to the last blank line: people edit these
+  files by hand.
+- Equal entries count as one: a second one is never added, and both go when the entry is removed.
+- `old_text` names an entry by being equal to it, or else by standing in one and no other. The form that a model is
+  shown counts too, or what hides behind control characters could not be named.
+- All changes are made or none, and the limit is checked on the result. A file that somebody has filled beyond the limit
+  can still be made smaller.
+- What a person may have laid out another way is not guessed at: an entry larger than the limit, or the page that a file
+  without any `§` may be, is never dropped because a part of it was named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from strongroom.errors import InvalidRequest
+from strongroom.fence import neutral
+
+DELIMITER = "\n§\n"
+
+# All three line ends, as a file that is opened as text in Python is read; the delimiters stay as they are.
+_BREAK = re.compile("((?:\r\n|\r|\n)§(?:\r\n|\r|\n))")
+
+
+class Action(StrEnum):
+    ADD = "add"
+    REPLACE = "replace"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: asked for with a part of the old entry, reported as made with the whole of it."""
+
+    action: Action
+    content: str = ""
+    old_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A text after its changes. No changes made means the same text."""
+
+    text: str
+    made: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    before: str
+    text: str
+
+    @property
+    def entry(self) -> str:
+        return self.text.strip()
+
+
+def entries_of(text: str) -> tuple[str, ...]:
+    """The entries in the order of the text, equal ones once."""
+    return _entries(_pieces(text))
+
+
+def size_of(entries: Sequence[str]) -> int:
+    """Characters of the entries with the delimiters between them: what the limit is for."""
+    return len(DELIMITER.join(entries))
+
+
+def prompt_text(entry: str) -> str:
+    """An entry as it goes into a prompt: nothing hidden in it, nothing that passes for a fence."""
+    return neutral(entry.replace("\r\n", "\n"))
+
+
+def apply_changes(text: str, changes: Iterable[Change], limit: int) -> Edited:
+    """The text with all changes made; InvalidRequest if one of them cannot be, or if the result is over the limit."""
+    pieces, made, whole = _pieces(text), list[Change](), _page(text)
+    for number, change in enumerate(changes, 1):
+        try:
+            done = _make(pieces, _checked(change, limit), limit, whole)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"operation {number}: {error.message}", hint=error.hint) from None
+        made += [done] if done else []
+    result = "".join(piece.before + piece.text for piece in pieces)
+    if result == text:
+        return Edited(text)
+    _check_result(text, result, _entries(pieces), limit)
+    return Edited(result, tuple(made))
+
+
+def _pieces(text: str) -> list[_Piece]:
+    first, *rest = _BREAK.split(text)
+    return [_Piece("", first), *map(_Piece, rest[::2], rest[1::2])]
+
+
+def _entries(pieces: Sequence[_Piece]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(piece.entry for piece in pieces if piece.entry))
+
+
+def _page(text: str) -> str:
+    """The one entry of a text without delimiters, if it has several lines; empty otherwise."""
+    entry = text.strip()
+    return entry if len(entry.splitlines()) > 1 and not _BREAK.search(text) else ""
+
+
+def _checked(change: Change, limit: int) -> Change:
+    content, old_text = change.content.strip(), change.old_text.strip()
+    if (change.action == Action.REMOVE) == bool(content):
+        raise InvalidRequest(f"{change.action} takes {'no' if content else 'a'} content")
+    if (change.action == Action.ADD) == bool(old_text):
+        raise InvalidRequest(
+            f"{change.action} takes {'no' if old_text else 'an'} old_text",
+            hint="old_text is a part of the one entry that is meant",
+        )
+    _check_content(content, limit)
+    return replace(change, content=content, old_text=old_text)
+
+
+def _check_content(content: str, limit: int) -> None:
+    if len(content) > limit:
+        raise InvalidRequest(f"an entry of {len(content)} characters is over the limit of {limit}", hint="shorten it")
+    if any(line.strip() == "§" for line in content.splitlines()):
+        raise InvalidRequest(
+            "an entry cannot hold a line that is only §: it would become two", hint="add them as two entries"
+        )
+    if any("\ud800" <= one <= "\udfff" for one in content):
+        raise InvalidRequest("an entry cannot hold half of a surrogate pair", hint="send text as UTF-8")
+
+
+def _make(pieces: list[_Piece], change: Change, limit: int, whole: str) -> Change | None:
+    """Make one change in place; None if there is nothing to do."""
+    if change.action == Action.ADD:
+        return _append(pieces, change)
+    old = _named(_entries(pieces), change.old_text)
+    _check_droppable(old, change.old_text, limit, whole)
+    if change.content == old:
+        return None
+    places = [index for index, piece in enumerate(pieces) if piece.entry == old]
+    if change.action == Action.REPLACE and change.content not in _entries(pieces):
+        first = places.pop(0)
+        pieces[first] = replace(pieces[first], text=change.content)
+    for index in reversed(places):
+        _drop(pieces, index)
+    return replace(change, old_text=old)
+
+
+def _append(pieces: list[_Piece], change: Change) -> Change | None:
+    if change.content in _entries(pieces):
+        return None
+    last = pieces.pop()
+    if last.entry:
+        pieces += (replace(last, text=last.text.rstrip()), _Piece(DELIMITER, change.content))
+    else:
+        pieces.append(replace(last, text=change.content))
+    return change
+
+
+def _drop(pieces: list[_Piece], index: int) -> None:
+    del pieces[index]
+    if not pieces:
+        pieces.append(_Piece("", ""))
+    elif index == 0:
+        pieces[0] = replace(pieces[0], before="")
+
+
+def _named(entries: Sequence[str], old_text: str) -> str:
+    """The one entry that is meant."""
+    found = [entry for entry in entries if old_text in (entry, prompt_text(entry))]
+    found = found or [entry for entry in entries if old_text in entry or old_text in prompt_text(entry)]
+    if len(found) != 1:
+        raise InvalidRequest(
+            f"old_text is in {len(found)} entries, and must be in exactly one",
+            hint="quote more of the entry that is meant" if found else "quote a part of an entry that is there",
+        )
+    return found[0]
+
+
+def _check_droppable(entry: str, old_text: str, limit: int, whole: str) -> None:
+    if len(entry) > limit:
+        raise InvalidRequest(
+            f"the entry has {len(entry)} characters, more than the limit of {limit}: somebody wrote it by hand",
+            hint="it is left alone; shorten it by hand, or part it with lines that hold only §",
+        )
+    if entry == whole and old_text not in (entry, prompt_text(entry)):
+        raise InvalidRequest(
+            "the file has no line that holds only §, so this entry is all of it, and it has several lines",
+            hint="quote the whole entry as old_text, or part it by hand with lines that hold only §",
+        )
+
+
+def _check_result(before: str, after: str, expected: tuple[str, ...], limit: int) -> None:
+    if entries_of(after) != expected:
+        raise InvalidRequest(
+            "the file is laid out in a way that this change would mix up",
+            hint="put one line that holds only § between entries, and none at the start or the end",
+        )
+    used = size_of(expected)
+    if used > limit and used >= size_of(entries_of(before)):
+        raise InvalidRequest(
+            f"the entries would have {used} characters, over the limit of {limit}",
+            hint="remove or shorten entries in the same batch of operations",
+        )

@@ -1,0 +1,254 @@
+"""Agents that a gateway keeps between messages, and when they are built anew.
+
+A chat's agent stays as long as it would be built the same way: the same runtime settings, the same user, the same
+settings of its memory provider. The provider speaks for itself (`cache_busting_signature`); only the one that the
+cached agent has is asked, once for each message. This module knows no provider and opens no file.
+
+Rules:
+
+- One agent for each key, and one message at a time with it; a second message waits its turn. Different keys never wait
+  for each other: neither for a build, nor for an end.
+- Each agent that was built is ended once: when it is replaced, discarded, idle too long, one too many, or when the
+  cache is closed. An error from its end is logged. Only then is the next one built for its key.
+- The cache has no thread. What is idle or one too many is ended by `sweep`, which every lease calls after it has given
+  its agent back: send the answer before that.
+- No more than `capacity` agents are kept, save for those in use: these are as many as the runtime handles messages at
+  once. A chat is never turned away and never waits because others are busy.
+- The settings themselves are not kept, only a keyed hash.
+
+What a provider says right after the build is what its later answers are compared with. A provider whose first answer
+is what its `initialize` read leaves no gap; with one that looks at its file again, an edit in the middle of a build is
+noticed only at the next edit. None, an error, or what is not a mapping of JSON values means no change; until there is a
+first answer there is nothing to compare with.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from strongroom.errors import InvalidRequest
+from strongroom.host.cache.key_lock import KeyLocks
+from strongroom.host.cache.settings_fingerprint import Fingerprint, fingerprint
+
+_log = logging.getLogger("strongroom.host")
+
+
+class AgentMemory(Protocol):
+    """What of an agent's memory the cache needs. `MemoryManager` has it."""
+
+    def cache_busting_signature(self) -> Mapping[str, Any] | None: ...
+
+
+class Agent(Protocol):
+    """What the cache needs of a runtime's agent."""
+
+    @property
+    def memory(self) -> AgentMemory: ...
+
+    def end(self) -> None:
+        """End the provider's session: `memory.end(messages)`. Called once, on any thread; must return some day."""
+
+
+A = TypeVar("A", bound=Agent)
+Runtime = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who is speaking, as the platform names them. Never the session id, which says nothing about that."""
+
+    id: str = ""
+    id_alt: str = ""
+
+
+Build = Callable[[str, Runtime, User], A]
+"""Makes the agent for a key. May be slow; must not lease the same key."""
+
+
+@dataclass(slots=True)
+class _Kept(Generic[A]):
+    agent: A
+    made_for: Fingerprint
+    used: float
+    said: Fingerprint | None = None
+    """What the provider said first."""
+
+
+class AgentCache(Generic[A]):
+    """Agents by session key."""
+
+    def __init__(
+        self,
+        build: Build[A],
+        *,
+        capacity: int = 128,
+        idle: float = 3600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if capacity < 1 or not idle > 0:
+            raise InvalidRequest("a cache keeps at least one agent, for more than 0 seconds")
+        self._build = build
+        self._capacity = capacity
+        self._idle = idle
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._turns = KeyLocks()
+        # Least recently used first. Changed only by who has the key's turn, under the lock of the turns.
+        self._kept: OrderedDict[str, _Kept[A]] = OrderedDict()
+        self._unwanted: set[str] = set()
+        self._complained: set[str] = set()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @contextmanager
+    def agent(self, key: str, *, runtime: Runtime, user: User) -> Iterator[A]:
+        """Lease the agent of a key for one message, built if there is none that fits.
+
+        `runtime` is all that the agent was built from, as JSON values; leave out what is refreshed without a rebuild.
+        An error from the build goes to the caller and leaves the key empty. One thread that asks twice for one key, or
+        threads that would wait for each other in a circle, get `invalid_request`; a closed cache is
+        `provider_unavailable`.
+        """
+        made_for = fingerprint({"runtime": runtime, "user": [user.id, user.id_alt]}, self._key)
+        self._turns.take(key)
+        try:
+            agent = self._fitting(key, made_for)
+            yield self._built(key, made_for, runtime, user) if agent is None else agent
+        finally:
+            self._give_back(key)
+            self.sweep()
+
+    def discard(self, key: str) -> None:
+        """End a key's agent: now if nobody uses it, else when it is given back. Does not wait for that."""
+        with self._turns.changed:
+            if not self._turns.try_take(key):
+                self._unwanted.add(key)
+                return
+        self._end_and_give(key)
+
+    def sweep(self) -> None:
+        """End what nobody has used for `idle` seconds, and the least recently used beyond `capacity`."""
+        while (key := self._take_one_to_end()) is not None:
+            self._end_and_give(key)
+
+    def close(self, wait: float = 10.0) -> bool:
+        """Take no more messages and end every agent; whether all are ended.
+
+        Those that nobody uses are ended here, one after the other. Then it waits that many seconds for those in use;
+        each is ended by the lease that has it, also when that is later. A lease of this thread is not waited for.
+        """
+        with self._turns.changed:
+            self._closed = True
+            self._turns.close()
+        self.sweep()
+        with self._turns.changed:
+            self._turns.changed.wait_for(self._turns.only_mine, wait)
+            return not len(self._turns)
+
+    # One message. This thread has the key's turn.
+
+    def _fitting(self, key: str, made_for: Fingerprint) -> A | None:
+        """The cached agent, if it would be built the same way now; if not, it is ended."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        if kept.made_for == made_for and not self._is_over(kept) and self._says_the_same(kept):
+            return kept.agent
+        self._end(key)
+        return None
+
+    def _built(self, key: str, made_for: Fingerprint, runtime: Runtime, user: User) -> A:
+        agent = self._build(key, runtime, user)
+        kept = _Kept(agent, made_for, self._clock())
+        with self._turns.changed:
+            self._kept[key] = kept
+        kept.said = self._ask(agent)
+        return agent
+
+    def _says_the_same(self, kept: _Kept[A]) -> bool:
+        says = self._ask(kept.agent)
+        if kept.said is None:
+            kept.said = says
+        return says is None or says == kept.said
+
+    def _ask(self, agent: A) -> Fingerprint | None:
+        try:
+            said = agent.memory.cache_busting_signature()
+            if said is None:
+                return None
+            if not isinstance(said, Mapping):
+                raise InvalidRequest(f"a signature is a mapping, not a {type(said).__name__}")
+            return fingerprint(said, self._key)
+        except Exception as error:  # noqa: BLE001 - a provider's fault never breaks a turn
+            self._complain(agent, type(error).__name__)
+            return None
+
+    def _complain(self, agent: A, kind: str) -> None:
+        """Once for each provider, not for each message. The error's text could hold a setting."""
+        name = _provider_of(agent)
+        if name not in self._complained:
+            self._complained.add(name)
+            _log.warning("%s: cache_busting_signature is of no use (%s): taken as no change", name, kind)
+
+    # Ending.
+
+    def _give_back(self, key: str) -> None:
+        with self._turns.changed:
+            kept = self._kept.get(key)
+            if kept is None or (key not in self._unwanted and not self._closed):
+                self._touch(key, kept)
+                self._unwanted.discard(key)
+                self._turns.give(key)
+                return
+        self._end_and_give(key)
+
+    def _touch(self, key: str, kept: _Kept[A] | None) -> None:
+        if kept is not None:
+            kept.used = self._clock()
+            self._kept.move_to_end(key)
+
+    def _end_and_give(self, key: str) -> None:
+        try:
+            self._end(key)
+        finally:
+            with self._turns.changed:
+                self._unwanted.discard(key)
+                self._turns.give(key)
+
+    def _end(self, key: str) -> None:
+        """Forget the key's agent, then end it: whatever happens in its end, nobody calls that again."""
+        with self._turns.changed:
+            kept = self._kept.pop(key, None)
+        if kept is None:
+            return
+        try:
+            kept.agent.end()
+        except Exception as error:  # noqa: BLE001 - a provider's fault never breaks a turn
+            _log.warning("%s: the end of a session failed (%s)", _provider_of(kept.agent), type(error).__name__)
+
+    def _take_one_to_end(self) -> str | None:
+        with self._turns.changed:
+            for key, kept in self._kept.items():
+                if not (self._closed or len(self._kept) > self._capacity or self._is_over(kept)):
+                    return None  # those after it were used later
+                if self._turns.try_take(key):
+                    return key
+            return None
+
+    def _is_over(self, kept: _Kept[A]) -> bool:
+        return self._clock() - kept.used >= self._idle
+
+
+def _provider_of(agent: Agent) -> str:
+    """The name of the agent's provider for the log, where its memory knows one."""
+    name = getattr(agent.memory, "external_name", "")
+    return name or type(agent).__name__

@@ -1,0 +1,63 @@
+"""Calling providers of any age: a method is given what it accepts, and nothing it would choke on.
+
+The interface has grown: `sync_turn` got `messages`, `on_memory_write` got `metadata`, other methods keyword arguments.
+A provider written before that has the older signature. Inspection decides, never a failed call: a TypeError from
+inside a provider must not make it be called twice.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from inspect import Parameter
+from typing import Any
+
+from strongroom.host.provider_interface import MemoryProvider
+
+_OURS = {"turn_id", "turn_journal"}
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+_PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def fit_arguments(
+    method: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that `method` accepts: keywords that it does not know are left out.
+
+    `metadata` alone is given by position where a method has a place for it under another name: some have. What Hermes
+    does not give is only for a method that names it: one that takes any keyword may pass it on to one that does not.
+    """
+    function = getattr(method, "__func__", method)
+    named, places, any_keyword = (_known_shape if isinstance(function, Hashable) else _shape)(function)
+    if any_keyword:
+        return args, {name: value for name, value in keywords.items() if name in named or name not in _OURS}
+    known = {name: value for name, value in keywords.items() if name in named}
+    spare = places - inspect.ismethod(method) - len(args)
+    if spare > 0 and not known and "metadata" in keywords:
+        return (*args, keywords["metadata"]), {}
+    return args, known
+
+
+def signature_hooks(provider: object) -> list[str]:
+    """Which of the two names of the signature to ask, in their order: those that the provider has made its own."""
+    found = []
+    for name in ("cache_busting_signature", "identity_signature"):
+        method = getattr(provider, name, None)
+        if method is not None and getattr(method, "__func__", None) is not getattr(MemoryProvider, name):
+            found.append(name)
+    return found
+
+
+def _shape(function: Callable[..., Any]) -> tuple[frozenset[str], int, bool]:
+    """The names it takes by keyword, how many it takes by position, and whether it takes any keyword."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return frozenset(), 0, True  # made in C: nothing is known, so it gets what the interface says
+    named = frozenset(one.name for one in parameters if one.kind in _NAMED)
+    places = sum(one.kind in _PLACED for one in parameters)
+    return named, places, any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
+
+
+_known_shape = lru_cache(maxsize=512)(_shape)

@@ -1,0 +1,234 @@
+"""Where a check takes place: a private home, people who speak, and the files that a provider left.
+
+Everything that a check says is fixed, so that two runs ask the same. Told lines and questions are made so that plain
+word search finds them: each word of a question stands in the line, and the answer does not stand in the question.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from strongroom.errors import ProviderUnavailable
+from strongroom.host import error_location
+from strongroom.host.agent_session import AgentSession
+from strongroom.host.conformance import isolated_run
+from strongroom.host.conformance.provider_under_test import Factory, Subject, factory_of
+from strongroom.host.conformance.scripted_agent import SpokenLine, TestedAgent, wait_until
+from strongroom.host.conformance.verdict import Failed, NotApplicable
+from strongroom.host.provider_interface import MemoryProvider
+
+NOTHING_CAME_BACK = "nothing that was told came back"
+NOT_AVAILABLE = "the provider says that it is not available: it may need to be set up"
+NO_TURNS = "it keeps no turns: nothing that sync_turn told came back"
+
+LOCKER = SpokenLine("My locker in Quillmere has the code vermilionotter", "locker in Quillmere", "vermilionotter")
+BICYCLE = SpokenLine("The bicycle from Tarnholm is painted cobaltheron", "bicycle from Tarnholm", "cobaltheron")
+_TURN = SpokenLine("The soup from Ostwick needs a spoon of saffronlynx", "soup from Ostwick", "saffronlynx")
+_WRITE = SpokenLine("The kite over Brenfell was sewn by umbermarten", "kite over Brenfell", "umbermarten")
+_GRACE = 1.0
+"""Seconds more for turns to come back where memory writes already did."""
+
+
+def numbered(number: int) -> SpokenLine:
+    """One of many different lines."""
+    place = f"Hall{'abcdefghijklmnopqrstuvwxyz'[number % 26]}wick"
+    return SpokenLine(f"The piano of {place} was tuned by badger{number:03}", f"piano of {place}", f"badger{number:03}")
+
+
+def person(name: str) -> AgentSession:
+    """An agent for somebody who writes from a chat of their own."""
+    return AgentSession(
+        id=f"20260522_101500_{name}",
+        platform="telegram",
+        agent_identity="default",
+        agent_workspace="main",
+        user_id=f"user-{name}",
+        user_name=name,
+        chat_id=f"chat-{name}",
+        chat_name=name,
+        chat_type="dm",
+        gateway_session_key=f"agent:main:telegram:dm:chat-{name}",
+    )
+
+
+def later(session: AgentSession, name: str = "later") -> AgentSession:
+    """The same person in the same chat, in a session of another id."""
+    return replace(session, id=f"20260523_090000_{name}")
+
+
+ALICE, BOB = person("alice"), person("bob")
+
+
+class CheckStage:
+    """What a check gets to work with."""
+
+    def __init__(self, subject: Subject, room: isolated_run.CheckRoom) -> None:
+        self.subject = subject
+        self.room = room
+
+    @property
+    def home(self) -> Path:
+        return self.room.home
+
+    @cached_property
+    def factory(self) -> Factory:
+        return factory_of(self.subject, self.home)
+
+    @cached_property
+    def _notes(self) -> int:
+        return os.open(self.room.last, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+
+    def note(self, hook: str) -> None:
+        """Write down which hook is called now: if it never returns, the report can name it."""
+        os.pwrite(self._notes, f"{hook:30}".encode(), 0)
+
+    def made(self) -> MemoryProvider:
+        """A new object of the provider."""
+        try:
+            return self.factory()
+        except ProviderUnavailable as error:
+            why = error_location.without_paths(error.message, self.subject.environment.values())
+            raise Failed(f"no object could be made: {why}") from error
+        except Exception as error:
+            raise Failed(f"no object could be made: {type(error).__name__}{error_location.place(error)}") from error
+
+    def agent(self, session: AgentSession = ALICE) -> TestedAgent:
+        """An agent that was not started yet."""
+        return TestedAgent(self.made(), session, str(self.home), self.subject.patience, self.note)
+
+    def started(self, session: AgentSession = ALICE) -> TestedAgent:
+        """An agent whose provider is ready; the check does not apply where the provider is not set up."""
+        agent = self.agent(session)
+        if not agent.call("is_available"):
+            raise NotApplicable(NOT_AVAILABLE)
+        return agent.start()
+
+    def fresh(self, session: AgentSession = ALICE) -> TestedAgent:
+        """An agent of the same person whose session is new: some providers show nothing twice in a session."""
+        return self.started(later(session, f"fresh-{token_hex(4)}"))
+
+    # Telling
+
+    @cached_property
+    def way(self) -> str:
+        """The hook by which this provider can be told something that comes back; empty if there is none.
+
+        Known from the look before the checks, or found out before a check does anything that may break the provider
+        (`learn`): afterwards, one that forgets because of it would pass for one that never keeps anything.
+        """
+        known = self.subject.ways
+        ways = self.found_ways(self.started(later(ALICE, "probe"))) if known is None else known
+        return ways[0] if ways else ""
+
+    def found_ways(self, agent: TestedAgent, *, whole: bool = False) -> list[str]:
+        """The hooks by which the provider can be told something, turns first; only the first unless all are wanted."""
+        lines = {"sync_turn": _TURN, "on_memory_write": _WRITE}
+        for way, line in lines.items():
+            tell(agent, line, way)
+        others = {way: self.fresh(agent.session) for way in lines}
+        begun = time.monotonic()
+        seen: set[str] = set()
+
+        def settled() -> bool:
+            seen.update(way for way, line in lines.items() if recalled(line, agent, others[way]))
+            late = time.monotonic() >= begun + min(_GRACE, self.subject.patience)
+            return seen == set(lines) or (not whole and ("sync_turn" in seen or (late and bool(seen))))
+
+        wait_until(settled, self.subject.patience)
+        agent.stop()
+        return [way for way in lines if way in seen]
+
+    def cannot(self, way: str) -> bool:
+        """Whether it is known already that nothing comes back that is told in this way."""
+        return self.subject.ways is not None and way not in self.subject.ways
+
+    def learn(self) -> None:
+        """Find out now how this provider is told something."""
+        _ = self.way
+
+    def needs_memory(self) -> None:
+        """The check does not apply to a provider that can be told nothing."""
+        if not self.way:
+            raise NotApplicable(NOTHING_CAME_BACK)
+
+    def needs_turns(self) -> None:
+        """The check does not apply to a provider that keeps no turns."""
+        if self.way != "sync_turn":
+            raise NotApplicable(NO_TURNS)
+
+    def tell(self, agent: TestedAgent, line: SpokenLine) -> None:
+        """Tell a line in the way that this provider keeps."""
+        tell(agent, line, self.way or "sync_turn")
+
+    def keeps(self, agent: TestedAgent, line: SpokenLine) -> bool:
+        """Whether a line comes back to who told it, in the same session or in a new one of the same person.
+
+        A provider may leave out what stands in the conversation already.
+        """
+        if recalled(line, agent):
+            return True
+        other = self.fresh(agent.session)
+        return wait_until(lambda: recalled(line, agent, other), self.subject.patience)
+
+    def reads(self, session: AgentSession, line: SpokenLine) -> bool:
+        """Whether a line is recalled at once in such a session, or in a new one of the same person."""
+        return recalled(line, self.started(session), self.fresh(session))
+
+    def expect(self, line: SpokenLine, session: AgentSession, after: str) -> None:
+        """Fail unless a fresh agent of that person recalls the line."""
+        self.needs_memory()
+        if not self.fresh(session).keeps(line):
+            raise Failed(f"a line that was told did not come back after {after}")
+
+    def play(self, scene: str, **given: Any) -> isolated_run.Ended:
+        """Run a function of the kit in another process, in the same home, and wait for it."""
+        return isolated_run.run_in_process(scene, self.subject, self.room, given)
+
+    # Files
+
+    def holding(self, text: str, agent: TestedAgent | None = None, more: Iterable[Path] = ()) -> int:
+        """How many files of the provider, and of those named, hold this text, in clear or so that nothing is hidden."""
+        forms = written(text)
+        elsewhere = {str(one): one.read_bytes() for one in more if not one.is_relative_to(self.room.place)}
+        found = {**elsewhere, **self.contents(agent)}
+        return sum(any(form in content for form in forms) for content in found.values())
+
+    def contents(self, agent: TestedAgent | None = None) -> dict[str, bytes]:
+        """Every file that the provider may have written, and what is in it."""
+        return dict(self._files(agent))
+
+    def _files(self, agent: TestedAgent | None) -> Iterator[tuple[str, bytes]]:
+        named = (agent.call("backup_paths") if agent else None) or []
+        for top in (self.room.person, *(Path(one).expanduser() for one in named)):
+            for path in sorted((top, *top.rglob("*"))):
+                if path.is_file() and not path.is_relative_to(self.home / "plugins"):
+                    yield str(path), path.read_bytes()
+
+
+def written(text: str) -> tuple[bytes, ...]:
+    """The ways to write a text that anybody can read back: as it is, in UTF-16, in hex and in base64."""
+    plain = text.encode()
+    # A part of a longer text stands in base64 in one of three ways, and its first and last signs mix with others.
+    mixed = (b64encode(b"\0" * shift + plain).rstrip(b"=")[4 if shift else 0 : -1] for shift in range(3))
+    return plain, text.encode("utf-16-le"), plain.hex().encode(), plain.hex().upper().encode(), *mixed
+
+
+def recalled(line: SpokenLine, *agents: TestedAgent) -> bool:
+    """Whether one of these agents recalls a line now."""
+    return any(line.answer in agent.recall(line.question) for agent in agents)
+
+
+def tell(agent: TestedAgent, line: SpokenLine, way: str) -> None:
+    """Tell a line in the given way."""
+    if way == "sync_turn":
+        agent.keep(line.said)
+    else:
+        agent.write("add", line.said)

@@ -1,0 +1,154 @@
+"""One agent with one provider, as a runtime would hold it: the calls of a conversation, without the host between.
+
+Checks drive the provider itself, because a host forgives much of what they look for. A call that raises ends the check
+as failed, with the hook's name and the kind of the error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any
+
+from strongroom.host import error_location
+from strongroom.host.agent_session import AgentSession
+from strongroom.host.call_adapter import fit_arguments
+from strongroom.host.conformance import tool_arguments
+from strongroom.host.conformance.answer_text import readable
+from strongroom.host.conformance.verdict import Failed
+from strongroom.host.provider_interface import MemoryProvider, Message
+
+REPLY = "Noted, thank you."
+_PAUSE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenLine:
+    """Something that a person says, a question about it, and the word that only the answer has."""
+
+    said: str
+    question: str
+    answer: str
+
+
+def wait_until(true: Callable[[], bool], patience: float) -> bool:
+    """Whether something comes true before the patience ends."""
+    end = time.monotonic() + patience
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(_PAUSE)
+    return True
+
+
+class TestedAgent:
+    """A provider and the session that it serves."""
+
+    def __init__(
+        self, provider: MemoryProvider, session: AgentSession, home: str, patience: float, note: Callable[[str], None]
+    ) -> None:
+        self.provider = provider
+        self.session = session
+        self.home = home
+        self.patience = patience
+        self.note = note
+        self.turns = 0
+        self.messages: list[Message] = []
+
+    def call(self, hook: str, *args: Any, **keywords: Any) -> Any:
+        """Call a hook with what it accepts; what is missing does nothing, as in the interface."""
+        method = getattr(self.provider, hook, None)
+        if method is None:
+            return None
+        places, names = fit_arguments(method, args, keywords)
+        self.note(hook)
+        try:
+            answer = method(*places, **names)
+        except Exception as error:
+            raise Failed(f"{hook} raised {type(error).__name__}{error_location.place(error, self.provider)}") from error
+        if inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
+            raise Failed(f"{hook} returned something to be awaited, which nobody does")
+        return answer
+
+    def takes(self, hook: str, keyword: str) -> bool:
+        """Whether a hook accepts a keyword."""
+        method = getattr(self.provider, hook, None)
+        return method is not None and keyword in fit_arguments(method, (), {keyword: ""})[1]
+
+    # The life of a session
+
+    def start(self) -> TestedAgent:
+        """All that happens when an agent is built, in Hermes' order."""
+        self.call("is_available")
+        self.schemas()
+        self.schemas()
+        self.call("initialize", self.session.id, **self.session.told(self.home))
+        self.schemas()
+        return self
+
+    def stop(self) -> None:
+        """The end of a session as it should be."""
+        self.call("on_session_end", list(self.messages))
+        self.call("shutdown")
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """The provider's tools, each without the wrapping that some give them."""
+        found = self.call("get_tool_schemas")
+        if not isinstance(found, list | tuple) or not all(isinstance(one, Mapping) for one in found):
+            raise Failed("get_tool_schemas returned something else than a list of schemas")
+        return [dict(one["function"]) if isinstance(one.get("function"), Mapping) else dict(one) for one in found]
+
+    # A turn
+
+    def turn(self, said: str, reply: str = REPLY) -> str:
+        """A whole turn; what was recalled for it."""
+        self.turns += 1
+        self.call("on_turn_start", self.turns, said)
+        recalled = self.prefetch(said)
+        self.keep(said, reply)
+        self.call("queue_prefetch", said, session_id=self.session.id)
+        return recalled
+
+    def keep(self, said: str, reply: str = REPLY, extra: Sequence[Message] = (), turn_id: str = "") -> None:
+        """`sync_turn` with the messages of the whole conversation. A turn has an id of its own unless one is given."""
+        self.messages += [{"role": "user", "content": said}, *extra, {"role": "assistant", "content": reply}]
+        known = {"session_id": self.session.id, "turn_id": turn_id or token_hex(16)}
+        self.call("sync_turn", said, reply, messages=list(self.messages), **known)
+
+    def write(self, action: str, text: str, *, old: str = "") -> None:
+        """What the built-in memory tells after it has committed a change."""
+        known = {"write_origin": "assistant_tool", "session_id": self.session.id, "platform": self.session.platform}
+        self.call("on_memory_write", action, "user", text, metadata=known | ({"old_text": old} if old else {}))
+
+    # What comes back
+
+    def prefetch(self, query: str) -> str:
+        """What is recalled for a turn."""
+        found = self.call("prefetch", query, session_id="")
+        if not isinstance(found, str):
+            raise Failed(f"prefetch returned {type(found).__name__} and not text")
+        return readable(found)
+
+    def recall(self, query: str) -> str:
+        """All that a model could get to read about a query: by prefetch, and by the tools that search."""
+        answers = [self.call("handle_tool_call", *search) for search in self._searches(query)]
+        return "\n".join([self.prefetch(query), *(readable(one) for one in answers if isinstance(one, str))])
+
+    def comes_back(self, query: str, wanted: str) -> bool:
+        """Whether what was told is recalled, now or as soon as a provider that works in the background is ready."""
+        return wait_until(lambda: wanted in self.recall(query), self.patience)
+
+    def keeps(self, line: SpokenLine) -> bool:
+        """Whether a line that was told comes back."""
+        return self.comes_back(line.question, line.answer)
+
+    def _searches(self, query: str) -> list[tuple[str, dict[str, Any]]]:
+        """The tools that look like a search, each with the arguments to ask for something."""
+        named = [one for one in self.schemas() if tool_arguments.WORDS.search(str(one.get("name")))]
+        found = [(str(one["name"]), tool_arguments.arguments(one.get("parameters"), query)) for one in named]
+        return [(tool, arguments) for tool, arguments in found if arguments]

@@ -1,0 +1,48 @@
+"""Where things are in a home: the built-in memory of each person, and the journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from strongroom.host.agent_session import TERMINAL, AgentSession
+from strongroom.host.hashing import digest
+
+_BUILTIN = "memories"
+_PRIVATE_CHATS = ("", "dm", "private")
+_ALWAYS = ("platform", "agent_identity", "chat_type", "gateway_session_key")
+_PEOPLE = ("user_id", "user_id_alt")
+_CHATS = ("chat_type", "chat_id", "gateway_session_key")
+
+
+def journals(home: Path) -> Path:
+    """Where hosts keep turns on their way to a provider."""
+    return home / "memory-journal"
+
+
+def builtin(home: Path, session: AgentSession) -> Path:
+    """Where an agent's built-in memory is: the owner's own, or one for each person and for each shared chat.
+
+    People who talk to the same gateway must not read each other's notes in the system prompt.
+    """
+    chats = (("key", session.gateway_session_key), ("chat", session.chat_id))
+    people = (("alt", session.user_id_alt), ("id", session.user_id), *chats)
+    shared = session.chat_type not in _PRIVATE_CHATS
+    # A shared chat of which nothing is known is nobody else's: its session has one of its own.
+    known = (*chats, ("session", session.id)) if shared else people
+    whose = next(((kind, name) for kind, name in known if name), None)
+    if whose is None:
+        return home / _BUILTIN
+    name = digest(session.agent_identity, session.platform, *whose)[:32]
+    return home / _BUILTIN / f"{'chat' if shared else 'person'}-{name}"
+
+
+def unsaid(session: AgentSession) -> list[str]:
+    """What a session leaves open of whose built-in memory it is for. Nothing for the owner at a terminal.
+
+    Each of these decides about the directory, so that leaving one out leads to another person's, or to the owner's.
+    """
+    people = any(getattr(session, name) for name in _PEOPLE)
+    if session.platform == TERMINAL and not people and not any(getattr(session, name) for name in _CHATS):
+        return []
+    missing = [name for name in _ALWAYS if not getattr(session, name)]
+    return missing + (["user_id"] if session.chat_type in _PRIVATE_CHATS and not people else [])

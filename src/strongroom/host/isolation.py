@@ -1,0 +1,207 @@
+"""A provider behind a guard: the one place where its faults stop.
+
+Whatever a provider raises, returns or fails to return, the guard writes it to the log under the provider's name and
+gives the answer that means "nothing". The log names the kind of error and where it was raised; its message may hold
+what people said, so that is shown at level DEBUG only.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from strongroom import fence
+from strongroom.host import error_location
+from strongroom.host.call_adapter import fit_arguments
+from strongroom.host.plugins.hermes_stubs import at_home
+from strongroom.host.provider_interface import MemoryProvider
+from strongroom.host.recall_fence import writable
+from strongroom.host.worker_pool import Workers
+
+log = logging.getLogger("strongroom.host")
+
+_NAME_LENGTH = 64
+
+FAILED = object()
+"""What is asked for in place of an answer that may be None."""
+
+
+@contextmanager
+def isolate(note: Callable[[BaseException], None]) -> Iterator[None]:
+    """Stop whatever a provider raises on the caller's thread, save for an interrupt: that is the user's."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a provider's fault ends here, whatever it is
+        note(error)
+
+
+class IsolatedProvider:
+    """One provider of one agent. `ask` waits for an answer on another thread, `tell` runs on this one.
+
+    Without workers everything runs on this thread: for what is our own and does not hang.
+    """
+
+    def __init__(self, provider: MemoryProvider, name: str, workers: Workers | None, home: Path) -> None:
+        self.provider = provider
+        self.name = name
+        self._workers = workers
+        self.home = home
+        self._late: Future[Any] | None = None
+        self._late_in = ""
+        """The hook that is late."""
+        self._skipped: set[str] = set()
+        """Hooks that were not called because of it."""
+        self._known: set[tuple[str, str]] = set()
+
+    @classmethod
+    def named(cls, provider: MemoryProvider, workers: Workers, home: Path, seconds: float) -> IsolatedProvider:
+        """A provider under the name that it gives itself; under its class's name where it gives none in time."""
+        guarded = cls(provider, _neutral(error_location.kind(provider)), workers, home)
+        guarded.name = guarded.run("name", seconds, "", lambda: _name_of(provider)) or guarded.name
+        return guarded
+
+    def ask(self, hook: str, seconds: float, otherwise: Any, /, *args: Any, **keywords: Any) -> Any:
+        """What the hook answers within its time, else `otherwise`. A provider that is still late is not asked."""
+        return self.run(hook, seconds, otherwise, lambda: self._call(hook, args, keywords))
+
+    def read(
+        self,
+        reading: Callable[[Any], Any],
+        hook: str,
+        seconds: float,
+        otherwise: Any,
+        /,
+        *args: Any,
+        **keywords: Any,
+    ) -> Any:
+        """As `ask`, and `reading` makes of the answer what is wanted, on the same thread and within the same time.
+
+        The answer can be of any class, so that merely looking at it may run the provider's code.
+        """
+        return self.run(hook, seconds, otherwise, lambda: reading(self._call(hook, args, keywords)))
+
+    def text(self, hook: str, seconds: float, /, *args: Any, **keywords: Any) -> str:
+        """As `ask`, for a hook that answers with text."""
+        return str(self.read(partial(self._text, hook), hook, seconds, "", *args, **keywords))
+
+    def available(self, seconds: float) -> bool:
+        """Whether the provider says that it could work."""
+        return bool(self.read(bool, "is_available", seconds, False))
+
+    def run(self, what: str, seconds: float, otherwise: Any, call: Callable[[], Any]) -> Any:
+        """What a call that reaches into the provider gives within its time. `what` is its name in the log."""
+        if self._workers is not None:
+            return self._started(self._workers, what, otherwise, call)(seconds)
+        with isolate(lambda error: self._failed(what, error)):
+            return call()
+        return otherwise
+
+    def tell(self, hook: str, /, *args: Any, **keywords: Any) -> bool:
+        """Run a hook here and now; whether it returned."""
+        try:
+            self._call(hook, args, keywords)
+        except BaseException as error:  # noqa: BLE001 - a provider's fault ends here, whatever it is
+            self._failed(hook, error)
+            return False
+        return True
+
+    @property
+    def late(self) -> bool:
+        """Whether a call that somebody gave up on is still going on."""
+        return self._late is not None and not self._late.done()
+
+    def is_busy(self, hook: str) -> bool:
+        """Whether a hook is not called because the provider is late. The log says so, loud once for each hook."""
+        if not self.late:
+            return False
+        level = logging.DEBUG if hook in self._skipped else logging.WARNING
+        self._skipped.add(hook)
+        log.log(level, "memory provider %s is still busy with %s; %s is skipped", self.name, self._late_in, hook)
+        return True
+
+    def let_go(self) -> Callable[[float], Any]:
+        """Start the shutdown; of a provider that is late, once it has returned."""
+        late, workers = self._late, self._workers
+        if workers is None:
+            return lambda _: self.tell("shutdown")
+        if late is None or late.done():
+            return self._started(workers, "shutdown", None, lambda: self._call("shutdown", (), {}))
+        late.add_done_callback(lambda _: workers.submit(lambda: self.tell("shutdown")))
+        return lambda _: None
+
+    def _started(self, workers: Workers, what: str, otherwise: Any, call: Callable[[], Any]) -> Callable[[float], Any]:
+        """Start a call on another thread; what this returns waits so long for its answer."""
+        if self.is_busy(what):
+            return lambda _: otherwise
+        future = workers.call(call)
+
+        def answer(seconds: float) -> Any:
+            workers.wait(future, seconds)
+            return self._answer(what, future, seconds, otherwise)
+
+        return answer
+
+    def _answer(self, what: str, future: Future[Any], seconds: float, otherwise: Any) -> Any:
+        if not future.done() and not future.cancel():
+            self._late, self._late_in, self._skipped = future, what, set()
+        if not future.done() or future.cancelled():
+            log.warning("memory provider %s: %s took more than %g s; going on without it", self.name, what, seconds)
+            return otherwise
+        error = future.exception()
+        if error is not None:
+            self._failed(what, error)
+            return otherwise
+        return future.result()
+
+    def _text(self, hook: str, answer: object) -> str:
+        if isinstance(answer, str):
+            return writable(answer)
+        if answer is not None:
+            log.warning("memory provider %s: %s gave a %s, not text", self.name, hook, error_location.kind(answer))
+        return ""
+
+    def _call(self, hook: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        method: Callable[..., Any] | None = getattr(self.provider, hook, None)
+        if method is None:
+            return getattr(MemoryProvider, hook)(self.provider, *args, **keywords)
+        places, named = fit_arguments(method, args, keywords)
+        with at_home(self.home):
+            answer = method(*places, **named)
+        if inspect.isawaitable(answer):
+            _discard(answer)
+            raise TypeError(f"{hook} is asynchronous; hooks are plain functions")
+        return answer
+
+    def _failed(self, hook: str, error: BaseException) -> None:
+        where = error_location.place(error, self.provider) or error_location.deepest(error)
+        kind = error_location.kind(error)
+        # A hook that fails at each message must not fill the log: a warning once, after that for who looks closely.
+        level = logging.DEBUG if (hook, kind) in self._known else logging.WARNING
+        self._known.add((hook, kind))
+        log.log(level, "memory provider %s: %s raised %s%s", self.name, hook, kind, where)
+        log.debug("memory provider %s: %s raised", self.name, hook, exc_info=error)
+
+
+def _discard(answer: object) -> None:
+    close = getattr(answer, "close", None)
+    if inspect.iscoroutine(answer) and callable(close):
+        close()  # or Python warns that nobody awaited it
+
+
+def _name_of(provider: MemoryProvider) -> str:
+    """What a provider calls itself; empty where it does not say."""
+    said: object = provider.name
+    name = writable(said) if isinstance(said, str) else ""
+    return _neutral(name) if name.strip() else ""
+
+
+def _neutral(name: str) -> str:
+    return fence.neutral_field(name)[:_NAME_LENGTH]

@@ -1,0 +1,221 @@
+"""The names that a provider written for Hermes imports, where there is no Hermes.
+
+Such a provider says `from agent.memory_provider import MemoryProvider`, and often asks for three or four other names.
+`supply` puts a finder at the end of the import path that knows just those. Being last, it gives way to everything that
+is really there: to an installed Hermes, and to a runtime's own `agent`, `tools` or `utils`. A package of that name
+which lacks the one module gets it from here; a plain module `agent.py` cannot hold others, so what would be below it is
+put into `sys.modules` directly.
+
+Two things to know. From the first load on, `import utils` finds something in this process even where nothing of that
+name is installed. And a real one that becomes importable after ours was imported is taken from the next `supply` on,
+that is from the next plugin's load; what was imported before keeps what it has.
+
+Also here: which home a provider works with. `at_home` holds for the calls made inside of it, in its context alone, so
+that two homes can be in use at once in one process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from strongroom.host.plugins.yaml_file import read_yaml
+from strongroom.host.provider_interface import MemoryProvider
+from strongroom.private_files import write_file
+
+_HOME: ContextVar[Path | None] = ContextVar("strongroom_host_home", default=None)
+
+
+@contextmanager
+def at_home(home: Path) -> Iterator[None]:
+    """Let providers find `home` as theirs in the calls made inside; with Hermes installed, through its own variable.
+
+    Costs a few microseconds: meant to be put around each call into a provider.
+    """
+    token = _HOME.set(home)
+    constants = sys.modules.get("hermes_constants")
+    override: Callable[[str], Any] | None = getattr(constants, "set_hermes_home_override", None)
+    theirs = override(str(home)) if override else None
+    try:
+        yield
+    finally:
+        if theirs is not None:
+            constants.reset_hermes_home_override(theirs)  # type: ignore[union-attr]
+        _HOME.reset(token)
+
+
+def get_hermes_home() -> Path:
+    """The home of the call that is going on, else `HERMES_HOME`, else `~/.hermes`."""
+    named = os.environ.get("HERMES_HOME", "").strip()
+    return _HOME.get() or (Path(named) if named else Path.home() / ".hermes")
+
+
+def display_hermes_home() -> str:
+    """The same for people to read, with `~` for their own directory."""
+    home = get_hermes_home()
+    with suppress(ValueError, RuntimeError):
+        return str(Path("~") / home.relative_to(Path.home()))
+    return str(home)
+
+
+def tool_error(message: object, **extra: Any) -> str:
+    """What a tool answers when it failed."""
+    return json.dumps({"error": str(message), **extra}, ensure_ascii=False)
+
+
+def tool_result(data: Any = None, **given: Any) -> str:
+    """What a tool answers: one value, or the keyword arguments."""
+    return json.dumps(given if data is None else data, ensure_ascii=False)
+
+
+def atomic_json_write(
+    path: str | os.PathLike[str], data: Any, *, indent: int = 2, mode: int | None = None, **options: Any
+) -> None:
+    """Write JSON whole or not at all. A file that is there keeps its mode; a new one is for its owner alone."""
+    target = Path(path).resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    kept = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    text = json.dumps(data, indent=indent, **{"ensure_ascii": False, **options})
+    write_file(target, text.encode(), new=False)
+    target.chmod(kept if mode is None else mode)
+
+
+def cfg_get(config: Any, *keys: str, default: Any = None) -> Any:
+    """A value from nested mappings; `default` where any part of the way is missing."""
+    if not isinstance(config, dict):
+        return default
+    for key in keys:
+        if not isinstance(config, dict) or key not in config:
+            return default
+        config = config[key]
+    return config
+
+
+def load_config() -> dict[str, Any]:
+    """What `config.yaml` of the home says; empty where there is none."""
+    path = get_hermes_home() / "config.yaml"
+    said = read_yaml(path) if path.exists() else {}
+    return said if isinstance(said, dict) else {}
+
+
+_SUPPLIED: dict[str, dict[str, Any]] = {
+    "agent": {},
+    "agent.memory_provider": {"MemoryProvider": MemoryProvider},
+    "tools": {},
+    "tools.registry": {"tool_error": tool_error, "tool_result": tool_result},
+    "hermes_cli": {},
+    "hermes_cli.config": {"cfg_get": cfg_get, "load_config": load_config},
+    "hermes_constants": {"get_hermes_home": get_hermes_home, "display_hermes_home": display_hermes_home},
+    "utils": {"atomic_json_write": atomic_json_write},
+}
+_PACKAGES = {name.partition(".")[0] for name in _SUPPLIED if "." in name}
+
+
+class _Supplier(MetaPathFinder, Loader):
+    """Finds the supplied names, and nothing else."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - the seam's signature
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        if fullname not in _SUPPLIED:
+            return None
+        return ModuleSpec(fullname, self, origin="strongroom.host", is_package=fullname in _PACKAGES)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:  # noqa: ARG002 - the seam's signature
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__.update(_SUPPLIED[module.__name__])
+
+
+_SUPPLIER = _Supplier()
+
+
+def supplied() -> str:
+    """What is supplied, in words."""
+    return ", ".join(f"{module} ({', '.join(given)})" for module, given in _SUPPLIED.items() if given)
+
+
+def is_supplied_in_part(name: str) -> bool:
+    """Whether a module is one of Hermes', whose place is taken here because there is no Hermes."""
+    return name.partition(".")[0] in {one.partition(".")[0] for one in _SUPPLIED} and not elsewhere(
+        "agent.memory_provider"
+    )
+
+
+def supply() -> None:
+    """Make the names importable, each only where nothing else gives it. Calling it again is cheap and harmless."""
+    taken = {name for name in _PACKAGES if _is_ours(name) and elsewhere(name)}
+    for name in _SUPPLIED:
+        if _is_ours(name) and (name.partition(".")[0] in taken or elsewhere(name)):
+            _drop(name)
+    if _SUPPLIER not in sys.meta_path:
+        sys.meta_path.append(_SUPPLIER)
+    for name in _SUPPLIED:
+        if "." in name and name not in sys.modules and _is_plain_module(name.partition(".")[0]):
+            _put(name)
+    import_module("hermes_constants")  # `at_home` looks for the real one among what is imported
+
+
+def withdraw() -> None:
+    """Undo `supply`: for tests, and for a runtime that is done with plugins. Plugins keep what they imported."""
+    if _SUPPLIER in sys.meta_path:
+        sys.meta_path.remove(_SUPPLIER)
+    for name in _SUPPLIED:
+        if _is_ours(name):
+            _drop(name)
+
+
+def elsewhere(name: str) -> ModuleSpec | None:
+    """What else than `supply` gives a module of this name. Imports nothing, not even the packages above it."""
+    parent = name.rpartition(".")[0]
+    above = elsewhere(parent) if parent else None
+    if parent and (above is None or above.submodule_search_locations is None):
+        return None
+    path = above.submodule_search_locations if above else None
+    finders = [one for one in sys.meta_path if one is not _SUPPLIER and hasattr(one, "find_spec")]
+    specs = (one.find_spec(name, path) for one in finders)
+    try:
+        return next((spec for spec in specs if spec), None)
+    except KeyError:  # a directory without __init__.py, below a package that was not imported: nothing to import from
+        return None
+
+
+def _is_ours(name: str) -> bool:
+    return getattr(sys.modules.get(name), "__loader__", None) is _SUPPLIER
+
+
+def _is_plain_module(name: str) -> bool:
+    """Whether `name` is something real that cannot have modules below it."""
+    if name in sys.modules:
+        return not hasattr(sys.modules[name], "__path__")
+    spec = elsewhere(name)
+    return spec is not None and spec.submodule_search_locations is None
+
+
+def _put(name: str) -> None:
+    module = ModuleType(name)
+    module.__loader__ = _SUPPLIER
+    module.__spec__ = _SUPPLIER.find_spec(name)
+    _SUPPLIER.exec_module(module)
+    sys.modules[name] = module
+
+
+def _drop(name: str) -> None:
+    parent, _, last = name.rpartition(".")
+    module = sys.modules.pop(name)
+    if parent in sys.modules and getattr(sys.modules[parent], last, None) is module:
+        delattr(sys.modules[parent], last)

@@ -1,0 +1,174 @@
+"""What a provider's session is called: a name that keeps a chat together and never joins two.
+
+`resolve_session` takes the first of these that is known:
+
+1. A title that the user set, whatever the strategy. Callers pass no automatic one: that arrives in the middle of a chat
+   and would split it. Equal titles mean one session on purpose, from wherever they come; where several people are
+   served, turn the peer prefix on, or one person's title opens another's session. Titles are compared in NFC and
+   without blanks around them.
+2. The gateway key, which stays with a chat through `/new` and restarts. It is compared exactly.
+3. What the strategy says: the session's id, the repository's root, the directory, or the workspace. What the runtime
+   does not know falls back to something narrower, never to something wider: repository, directory, id.
+
+A name matches `[A-Za-z0-9_-]{1,100}` and has one of two forms:
+
+- plain: a gateway key of two or more segments in lower case (`agent:main:telegram:dm:8439114563` reads
+  `agent-main-telegram-dm-8439114563`), and a session id without dashes, which stays as it is;
+- hashed: everything else, as `readable--0123456789abcdef`. The hash is over peer, branch and exact source; what stands
+  before it is for people and decides nothing.
+
+A peer prefix stands before either as `peer--`, on every branch, and is part of the hash. A plain name stays plain only
+behind a peer in lower case and without dashes.
+
+Two requests that differ in peer (or in having one), branch or source never get the same name, not even when case is
+ignored. Plain segments are neither empty nor hold a dash, so `--` stands in a plain name only after a peer, and what
+follows it is never 16 hex digits; a hashed name always ends in `--` and 16 hex digits. So no plain name is a hashed
+one, a plain name can be read back, and equal hashed names have equal hashes: 64 bits of SHA-256, against which somebody
+who may choose keys needs about 2**64 tries to meet a given chat.
+
+A moved directory is another directory. Pure, save for `repository_of`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path, PurePath
+
+from strongroom.errors import InvalidRequest
+from strongroom.host.hashing import digest
+
+LENGTH = 100
+HASH_DIGITS = 16
+_PEER_LENGTH = 32
+_SEPARATOR = "--"
+_NORMALISED = 1000
+"""Characters of a title up to which NFC is made: composing takes time quadratic in a run of marks."""
+
+_SEGMENT = re.compile(r"[a-z0-9_]+")
+_GATEWAY_KEY = re.compile(r"[a-z0-9_]+(:[a-z0-9_]+)+")
+_HASH = re.compile(r"[0-9a-f]{16}")
+_UNREADABLE = re.compile(r"[^A-Za-z0-9_]+")
+
+
+class Strategy(StrEnum):
+    """Which conversations share a session when neither a title nor a gateway key says so."""
+
+    PER_SESSION = "per-session"
+    """Each run of the agent has its own."""
+    PER_REPO = "per-repo"
+    """All runs in one repository."""
+    PER_DIRECTORY = "per-directory"
+    """All runs in one directory."""
+    GLOBAL = "global"
+    """All runs of one workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """How sessions are named. The defaults are those that Hermes documents."""
+
+    strategy: Strategy = Strategy.PER_DIRECTORY
+    peer_prefix: bool = False
+    """Whether each name begins with `peer_name`. Without a `peer_name` there is nothing to begin with."""
+    peer_name: str = ""
+    workspace: str = "hermes"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a name is made from: the branch, the exact text, the part that people know it by, the plain form if any."""
+
+    branch: str
+    exact: str
+    shown: str
+    plain: str = ""
+
+
+def resolve_session(
+    settings: SessionSettings,
+    *,
+    session_id: str,
+    title: str = "",
+    gateway_key: str = "",
+    directory: PurePath | None = None,
+    repository: PurePath | None = None,
+) -> str:
+    """The name of the provider's session. `title` is one that the user set; paths are absolute."""
+    peer = settings.peer_name if settings.peer_prefix else ""
+    if set_by_user := _normal(title):
+        source = _Source("title", set_by_user, set_by_user)
+    elif gateway_key:
+        source = _Source("chat", gateway_key, gateway_key, _plain_key(gateway_key))
+    else:
+        source = _by_strategy(settings, session_id, directory, repository)
+    return _plain(peer, source.plain) or hash_name(source.branch, source.exact, shown=source.shown, peer=peer)
+
+
+def hash_name(branch: str, exact: str, *, shown: str, peer: str = "") -> str:
+    """A readable name whose last 16 digits tell apart whatever differs in `branch`, `exact` or `peer`."""
+    before = f"{_readable(peer, _PEER_LENGTH) or 'peer'}{_SEPARATOR}" if peer else ""
+    room = LENGTH - len(before) - len(_SEPARATOR) - HASH_DIGITS
+    return f"{before}{_readable(shown, room) or branch}{_SEPARATOR}{digest(peer, branch, exact)[:HASH_DIGITS]}"
+
+
+def repository_of(directory: Path) -> Path | None:
+    """The root of the repository that `directory` is in: the nearest with a `.git` (a file, in a work tree)."""
+    real = Path(os.path.realpath(directory))
+    return next((one for one in (real, *real.parents) if os.path.exists(one / ".git")), None)
+
+
+def _by_strategy(
+    settings: SessionSettings, session_id: str, directory: PurePath | None, repository: PurePath | None
+) -> _Source:
+    if settings.strategy is Strategy.GLOBAL:
+        return _Source("workspace", _known("workspace", settings.workspace), settings.workspace)
+    if settings.strategy is Strategy.PER_REPO and repository is not None:
+        return _place("repository", repository)
+    if settings.strategy is not Strategy.PER_SESSION and directory is not None:
+        return _place("directory", directory)
+    return _Source("session", _known("session", session_id), session_id, _plain_id(session_id))
+
+
+def _known(branch: str, text: str) -> str:
+    # An empty one would be shared by all who have none.
+    if not text:
+        raise InvalidRequest(f"the {branch} has no name", hint="give each session an id, and the workspace a name")
+    return text
+
+
+def _place(branch: str, path: PurePath) -> _Source:
+    # "." is another place for each process, and would be one name for all of them.
+    if not path.is_absolute():
+        raise InvalidRequest(f"the {branch} must be an absolute path", hint="pass Path.cwd(), not Path('.')")
+    return _Source(branch, str(path), path.name)
+
+
+def _plain(peer: str, body: str) -> str:
+    """The name in its plain form, or nothing if it has none."""
+    if not peer or not body:
+        return body if len(body) <= LENGTH else ""
+    fits = len(peer) <= _PEER_LENGTH and len(peer) + len(_SEPARATOR) + len(body) <= LENGTH
+    return f"{peer}{_SEPARATOR}{body}" if fits and _SEGMENT.fullmatch(peer) else ""
+
+
+def _plain_key(key: str) -> str:
+    # One segment alone could be a session's id.
+    return key.replace(":", "-") if _GATEWAY_KEY.fullmatch(key) else ""
+
+
+def _plain_id(session_id: str) -> str:
+    # 16 hex digits after a peer would read as a hash.
+    return session_id if _SEGMENT.fullmatch(session_id) and not _HASH.fullmatch(session_id) else ""
+
+
+def _normal(title: str) -> str:
+    stripped = title.strip()
+    return unicodedata.normalize("NFC", stripped) if len(stripped) <= _NORMALISED else stripped
+
+
+def _readable(text: str, room: int) -> str:
+    return _UNREADABLE.sub("-", text[: 4 * LENGTH]).strip("-")[:room].rstrip("-")

@@ -1,0 +1,135 @@
+"""The tools of all providers as one list: checked, without doubles, each with the one who carries it out.
+
+A single malformed tool makes some model APIs refuse the whole request, so what is not sound is left out, and the log
+says which and why. The runtime's own tools come first, then the built-in memory's, then the external provider's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from strongroom.host import error_location
+from strongroom.host.isolation import IsolatedProvider, isolate, log
+from strongroom.host.provider_interface import Schema
+from strongroom.host.recall_fence import writable
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
+_MOST_BYTES = 32 * 1024
+_MOST_TOOLS = 128
+
+
+def gather_tools(
+    providers: Sequence[IsolatedProvider], reserved: Collection[str], seconds: float = 10.0
+) -> tuple[list[Schema], dict[str, IsolatedProvider]]:
+    """Every sound tool, and who carries out which. An earlier provider's name is not given twice."""
+    schemas: list[Schema] = []
+    routes: dict[str, IsolatedProvider] = {}
+    for provider in providers:
+        for schema in provider.read(partial(_taken, provider.name), "get_tool_schemas", seconds, []):
+            if isinstance(schema, str):
+                log.warning("memory provider %s: a tool is left out: %s", provider.name, schema)
+            elif schema["name"] in reserved or schema["name"] in routes:
+                log.warning("memory provider %s: tool %s is left out: taken", provider.name, schema["name"])
+            else:
+                schemas.append(schema)
+                routes[schema["name"]] = provider
+    return schemas, routes
+
+
+def sound(given: object) -> Schema | str:
+    """The tool in its bare form, or what is wrong with it. One that is wrapped as model APIs do it is unwrapped."""
+    if isinstance(given, Mapping) and given.get("type") == "function" and isinstance(given.get("function"), Mapping):
+        given = given["function"]
+    if not isinstance(given, Mapping):
+        return f"a {type(given).__name__} is no schema"
+    parameters = given.get("parameters", _NOTHING)
+    if isinstance(parameters, Mapping):
+        parameters = {"type": "object", **parameters}
+    whole = {**given, "description": given.get("description", ""), "parameters": parameters}
+    if wrong := next(flaws(whole), ""):
+        name = whole.get("name")
+        return f"{name}: {wrong}" if isinstance(name, str) and _NAME.fullmatch(name) else wrong
+    return dict(json.loads(_written(whole) or "{}"))
+
+
+def flaws(schema: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a tool in its bare form, in which nothing may be missing."""
+    name, parameters = schema.get("name"), schema.get("parameters")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        yield "its name is not of 1 to 64 letters, digits, _ and -"
+    if not isinstance(schema.get("description"), str):
+        yield "its description is not text"
+    if not isinstance(parameters, Mapping) or parameters.get("type") != "object":
+        yield "its parameters are no JSON schema of an object"
+    else:
+        yield from _flaws_of(parameters)
+    data = _written(schema)
+    if data is None:
+        yield "it cannot be written as JSON"
+    elif len(data) > _MOST_BYTES:
+        yield f"it is larger than {_MOST_BYTES} bytes"
+
+
+def _flaws_of(parameters: Mapping[str, Any]) -> Iterator[str]:
+    properties, required = parameters.get("properties", {}), parameters.get("required", [])
+    if not isinstance(properties, Mapping):
+        yield "its properties are no object"
+    elif not all(isinstance(name, str) and isinstance(shape, Mapping) for name, shape in properties.items()):
+        yield "one of its properties is no JSON schema"
+    if not isinstance(required, list | tuple) or not all(isinstance(name, str) for name in required):
+        yield "what it requires is no list of names"
+    elif isinstance(properties, Mapping) and set(required) - set(properties):
+        yield "it requires what is not among its properties"
+
+
+def _written(schema: Mapping[str, Any]) -> bytes | None:
+    try:
+        return json.dumps(schema, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _sound(given: object) -> Schema | str:
+    raised: list[str] = []
+    with isolate(lambda error: raised.append(type(error).__name__)):
+        return sound(given)
+    return f"looking at it raised {raised[0]}"
+
+
+def _taken(name: str, given: object) -> list[Schema | str]:
+    """Of what a provider gives as its tools, each as `sound` has it."""
+    if not isinstance(given, list | tuple):
+        if given is not None:
+            log.warning("memory provider %s: get_tool_schemas gave a %s", name, error_location.kind(given))
+        return []
+    found = list(islice(given, _MOST_TOOLS + 1))
+    if len(found) > _MOST_TOOLS:
+        log.warning("memory provider %s: only the first %d tools are taken", name, _MOST_TOOLS)
+    return [_sound(one) for one in found[:_MOST_TOOLS]]
+
+
+def as_json_answer(given: object) -> str | None:
+    """A tool's answer as JSON: as it is, or as a text in JSON where a provider gave plain text. None if it is none."""
+    if not isinstance(given, str):
+        return None
+    text = writable(given)
+    try:
+        json.loads(text, parse_constant=_no_json)
+    except (ValueError, RecursionError):
+        return json.dumps({"result": text}, ensure_ascii=False)
+    return text
+
+
+def _no_json(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def refusal_answer(message: str) -> str:
+    """A tool's answer that says what went wrong, in the form that models know."""
+    return json.dumps({"error": message}, ensure_ascii=False)

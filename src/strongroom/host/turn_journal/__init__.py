@@ -1,0 +1,1 @@
+"""Turns on their way to a provider, sealed on disk."""

@@ -1,0 +1,196 @@
+"""The journal: turns on their way to a provider, sealed, so that none is lost between a reply and its keeping.
+
+A turn is appended and on disk before the turn's thread goes on, and stays until the provider has taken it. What a
+process leaves behind, because it was killed or the provider hung, the next host finds and hands over (`remains`). A
+turn can therefore reach a provider twice, never not at all.
+
+Each host writes a file of its own and holds a lock on it while it lives, so a file without a lock is left behind. The
+key is kept elsewhere. Turns that were taken are marked so, without waiting for the disk: a mark that is lost means once
+more, not never. `frames` is the format, `files` the locks. Not responsible for what a turn means, or for asking
+providers.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from strongroom.crypto import chunked_aead
+from strongroom.errors import JournalUnavailable, KeyUnavailable
+from strongroom.host.turn_journal.journal_files import DRAFT, SUFFIX, create_locked, create_locked_draft, write_whole
+from strongroom.host.turn_journal.record_format import Record, TakenTurn, Turn, frame, turn_name
+from strongroom.keys.sources import read_secret
+from strongroom.private_files import make_directory, sync_data, sync_directory, write_file
+
+_KEY = "journal.key"
+_SHRINK_BYTES = 1024 * 1024
+
+
+class Journal:
+    """The file of one host. Every method may be called from any thread."""
+
+    def __init__(self, directory: Path, key: bytes, run: str, most: int) -> None:
+        self._key = key
+        self._run = run
+        self._most = most
+        self._path = directory / (run + SUFFIX)
+        self._file = create_locked(self._path)
+        self._torn = False
+        self._writing = threading.Lock()
+        self._syncing = threading.Lock()
+        self._number = 0
+        self._written = 0
+        self._synced = 0
+        self._lost = 0
+        """Up to which write a sync failed; what is still needed of it must be written anew."""
+        self._size = 0
+        self._places: dict[int, tuple[int, int]] = {}
+        """Where the frames of turns are that nobody has taken yet."""
+        self._needed = 0
+        """How many bytes those are."""
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def append(self, turn: Turn) -> int:
+        """Keep a turn and return its number, once it is on disk. Turns of several threads share one sync."""
+        with self._writing:
+            number = self._write(turn)
+            mine = self._written
+        try:
+            with self._syncing:
+                if self._synced < mine:  # else somebody who waited before us has written ours too
+                    self._sync(mine)
+        except JournalUnavailable:
+            self.taken(number)  # who is told that it is not kept must not find it kept
+            raise
+        return number
+
+    def taken(self, number: int) -> None:
+        """Note that a turn has arrived. Frames that nobody needs any more are dropped now and then."""
+        with self._writing:
+            if self._file < 0 or number not in self._places:
+                return
+            self._needed -= self._places.pop(number)[1]
+            with suppress(JournalUnavailable):  # the turn will be handed over once more, that is all
+                self._write(TakenTurn(number))
+            with suppress(JournalUnavailable):
+                if self._size > max(_SHRINK_BYTES, 4 * self._needed):
+                    self._shrink()
+
+    def name_of(self, number: int) -> str:
+        """What a turn is called, wherever it is handed over."""
+        return turn_name(self._run, number)
+
+    def forked(self) -> None:
+        """Let go in a child process: the file, its lock and its numbers are the parent's."""
+        self._writing, self._syncing = threading.Lock(), threading.Lock()  # another thread may have held them
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def close(self) -> None:
+        """Let go of the file, and remove it if no turn is left in it. Idempotent."""
+        with self._writing, self._syncing:
+            if self._file < 0:
+                return
+            if not self._places:
+                self._path.unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = -1
+
+    def _write(self, record: Record) -> int:
+        if self._file < 0:
+            raise JournalUnavailable("the journal is closed")
+        self._number += 1
+        framed = frame(self._key, self._run, self._number, record)
+        if self._size + len(framed) > self._most:
+            self._make_room(len(framed))
+        elif self._lost > self._synced:
+            self._shrink()
+        try:
+            if self._torn:  # half a frame would hide those after it
+                os.ftruncate(self._file, self._size)
+            self._torn = True
+            write_whole(self._file, framed)
+            self._torn = False
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise self._unwritable(error) from None
+        if isinstance(record, Turn):
+            self._places[self._number] = (self._size, len(framed))
+            self._needed += len(framed)
+        self._size += len(framed)
+        self._written += 1
+        return self._number
+
+    def _sync(self, mine: int) -> None:
+        if mine <= self._lost:
+            raise JournalUnavailable(f"cannot write the journal {self._path}: the disk has lost it")
+        upto = self._written
+        try:
+            sync_data(self._file)
+        except OSError as error:
+            # The system reports a page that it could not write once, and drops it: no later sync vouches for it.
+            self._lost = self._written
+            raise self._unwritable(error) from None
+        self._synced = upto
+
+    def _make_room(self, length: int) -> None:
+        if self._needed + length > self._most:
+            raise JournalUnavailable(
+                "the journal is full", hint="the provider takes no turns; see the log for what it answers"
+            )
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Keep only the frames that are still needed, in a new file that takes the place of this one."""
+        file = create_locked_draft(self._path)
+        try:
+            places = self._copied_to(file)
+            self._path.with_suffix(DRAFT).rename(self._path)
+        except OSError as error:
+            os.close(file)
+            raise self._unwritable(error) from None
+        with self._syncing:
+            os.close(self._file)
+            self._file, self._places, self._synced, self._torn = file, places, self._written, False
+            self._size = self._needed
+        try:
+            sync_directory(self._path.parent)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _copied_to(self, file: int) -> dict[int, tuple[int, int]]:
+        places: dict[int, tuple[int, int]] = {}
+        size = 0
+        for number, (place, length) in self._places.items():
+            write_whole(file, os.pread(self._file, length, place))
+            places[number] = (size, length)
+            size += length
+        os.fsync(file)
+        return places
+
+    def _unwritable(self, error: OSError) -> JournalUnavailable:
+        return JournalUnavailable(f"cannot write the journal {self._path}: {error.strerror}")
+
+
+def open_key(directory: Path, journals: Path, random: bytes) -> bytes:
+    """The key of the journals, made of `random` where there is none and nothing that was sealed with one."""
+    path = directory / _KEY
+    if not path.exists():
+        if any(journals.glob("*" + SUFFIX)) and not path.exists():  # another host may just have made both
+            raise KeyUnavailable(
+                f"the key {path} is missing, and {journals} holds turns that were sealed with it",
+                hint="restore the key, or remove the journals to give those turns up",
+            )
+        make_directory(directory)
+        with suppress(FileExistsError):  # another host was first
+            write_file(path, random, new=True)
+    key = read_secret(path)
+    if len(key) != chunked_aead.KEY_SIZE:
+        raise KeyUnavailable(f"the key file {path} is damaged", hint="restore it from a backup")
+    return key

@@ -1,0 +1,80 @@
+"""The files of journals: made and opened under a lock, written whole. What stands in them is for others."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from strongroom.errors import JournalUnavailable
+from strongroom.private_files import make_directory, sync_directory
+
+log = logging.getLogger("strongroom.host")
+
+SUFFIX = ".journal"
+DRAFT = ".draft"
+
+
+def create_locked(path: Path) -> int:
+    """A new file, locked before it has its name: one without a lock would be taken for left behind."""
+    try:
+        make_directory(path.parent)
+    except OSError as error:
+        raise JournalUnavailable(f"cannot make {path.parent}: {error.strerror}") from None
+    file = create_locked_draft(path)
+    draft = path.with_suffix(DRAFT)
+    try:
+        path.hardlink_to(draft)  # unlike a rename, it refuses a name that is taken
+        draft.unlink()
+        sync_directory(path.parent)
+    except OSError as error:
+        os.close(file)
+        raise JournalUnavailable(f"cannot make the journal {path}: {error.strerror}") from None
+    return file
+
+
+def create_locked_draft(path: Path) -> int:
+    """A new file, locked, that is to get the name `path` later."""
+    draft = path.with_suffix(DRAFT)
+    try:
+        draft.unlink(missing_ok=True)
+        file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return file
+    except OSError as error:
+        raise JournalUnavailable(f"cannot make the journal {path}: {error.strerror}") from None
+
+
+def open_locked(path: Path) -> int | None:
+    """The file if nobody holds it, and it is still the one of that name."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        log.error("the journal %s cannot be read: %s", path.name, error.strerror)
+        return None
+    with suppress(OSError):  # somebody holds it, or has removed it
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found = os.fstat(file)
+        if stat.S_ISREG(found.st_mode) and os.stat(path).st_ino == found.st_ino:
+            return file
+    os.close(file)
+    return None
+
+
+def read_whole(file: int) -> bytes:
+    """All that is in an open file."""
+    with os.fdopen(os.dup(file), "rb") as copy:
+        copy.seek(0)
+        return copy.read()
+
+
+def write_whole(file: int, data: bytes) -> None:
+    """Write all of it, in as many pieces as it takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

@@ -1,0 +1,138 @@
+"""What hosts that are no more have left in their journals, and how it is let go once it was handed over."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+from strongroom.errors import Tampered
+from strongroom.host.turn_journal.journal_files import DRAFT, SUFFIX, log, open_locked, read_whole, write_whole
+from strongroom.host.turn_journal.record_format import Record, TakenTurn, Turn, frame, frames, turn_name
+from strongroom.private_files import write_file
+
+_DAMAGED = ".damaged"
+_OLD_DRAFT = 3600.0
+
+
+class Remains:
+    """What another host, which is no more, has left: its turns in order. Held by a lock until it is let go."""
+
+    def __init__(self, path: Path, file: int, key: bytes) -> None:
+        self.path = path
+        self._file = file
+        self._key = key
+        self._run = path.name.removesuffix(SUFFIX)
+        self._last = 0
+        self.turns: dict[int, Turn] = {}
+        """Turns that nobody has taken, by number."""
+        self.damage: Tampered | None = None
+        """Why a part of the file cannot be read. The rest is good."""
+        self._fixed = False
+        """Whether the file must stay as it is: it is damaged, and no copy of it could be made."""
+        self._spoilt = False
+        """Whether there are records in it that do not open: then it is set aside, not removed."""
+        self._read()
+
+    def name_of(self, number: int) -> str:
+        """What a turn is called, wherever it is handed over."""
+        return turn_name(self._run, number)
+
+    def taken(self, number: int) -> None:
+        """Note that a turn has arrived."""
+        self.turns.pop(number, None)
+        self._last += 1
+        if self._fixed:
+            return
+        with suppress(OSError):
+            write_whole(self._file, frame(self._key, self._run, self._last, TakenTurn(number)))
+
+    def finish(self) -> None:
+        """Remove the file if all its turns were taken."""
+        try:
+            if not self.turns and self._spoilt:
+                self.path.rename(_aside(self.path))
+            elif not self.turns and not self._fixed:
+                self.path.unlink(missing_ok=True)
+                self.path.with_suffix(DRAFT).unlink(missing_ok=True)
+        except OSError as error:
+            log.error("the journal %s cannot be removed: %s", self.path.name, error.strerror)
+        finally:
+            os.close(self._file)
+
+    def _read(self) -> None:
+        end = 0
+        try:
+            for number, record, place in frames(read_whole(self._file), self._key, self._run):
+                self._last, end = number, place
+                self._take(number, record)
+        except Tampered as error:
+            self.damage = error
+            self._fixed = not _copied(self.path)
+        if not self._fixed:
+            os.ftruncate(self._file, end)  # a frame that is cut short was never acknowledged
+
+    def _take(self, number: int, record: Record | Tampered) -> None:
+        if isinstance(record, Turn):
+            self.turns[number] = record
+        elif isinstance(record, TakenTurn):
+            self.turns.pop(record.number, None)
+        else:
+            self.damage, self._spoilt = record, True
+
+
+@contextmanager
+def find_left_behind(directory: Path, key: bytes) -> Iterator[list[Remains]]:
+    """The journals of hosts that are gone, oldest first. Those whose turns were all taken meanwhile are removed."""
+    found: list[Remains] = []
+    try:
+        for draft in directory.glob("*" + DRAFT):
+            _remove_left(draft)
+        paths = sorted(directory.glob("*" + SUFFIX))
+        found += filter(None, (_remains(path, key) for path in paths))
+        yield found
+    finally:
+        for one in found:
+            one.finish()
+
+
+def _remains(path: Path, key: bytes) -> Remains | None:
+    """What is in a file that nobody holds. One that cannot be read does not hold up those beside it."""
+    file = open_locked(path)
+    if file is None:
+        return None
+    try:
+        return Remains(path, file, key)
+    except OSError as error:
+        os.close(file)
+        log.error("the journal %s cannot be read: %s", path.name, error.strerror)
+        return None
+
+
+def _remove_left(draft: Path) -> None:
+    """Remove an old draft that nobody holds: its host was killed while it made a journal. A new one may be in use."""
+    file = open_locked(draft)
+    if file is not None:
+        with suppress(OSError):
+            if time.time() - os.fstat(file).st_mtime > _OLD_DRAFT:
+                draft.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _copied(path: Path) -> bool:
+    """Keep a copy of a damaged file for people to look at; whether that could be done."""
+    try:
+        write_file(_aside(path), path.read_bytes(), new=True)
+    except OSError as error:
+        log.error("the damaged journal %s cannot be set aside: %s", path.name, error.strerror)
+        return False
+    return True
+
+
+def _aside(path: Path) -> Path:
+    """A free name for what is set aside."""
+    names = (path.with_suffix(f"{_DAMAGED}{number or ''}") for number in count())
+    return next(name for name in names if not name.exists())

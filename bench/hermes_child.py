@@ -170,7 +170,7 @@ class Holographic(Side):
 
 
 def _strongroom() -> Side:
-    from strongroom.provider import StrongroomProvider
+    from strongroom.hermes.provider import StrongroomProvider
 
     return Side(StrongroomProvider(os.environ["HERMES_HOME"]))
 

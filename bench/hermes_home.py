@@ -20,7 +20,8 @@ from bench import vaults
 from bench.hermes_child import OF_FACTS
 from bench.lines import facts, lines
 from strongroom import NewLine, routing
-from strongroom.wiring import capfile, runtimecap
+from strongroom.hermes import runtime_cap
+from strongroom.hermes.install import cap_file
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv-hermes" / "bin" / "python"
@@ -90,11 +91,11 @@ def make(place: Path, count: int, *, ask: bool = True, of_facts: bool = False) -
     place.mkdir()
     with vaults.make(place) as vault:
         shutil.copytree(place / "keys", place / "keyring" / vault.id)
-        runtime = capfile.mint(vault, SCOPE, vault.namespaces)
-        capfile.write(place / "runtime.cap", runtime)
+        runtime = cap_file.mint(vault, SCOPE, vault.namespaces)
+        cap_file.write(place / "runtime.cap", runtime)
         owner = strongroom.attenuate(runtime, actor=OWNER, ttl=_DAY)
         vaults.fill(vault.memory(owner), placed(lines(1, count, facts(1) if of_facts else None)))
-        inbox = runtimecap.inbox_of(vault.memory(runtime), runtime, SCOPE)
+        inbox = runtime_cap.inbox_of(vault.memory(runtime), runtime, SCOPE)
         home = Home(place, inbox, of_facts=of_facts).wired()
     if ask:
         with vaults.reopen(place) as vault:

@@ -22,8 +22,8 @@ from demo.report import Skipped
 from demo.scripted_model import Model
 from demo.stage import Stage
 from strongroom.cli.demo_stage import PATIENCE, Done, Unexpected, answered, expect
-from strongroom.wiring import policy as policies
-from strongroom.wiring.policy import Policy
+from strongroom.hermes import policy as policies
+from strongroom.hermes.policy import Policy
 
 EMBEDDED, SERVED = "embedded", "served"
 PROFILE = "hermes/default/"

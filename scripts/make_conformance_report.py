@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # neither the scripts nor the tests are an installed package
 
 from scripts.kept_page import kept  # noqa: E402
-from tests.provider.conformance import homes  # noqa: E402
+from tests.hermes.provider.conformance import homes  # noqa: E402
 
 PAGE = ROOT / "docs" / "conformance-holographic.md"
 PROVIDER = "holographic"

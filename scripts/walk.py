@@ -26,7 +26,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import strongroom
-from strongroom.provider import StrongroomProvider
+from strongroom.hermes.provider import StrongroomProvider
 from strongroom.server import listen
 from strongroom.server.server_options import Options
 

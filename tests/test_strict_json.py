@@ -8,7 +8,7 @@ import pytest
 from strongroom import strict_json
 from strongroom.crypto import inbox
 from strongroom.errors import InvalidRequest
-from strongroom.provider.hooks import payload
+from strongroom.hermes.hooks import hook_payload
 from strongroom.strict_json import check_unique_keys
 
 
@@ -63,7 +63,7 @@ def test_naming_the_key_that_comes_twice_takes_no_longer_than_reading_does() -> 
 @pytest.mark.requirement("server-bad-bodies")
 def test_a_hook_refuses_a_document_with_a_key_twice() -> None:
     with pytest.raises(InvalidRequest):
-        payload.parse(b'{"tool_name": "terminal", "tool_input": {"command": "ls", "command": "cat cap"}}')
+        hook_payload.parse(b'{"tool_name": "terminal", "tool_input": {"command": "ls", "command": "cat cap"}}')
 
 
 @pytest.mark.requirement("server-bad-bodies")

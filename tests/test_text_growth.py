@@ -18,12 +18,20 @@ import pytest
 from strongroom import fence, routing
 from strongroom.engines.dates import parser
 from strongroom.engines.lexical import query, tokenizer
+from strongroom.hermes import namespace_choice, policy
+from strongroom.hermes.provider import (
+    before_compression,
+    chat_history,
+    dedupe,
+    forget_phrases,
+    privacy_phrases,
+    secret_mask,
+    turn_ids,
+)
+from strongroom.hermes.provider.secret_mask import Mask
+from strongroom.hermes.scrub import recalled_text
 from strongroom.host import recall_fence
 from strongroom.model import Hit, Kind, LineId, Millis, Namespace, Provenance
-from strongroom.provider import echoes, history, manners, masking, phrases, turns, worth
-from strongroom.provider.masking import Mask
-from strongroom.wiring import placing, policy
-from strongroom.wiring.scrubbing import texts
 from tests import growth
 
 MASK = Mask()
@@ -38,14 +46,14 @@ BOUNDED = {
     "strongroom.routing._PIECE": "it reads patterns of rules, which have 256 characters",
     **dict.fromkeys(
         (
-            "strongroom.provider.hooks.code_texts._TEXT",
-            "strongroom.provider.hooks.code_texts._PLACEHOLDER",
-            "strongroom.provider.hooks.programs.WRAPPED",
-            "strongroom.provider.hooks.programs.LOCAL_HOSTS",
+            "strongroom.hermes.hooks.code_texts._TEXT",
+            "strongroom.hermes.hooks.code_texts._PLACEHOLDER",
+            "strongroom.hermes.hooks.program_tables.WRAPPED",
+            "strongroom.hermes.hooks.program_tables.LOCAL_HOSTS",
         ),
-        "a tool call of more than 128 KiB is blocked unread, and tests/provider/hooks measures the guard as a whole",
+        "a tool call of more than 128 KiB is blocked unread, and tests/hermes/provider/hooks measures the guard as a whole",
     ),
-    "strongroom.wiring.scrubbing.texts._FENCE": "it sees a text as far as its last end of a block",
+    "strongroom.hermes.scrub.recalled_text._FENCE": "it sees a text as far as its last end of a block",
 }
 
 # Anything may be sent to any of them.
@@ -115,20 +123,26 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
             *("P:a;", "WIFI:T:WPA;", "mysql -u a -p", "password of ", "secret: ", "contraseña de la ", "1. abc "),
         ],
     ),
-    manners.asks: (manners.asks, ["off the ", "don't ", "不要", "\ufdfa", "back on the record "]),
-    manners.folded: (manners.folded, ["\ufdfa", "don't "]),
-    manners.bare: (manners.bare, ['[Replying to: "', '"]\n\n', "[New message]\n", "[The user sent ]\n\n"]),
-    manners.said_by: (
-        lambda text: (manners.said_by("x", text), manners.said_by("x", f"[Recent channel messages]\n{text}")),
+    privacy_phrases.asks: (privacy_phrases.asks, ["off the ", "don't ", "不要", "\ufdfa", "back on the record "]),
+    privacy_phrases.fold: (privacy_phrases.fold, ["\ufdfa", "don't "]),
+    privacy_phrases.bare: (
+        privacy_phrases.bare,
+        ['[Replying to: "', '"]\n\n', "[New message]\n", "[The user sent ]\n\n"],
+    ),
+    privacy_phrases.said_by: (
+        lambda text: (
+            privacy_phrases.said_by("x", text),
+            privacy_phrases.said_by("x", f"[Recent channel messages]\n{text}"),
+        ),
         ["\n\n[New message]\n", "[a] ", '[Replying to: "', "\n\n[New message]\n[[x"],
     ),
-    manners.speaker: (manners.speaker, ["[a", "[a] "]),
-    manners.unwrapped: (
-        lambda text: manners.unwrapped(f"[IMPORTANT: The user has invoked the {text}"),
+    privacy_phrases.speaker: (privacy_phrases.speaker, ["[a", "[a] "]),
+    privacy_phrases.unwrap: (
+        lambda text: privacy_phrases.unwrap(f"[IMPORTANT: The user has invoked the {text}"),
         ["\nUser instruction: ", " skill bundle,", "\n\n"],
     ),
-    phrases.is_forget_request: (
-        phrases.is_forget_request,
+    forget_phrases.is_forget_request: (
+        forget_phrases.is_forget_request,
         [
             "forget ",
             "please forget ",
@@ -140,29 +154,35 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
             "忘れて",
         ],
     ),
-    echoes.is_small_talk: (echoes.is_small_talk, ["hi "]),
-    echoes.words: (echoes.words, ["hi "]),
-    echoes.without_echoes: (lambda text: echoes.without_echoes([hit(text)], text, "assistant"), ["hi "]),
-    worth.worth: (
-        lambda text: worth.worth([{"role": "user", "content": text}]),
+    dedupe.is_small_talk: (dedupe.is_small_talk, ["hi "]),
+    dedupe.words: (dedupe.words, ["hi "]),
+    dedupe.without_echoes: (lambda text: dedupe.without_echoes([hit(text)], text, "assistant"), ["hi "]),
+    before_compression.worth: (
+        lambda text: before_compression.worth([{"role": "user", "content": text}]),
         ["```", "〇", "I am 1. ", "好的", "Ab ", "? "],
     ),
-    history.digest: (history.digest, []),
-    history.Messages.summary: (
-        lambda text: history.Messages(["user"], [text]).summary(),
+    chat_history.digest: (chat_history.digest, []),
+    chat_history.Messages.summary: (
+        lambda text: chat_history.Messages(["user"], [text]).summary(),
         ["[CONTEXT", "[PRIOR CONTEXT"],
     ),
-    turns.storable: (turns.storable, ["\r\n", "\u0f73", "\x00"]),
-    turns.pieces: (lambda text: list(turns.pieces(text)), ["\r\n"]),
-    turns.line_id: (lambda text: turns.line_id(bytes(32), Millis(1), text), []),
-    turns.hash_of: (turns.hash_of, []),
+    turn_ids.storable: (turn_ids.storable, ["\r\n", "\u0f73", "\x00"]),
+    turn_ids.pieces: (lambda text: list(turn_ids.pieces(text)), ["\r\n"]),
+    turn_ids.line_id: (lambda text: turn_ids.line_id(bytes(32), Millis(1), text), []),
+    turn_ids.hash_of: (turn_ids.hash_of, []),
     routing.route: (routing.route, ["blood ", "ABC-1", "booking code ", "passport ", "我的", "iban", "111-11-"]),
     routing.matching_routes: (routing.matching_routes, ["blood ", "bank holiday "]),
     routing.start_of: (routing.start_of, []),
     routing.starts_in: (routing.starts_in, []),
     routing.strip_stacked_marks: (routing.strip_stacked_marks, ["\u0f73", "\uff9e"]),
-    placing.placed: (lambda text: placing.placed(POLICY, RULES, text), ["blood ", "booking code "]),
-    placing.overruled: (lambda text: placing.overruled(POLICY, RULES, text), ["blood "]),
+    namespace_choice.route_text: (
+        lambda text: namespace_choice.route_text(POLICY, RULES, text),
+        ["blood ", "booking code "],
+    ),
+    namespace_choice.overruled_routes: (
+        lambda text: namespace_choice.overruled_routes(POLICY, RULES, text),
+        ["blood "],
+    ),
     fence.neutral: (fence.neutral, ["strongroom-", "strongroom recal", "\u202e", "\u200d", "\U000e0067", "\ufdfa"]),
     fence.neutral_field: (fence.neutral_field, ["strongroom-recal"]),
     fence.wrap_text: (lambda text: fence.wrap_text(text, MARK), ["<<<strongroom-recall "]),
@@ -184,11 +204,14 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
         ["since last ", "until the ", "when ", "上周"],
     ),
     tokenizer.words: (tokenizer.words, ["a'", "aB", "A1", "文a", "x-y_"]),
-    texts.sent_ids: (lambda text: texts.sent_ids("", text), ["- 2026-01-01, "]),
-    texts.cut_sent: (lambda text: texts.cut_sent("", text, lambda one: True), ["<memory-context>x</memory-context>"]),
-    texts.result_ids: (texts.result_ids, ['{"id": "']),
-    texts.cut_result: (
-        lambda text: texts.cut_result(f"{IDS}\n{text}", lambda one: True),
+    recalled_text.sent_ids: (lambda text: recalled_text.sent_ids("", text), ["- 2026-01-01, "]),
+    recalled_text.cut_sent: (
+        lambda text: recalled_text.cut_sent("", text, lambda one: True),
+        ["<memory-context>x</memory-context>"],
+    ),
+    recalled_text.result_ids: (recalled_text.result_ids, ['{"id": "']),
+    recalled_text.cut_result: (
+        lambda text: recalled_text.cut_result(f"{IDS}\n{text}", lambda one: True),
         ["</memory-context>", f"- 2026-01-01, a [{IDS}]"],
     ),
 }
@@ -196,26 +219,26 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
 NO_ENTRIES = {
     *(fence.edges, fence.mark_of, fence.wrap_hits, fence.wrap_infos, fence.wrap_profiles),
     routing.rules,
-    *(turns.time_of, turns.turn_name, turns.turn_of, turns.turn_tag),  # of ids, which have 26 characters
+    *(turn_ids.time_of, turn_ids.turn_name, turn_ids.turn_of, turn_ids.turn_tag),  # of ids, which have 26 characters
 }
 RULE_MODULES: list[ModuleType] = [
     *(
-        masking,
-        manners,
-        phrases,
-        echoes,
-        worth,
-        history,
-        turns,
+        secret_mask,
+        privacy_phrases,
+        forget_phrases,
+        dedupe,
+        before_compression,
+        chat_history,
+        turn_ids,
         routing,
-        placing,
+        namespace_choice,
         fence,
         recall_fence,
         parser,
         tokenizer,
         query,
     ),
-    texts,
+    recalled_text,
 ]
 
 
@@ -228,7 +251,11 @@ def patterns() -> list[growth.Held]:
     for use, pieces in ENTRIES.values():
         for piece in pieces:
             use(piece)  # some compile their patterns when they are first needed
-    return growth.patterns(RULES, phrases._compiled(), manners._pattern(tuple(manners._kinds(manners.DEFAULT))))
+    return growth.patterns(
+        RULES,
+        forget_phrases._compiled(),
+        privacy_phrases._pattern(tuple(privacy_phrases._kinds(privacy_phrases.DEFAULT))),
+    )
 
 
 @pytest.mark.requirement("text-linear")

@@ -99,7 +99,7 @@ def hand_over(home: str) -> None:
 
 def through_the_gate(home: str, hermes_home: str) -> None:
     """Let the owner of a home of Hermes ask one question here; say what the model would be shown."""
-    from strongroom.provider import StrongroomProvider
+    from strongroom.hermes.provider import StrongroomProvider
 
     question = _heard()
     with Host(Path(home), lambda: StrongroomProvider(hermes_home)) as host:

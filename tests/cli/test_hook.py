@@ -16,13 +16,14 @@ import pytest
 import strongroom
 from strongroom import settings
 from strongroom.cli import hook
+from strongroom.hermes import policy
+from strongroom.hermes.install import cap_file
+from strongroom.hermes.provider.provider_home import home_of
 from strongroom.model import Millis
-from strongroom.provider.home import home_of
 from strongroom.vault.create_open import identify
-from strongroom.wiring import capfile, policy
 from tests.cli.conftest import Cli, Done, environment, opened
 from tests.hermes import homes
-from tests.wiring.test_scrubbing import MADE_BY_HERMES, run_hermes
+from tests.hermes.install.test_scrub import MADE_BY_HERMES, run_hermes
 
 Ask = Callable[..., Done]
 
@@ -33,8 +34,8 @@ def wired(vault: None, home: Path) -> Path:
     hermes, outside = home / ".hermes", home / "outside"
     hermes.mkdir()
     with opened() as one:
-        token = capfile.mint(one, "hermes/default/", ("personal", "family", "work", "travel"))
-    capfile.write(outside / "runtime.cap", token)
+        token = cap_file.mint(one, "hermes/default/", ("personal", "family", "work", "travel"))
+    cap_file.write(outside / "runtime.cap", token)
     said = {"vault": settings.find().vault, "cap": str(outside / "runtime.cap"), "state": str(outside / "state")}
     policy.path_of(hermes).write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in said.items()))
     return hermes
@@ -140,12 +141,12 @@ def test_an_expired_cap_blocks_and_is_not_renewed(wired: Path, ask: Ask, home: P
     place = settings.find().vault
     keys = settings.keys_of(identify(place), str)
     with strongroom.open(place, keys=keys, now=lambda: before) as early:
-        token = early.mint(actor_scope="hermes/default/", ops=capfile.OPS, namespaces=("travel",), ttl=1)
-    capfile.write(path, token)
+        token = early.mint(actor_scope="hermes/default/", ops=cap_file.OPS, namespaces=("travel",), ttl=1)
+    cap_file.write(path, token)
     done = ask("check", call())
     assert done.json["decision"] == "block"
     assert "cap_expired" in done.json["reason"]
-    assert capfile.read(path) == token
+    assert cap_file.read(path) == token
 
 
 @pytest.mark.requirement("hermes-hook-check-arguments")

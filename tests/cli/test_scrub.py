@@ -12,10 +12,11 @@ import pytest
 from strongroom import settings
 from strongroom.cli.app import Command
 from strongroom.cli.scrub import scrub_hermes
+from strongroom.hermes import policy, scrub
+from strongroom.hermes.install import cap_file
 from strongroom.model import LineId
-from strongroom.wiring import capfile, policy, scrubbing
 from tests.cli.conftest import Cli, opened
-from tests.wiring.test_scrubbing import HEADING, MADE_BY_HERMES, MARK, raw, recalled, run_hermes
+from tests.hermes.install.test_scrub import HEADING, MADE_BY_HERMES, MARK, raw, recalled, run_hermes
 
 STRANGERS = LineId("01JVN8ZZZZZZZZZZZZZZZZZZZ7")
 
@@ -38,8 +39,8 @@ def wired(lines: dict[str, LineId], home: Path) -> Path:
     hermes, outside = home / ".hermes", home / "outside"
     hermes.mkdir()
     with opened() as one:
-        token = capfile.mint(one, "hermes/default/", ("personal", "family", "work", "travel"))
-    capfile.write(outside / "runtime.cap", token)
+        token = cap_file.mint(one, "hermes/default/", ("personal", "family", "work", "travel"))
+    cap_file.write(outside / "runtime.cap", token)
     said = {"vault": settings.find().vault, "cap": str(outside / "runtime.cap"), "state": str(outside / "state")}
     policy.path_of(hermes).write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in said.items()))
     told = {
@@ -65,7 +66,7 @@ def forget(line: LineId) -> None:
 
 
 def held(hermes: Path) -> set[LineId]:
-    return set().union(*scrubbing.held(hermes / "state.db").values())
+    return set().union(*scrub.find_recalled(hermes / "state.db").values())
 
 
 def states(done: object) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from strongroom.cli import hook
-from strongroom.provider import tools
-from strongroom.wiring import capfile, policy, template, walls
-from strongroom.wiring.policy import Tools
+from strongroom.hermes import policy
+from strongroom.hermes.install import cap_file, isolation_advice, policy_template
+from strongroom.hermes.policy import Tools
+from strongroom.hermes.provider import model_tools
 from tests.docs.pages import DOCS, Step, blocks, code, rows, section
 from tests.docs.test_shell import drifts, is_run, run_session, sessions
 from tests.hermes import homes
@@ -42,12 +43,12 @@ def test_page_leads_from_nothing_to_the_first_recall_and_all_that_it_shows_happe
 
 @pytest.mark.requirement("docs-hermes")
 def test_page_gives_every_key_of_the_policy_with_its_default_and_no_other() -> None:
-    wiring = template.Wiring(*("",) * 7, policy.SENSITIVITY)
+    wiring = policy_template.Wiring(*("",) * 7, policy.SENSITIVITY)
     told = {code(cells[0])[0]: cells[1] for cells in rows(section(PAGE, "## The policy"))}
     by_wire = {key for key, default in told.items() if default == "by `wire`"}
-    assert by_wire == set(template.Wiring.__slots__)
+    assert by_wire == set(policy_template.Wiring.__slots__)
     unset = {key for key, default in told.items() if default in ("built in", "none")}
-    written = _flat(tomllib.loads(template.policy_text(wiring)))
+    written = _flat(tomllib.loads(policy_template.policy_text(wiring)))
     assert {key: tomllib.loads(f"it = {code(told[key])[0]}")["it"] for key in set(told) - by_wire - unset} == {
         key: value for key, value in written.items() if key not in by_wire
     }
@@ -67,7 +68,9 @@ def test_page_names_the_tools_of_each_setting() -> None:
     named: set[str] = set()
     for cells in rows(section(PAGE, "## Tools for the model")):
         named |= set(code(cells[1]))
-        assert named == {str(schema["name"]) for schema in tools.offered(Tools(code(cells[0])[0].strip('"')))}
+        assert named == {
+            str(schema["name"]) for schema in model_tools.tool_schemas(Tools(code(cells[0])[0].strip('"')))
+        }
     assert len(named) == 3
 
 
@@ -75,7 +78,7 @@ def test_page_names_the_tools_of_each_setting() -> None:
 def test_page_closes_what_wire_says_is_out_of_reach_in_the_same_words() -> None:
     closed = " ".join(cells[2] for cells in rows(section(PAGE, "## What the gate cannot reach inside Hermes")))
     settings = ("memory.memory_enabled: false", "agent.disabled_toolsets: [session_search]", "logging.level: WARNING")
-    told = " ".join(one.closed_by for one in walls.beyond({}))
+    told = " ".join(one.closed_by for one in isolation_advice.beyond({}))
     assert [one for one in (*settings, "strongroom scrub hermes") if one not in closed or one not in told] == []
 
 
@@ -92,7 +95,7 @@ def test_page_shows_hooks_that_exist_and_gives_them_more_time_than_they_take() -
 
 @pytest.mark.requirement("docs-hermes")
 def test_page_mints_for_a_server_what_wire_mints_itself() -> None:
-    ops = f"--ops {','.join(capfile.OPS)} "
+    ops = f"--ops {','.join(cap_file.OPS)} "
     assert PAGE.read_text().count(ops) == 2
 
 

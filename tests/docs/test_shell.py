@@ -20,7 +20,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT, Block, Step, blocks, name, saved_as, steps
 from tests.docs.test_threat_model import named_tests
 
-_BLOCK = "of a block for another account, which tests/wiring/test_remedies.py runs"
+_BLOCK = "of a block for another account, which tests/hermes/install/test_remedies.py runs"
 NOT_RUN = {
     "strongroom cap mint --for hermes/default/telegram/": _BLOCK,
     "strongroom cap mint --for hermes/default/owner --ops put ": _BLOCK,

@@ -29,10 +29,10 @@ from typing import Any
 
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Vault
+from strongroom.hermes import policy as policies
+from strongroom.hermes.install import toml_edit
+from strongroom.hermes.policy import Policy
 from strongroom.model import BATCH_LIMIT, K_LIMIT, LIST_LIMIT, Hit
-from strongroom.wiring import policy as policies
-from strongroom.wiring import tomledit
-from strongroom.wiring.policy import Policy
 from tests.hermes import rigs
 from tests.hermes.rig_model import Model
 
@@ -175,11 +175,11 @@ class Wired:
     def _policy_file(self) -> Path:
         return policies.path_of(self.rig.home.hermes)
 
-    def write(self, table: str = "", **values: tomledit.Value) -> None:
+    def write(self, table: str = "", **values: toml_edit.Value) -> None:
         """Edit the policy, as its owner would."""
         text = self._policy_file.read_text()
         for key, value in values.items():
-            text = tomledit.changed(text, table, key, value)
+            text = toml_edit.set_key(text, table, key, value)
         policies.read(text)
         self._policy_file.write_text(text)
 

@@ -13,7 +13,7 @@ from bench.hermes import Side
 from bench.hermes_child import AFTER, BEGIN, HOLOGRAPHIC, KEEP, PREFETCH, STRONGROOM, talk
 
 import strongroom
-from strongroom.wiring import capfile
+from strongroom.hermes.install import cap_file
 
 LINES = 30
 TURNS = 3
@@ -124,7 +124,7 @@ def test_a_first_prefetch_that_recalls_nothing_is_shown_as_missed(tmp_path: Path
 
 
 def _lines(home: hermes_home.Home) -> int:
-    token = capfile.read(home.place / "runtime.cap")
+    token = cap_file.read(home.place / "runtime.cap")
     owner = strongroom.attenuate(token, actor=hermes_home.OWNER, ttl=60)
     with vaults.reopen(home.place) as vault:
         return len(vault.memory(owner).list(limit=1000).lines)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.provider.showing import HEADING
+from strongroom.hermes.provider.line_format import HEADING
 from tests.hermes import rig_agent
 from tests.hermes.model_server import ToolCall
 from tests.hermes.rig_model import Model

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.hermes import rig_agent
+from tests.hermes.provider.test_wrapped import ALONE
 from tests.hermes.rig_model import Model
 from tests.hermes.strongroom_rigs import wired
-from tests.provider.test_wrapped import ALONE
 
 
 @pytest.mark.requirement("hermes-undo", "hermes-no-orphans")

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from strongroom import routing
-from strongroom.provider import phrases
-from strongroom.provider.masking import Mask
+from strongroom.hermes.provider import forget_phrases
+from strongroom.hermes.provider.secret_mask import Mask
 
 Row = dict[str, Any]
 MASK = Mask()
@@ -86,4 +86,4 @@ def _place(namespace: str) -> int:
 
 
 def misread_requests(found: Sequence[Row]) -> list[Row]:
-    return [row for row in found if phrases.is_forget_request(row["text"]) != row["is_request"]]
+    return [row for row in found if forget_phrases.is_forget_request(row["text"]) != row["is_request"]]

@@ -19,10 +19,10 @@ from strongroom.cli.context import Run, memory_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.cli.types import NAMESPACE
 from strongroom.errors import CapNamespaceDenied, InvalidRequest
+from strongroom.hermes.install.install_steps import pluralize
 from strongroom.memory import Memory
 from strongroom.model import K_LIMIT
 from strongroom.vault.create_open import _system_clock
-from strongroom.wiring.steps import counted
 
 
 class Exported(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ def export_lines(
 
 
 def _exported(done: Exported) -> Iterator[str]:
-    yield f"{counted(done.lines, 'line')} of {done.actor} in {done.file} ({done.bytes} bytes)"
+    yield f"{pluralize(done.lines, 'line')} of {done.actor} in {done.file} ({done.bytes} bytes)"
     yield from output.table((f"  {name}", str(count)) for name, count in done.namespaces.items())
     yield "profiles: the cap does not allow snapshot" if done.profiles is None else f"profiles: {done.profiles}"
     if done.encrypted:
@@ -215,7 +215,7 @@ def _imported_lines(found: Archive, outcome: ImportResult, check: bool) -> Itera
     when = output.local(model.moment(found.header.exported))
     yield f"an archive of {found.header.actor} in vault {found.header.vault}, made {when}"
     if check:
-        lines, profiles = counted(len(found.lines), "line"), counted(len(found.profiles), "profile")
+        lines, profiles = pluralize(len(found.lines), "line"), pluralize(len(found.profiles), "profile")
         yield f"it is whole: {lines}, {profiles}"
         yield from output.table((f"  {name}", str(count)) for name, count in _counts(found).items())
         return

@@ -21,12 +21,12 @@ from strongroom.cli.errors import BY_FAMILY, UNSEEN, Failure
 from strongroom.cli.reading import Filter, Seen, matching, seen_row
 from strongroom.cli.types import MOMENT, NAMES
 from strongroom.errors import InvalidRequest, LineNotFound, Tampered
+from strongroom.hermes.install.install_steps import pluralize
 from strongroom.keys import default_directory
 from strongroom.store import is_bucket
 from strongroom.vault.create_open import identify
 from strongroom.vault.owner_audit import BETWEEN
 from strongroom.vault.vault import Vault
-from strongroom.wiring.steps import counted
 
 Told = dict[str, str | int | None]
 """A finding as `--json` tells it."""
@@ -244,7 +244,7 @@ def _verdict(report: VerificationReport, found: Sequence[Told], hint: str) -> It
         yield f"root {report.root}"
         yield from _unsettled(report)
         return
-    problems = counted(len(report.findings), "problem")
+    problems = pluralize(len(report.findings), "problem")
     yield f"NOT OK: {problems} in {report.size} entries and {report.objects} objects"
     for one in found:
         where = f"entry {one['entry']}" if one["entry"] is not None else str(one["object"] or "")
@@ -260,17 +260,17 @@ def _unsettled(report: VerificationReport) -> Iterator[str]:
     """Entries that no worker said done: each that is told for the first time, and a count of the others."""
     new = [one for one in report.unsettled if not one.is_known]
     if report.doubtful:
-        yield f"NOT SURE: {counted(len(report.doubtful), 'write')} begun, never said done, and not there"
+        yield f"NOT SURE: {pluralize(len(report.doubtful), 'write')} begun, never said done, and not there"
         yield "    each was never carried out, or was acknowledged and then undone behind the vault's back"
     for one in new:
         when = output.local(datetime.fromtimestamp(one.time / 1000).astimezone())
         yield f"  {output.shown(one.op)} #{one.entry} of {one.worker}, {when}: {_PRESENCE[one.state]}"
     if known := len(report.unsettled) - len(new):
-        yield f"{counted(known, 'write')} never said done, told before"
+        yield f"{pluralize(known, 'write')} never said done, told before"
     for note in report.notes:
         yield f"note: {output.shown(note)}"
     if report.recent:
-        yield f"{counted(report.recent, 'write')} of the last moments not said done yet: verify again later"
+        yield f"{pluralize(report.recent, 'write')} of the last moments not said done yet: verify again later"
 
 
 class Proven(msgspec.Struct, frozen=True):

@@ -17,11 +17,11 @@ from strongroom.cli import bucketquery, extras
 from strongroom.cli.checks import Found, check_rotation, key_files, last_seen, python, read_witness
 from strongroom.cli.context import Run
 from strongroom.errors import StrongroomError, Tampered, VaultMissing
+from strongroom.hermes.install.install_steps import pluralize
 from strongroom.keys import default_directory
 from strongroom.store import CLOCK_LEEWAY
 from strongroom.vault.fleet_audit import FleetAudit
 from strongroom.vault.vault import Vault
-from strongroom.wiring.steps import counted
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -219,7 +219,7 @@ def _logs(patient: BucketPatient) -> str:
     if None in members.values() or set(members) - written:
         hint = f"{patient.run.command('audit verify')} names what is wrong"
         raise Found("fail", "a log is missing, or the roster is damaged", hint, Tampered.reason)
-    return f"{counted(len(written), 'log')}, {len(members)} in the roster"
+    return f"{pluralize(len(written), 'log')}, {len(members)} in the roster"
 
 
 def _opens(patient: BucketPatient) -> str:
@@ -241,9 +241,9 @@ def _seen(patient: BucketPatient) -> str:
 
     lost = set(seen) - set(worker_log.written_logs(patient.reached()))
     if lost:
-        what = f"gone since the logs were last seen: {counted(len(lost), 'log')}"
+        what = f"gone since the logs were last seen: {pluralize(len(lost), 'log')}"
         raise Found("fail", what, f"{patient.run.command('audit verify')} names what is wrong", Tampered.reason)
-    return f"{counted(len(seen), 'log')} seen {last_seen(patient.run, audit)}, and none is gone"
+    return f"{pluralize(len(seen), 'log')} seen {last_seen(patient.run, audit)}, and none is gone"
 
 
 BUCKET_CHECKS: tuple[tuple[str, Callable[[BucketPatient], str]], ...] = (

@@ -22,10 +22,10 @@ from strongroom.cli.capview import Shown, end_in_words, registered, registered_r
 from strongroom.cli.context import Run, cap_options, memory_options, owner_options, pass_run, refuse_server
 from strongroom.cli.types import DURATION, NAMES
 from strongroom.errors import CapMissing, InvalidRequest
+from strongroom.hermes.install.install_steps import pluralize
 from strongroom.model import DataClass
 from strongroom.private_files import write_file
 from strongroom.vault import cap_void_reason
-from strongroom.wiring.steps import counted
 
 cap = Group("cap", help="Mint, narrow, renew, show, revoke and list caps: who may do what, where, and until when.")
 
@@ -309,7 +309,7 @@ def list_caps(run: Run, actor: str | None, everything: bool) -> None:
     if not known:
         run.note("there are no such caps")
     elif len(found) < len(known):
-        run.note(f"note: {counted(len(known) - len(found), 'cap')} ended or void, shown with --all")
+        run.note(f"note: {pluralize(len(known) - len(found), 'cap')} ended or void, shown with --all")
 
 
 def _check_free(out: str | None) -> None:

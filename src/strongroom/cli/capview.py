@@ -10,8 +10,8 @@ import msgspec
 
 from strongroom.caps.chain import Cap, parse
 from strongroom.cli import output, ownercap
+from strongroom.hermes.install.install_steps import pluralize
 from strongroom.model import CapRecord, DataClass, Void
-from strongroom.wiring.steps import counted
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -132,7 +132,7 @@ def shown_lines(shown: Shown) -> Iterator[str]:
         ("class", "" if shown.data_class == "memory" else shown.data_class),
         ("label", shown.label),
         ("vault", shown.vault),
-        ("narrowing", f"{counted(shown.links_left, 'more link')}" if shown.delegable else "not possible"),
+        ("narrowing", f"{pluralize(shown.links_left, 'more link')}" if shown.delegable else "not possible"),
         *(("link", link) for link in shown.links),
     ]
     yield from output.table(row for row in rows if row[1])

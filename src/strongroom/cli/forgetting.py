@@ -14,8 +14,8 @@ from strongroom.cli.app import command
 from strongroom.cli.context import Run, memory_options, pass_run
 from strongroom.cli.lines import Filters, page
 from strongroom.cli.types import MOMENT, NAMESPACE
+from strongroom.hermes.install.install_steps import pluralize
 from strongroom.model import LIST_LIMIT, Forgotten
-from strongroom.wiring.steps import counted
 
 
 @command(
@@ -52,7 +52,7 @@ def forget(
         raise click.UsageError("say what to forget; to destroy everything, use erase")
     if not ids and not yes:
         count = _count(run, Filters(namespaces, session, since=since, until=until), link)
-        run.confirm(f"This forgets {counted(count, 'line')}.", yes=False)
+        run.confirm(f"This forgets {pluralize(count, 'line')}.", yes=False)
     done = run.ask(
         lambda memory: memory.forget(
             ids=ids or None,
@@ -63,7 +63,7 @@ def forget(
             until=until,
         )
     )
-    run.answer(done, f"{counted(len(done.ids), 'line')} forgotten")
+    run.answer(done, f"{pluralize(len(done.ids), 'line')} forgotten")
     _note_forgotten(run, done)
 
 
@@ -146,7 +146,7 @@ def _check_rotatable(run: Run) -> None:
 
 def _promises(run: Run, done: Destroyed, *, own: bool) -> Iterator[str]:
     what = "everything" if done.everything else ", ".join(done.namespaces)
-    yield f"erased {what} of {done.actor}: {counted(done.objects, 'object')}"
+    yield f"erased {what} of {done.actor}: {pluralize(done.objects, 'object')}"
     yield "Its keys are destroyed: nothing in this vault opens those lines again."
     if done.everything:
         again = "; you get a new one of your own with your next command." if own else ", this one as well."

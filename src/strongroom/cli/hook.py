@@ -23,8 +23,8 @@ from strongroom.cli.app import Group
 from strongroom.errors import StrongroomError
 
 if TYPE_CHECKING:
-    from strongroom.provider.hooks.binding import Bound
-    from strongroom.provider.hooks.payload import Payload
+    from strongroom.hermes.hooks.guarded_home import Bound
+    from strongroom.hermes.hooks.hook_payload import Payload
 
 hook = Group("hook", help="What a runtime's shell hooks call: JSON on stdin, a verdict on stdout, exit code 0.")
 
@@ -68,11 +68,11 @@ def check(home: str | None) -> None:
     """
 
     def work(bound: Bound, said: Payload) -> Verdict:
-        from strongroom.provider.hooks import checking
+        from strongroom.hermes.hooks import tool_verdict
 
         if bound.trouble:
-            return checking.blocked(bound.trouble)
-        return checking.check(said, bound.reached, bound.standing)
+            return tool_verdict.block_verdict(bound.trouble)
+        return tool_verdict.check(said, bound.reached, bound.standing)
 
     _answer(home, work, _unchecked)
 
@@ -85,9 +85,9 @@ def audit(home: str | None) -> None:
     """After a tool call (post_tool_call): put its name and a hash of its arguments into the log."""
 
     def work(bound: Bound, said: Payload) -> Verdict:
-        from strongroom.provider.hooks import checking
+        from strongroom.hermes.hooks import tool_verdict
 
-        return checking.audit(said, lambda what, digest: bound.observe(what, digest, said.session))
+        return tool_verdict.audit(said, lambda what, digest: bound.observe(what, digest, said.session))
 
     _answer(home, work, _ignored)
 
@@ -104,9 +104,9 @@ def memory_inject(home: str | None) -> None:
     """
 
     def work(bound: Bound, said: Payload) -> Verdict:
-        from strongroom.provider.hooks import checking
+        from strongroom.hermes.hooks import tool_verdict
 
-        return checking.inject(said, bound.recall)
+        return tool_verdict.inject(said, bound.recall)
 
     _answer(home, work, _ignored)
 
@@ -141,16 +141,16 @@ def _done(home: str | None, work: Work, failed: Callable[[str], Verdict]) -> Ver
 
 
 def _told() -> Payload:
-    from strongroom.provider.hooks import payload
+    from strongroom.hermes.hooks import hook_payload
 
-    return payload.parse(payload.read(0, time.monotonic() + READING))
+    return hook_payload.parse(hook_payload.read(0, time.monotonic() + READING))
 
 
 def _bound(home: str | None) -> Bound:
-    from strongroom.provider.hooks.binding import Bound
-    from strongroom.wiring import homes
+    from strongroom.hermes.hooks.guarded_home import Bound
+    from strongroom.hermes.install import hermes_homes
 
-    (one,) = homes.find(home, None, os.environ, Path.home())
+    (one,) = hermes_homes.find(home, None, os.environ, Path.home())
     bound = Bound(one.path)
     if bound.is_faulty and not bound.trouble:
         output.say(f"warning: strongroom.toml has a fault, and the last good one is in use ({_LOOK})")

@@ -17,12 +17,12 @@ from strongroom.cli import leaving, ownercap
 from strongroom.cli.app import Group, command
 from strongroom.cli.context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest, LineNotFound, VaultExists, VaultMissing
+from strongroom.hermes.install.install_steps import pluralize
 from strongroom.keys import FileKeys, KeySource, default_directory
 from strongroom.store import is_bucket
 from strongroom.vault.backup import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
 from strongroom.vault.create_open import identify
 from strongroom.vault.key_rotation import Rotated, Unfinished
-from strongroom.wiring.steps import counted
 
 _KEYS_LIMIT = 1 << 20
 
@@ -76,7 +76,7 @@ def backup(run: Run, directory: Path, keys: Path | None, export_passphrase_file:
 
 def _kept(done: Kept) -> Iterator[str]:
     yield f"vault {done.vault} copied to {done.backup}, and the copy verified:"
-    yield f"a log of {done.entries} entries, {counted(done.objects, 'object')}"
+    yield f"a log of {done.entries} entries, {pluralize(done.objects, 'object')}"
     if done.keys is None:
         yield "The keys are not in it. Back them up apart from it: without root.keyring nobody opens it."
     else:
@@ -262,7 +262,7 @@ def rotate_root(run: Run, resume: bool) -> None:
 
 def unfinished_rotation(stopped: Unfinished) -> str:
     """What a stopped rotation left, in words."""
-    left = counted(stopped.actors, "actor")
+    left = pluralize(stopped.actors, "actor")
     return f"a rotation of the root was stopped: {stopped.roots} roots in the keyring, {left} not yet under the newest"
 
 

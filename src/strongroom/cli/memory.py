@@ -15,9 +15,9 @@ from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.cli.lines import Filters, listed, page, recalled
 from strongroom.cli.types import DAY, MOMENT, NAMESPACE
 from strongroom.errors import CapNamespaceDenied, InvalidRequest, LineTooLarge
+from strongroom.hermes.install.install_steps import pluralize
 from strongroom.model import BATCH_BYTES, BATCH_LIMIT, LIST_LIMIT, Hit, Kind, LineInfo, NewLine, Receipt
 from strongroom.routing import Route, route
-from strongroom.wiring.steps import counted
 
 _MARGIN = "   "
 
@@ -165,11 +165,11 @@ def _kept_line(kept: Kept) -> str:
 def _kept_in_short(kept: Sequence[Kept]) -> Iterator[str]:
     for namespace in sorted({one.namespace for one in kept}):
         count = sum(one.namespace == namespace and not (one.duplicate or one.forgotten) for one in kept)
-        yield f"{counted(count, 'line')} kept in {output.bold(output.one_line(namespace))}"
+        yield f"{pluralize(count, 'line')} kept in {output.bold(output.one_line(namespace))}"
     if count := sum(one.duplicate for one in kept):
-        yield f"{counted(count, 'line')} there before"
+        yield f"{pluralize(count, 'line')} there before"
     if count := sum(one.forgotten for one in kept):
-        yield f"{counted(count, 'line')} not kept: forgotten before"
+        yield f"{pluralize(count, 'line')} not kept: forgotten before"
 
 
 @command(

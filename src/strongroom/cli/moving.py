@@ -12,9 +12,9 @@ from strongroom import settings
 from strongroom.cli import extras, leaving
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, owner_options, pass_run
+from strongroom.hermes.install.install_steps import pluralize
 from strongroom.vault.migrate.move import Moved
 from strongroom.vault.migrate.move import migrate as move
-from strongroom.wiring.steps import counted
 
 
 @command(
@@ -53,5 +53,5 @@ def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:
 def _lines(moved: Moved) -> Iterator[str]:
     done = "was there already, and was compared" if moved.already else "moved, compared and verified"
     yield f"vault {moved.vault} {done}: {moved.target}"
-    yield f"{counted(moved.objects, 'object')}, a log of {moved.entries} entries"
+    yield f"{pluralize(moved.objects, 'object')}, a log of {moved.entries} entries"
     yield f"{moved.source} is as it was. Use only one of the two from now on."

@@ -17,12 +17,12 @@ from strongroom.cli.app import Group
 from strongroom.cli.context import Run, common_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.errors import InvalidRequest
+from strongroom.hermes.install.install_steps import pluralize
 from strongroom.host.conformance import Report, Result, check
 from strongroom.host.conformance.provider_under_test import placed, with_environment
 from strongroom.host.conformance.runner import chosen
 from strongroom.host.plugins import discovery, env_file, provider_setup
 from strongroom.host.plugins.hermes_stubs import get_hermes_home
-from strongroom.wiring.steps import counted
 
 _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
 _HOME = click.option("--home", metavar="DIR", help="The runtime's home; else HERMES_HOME, else .hermes in yours.")
@@ -234,7 +234,7 @@ def _told(name: str, done: provider_setup.SetupResult) -> Iterator[str]:
     if done.by_provider:
         yield f"{output.shown(name)} set itself up"
         return
-    kept = f"{counted(len(done.values), 'value')} kept by it" if not done.lost else "it keeps nothing by itself"
+    kept = f"{pluralize(len(done.values), 'value')} kept by it" if not done.lost else "it keeps nothing by itself"
     yield f"{output.shown(name)} is set up: {kept}"
     if done.variables:
         yield f".env holds {', '.join(map(output.shown, done.variables))}"

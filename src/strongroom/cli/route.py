@@ -16,9 +16,10 @@ from strongroom.cli import output
 from strongroom.cli.app import command
 from strongroom.cli.context import Run, common_options, pass_run
 from strongroom.errors import InvalidRequest
+from strongroom.hermes import namespace_choice, policy
+from strongroom.hermes.install import hermes_homes
+from strongroom.hermes.install.home_files import read_text
 from strongroom.private_files import make_directory
-from strongroom.wiring import homes, placing, policy
-from strongroom.wiring.filing import read_text
 
 
 class Routed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -77,15 +78,15 @@ def route(
         others = routing.matching_routes(" ".join(text), rules, platform=platform, chat=chat)[1:]
     else:
         said = _policy(home, profile)
-        found = placing.placed(said, rules, " ".join(text), platform, chat)
-        others = placing.overruled(said, rules, " ".join(text), platform, chat)
+        found = namespace_choice.route_text(said, rules, " ".join(text), platform, chat)
+        others = namespace_choice.overruled_routes(said, rules, " ".join(text), platform, chat)
     told = [{"namespace": one.namespace, "rule": one.rule, "matched": one.matched} for one in others]
     run.answer(Routed(found.namespace, found.rule, found.matched, told), [_explained(found), *map(_overruled, others)])
 
 
 def _policy(home: str | None, profile: str | None) -> policy.Policy:
     """The policy of a home; that of one that is not wired says nothing."""
-    found = homes.find(home, profile, os.environ, Path.home())
+    found = hermes_homes.find(home, profile, os.environ, Path.home())
     if len(found) > 1:
         raise click.UsageError("a text is said in one profile: name it")
     path = policy.path_of(found[0].path)
@@ -94,9 +95,9 @@ def _policy(home: str | None, profile: str | None) -> policy.Policy:
 
 def _explained(found: routing.Route) -> str:
     where = output.bold(found.namespace)
-    if found.rule == placing.BY_CHAT:
+    if found.rule == namespace_choice.BY_CHAT:
         return f"{where}: the policy's [chats] says so of {output.one_line(found.matched)}"
-    if found.rule == placing.BY_PROFILE:
+    if found.rule == namespace_choice.BY_PROFILE:
         return f"{where}: the policy's `namespace` says so of all that the profile {found.matched} hears"
     if not found.rule:
         return f"{where}: no rule fits, so the default"

@@ -1,6 +1,6 @@
 """scrub: after lines were forgotten, take what was recalled of them out of Hermes' own history.
 
-The rules and the database are `strongroom.wiring.scrubbing`'s. Here are the steps, in their order, and the question
+The rules and the database are `strongroom.hermes.scrub`'s. Here are the steps, in their order, and the question
 which lines still exist, which is asked through the runtime's own cap for each speaker that the history names.
 """
 
@@ -20,16 +20,17 @@ from strongroom.cli.app import Group
 from strongroom.cli.context import Run, common_options, pass_run
 from strongroom.cli.errors import BY_FAMILY, Failure
 from strongroom.errors import InvalidRequest
+from strongroom.hermes import scrub as scrubbing
+from strongroom.hermes.install import hermes_homes
+from strongroom.hermes.install.hermes_homes import HermesHome
+from strongroom.hermes.install.install_steps import StepResult, Steps, StepState, WireStep, pluralize
+from strongroom.hermes.provider.memory_session import ask
+from strongroom.hermes.provider.provider_home import home_of
+from strongroom.hermes.provider.speaker import Conversation, Nobody
+from strongroom.hermes.scrub import Facts, Finished, Leftover, Scrubbed
+from strongroom.hermes.scrub.state_db import FILE
 from strongroom.memory import Memory
 from strongroom.model import LineId
-from strongroom.provider.home import home_of
-from strongroom.provider.serving import ask
-from strongroom.provider.speaking import Conversation, Nobody
-from strongroom.wiring import homes, scrubbing
-from strongroom.wiring.homes import Home
-from strongroom.wiring.scrubbing import Facts, Finished, Leftover, Scrubbed
-from strongroom.wiring.scrubbing.database import FILE
-from strongroom.wiring.steps import Outcome, State, Step, Steps, counted
 
 _COLOURS = {"ok": "green", "warn": "yellow", "drift": "yellow", "fail": "red", "skip": None}
 
@@ -47,7 +48,7 @@ class Left(msgspec.Struct, frozen=True):
 class _Work:
     """One home, and what the steps have found out so far. `chosen` None means: ask which lines still exist."""
 
-    home: Home
+    home: HermesHome
     chosen: frozenset[LineId] | None
     everything: bool
     dry: bool
@@ -60,7 +61,7 @@ class _Work:
     def path(self) -> Path:
         return self.home.path / FILE
 
-    def steps(self) -> list[tuple[str, Callable[[], Outcome]]]:
+    def steps(self) -> list[tuple[str, Callable[[], StepResult]]]:
         return [
             ("what was recalled", self.look),
             ("what still exists", self.ask),
@@ -70,60 +71,68 @@ class _Work:
             ("look again", self.look_again),
         ]
 
-    def look(self) -> Outcome:
+    def look(self) -> StepResult:
         if not self.path.exists():
-            return Outcome(State.SKIP, f"there is no {self.path}")
-        self.held = scrubbing.held(self.path)
+            return StepResult(StepState.SKIP, f"there is no {self.path}")
+        self.held = scrubbing.find_recalled(self.path)
         lines = len(_all(self.held.values()))
-        return Outcome(State.OK, f"{counted(lines, 'line')} in {counted(len(self.held), 'place')} of {self.path}")
+        return StepResult(
+            StepState.OK, f"{pluralize(lines, 'line')} in {pluralize(len(self.held), 'place')} of {self.path}"
+        )
 
-    def ask(self) -> Outcome:
+    def ask(self) -> StepResult:
         if not self.held:
-            return Outcome(State.SKIP, "nothing was recalled there")
+            return StepResult(StepState.SKIP, "nothing was recalled there")
         self.gone = {facts: self._gone(facts, ids) for facts, ids in self.held.items()}
         how = "by --all" if self.everything else "by --id" if self.chosen is not None else "as the vault says"
-        return Outcome(State.OK, f"{counted(len(_all(self.gone.values())), 'line')} to take out, {how}")
+        return StepResult(StepState.OK, f"{pluralize(len(_all(self.gone.values())), 'line')} to take out, {how}")
 
     def _gone(self, facts: Facts, ids: set[LineId]) -> set[LineId]:
         if self.everything:
             return ids
         return ids & self.chosen if self.chosen is not None else ids - alive(self.home.path, facts, ids)
 
-    def take_out(self) -> Outcome:
+    def take_out(self) -> StepResult:
         if not any(self.gone.values()):
-            return Outcome(State.SKIP, "nothing is to be taken out")
+            return StepResult(StepState.SKIP, "nothing is to be taken out")
         if self.dry:
-            return Outcome(State.SKIP, "--dry-run: nothing is changed")
+            return StepResult(StepState.SKIP, "--dry-run: nothing is changed")
         # What was recalled since the vault was asked is not known to be gone.
         self.done = scrubbing.scrub(self.path, lambda facts, one: one in self.gone.get(facts, ()))
         lines, messages = len(self.done.gone), self.done.messages
-        return Outcome(State.OK, f"{counted(lines, 'line')} out of {counted(messages, 'message')}")
+        return StepResult(StepState.OK, f"{pluralize(lines, 'line')} out of {pluralize(messages, 'message')}")
 
-    def empty(self) -> Outcome:
+    def empty(self) -> StepResult:
         if self.dry or not self.path.exists():
-            return Outcome(State.SKIP, "nothing is changed")
+            return StepResult(StepState.SKIP, "nothing is changed")
         self.finished = scrubbing.finish(self.path)
         if self.finished.is_emptied:
-            return Outcome(State.OK, "done")
-        return Outcome(State.WARN, "Hermes is reading it: it may hold older text", "stop Hermes and run this again")
+            return StepResult(StepState.OK, "done")
+        return StepResult(
+            StepState.WARN, "Hermes is reading it: it may hold older text", "stop Hermes and run this again"
+        )
 
-    def rewrite(self) -> Outcome:
+    def rewrite(self) -> StepResult:
         if self.finished is None:
-            return Outcome(State.SKIP, "nothing is changed")
+            return StepResult(StepState.SKIP, "nothing is changed")
         if self.finished.is_rewritten:
-            return Outcome(State.OK, "done")
+            return StepResult(StepState.OK, "done")
         hint = "stop Hermes and run this again; a Hermes that runs also keeps open conversations in memory"
-        return Outcome(State.WARN, "Hermes has it open: pages that it freed earlier may hold older text", hint)
+        return StepResult(StepState.WARN, "Hermes has it open: pages that it freed earlier may hold older text", hint)
 
-    def look_again(self) -> Outcome:
+    def look_again(self) -> StepResult:
         if self.finished is None:
-            return Outcome(State.SKIP, "nothing was changed")
+            return StepResult(StepState.SKIP, "nothing was changed")
         left = scrubbing.traces(self.path, frozenset(_all(self.gone.values())))
         if not left:
-            return Outcome(State.OK, "no recalled text of these lines is left in its bytes")
+            return StepResult(StepState.OK, "no recalled text of these lines is left in its bytes")
         if self.finished.is_rewritten:
-            return Outcome(State.WARN, f"{counted(len(left), 'line')} left where somebody quoted it in a conversation")
-        return Outcome(State.WARN, f"{counted(len(left), 'line')} left in its bytes", "stop Hermes and run this again")
+            return StepResult(
+                StepState.WARN, f"{pluralize(len(left), 'line')} left where somebody quoted it in a conversation"
+            )
+        return StepResult(
+            StepState.WARN, f"{pluralize(len(left), 'line')} left in its bytes", "stop Hermes and run this again"
+        )
 
 
 @scrub.command(
@@ -154,14 +163,14 @@ def scrub_hermes(
         raise click.UsageError("--all means every line and --id some of them: say one")
     chosen = frozenset(map(model.line_id, ids)) if ids else None
     steps, left = Steps(), list[Leftover]()
-    for one in homes.find(home, profile, os.environ, Path.home()):
+    for one in hermes_homes.find(home, profile, os.environ, Path.home()):
         work = _Work(one, chosen, everything, dry_run)
         steps.run(work.steps(), one.profile)
         left += scrubbing.leftovers(one.path, Path.home())
     found = [Left(one.what, str(one.path)) for one in dict.fromkeys(left)]
     document = {"ok": not steps.failed, "steps": [asdict(step) for step in steps.done], "out_of_reach": found}
     run.answer(document, _lines(steps.done, found))
-    failed = next((step for step in steps.done if step.state is State.FAIL), None)
+    failed = next((step for step in steps.done if step.state is StepState.FAIL), None)
     if failed is not None:
         raise Failure(BY_FAMILY[failed.family])
 
@@ -191,7 +200,7 @@ def _all(sets: Iterable[set[LineId]]) -> set[LineId]:
     return set().union(*sets)
 
 
-def _lines(steps: list[Step], left: list[Left]) -> Iterator[str]:
+def _lines(steps: list[WireStep], left: list[Left]) -> Iterator[str]:
     width = max(len(step.name) for step in steps)
     for step in steps:
         state = click.style(f"{step.state:4}", fg=_COLOURS[step.state])

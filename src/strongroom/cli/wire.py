@@ -16,15 +16,15 @@ from strongroom.cli.app import Group
 from strongroom.cli.context import Run, common_options, memory_options, pass_run
 from strongroom.cli.errors import BUG, BY_FAMILY, Failure
 from strongroom.cli.types import NAMES
+from strongroom.hermes.install.install_steps import WireStep
+from strongroom.hermes.install.own_vaults import OwnVaults
+from strongroom.hermes.install.unwire import unwire as take_away
+from strongroom.hermes.install.wire import WireReport
+from strongroom.hermes.install.wire import wire as set_up
+from strongroom.hermes.install.wire_request import Machine, WireRequest
+from strongroom.hermes.policy import Tools
 from strongroom.keys import default_directory
 from strongroom.vault.vault import Vault
-from strongroom.wiring.policy import Tools
-from strongroom.wiring.steps import Step
-from strongroom.wiring.unwiring import unwire as take_away
-from strongroom.wiring.vaulting import OwnVaults
-from strongroom.wiring.wiring import Report
-from strongroom.wiring.wiring import wire as set_up
-from strongroom.wiring.work import Machine, Request
 
 _START = "Start a new session of Hermes to use it."
 _COLOURS = {"ok": "green", "warn": "yellow", "drift": "yellow", "fail": "red", "skip": None}
@@ -42,7 +42,7 @@ class Wired(msgspec.Struct, frozen=True):
     changed: bool
     drift: bool
     homes: list[str]
-    steps: list[Step]
+    steps: list[WireStep]
     wall: str
     beyond: list[dict[str, str]]
 
@@ -89,7 +89,7 @@ def wire_hermes(run: Run, /, no_masking: bool, check_only: bool, me: tuple[str, 
     served = run.server is not None
     if run.cap_file == "-":
         raise click.UsageError("the cap is copied from a file: name it")
-    request = Request(
+    request = WireRequest(
         vault=run.place,
         url=run.server,
         cap_file=run.cap_place if served else run.cap_file,
@@ -119,7 +119,7 @@ def unwire_hermes(run: Run, home: str | None, profile: str | None, purge: bool) 
 
     Memory stays where it is. The policy stays too, and so does what waits to be delivered, unless --purge is said.
     """
-    report = take_away(Request(home=home, profile=profile), _vaults(run), _machine(), purge=purge)
+    report = take_away(WireRequest(home=home, profile=profile), _vaults(run), _machine(), purge=purge)
     _tell(run, report)
     _fail(report)
 
@@ -139,19 +139,19 @@ def _now() -> float:
     return time.time()
 
 
-def _fail(report: Report) -> None:
+def _fail(report: WireReport) -> None:
     if report.failure is not None:
         raise Failure(BY_FAMILY[report.failure.family])
 
 
-def _tell(run: Run, report: Report) -> None:
+def _tell(run: Run, report: WireReport) -> None:
     beyond = [{"what": one.what, "closed_by": one.closed_by} for one in report.beyond]
     ok = report.failure is None and not report.drifted
     wired = Wired(ok, report.changed, report.drifted, report.homes, report.steps, report.wall, beyond)
     run.answer(wired, _lines(report))
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: WireReport) -> Iterator[str]:
     width = max(len(step.name) for step in report.steps)
     several = len(report.homes) > 1
     for step in report.steps:

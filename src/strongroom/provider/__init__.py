@@ -1,5 +1,5 @@
-"""The memory provider for Hermes, and for any runtime that hosts Hermes' providers."""
+"""The former name of `strongroom.hermes.provider`, for homes that were wired with it."""
 
-from strongroom.provider.plugin import StrongroomProvider, register
+from strongroom.hermes.provider import StrongroomProvider, register
 
 __all__ = ["StrongroomProvider", "register"]

@@ -1,0 +1,195 @@
+"""How a path, a pattern or a text with unknown pieces stands to what is guarded.
+
+Four relations, from least to most: APART; ABOVE, a directory that holds something guarded; DEEP, anything at all below
+such a directory; WITHIN, the guarded thing itself or something in it. Case does not count, links are followed, and a
+path that begins with something unknown may begin anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from fnmatch import fnmatchcase
+
+from strongroom.hermes.hooks.shell_parser import ANY, ONE, UNKNOWN
+
+SETTINGS = "the hooks in the runtime's configuration"
+
+_CONTENTS = ("root.keyring", "issuer.key", "vault.db", "vault.turn", "owner.cap", "runtime.cap")
+"""Names of files in guarded directories: what a search by name there would find."""
+_COMMON = frozenset(("home", "users", "share", "plugins", "config.toml"))
+"""Names too common to say anything by themselves after something unknown."""
+_NAME_LIMIT = 255
+_PATH_LIMIT = 4096
+"""Characters of a path: no system opens a longer one."""
+_DEEP = "**"
+_MARKED = re.compile(f"[{ONE}{ANY}{UNKNOWN}]")
+_PURE = re.compile(f"[{ANY}{UNKNOWN}]+")
+_PROCESS = re.compile(r"/proc/[^/]+/(?:root|task/[^/]+/root)(?=/|$)")
+_OWN_CWD = re.compile(r"/proc/[^/]+/cwd(?=/|$)")
+_AFTER = re.compile(r"[\w-]|\.\w")
+_SLASHES = re.compile(r"/(?:\.?/)+")
+
+Names = Callable[[str], frozenset[str]]
+Real = Callable[[str], str]
+
+
+class Reaches(Exception):
+    """What is reached for."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+class Relation(IntEnum):
+    """How a path stands to a guarded one."""
+
+    APART, ABOVE, DEEP, WITHIN = range(4)
+
+
+NOWHERE = (Relation.APART, "")
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedPath:
+    """Something of the owner's: what to call it, and where it is."""
+
+    name: str
+    path: str
+
+
+class Map:
+    """What is guarded, and where paths lead. `names` lists a directory, `real` follows links."""
+
+    def __init__(self, guarded: Sequence[GuardedPath], homes: Sequence[str], names: Names, real: Real) -> None:
+        linked = [GuardedPath(one.name, there) for one in guarded if (there := _real(real, one.path)) != one.path]
+        every = [*guarded, *linked]
+        self._guarded = [(one.name, _parts(one.path)) for one in every]
+        self._needles = [(one.name, needle) for one in every for needle in _spelled(one.path, homes)]
+        self._names = names
+        self._real = real
+        self._listed: dict[str, frozenset[str]] = {}
+        self._seen: dict[str, tuple[Relation, str]] = {}
+
+    def mentioned(self, text: str) -> str | None:
+        """What of it a text names in full, wherever it stands."""
+        text = _SLASHES.sub("/", text).casefold()
+        return next((name for name, needle in self._needles if needle in text and _stands(needle, text)), None)
+
+    def relation(self, path: str, bases: Iterable[str]) -> tuple[Relation, str]:
+        """How a path stands to what is guarded, and to what of it. A relative one starts at the bases."""
+        if len(path) > _PATH_LIMIT or not path:
+            return NOWHERE
+        return max((self._absolute(place) for place in self._places(path, bases)), default=NOWHERE)
+
+    def _places(self, path: str, bases: Iterable[str]) -> Iterator[str]:
+        """Where a path may lead, as it is written and with links followed."""
+        if path.startswith(("/", UNKNOWN)):
+            bases = ("/",)
+        for base in bases:
+            place = os.path.join(base, path) if not path.startswith(UNKNOWN) else path
+            place = _OWN_CWD.sub(lambda _, base=base: base, _PROCESS.sub("/", place))  # type: ignore[misc]
+            place = f"{UNKNOWN}{os.path.normpath('/' + place[1:])}" if place[0] == UNKNOWN else os.path.normpath(place)
+            yield place
+            first = path.split("/", 1)[0]
+            if path.startswith("/") or first in (".", "..") or _MARKED.search(first) or first in self._in(base):
+                yield self._followed(place)
+
+    def _in(self, base: str) -> frozenset[str]:
+        if base not in self._listed:
+            self._listed[base] = frozenset() if _MARKED.search(base) else self._names(base)
+        return self._listed[base]
+
+    def _followed(self, path: str) -> str:
+        parts = path.split("/")
+        plain = next((place for place, part in enumerate(parts) if _MARKED.search(part)), len(parts))
+        if not plain:
+            return path
+        return os.path.normpath("/".join((_real(self._real, "/".join(parts[:plain]) or "/"), *parts[plain:])))
+
+    def _absolute(self, place: str) -> tuple[Relation, str]:
+        if place not in self._seen:
+            pattern = _parts(place)
+            is_led = place.startswith(UNKNOWN)
+            every = ((_relation(pattern, is_led, parts), name) for name, parts in self._guarded)
+            self._seen[place] = max(every, default=NOWHERE)
+        return self._seen[place]
+
+
+def without_star(word: str) -> str:
+    """The directory whose names a pattern such as `DIR/*` stands for; any other word as it is."""
+    place, slash, last = word.rstrip("/").rpartition("/")
+    return place if slash and last == ANY else word
+
+
+def _real(real: Real, path: str) -> str:
+    try:
+        return real(path)
+    except (OSError, ValueError):  # a null byte, or half a character: no system opens it
+        return path
+
+
+def _parts(path: str) -> list[str]:
+    """The parts of a path as patterns, as `fnmatch` wants them. `**` is any number of parts."""
+    return [_pattern(part) for part in path.casefold().split("/") if part]
+
+
+def _pattern(part: str) -> str:
+    if _PURE.fullmatch(part):
+        return "*" if part == ANY else _DEEP
+    plain = part.replace("[", "[[]").replace("*", "[*]").replace("?", "[?]")
+    return plain.replace(ANY, "*").replace(UNKNOWN, "*").replace(ONE, "?")
+
+
+def _relation(pattern: list[str], is_led: bool, parts: Sequence[str]) -> Relation:
+    """Walk along a pattern and keep every place in `parts` where it may be by then."""
+    end = len(parts)
+    at = set(range(end)) if is_led else {0}
+    is_below, is_deep, is_within = is_led, False, not end
+    if is_led:
+        while pattern and pattern[0] in ("*", _DEEP):
+            pattern = pattern[1:]
+        if not pattern or (len(pattern) == 1 and pattern[0] in _COMMON):
+            return Relation.APART
+    for part in pattern:
+        if part == _DEEP:
+            is_below = is_deep = bool(at) or is_below
+            at = set(range(min(at), end)) if at else at
+            continue
+        nexts = {place + 1 for place in at if _fits(parts[place], part)}
+        is_within = is_within or end in nexts
+        is_deep = is_deep and part == "*"
+        at = nexts - {end}
+    last = pattern[-1] if pattern else ""
+    if is_within or (is_below and not is_deep and any(_fits(name, last) for name in _CONTENTS)):
+        return Relation.WITHIN
+    if is_deep:
+        return Relation.DEEP
+    return Relation.ABOVE if at else Relation.APART
+
+
+def _fits(part: str, pattern: str) -> bool:
+    if len(pattern) > _NAME_LIMIT:  # no file is called so; a pattern of that length hides something
+        return "*" in pattern
+    return fnmatchcase(part, pattern)
+
+
+def _spelled(path: str, homes: Sequence[str]) -> list[str]:
+    """What a path looks like in the middle of a text; below a home, also without that home before it."""
+    below = [path[len(home) :].lstrip("/") for home in homes if home and path.startswith(f"{home.rstrip('/')}/")]
+    return [path.casefold(), *(one.casefold() for one in below if "/" in one)]
+
+
+def _stands(needle: str, text: str) -> bool:
+    """Whether a path stands in a text, and not merely one whose name begins or ends alike."""
+    at = text.find(needle)
+    while at >= 0:
+        is_whole = needle.startswith("/") or at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "_.-")
+        if is_whole and not _AFTER.match(text, at + len(needle)):
+            return True
+        at = text.find(needle, at + 1)
+    return False

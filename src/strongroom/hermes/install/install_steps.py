@@ -1,0 +1,99 @@
+"""Numbered steps: each is done, found done, drifted or failed, and what comes after a failure is not begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from strongroom.errors import StrongroomError
+
+
+class StepState(StrEnum):
+    """How a step ended."""
+
+    OK = "ok"
+    """Looked at and in order, or done now."""
+    SKIP = "skip"
+    """Nothing was to do, or an earlier step failed."""
+    WARN = "warn"
+    DRIFT = "drift"
+    """It would be done, had more than a look been asked for."""
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step says of itself."""
+
+    state: StepState
+    message: str
+    hint: str = ""
+    changed: bool = False
+    """Whether anything was written or removed."""
+
+
+def pluralize(count: int, noun: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def as_done(message: str, hint: str = "") -> StepResult:
+    """Something was changed."""
+    return StepResult(StepState.OK, message, hint, changed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class WireStep:
+    """A step that ended. `family` and `reason` are those of the error that it failed with."""
+
+    number: int
+    name: str
+    profile: str
+    state: StepState
+    message: str
+    hint: str = ""
+    reason: str = ""
+    family: str = ""
+    changed: bool = False
+
+
+class Steps:
+    """The steps of one run, in their order."""
+
+    def __init__(self) -> None:
+        self.done: list[WireStep] = []
+
+    @property
+    def failed(self) -> bool:
+        return any(step.state is StepState.FAIL for step in self.done)
+
+    @property
+    def drifted(self) -> bool:
+        return any(step.state is StepState.DRIFT for step in self.done)
+
+    def run(self, steps: Iterable[tuple[str, Callable[[], StepResult]]], profile: str = "") -> bool:
+        """Do steps until one fails, and say whether none did."""
+        failed = ""
+        for name, do in steps:
+            number = len(self.done) + 1
+            if failed:
+                step = WireStep(number, name, profile, StepState.SKIP, f"not begun, because `{failed}` failed")
+            else:
+                step = _ended(number, name, profile, do)
+                failed = name if step.state is StepState.FAIL else ""
+            self.done.append(step)
+        return not failed
+
+
+def _ended(number: int, name: str, profile: str, do: Callable[[], StepResult]) -> WireStep:
+    try:
+        found = do()
+    except StrongroomError as error:
+        return WireStep(number, name, profile, StepState.FAIL, error.message, error.hint, error.reason, error.family)
+    except OSError as error:  # of a path that nobody expected to fail
+        message = f"{error.strerror or type(error).__name__}: {error.filename or ''}".strip(": ")
+        return WireStep(
+            number, name, profile, StepState.FAIL, message, reason="store_unavailable", family="unavailable"
+        )
+    return WireStep(number, name, profile, found.state, found.message, found.hint, changed=found.changed)

@@ -1,0 +1,92 @@
+"""`hermes memory setup strongroom`: Hermes' own way to set a provider up leads to the same steps as `wire`.
+
+Hermes leaves all of it to `post_setup`. The schema is what its other screens show, and what it asks for is saved into
+the policy.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from strongroom.errors import InvalidRequest
+from strongroom.hermes import policy as policies
+from strongroom.hermes.install import toml_edit
+from strongroom.hermes.install.home_files import inside, read_text, replace_text
+from strongroom.hermes.policy import Tools
+
+
+def post_setup(home: Path, config: Mapping[str, Any] | None = None) -> None:  # noqa: ARG001 - it is read from its file
+    """Wire a home from within Hermes, and tell the steps. config.yaml is changed by them alone."""
+    from strongroom.hermes.install.own_vaults import OwnVaults, unasked
+    from strongroom.hermes.install.wire import wire
+    from strongroom.hermes.install.wire_request import Machine, WireRequest
+
+    request = WireRequest(home=str(home), python=sys.executable)
+    report = wire(request, OwnVaults(unasked), Machine(os.environ, Path.home()))
+    for step in report.steps:
+        _tell(f"  {step.number:2}  {step.state:5}  {step.name}: {step.message}")
+        if step.hint:
+            _tell(f"{'':13}{step.hint}")
+    if report.failure is None and report.changed:
+        _tell(f"\n  {report.wall}\n\n  Start a new session to use it.")
+        for one in report.beyond if report.is_new else ():
+            _tell(f"  Beyond the gate: {one.what}. Closed by: {one.closed_by}")
+
+
+def _tell(line: str) -> None:
+    print(line)  # noqa: T201 - Hermes' set-up is a conversation on its terminal
+
+
+def config_schema() -> list[Mapping[str, Any]]:
+    """The settings that Hermes may ask for, as it describes them."""
+    return [
+        {
+            "key": "tools",
+            "description": "Which tools the model gets for memory",
+            "default": Tools.NONE.value,
+            "choices": [tool.value for tool in Tools],
+        },
+        {
+            "key": "me",
+            "description": "Your accounts in chats, as platform:id and joined by commas (telegram:12345)",
+            "default": "",
+        },
+        {
+            "key": "mask_secrets",
+            "description": "Mask keys and tokens before anything is kept",
+            "default": "yes",
+            "choices": ["yes", "no"],
+        },
+    ]
+
+
+def save_config(values: Mapping[str, Any], home: Path) -> None:
+    """Save answers to the schema into the policy of a home. An unknown one, or a wrong one, changes nothing."""
+    path = inside(home, policies.path_of(home))
+    text = read_text(path)
+    if text is None:
+        raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
+    new = text
+    for key, value in values.items():
+        new = _saved(new, key, str(value).strip())
+    policies.read(new, str(path))
+    if new != text:
+        replace_text(path, new)
+
+
+def _saved(text: str, key: str, value: str) -> str:
+    if key == "tools":
+        return toml_edit.set_key(text, "", "tools", value)
+    if key == "me":
+        accounts = tuple(part for one in value.split(",") if (part := one.strip()))
+        return toml_edit.set_key(text, "people", "me", accounts)
+    if key == "mask_secrets":
+        if value.lower() not in ("yes", "no", "true", "false"):
+            raise InvalidRequest("mask_secrets is yes or no")
+        return toml_edit.set_key(text, "keep", "mask_secrets", value.lower() in ("yes", "true"))
+    names = ", ".join(str(one["key"]) for one in config_schema())
+    raise InvalidRequest(f"there is no setting {key[:40]!r}", hint=f"there are {names}")

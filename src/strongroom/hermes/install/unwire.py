@@ -1,0 +1,178 @@
+"""`strongroom unwire hermes`: what `wire` did, taken back, in the order in which Hermes would miss it least.
+
+First the switch, so that Hermes asks for nothing that is about to go; then the plugin, the cap, and only with `purge`
+the policy and what waits. Memory itself is never touched. Running it again finds nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from strongroom.caps.chain import Token
+from strongroom.errors import KeyUnavailable, VaultMissing
+from strongroom.hermes import policy as policies
+from strongroom.hermes import runtime_cap
+from strongroom.hermes.install import config_yaml, hermes_homes, plugin_files
+from strongroom.hermes.install.hermes_homes import HermesHome
+from strongroom.hermes.install.home_changes import BACKUP
+from strongroom.hermes.install.home_files import read_text, remove, replace_text
+from strongroom.hermes.install.install_steps import StepResult, Steps, StepState, as_done, pluralize
+from strongroom.hermes.install.wire import WireReport
+from strongroom.hermes.install.wire_request import Machine, Vaults, WireRequest, Work
+from strongroom.hermes.state_paths import is_ours
+from strongroom.host.memory_file_import import forget_marks
+
+
+def unwire(request: WireRequest, vaults: Vaults, machine: Machine, *, purge: bool = False) -> WireReport:
+    """Take Hermes' wiring away."""
+    steps = Steps()
+    found: list[HermesHome] = []
+    begun = steps.run([("home", partial(_find_homes, request, machine, found))])
+    report = WireReport(steps.done)
+    for home in found if begun else ():
+        with closing(Work(request, vaults, machine, home)) as work:
+            steps.run(_planned(work, purge), home.profile)
+        report.homes.append(str(home.path))
+    return report
+
+
+def _planned(work: Work, purge: bool) -> list[tuple[str, Callable[[], StepResult]]]:
+    return [
+        ("settings", partial(_read_settings, work)),
+        ("provider", partial(switch_off, work)),
+        ("plugin", partial(remove_plugin, work)),
+        ("cap", partial(revoke_cap, work)),
+        ("policy", partial(remove_policy, work, purge)),
+        ("waiting", partial(remove_state, work, purge)),
+    ]
+
+
+def _find_homes(request: WireRequest, machine: Machine, found: list[HermesHome]) -> StepResult:
+    found.extend(hermes_homes.find(request.home, request.profile, machine.environ, machine.users_home))
+    return StepResult(StepState.OK, ", ".join(f"{home.path} ({home.profile})" for home in found))
+
+
+def _read_settings(work: Work) -> StepResult:
+    work.read_files()
+    read = work.as_read()
+    if config_yaml.has_hooks(work.config):
+        hint = f"take them out of {config_yaml.FILE}: in a home that is not wired, `hook check` blocks every tool call"
+        return StepResult(StepState.WARN, f"{read.message}; its hooks call strongroom, and stay", hint)
+    return read
+
+
+def switch_off(work: Work) -> StepResult:
+    """Put memory.provider back to what it was; where nothing is known of that, off."""
+    if config_yaml.provider_in(work.config) != plugin_files.NAME:
+        return StepResult(StepState.SKIP, "memory.provider is not strongroom")
+    before = _before(work)
+    was = str(before.get("provider") or "")
+    backup = read_text(work.home.path / BACKUP)
+    path = work.config_path
+    is_untouched = backup is not None and config_yaml.with_provider(backup, plugin_files.NAME) == work.config_text
+    if is_untouched and before.get("had_file") is False:
+        remove(path)
+    else:
+        restored = backup if is_untouched and backup is not None else config_yaml.with_provider(work.config_text, was)
+        replace_text(path, restored)
+    if is_untouched:
+        remove(work.home.path / BACKUP)
+    return as_done(f"memory.provider is {was} again" if was else "memory.provider is off")
+
+
+def _before(work: Work) -> dict[str, Any]:
+    try:
+        found = json.loads(read_text(work.places.before) or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def remove_plugin(work: Work) -> StepResult:
+    """Remove our files; what others put beside them stays."""
+    strange = plugin_files.foreign(work.home.path)
+    removed = plugin_files.take_away(work.home.path)
+    stays = f"; not ours, and still there: {', '.join(strange)}" if strange else ""
+    if not removed:
+        return StepResult(StepState.SKIP, f"there was no plugin{stays}")
+    return as_done(f"the plugin is removed{stays}")
+
+
+def revoke_cap(work: Work) -> StepResult:
+    """Revoke the cap where the vault is here, and remove its file. What is there and is no cap is refused."""
+    path = work.places.cap
+    held = runtime_cap.own_in(path)
+    if not path.exists():
+        return StepResult(StepState.SKIP, "there is no cap")
+    if held is not None:
+        path.chmod(0o600)  # one that others could read is revoked too, and hidden until then
+    policy = work.policy
+    if policy is None or not policy.vault or held is None:
+        remove(path)
+        return as_done(f"{path} is removed", f"its owner can revoke it: {_revoke(held)}" if held is not None else "")
+    try:
+        revoked = runtime_cap.revoke(work.opened(policy.vault), held)
+    except VaultMissing:
+        remove(path)
+        said = f"{path} is removed, but there is no vault at {policy.vault} to revoke the cap in"
+        return StepResult(StepState.WARN, said, f"if it was moved: {_revoke(held)} there", changed=True)
+    remove(path)
+    return as_done(f"the cap is {'revoked' if revoked else 'void already'}, and {path} removed")
+
+
+def _revoke(held: Token) -> str:
+    return f"`strongroom cap revoke {runtime_cap.claims_of(held).links[0]}`"
+
+
+def remove_policy(work: Work, purge: bool) -> StepResult:
+    """Keep the policy, which is the owner's work, unless told otherwise; and what says that files were imported."""
+    if purge:
+        forget_marks(work.home.path)
+    if work.policy_text is None:
+        return StepResult(StepState.SKIP, "there is no policy")
+    if not purge:
+        return StepResult(StepState.SKIP, f"{work.policy_path} stays", "--purge removes it")
+    remove(work.policy_path)
+    remove(work.home.path / policies.GOOD)
+    remove(work.home.path / BACKUP)
+    return as_done(f"{work.policy_path} is removed")
+
+
+def remove_state(work: Work, purge: bool) -> StepResult:
+    """Keep what waits to be delivered, unless told otherwise: nobody else has it."""
+    state = work.places.state
+    waiting = _waiting(state / "spool")
+    if not purge:
+        if waiting:
+            waits = f"{pluralize(waiting, 'turn')} {'waits' if waiting == 1 else 'wait'}"
+            said = f"{waits} in {state}, sealed, to be delivered when this home is wired again"
+            return StepResult(StepState.WARN, said, "--purge destroys them")
+        return StepResult(StepState.SKIP, "nothing waits to be delivered")
+    if not state.exists():
+        return StepResult(StepState.SKIP, "nothing waits to be delivered")
+    if not is_ours(state):
+        return StepResult(StepState.WARN, f"{state} stays: it is not where this was put", "remove it yourself")
+    try:
+        shutil.rmtree(state)
+    except OSError as error:
+        raise KeyUnavailable(f"cannot remove {state}: {error.strerror}") from None
+    remove(work.places.before)
+    remove(work.places.whose)
+    with suppress(OSError):  # something of others lies beside it
+        state.parent.rmdir()
+    return as_done(
+        f"{state} is removed" + (f", with {pluralize(waiting, 'turn')} that waited there" if waiting else "")
+    )
+
+
+def _waiting(spool: Path) -> int:
+    try:
+        return sum(1 for one in spool.iterdir() if one.suffix in (".turn", ".draft"))
+    except OSError:
+        return 0

@@ -1,0 +1,187 @@
+"""`strongroom wire hermes`: the steps in their order, for one home or for several.
+
+First everything that is only looked at, so that what can be refused is refused before anything is written; then what
+is written, the switch in config.yaml last. Running it again finishes, mends or finds nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+
+from strongroom.client.connect import how_to_install
+from strongroom.errors import InvalidRequest, ProviderUnavailable
+from strongroom.hermes.install import (
+    cap_request,
+    config_yaml,
+    hermes_homes,
+    hermes_probe,
+    home_changes,
+    isolation_advice,
+    plugin_files,
+    self_test,
+    vault_or_server,
+)
+from strongroom.hermes.install.hermes_homes import HermesHome
+from strongroom.hermes.install.hermes_probe import Hermes
+from strongroom.hermes.install.install_steps import StepResult, Steps, StepState, WireStep, pluralize
+from strongroom.hermes.install.isolation_advice import Beyond
+from strongroom.hermes.install.wire_request import Machine, Vaults, WireRequest, Work
+
+Planned = list[tuple[str, Callable[[], StepResult]]]
+
+
+@dataclass(slots=True)
+class WireReport:
+    """What a run did, and what it has to say beside."""
+
+    steps: list[WireStep] = field(default_factory=list)
+    homes: list[str] = field(default_factory=list)
+    wall: str = ""
+    beyond: list[Beyond] = field(default_factory=list)
+    is_new: bool = False
+    """Whether a home was not wired before, or to another vault: then all of it is told, and later where to read it."""
+
+    @property
+    def failure(self) -> WireStep | None:
+        return next((step for step in self.steps if step.state is StepState.FAIL), None)
+
+    @property
+    def changed(self) -> bool:
+        return any(step.changed for step in self.steps)
+
+    @property
+    def drifted(self) -> bool:
+        return any(step.state is StepState.DRIFT for step in self.steps)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is found once, for all homes."""
+
+    hermes: Hermes | None = None
+    homes: tuple[HermesHome, ...] = ()
+
+
+def wire(request: WireRequest, vaults: Vaults, machine: Machine) -> WireReport:
+    """Set Hermes up, or look whether it is."""
+    steps, found = Steps(), _Found()
+    begun = steps.run(
+        [
+            ("hermes", partial(_find_hermes, request, machine, found)),
+            ("home", partial(_find_homes, request, machine, found)),
+        ]
+    )
+    report = WireReport(steps.done)
+    works = [Work(request, vaults, machine, home, found.hermes) for home in found.homes] if begun else []
+    for work in works:
+        with closing(work):
+            steps.run(plan_home(work), work.home.profile)
+        report.homes.append(str(work.home.path))
+    if works and not steps.failed:
+        report.wall = (
+            f"{isolation_advice.SERVED if works[0].url else isolation_advice.EMBEDDED} {isolation_advice.LOOK}"
+        )
+        report.beyond = isolation_advice.beyond(works[0].config)
+        report.is_new = any(_is_elsewhere(work) for work in works)
+    return report
+
+
+def _is_elsewhere(work: Work) -> bool:
+    return work.policy is None or (work.policy.vault, work.policy.url) != (work.vault, work.url)
+
+
+def plan_home(work: Work) -> Planned:
+    """The steps of one home."""
+    return [
+        ("settings", partial(_read_settings, work)),
+        ("packages", partial(_check_packages, work)),
+        ("memory", partial(vault_or_server.reach, work)),
+        ("cap", partial(cap_request.keep_cap, work)),
+        ("policy", partial(home_changes.keep_policy, work)),
+        ("plugin", partial(home_changes.keep_plugin, work)),
+        ("verify", partial(_verify, work)),
+        ("provider", partial(home_changes.switch_on, work)),
+    ]
+
+
+def _find_hermes(request: WireRequest, machine: Machine, found: _Found) -> StepResult:
+    hermes = found.hermes = hermes_probe.find(request.python, machine.environ.get("PATH"))
+    said = f"Hermes {hermes.version}, run by {hermes.python}"
+    if not hermes.is_tested:
+        return StepResult(StepState.WARN, said, "this was made for 0.19 and later: older ones may not load it")
+    return StepResult(StepState.OK, said)
+
+
+def _find_homes(request: WireRequest, machine: Machine, found: _Found) -> StepResult:
+    found.homes = hermes_homes.find(request.home, request.profile, machine.environ, machine.users_home)
+    return StepResult(StepState.OK, ", ".join(f"{home.path} ({home.profile})" for home in found.homes))
+
+
+def _read_settings(work: Work) -> StepResult:
+    work.read_files()
+    if config_yaml.injects(work.config):
+        raise InvalidRequest(
+            f"a hook in {config_yaml.FILE} injects memory already, and with the provider all of it would come twice",
+            hint="remove `strongroom hook memory-inject` from hooks; the provider does what it does, and more",
+        )
+    plugin_files.directory(work.home.path)
+    return work.as_read()
+
+
+def _check_packages(work: Work) -> StepResult:
+    """Hermes' Python must be able to import the provider, and what it needs for this home."""
+    hermes = _known(work.hermes)
+    lacks = sorted(_needed(work) & hermes.lacks)
+    pip = f"{hermes.python} -m {how_to_install('hermes')}"
+    if lacks:
+        instead = "; or --no-masking, and secrets are kept as they are said" if lacks == ["detect_secrets"] else ""
+        raise ProviderUnavailable(f"Hermes' Python cannot import {', '.join(lacks)}", hint=pip + instead)
+    if hermes.broken:
+        raise ProviderUnavailable(f"Hermes' Python cannot import strongroom.provider: {hermes.broken}", hint=pip)
+    mine = version("strongroom")
+    if hermes.strongroom != mine:
+        said = f"there it is strongroom {hermes.strongroom}, and here {mine}"
+        return StepResult(StepState.WARN, said, f"{pip}, with --upgrade")
+    return StepResult(StepState.OK, f"strongroom {mine} can be imported there")
+
+
+def _needed(work: Work) -> set[str]:
+    policy = work.policy
+    masks = work.request.masking and (policy is None or policy.keep.mask_secrets)
+    asks = bool(work.request.url) or (policy is not None and bool(policy.url) and not work.request.vault)
+    return {"strongroom"} | ({"detect_secrets"} if masks else set()) | ({"httpx"} if asks else set())
+
+
+def _verify(work: Work) -> StepResult:
+    if work.look_only and not _is_plugin_there(work):
+        return StepResult(StepState.SKIP, "there is nothing to load yet")
+    seen = self_test.verify_home(_known(work.hermes), work.home, look_only=work.look_only)
+    if seen.pinned not in ("", plugin_files.NAME):
+        raise ProviderUnavailable(
+            f"memory.provider is pinned to {seen.pinned} by whoever manages this Hermes",
+            hint="ask them: what config.yaml says is not used",
+        )
+    work.actor = seen.actor
+    who = f"; in a terminal you are {seen.actor}" if seen.actor else ""
+    went = f"; {pluralize(seen.delivered, 'turn')} that waited went into the vault" if seen.delivered else ""
+    said = f"Hermes loads it{who}{went}"
+    if seen.waiting:
+        left = (
+            f"{pluralize(seen.waiting, 'turn')} not delivered yet: `hermes strongroom status` says what is wrong, if so"
+        )
+        return StepResult(StepState.WARN, said, left)
+    return StepResult(StepState.OK, said)
+
+
+def _is_plugin_there(work: Work) -> bool:
+    return not plugin_files.differing_files(work.home.path) and work.places.cap.exists() and work.policy is not None
+
+
+def _known(hermes: Hermes | None) -> Hermes:
+    if hermes is None:
+        raise InvalidRequest("Hermes was not found")
+    return hermes

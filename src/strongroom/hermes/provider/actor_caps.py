@@ -1,0 +1,131 @@
+"""The caps of a home's conversations: narrowed offline from the runtime's cap, for one actor and five minutes.
+
+The runtime's cap covers every actor of the home and opens nothing by itself. It is read again when its file changes.
+It is renewed well before it ends, and a cap that ended is made anew only where the vault is embedded, its keys are
+here anyway, and nobody has revoked it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from strongroom.caps import chain
+from strongroom.caps.authority import effective
+from strongroom.caps.chain import Cap, Token
+from strongroom.errors import CapExpired, CapRevoked, CapSignatureInvalid, InvalidRequest
+from strongroom.hermes.install import cap_file
+from strongroom.hermes.provider.hook_memo import again, once
+from strongroom.hermes.provider.vault_connection import VaultConnection
+from strongroom.model import Actor, Namespace, Op
+from strongroom.private_files import status_of
+from strongroom.vault.create_open import attenuate
+
+TTL = 300
+"""Seconds that a conversation's cap lives."""
+FRESH = 60
+"""Seconds that it must have left when it is used."""
+_NARROWED = 1024
+KEEPS = (Op.PUT, Op.GET, Op.LIST, Op.SNAPSHOT, Op.FORGET)
+RECALLS = (Op.GET, Op.SNAPSHOT)
+
+
+_Wanted = tuple[Token, Actor, tuple[Op, ...], tuple[Namespace, ...]]
+"""What a narrowed cap is made from: the runtime's own, for whom, which operations and namespaces."""
+
+
+class ActorCaps:
+    """The caps of one home. Thread-safe; shared by its agents."""
+
+    def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._now = now
+        self._guard = threading.Lock()
+        self._read: tuple[tuple[int, ...], Token, Cap] | None = None
+        self._narrowed: dict[_Wanted, tuple[Token, float]] = {}
+
+    def __repr__(self) -> str:
+        return "<caps of a home>"
+
+    def runtime(self) -> tuple[Token, Cap]:
+        """The runtime's cap and what it allows, unverified: the gate does that."""
+        return once(self, self._look)
+
+    def _look(self) -> tuple[Token, Cap]:
+        status = status_of(self.path)
+        read = self._read
+        if read is None or read[0] != status:
+            token = cap_file.read(self.path)
+            read = self._read = (status, token, effective(chain.parse(token), ""))
+        return read[1], read[2]
+
+    def narrowed(self, actor: Actor, names: Iterable[Namespace], ops: Iterable[Op] = KEEPS) -> Token:
+        """A cap for one actor, some namespaces and a few minutes, within the runtime's."""
+        token, held = self.runtime()
+        key = (token, actor, tuple(ops), tuple(names))
+        with self._guard:
+            made, ends = self._narrowed.get(key, (None, 0.0))
+            if made is None or ends - self._now() < FRESH:
+                made, ends = self._made(held, *key), min(self._now() + TTL, held.exp)
+                while len(self._narrowed) >= _NARROWED:
+                    del self._narrowed[next(iter(self._narrowed))]
+                self._narrowed.pop(key, None)
+                self._narrowed[key] = (made, ends)
+            return made
+
+    def _made(self, held: Cap, token: Token, actor: Actor, ops: tuple[Op, ...], names: tuple[Namespace, ...]) -> Token:
+        wanted = [str(op) for op in ops if op in held.ops]
+        allowed = [name for name in names if name in held.namespaces]
+        if not wanted:
+            raise InvalidRequest("the runtime's cap allows none of what memory needs", hint="wire it again")
+        if held.exp <= self._now():
+            raise CapExpired(
+                "the runtime's cap has ended", hint="`hermes strongroom status` says with which command another is made"
+            )
+        return attenuate(token, actor=actor, ops=wanted, namespaces=allowed, ttl=TTL, delegable=False)
+
+    @property
+    def namespaces(self) -> frozenset[Namespace]:
+        return self.runtime()[1].namespaces
+
+    def days_left(self) -> float:
+        return (self.runtime()[1].exp - self._now()) / 86_400
+
+    # Keeping the runtime's own cap.
+
+    def is_due(self) -> bool:
+        """Whether the runtime's cap should be renewed now."""
+        return self.runtime()[1].exp - self._now() < _renewal(self.runtime()[1])
+
+    def renew(self, way: VaultConnection) -> None:
+        """Renew the runtime's cap, and keep the new one."""
+        again()
+        token, held = self.runtime()
+        if held.exp > self._now():
+            cap_file.write(self.path, way.ask(token, lambda memory: memory.renew()))
+        elif way.is_embedded:
+            cap_file.write(self.path, self._again(way, held))
+        else:
+            raise CapExpired(
+                "the runtime's cap has ended, and only its owner can give another",
+                hint="`hermes strongroom status` says with which command another is made",
+            )
+        again()
+
+    def _again(self, way: VaultConnection, held: Cap) -> Token:
+        """A cap like the one that ended, unless that one was revoked."""
+        vault = way.vault()
+        known = [record for record in vault.caps() if record.link == held.links[0]]
+        if not known:
+            raise CapSignatureInvalid("the vault knows nothing of this cap", hint="run `strongroom wire hermes` again")
+        if any(record.revoked for record in known):
+            raise CapRevoked("the runtime's cap was revoked", hint="run `strongroom wire hermes` to allow it again")
+        names = tuple(name for name in vault.namespaces if name in known[0].namespaces)
+        return cap_file.mint(vault, known[0].actor, names)
+
+
+def _renewal(held: Cap) -> float:
+    """Seconds before its end from which a cap is renewed: a third of its life, for one that lives less than a month."""
+    return min(cap_file.RENEW_BEFORE, (held.exp - held.nbf) / 3)

@@ -1,0 +1,223 @@
+"""Where lines go: into the vault, or sealed into the spool while it does not take them, and from there later.
+
+What is durable when a function here returns is durable in the vault or in the spool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from strongroom import model
+from strongroom.caps.chain import Token
+from strongroom.crypto import inbox
+from strongroom.errors import (
+    BodyTooLarge,
+    CapDataClassMismatch,
+    CapLimitExceeded,
+    CapNamespaceDenied,
+    CapOpMismatch,
+    CapRevoked,
+    Conflict,
+    InvalidRequest,
+    LineTooLarge,
+    StoreUnavailable,
+    StrongroomError,
+    TooMany,
+)
+from strongroom.hermes.policy import OWNER
+from strongroom.hermes.provider import memory_files, offline_spool, turn_lines
+from strongroom.hermes.provider.hook_memo import again
+from strongroom.hermes.provider.memory_session import MemorySession, ask, token_for
+from strongroom.hermes.provider.offline_spool import DeliveryResult, SpooledTurn
+from strongroom.hermes.provider.provider_home import SET_ASIDE, Parts, ProviderHome, millis
+from strongroom.hermes.provider.speaker import Speaker
+from strongroom.model import Actor, NewLine
+
+AT_ONCE = 20
+"""Turns that are delivered before a new one is put."""
+_REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
+"""Denials of what is asked for, not of the cap: the owner drew that border, and may move it."""
+_OF_A_CAP = "cap_"
+"""How the reasons begin that speak of a cap."""
+_NEVER = (InvalidRequest, LineTooLarge, TooMany, BodyTooLarge, CapLimitExceeded, Conflict)
+"""What is wrong with a turn itself. All else is wrong with the way or the cap, and passes."""
+
+
+def store(session: MemorySession, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
+    """Put lines, or seal them into the spool if the vault does not take them now, and where. None: the cap refuses."""
+    if not lines:
+        return ()
+    parts = session.home.parts
+    try:
+        if parts.spool.may_wait:
+            _deliver_waiting(session)
+        session.ask(speaker, lambda memory: memory.put_many(lines))
+    except Conflict:
+        return ()  # it was told before, in other words
+    except _REFUSED as error:
+        session.failed("keeping", error)
+        return None
+    except StrongroomError as error:
+        session.failed("keeping", error)
+        return None if _is_erased(error) else _spool(session, speaker, lines)
+    parts.status.worked("keeping")
+    _nothing_waits(parts)
+    parts.status.count("kept", len(lines))
+    return ()
+
+
+def _spool(session: MemorySession, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...]:
+    try:
+        sealed = _sealed_for(session, speaker, tuple(lines))
+        paths = tuple(session.home.parts.spool.add(speaker.actor, one, millis()) for one in sealed)
+    except StrongroomError as error:
+        session.failed("the spool", error)
+        raise StoreUnavailable(error.message, hint=error.hint) from None
+    session.worked("the spool")
+    session.home.parts.status.count("spooled")
+    return paths
+
+
+def _nothing_waits(parts: Parts) -> None:
+    """Let a trouble of the spool be over once nothing is left for it to do."""
+    if parts.status.has("the spool") and not parts.spool.waiting().turns:
+        parts.status.worked("the spool")
+
+
+def _sealed_for(session: MemorySession, speaker: Speaker, lines: tuple[NewLine, ...]) -> list[bytes]:
+    try:
+        return list(_sealed(session.policy.inbox, speaker.actor, lines))
+    except InvalidRequest as error:
+        hint = "run `strongroom wire hermes`, which asks the vault for its inbox key"
+        raise InvalidRequest(f"it cannot be sealed: {error.message}", hint=hint) from None
+
+
+def _sealed(recipient: str, actor: Actor, lines: tuple[NewLine, ...]) -> Iterator[bytes]:
+    """Lines as one sealed bundle, or as several if one would be too large."""
+    try:
+        yield inbox.seal(recipient, inbox.Bundle(actor, lines))
+    except BodyTooLarge:
+        if len(lines) < 2:
+            raise
+        half = len(lines) // 2
+        yield from _sealed(recipient, actor, lines[:half])
+        yield from _sealed(recipient, actor, lines[half:])
+
+
+def look_for_waiting(session: MemorySession) -> None:
+    """Have what waits delivered, of whichever process, by a thread that holds up no turn."""
+    if session.home.parts.spool.waiting().turns:
+        session.home.later(lambda: deliver(session))
+
+
+def _deliver_waiting(session: MemorySession) -> None:
+    """Deliver a little of what waits before a turn; the rest need not hold it up."""
+    if waiting := session.home.parts.spool.waiting().turns:
+        deliver(session, most=AT_ONCE)
+    if waiting > AT_ONCE:
+        session.home.later(lambda: deliver(session))
+
+
+def deliver(session: MemorySession, most: int | None = None) -> int:
+    """Deliver what waits in the spool, in order for each person, as far as it goes; how many turns went."""
+    home = session.home
+    try:
+        # What is wrong with the cap or the way is no turn's fault, and must not set one aside.
+        home.way.check(token_for(home, _owner(home)))
+        done = offline_spool.deliver_waiting(home.parts.spool, lambda entry: _delivered(session, entry), most)
+    except StrongroomError as error:
+        session.failed("delivering", error)
+        return 0
+    if done:
+        session.worked("delivering")
+        home.parts.settle()
+        home.parts.status.count("delivered", done)
+    return done
+
+
+def _delivered(session: MemorySession, entry: SpooledTurn) -> DeliveryResult:
+    home = session.home
+    again()  # many may have gone before, and the cap may have been replaced meanwhile
+    shown = _runtime(home)
+    try:
+        if entry.ids or entry.turns:
+            _forget(home, entry)
+            session.worked("taking a turn back")
+        else:
+            ask(home, model.actor(entry.actor), lambda memory: memory.deliver(entry.sealed))
+    except _NEVER as error:
+        home.parts.status.failed(SET_ASIDE, error)
+        return DeliveryResult.REFUSED
+    except CapRevoked as error:
+        session.failed("delivering", error)
+        if _is_erased(error):
+            return DeliveryResult.GONE
+        return (
+            DeliveryResult.LATER
+            if entry.actor == _owner(home) or _is_voided(home, error, shown)
+            else DeliveryResult.STOP
+        )
+    except _REFUSED as error:
+        session.failed("delivering", error)
+        return DeliveryResult.LATER
+    except StrongroomError as error:
+        session.failed("delivering", error)
+        return DeliveryResult.STOP
+    return DeliveryResult.DONE
+
+
+def _forget(home: ProviderHome, entry: SpooledTurn) -> None:
+    ids = [*map(model.line_id, entry.ids)]
+    gone = ask(home, model.actor(entry.actor), lambda memory: turn_lines.forget(memory, ids, entry.turns))
+    home.parts.status.count("forgotten", len(gone.ids))
+    memory_files.take_out(home, gone.notes)
+
+
+def _is_erased(error: StrongroomError) -> bool:
+    """Whether somebody's memory was erased: what is told of them is not to wait until they are let in again.
+
+    All other refusals pass: what a person says while their caps are void, because one was stolen, waits for a new one.
+    """
+    return isinstance(error, CapRevoked) and error.erased
+
+
+def _is_voided(home: ProviderHome, error: StrongroomError, shown: Token | None) -> bool:
+    """Whether a refusal concerns one person alone, whose caps were voided: the turns of the others need not wait.
+
+    `shown` is the runtime's cap that was refused: with a newer one nothing is known.
+    """
+    if not isinstance(error, CapRevoked):
+        return False
+    try:
+        ask(home, _owner(home), lambda memory: memory.get("", k=0, patience=0.0))
+    except StrongroomError:
+        return False
+    again()
+    return _runtime(home) == shown
+
+
+def _runtime(home: ProviderHome) -> Token | None:
+    try:
+        return home.parts.caps.runtime()[0]
+    except StrongroomError:
+        return None
+
+
+def _owner(home: ProviderHome) -> Actor:
+    return Actor(f"{home.policy.scope}{OWNER}")
+
+
+def begin_anew(home: ProviderHome) -> None:
+    """A home was wired: what was refused with another cap, or by another vault, is to be tried again."""
+    home.parts.spool.take_up()
+    for work, problem in home.parts.status.problems.items():
+        if problem.reason.startswith(_OF_A_CAP):
+            home.parts.status.worked(work)
+
+
+def recover(session: MemorySession) -> None:
+    """Deliver what an earlier process left: complete turns, and what was said in those that it died in."""
+    session.home.parts.spool.adopt()
+    if session.home.parts.spool.waiting().turns:
+        deliver(session)

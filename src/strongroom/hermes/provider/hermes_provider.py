@@ -1,0 +1,273 @@
+"""The memory provider for Hermes: Hermes' hooks on one side, the gate on the other.
+
+One object serves one agent and holds nothing that would have to be let go of: agents are dropped without a word. What
+belongs to the home is shared (`home`). Every hook takes arguments that later versions may add.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strongroom.errors import InvalidRequest, StrongroomError
+from strongroom.hermes.install import hermes_homes, memory_setup
+from strongroom.hermes.provider import (
+    before_compression,
+    delivery,
+    line_builder,
+    memory_mirror,
+    model_tools,
+    recall,
+    turn_writer,
+    undo,
+)
+from strongroom.hermes.provider.hook_memo import Steady
+from strongroom.hermes.provider.memory_session import MemorySession, look_after, tend
+from strongroom.hermes.provider.provider_home import ProviderHome, home_of
+from strongroom.hermes.provider.speaker import Nobody
+from strongroom.host.plugins.hermes_stubs import get_hermes_home
+from strongroom.host.provider_interface import MemoryProvider, Message, Schema, Signature
+
+NAME = "strongroom"
+
+
+@dataclass(frozen=True, slots=True)
+class RecallStatus:
+    """What a runtime may show beside a reply: how many lines were recalled for it."""
+
+    provider_label: str
+    count: int
+    glyph: str = "\u25a3"
+
+
+class StrongroomProvider(MemoryProvider):
+    """Gated memory for one agent."""
+
+    def __init__(self, home: str | os.PathLike[str] | None = None) -> None:
+        self._place = Path(home) if home is not None else None
+        self._session: MemorySession | None = None
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    # Before a session.
+
+    def is_available(self) -> bool:
+        return not self.unavailable_reason()
+
+    def unavailable_reason(self) -> str:
+        """Why memory cannot be used; empty if it can. Files only."""
+        try:
+            policy = self._home().policy
+        except StrongroomError as error:
+            return error.message
+        # A home that is wired has its memory, whatever else is missing: what cannot work is then said at each turn, and
+        # turns wait. A provider that is not available is dropped by the runtime without a word.
+        return (
+            "" if policy.is_wired else f"this home is not wired; run `{hermes_homes.wire_command(self._home().path)}`"
+        )
+
+    def get_tool_schemas(self) -> list[Schema]:
+        try:
+            return model_tools.tool_schemas(self._home().policy.tools)
+        except StrongroomError:
+            return []
+
+    def cache_busting_signature(self) -> Signature:
+        """The policy, as a hash: it holds no secret, and a renewed cap does not change it."""
+        try:
+            policy = self._home().policy
+        except StrongroomError as error:
+            return {f"{NAME}.policy": error.reason}
+        return {f"{NAME}.policy": policy.digest, f"{NAME}.tools": str(policy.tools)}
+
+    # A session.
+
+    def initialize(self, session_id: str, turn_journal: bool = False, **kwargs: Any) -> None:
+        """Make ready: what the speaker may recall begins to load, and what an earlier process left is delivered."""
+        if self._place is None and kwargs.get("hermes_home"):
+            self._place = Path(str(kwargs["hermes_home"]))
+        home = self._home()
+        if not home.policy.is_wired:
+            raise InvalidRequest("this home is not wired", hint=f"run `{hermes_homes.wire_command(home.path)}`")
+        session = self._session = MemorySession(home, str(session_id), kwargs, is_journalled=turn_journal)
+        home.keep_good(session.warn)
+        session.caught_up.clear()
+        home.later(lambda: recall.warm(session))
+        home.later(lambda: _catch_up(session))
+
+    def system_prompt_block(self) -> str:
+        session = self._session
+        if not session:
+            return ""
+        with Steady():
+            return _spared(session, "the profile", lambda: recall.prompt(session))
+
+    def on_turn_start(self, turn_number: int, message: str, **kwargs: Any) -> None:  # noqa: ARG002
+        session = self._session
+        if session and isinstance(message, str):
+            with Steady():
+                turn_writer.begin(session, message, turn_number if isinstance(turn_number, int) else 0)
+                session.found.leave()
+
+    def prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> str:  # noqa: ARG002 - it isolates nothing
+        session = self._session
+        if not session or not isinstance(query, str):
+            return ""
+        with Steady(session.found):
+            return _spared(session, "recall", lambda: recall.recall(session, query))
+
+    def recall_status(self) -> RecallStatus | None:
+        """What was recalled for the last question."""
+        return RecallStatus("Strongroom", self._session.last_shown) if self._session else None
+
+    def sync_turn(
+        self,
+        user_content: str,
+        assistant_content: str,
+        *,
+        session_id: str = "",
+        messages: Sequence[Message] | None = None,
+        turn_id: str = "",
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        session = self._session
+        if session:
+            where = _text(session_id) or session.id
+            told = messages if isinstance(messages, list | tuple) else None
+            with Steady():
+                turn_writer.turn(session, _text(user_content), _text(assistant_content), where, told, _text(turn_id))
+            tend(session.home)
+
+    def queue_prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> None:  # noqa: ARG002
+        """After a turn that is kept, before the next one begins: make the next question quicker."""
+        session = self._session
+        if session:
+            with Steady(), suppress(StrongroomError):  # the home may not be wired any more
+                session.home.way.settle()
+                delivery.look_for_waiting(session)
+                session.settle(_text(session_id))
+
+    def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
+        if not self._session:
+            raise InvalidRequest("there is no session")
+        return model_tools.call_tool(self._session, tool_name, args if isinstance(args, Mapping) else {})
+
+    def on_memory_write(
+        self,
+        action: str,
+        target: str,
+        content: str,
+        metadata: Mapping[str, Any] | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        if self._session:
+            old = metadata.get("old_text") if isinstance(metadata, Mapping) else None
+            memory_mirror.mirror_write(self._session, _text(action), _text(target), _text(content), _text(old))
+
+    def on_delegation(self, task: str, result: str, *, child_session_id: str = "", **kwargs: Any) -> None:  # noqa: ARG002
+        if self._session:
+            turn_writer.keep_delegated(self._session, _text(task), _text(result), _text(child_session_id))
+
+    def on_pre_compress(self, messages: Sequence[Message], **kwargs: Any) -> str:  # noqa: ARG002
+        session = self._session
+        speaker = session.speaker if session else Nobody("")
+        if session is None or isinstance(speaker, Nobody) or not isinstance(messages, list | tuple):
+            return ""
+        kept = before_compression.worth(messages, phrases=session.home.phrases(), is_off=session.state(speaker).is_off)
+        return line_builder.mask_secrets(session, kept)
+
+    def on_session_switch(
+        self,
+        new_session_id: str,
+        *,
+        parent_session_id: str = "",  # noqa: ARG002
+        reset: bool = False,
+        rewound: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        session = self._session
+        if not session:
+            return
+        if rewound:
+            undo.rewind(session)
+        _go_on(session, _text(new_session_id) or session.id, reset=reset, reason=str(kwargs.get("reason") or ""))
+
+    def on_session_end(self, messages: Sequence[Message], **kwargs: Any) -> None:  # noqa: ARG002 - turns are kept
+        if self._session:
+            self._session.home.later(lambda: look_after(self._home()))
+
+    def shutdown(self) -> None:
+        session, self._session = self._session, None
+        if session:
+            with suppress(StrongroomError):  # the home may not be wired any more
+                session.settle()
+                session.home.parts.status.save_counts()
+
+    # Outside of sessions.
+
+    def get_config_schema(self) -> list[Mapping[str, Any]]:
+        return memory_setup.config_schema()
+
+    def save_config(self, values: dict[str, Any], hermes_home: str) -> None:
+        memory_setup.save_config(values, Path(hermes_home))
+
+    def post_setup(self, hermes_home: str, config: Mapping[str, Any] | None = None) -> None:
+        """Take over the whole set-up of `hermes memory setup strongroom`."""
+        memory_setup.post_setup(Path(hermes_home), config)
+
+    def backup_paths(self) -> list[str]:
+        """Nothing: a backup of a runtime must hold neither the vault nor a cap. `strongroom backup` makes one."""
+        return []
+
+    def _home(self) -> ProviderHome:
+        return home_of(self._place if self._place is not None else get_hermes_home())
+
+
+def _text(value: object) -> str:
+    """A text out of a runtime; nothing for what is none."""
+    return value if isinstance(value, str) else ""
+
+
+def _spared(session: MemorySession, work: str, ask: Callable[[], str]) -> str:
+    """What memory says. A defect of ours is noted, and the turn goes on."""
+    try:
+        return ask()
+    except Exception as error:  # noqa: BLE001 - the one place where a defect is kept from the runtime
+        session.failed(work, error)
+        return ""
+
+
+def _catch_up(session: MemorySession) -> None:
+    try:
+        delivery.recover(session)
+    finally:
+        session.caught_up.set()
+    look_after(session.home)
+    memory_mirror.import_files(session)
+
+
+def _go_on(session: MemorySession, new: str, *, reset: bool, reason: str) -> None:
+    """Go on under another id, or in a shortened history. What was said or shown goes along, unless left behind."""
+    speaker = session.speaker
+    old, session.id = session.id, new
+    if reset or reason == "resume":
+        session.start_anew()
+    if isinstance(speaker, Nobody):
+        return
+    before, after = session.state(speaker, old), session.state(speaker, new)
+    if new != old and not reset and reason != "resume":
+        after.take_over(before)
+    if reason == "compression":
+        after.compressed()
+        before.compressed()
+
+
+def register(context: Any, home: str | os.PathLike[str] | None = None) -> None:
+    """Register a new provider with Hermes, which calls this once for each agent."""
+    context.register_memory_provider(StrongroomProvider(home))

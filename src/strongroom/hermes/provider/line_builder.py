@@ -1,0 +1,151 @@
+"""From what was said to the lines that are kept of it: whose words, where they go, without secrets, under which ids.
+
+Every text goes the same way. What the model says is kept as sensitively as anything that was said or shown to it in
+this conversation: it may repeat that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from strongroom import model
+from strongroom.errors import StrongroomError
+from strongroom.hermes.namespace_choice import route_text
+from strongroom.hermes.provider import privacy_phrases, turn_ids
+from strongroom.hermes.provider.chat_history import digest
+from strongroom.hermes.provider.conversation import ConversationState
+from strongroom.hermes.provider.memory_session import MemorySession
+from strongroom.hermes.provider.provider_home import HomeView
+from strongroom.hermes.provider.speaker import Speaker
+from strongroom.hermes.provider.turn_ids import Heard, SaidTurn, Worded
+from strongroom.memory import Memory
+from strongroom.model import Millis, Namespace, NewLine
+
+
+def words(speaker: Speaker, user: str) -> tuple[str, str]:
+    """What a person said, and who. In a shared chat the runtime may have put their name before it."""
+    said = privacy_phrases.said_by(speaker.name, user) if speaker.name else user
+    return turn_ids.storable(privacy_phrases.bare(said)), speaker.author
+
+
+def comparable(speaker: Speaker, user: str) -> str:
+    """What a turn is known by in a history, whoever of a shared chat said it."""
+    said = privacy_phrases.speaker(user)[1] if speaker.is_shared else user
+    return digest(turn_ids.storable(privacy_phrases.bare(said)))
+
+
+def heard_digest(speaker: Speaker, first: Heard) -> str:
+    """The same, of what was heard."""
+    return comparable(speaker, first.message) if speaker.is_shared else digest(first.said.text)
+
+
+def hear(session: MemorySession, speaker: Speaker, message: str, session_id: str, before: Heard | None = None) -> Heard:
+    """What a person said, in the namespace that the owner's rules give it. As `before`, if nothing has changed."""
+    look = session.home.look
+    grounds = (look.policy, look.rules, look.allowed)
+    if before and (before.message, before.session, before.grounds) == (message, session_id, grounds):
+        return before
+    text, author = words(speaker, message)
+    said = SaidTurn(text, author, _namespace(session, speaker, text))
+    return Heard(message, session_id, grounds, said, privacy_phrases.asks(text, session.home.phrases()))
+
+
+def _namespace(session: MemorySession, speaker: Speaker, text: str) -> Namespace:
+    chat = speaker.chat.partition(":")[2] or None
+    look = session.home.look
+    return route_text(look.policy, look.rules, text, platform=speaker.platform, chat=chat).namespace
+
+
+def reply_namespace(session: MemorySession, speaker: Speaker, state: ConversationState, text: str) -> Namespace:
+    """Where a text of the model goes: as sensitively as anything that stood before it."""
+    look = session.home.look
+    policy = look.policy
+    with state.guard:
+        stood = set(state.carried)
+    if stood and look.rules.names.issubset(policy.namespaces):
+        worst = policy.most_sensitive(stood)
+        if worst == policy.namespaces[0]:
+            return worst  # whatever the text itself says
+    return policy.most_sensitive({*stood, _namespace(session, speaker, text)})
+
+
+def lines_of(
+    session: MemorySession,
+    speaker: Speaker,
+    began: Millis,
+    session_id: str,
+    said: SaidTurn,
+    turn_id: str = "",
+    *,
+    place: int = 0,
+    tag: bytes = b"",
+) -> Worded:
+    """The lines of a text, at its `place` in the turn. What lies outside the cap is left out: the owner drew that."""
+    look = session.home.look
+    if said.namespace not in look.allowed:
+        return Worded((), outside=1)
+    text, secrets = _masked(look, said.text)
+    began, key, told_in = Millis(began + place), look.parts.id_key, label(session_id)
+    lines = [
+        NewLine(
+            text=piece,
+            namespace=said.namespace,
+            session=told_in,
+            author=said.author,
+            kind=said.kind,
+            id=turn_ids.line_id(
+                key, began, speaker.actor, session_id, turn_id, str(place), str(number), piece, tag=tag
+            ),
+            time=model.moment(began),
+        )
+        for number, piece in enumerate(turn_ids.pieces(text))
+    ]
+    return Worded(tuple(lines), secrets)
+
+
+def lines_to_keep(session: MemorySession, worded: Worded) -> tuple[NewLine, ...]:
+    """The lines to keep of a text; what was left out of them is counted."""
+    if worded.outside or worded.secrets:
+        status = session.home.parts.status
+        status.count("outside the cap", worded.outside)
+        status.count("secrets masked", worded.secrets)
+    return worded.lines
+
+
+def mask_secrets(session: MemorySession, text: str) -> str:
+    """The text without secrets, unless the owner keeps them; those are counted."""
+    look = session.home.look
+    safe, found = _masked(look, text)
+    look.parts.status.count("secrets masked", found)
+    return safe
+
+
+def _masked(look: HomeView, text: str) -> tuple[str, int]:
+    return look.parts.mask.masked(text) if look.policy.keep.mask_secrets else (text, 0)
+
+
+def label(session_id: str) -> str:
+    """A session's id as a line can hold it."""
+    return turn_ids.storable(session_id).replace("\n", " ").replace("\t", " ")[: model.FIELD_LIMIT]
+
+
+def absent_lines(
+    session: MemorySession, speaker: Speaker, lines: list[NewLine], which: Mapping[str, Any]
+) -> list[NewLine]:
+    """Those of some lines that are not there yet, whenever they were told before."""
+
+    def there(memory: Memory) -> set[str]:
+        found: set[str] = set()
+        page = memory.list(limit=model.LIST_LIMIT, **which)
+        while True:
+            found |= {turn_ids.hash_of(info.id) for info in page.lines}
+            if page.next is None:
+                return found
+            page = memory.list(limit=model.LIST_LIMIT, after=page.next, **which)
+
+    try:
+        found = session.ask(speaker, there)
+    except StrongroomError:
+        return lines  # better twice than not at all
+    return [line for line in lines if line.id and turn_ids.hash_of(line.id) not in found]

@@ -1,0 +1,101 @@
+"""Recalled lines as a model sees them: one quoted line each, with its day, namespace, author and id. Pure.
+
+Quoted as JSON is, so that a line break or a quotation mark in it ends nothing; without control characters, hidden text
+or anything that passes for a fence. The id at the end is what a person asks to forget it by, and what scrubbing a
+runtime's history looks for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from strongroom import fence
+from strongroom.hermes.policy import OWNER, Policy, Tools
+from strongroom.host.recall_fence import harmless
+from strongroom.model import Actor, Hit, Profile
+
+HEADING = "Earlier lines from this memory, quoted as data:"
+_ASKED = "A note of this memory: something is to be forgotten, so this turn is not kept."
+_BY_TOOL = (
+    "Call strongroom_forget with the ids in brackets of the lines above that hold it; what was written in the same "
+    "turn goes with them. Then say how many lines went, without repeating what they said."
+)
+_BY_COMMAND = (
+    "You cannot forget lines yourself. Say, without repeating them, that the owner of this Hermes forgets them with "
+    "`hermes strongroom forget{whose} --turn ID`, where ID stands in brackets behind a line above, and finds others "
+    "with `hermes strongroom search{whose} WORDS`."
+)
+PROFILE_HEADING = "Background about the person, written by the owner of this memory:"
+_LONGEST = 700
+"""Characters of a line that are shown."""
+_SHORTEST = 40
+_PLAIN = re.compile(r"[^\W_]+(?:[ .'_-][^\W_]+)*\.?")
+"""A name in which nothing can stand that separates the parts of a line."""
+_UNESCAPED = str.maketrans('"\\', "'/")
+"""Signs that would be escaped in quotes, and what stands for them in a name."""
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def format_hits(hits: Iterable[Hit], budget: int) -> tuple[str, list[Hit]]:
+    """As many of the hits as fit, best first, and which; nothing at all for none."""
+    lines: list[str] = []
+    taken: list[Hit] = []
+    room = budget - len(HEADING)
+    for hit in hits:
+        author = _author(hit.author)
+        about = len(hit.namespace) + len(author) + 50  # characters that a line has beside its text
+        line = _line(hit, author, min(_LONGEST, room - about - 8))
+        if len(line) + 1 > room or room - about < _SHORTEST:
+            break
+        room -= len(line) + 1
+        lines.append(line)
+        taken.append(hit)
+    return "\n".join((HEADING, *lines)) if lines else "", taken
+
+
+def how_to_forget(policy: Policy, actor: Actor) -> str:
+    """What the model is told where a person asks for something to be forgotten: how that is done."""
+    if policy.tools is not Tools.NONE:
+        return f"{_ASKED} {_BY_TOOL}"
+    whose = "" if actor == f"{policy.scope}{OWNER}" else f" --as {actor}"
+    return f"{_ASKED} {_BY_COMMAND.format(whose=whose)}"
+
+
+def profiles(found: Iterable[Profile], budget: int) -> str:
+    """The owner's profiles for a system prompt; what does not fit whole is left out."""
+    blocks: list[str] = []
+    room = budget - len(PROFILE_HEADING)
+    for profile in found:
+        block = f"\n[{profile.namespace}]\n{harmless(fence.neutral(profile.text))}"
+        if profile.text.strip() and len(block) <= room:
+            blocks.append(block)
+            room -= len(block)
+    return PROFILE_HEADING + "".join(blocks) if blocks else ""
+
+
+def for_people(hits: Iterable[Hit]) -> str:
+    """Lines as a person sees them: each with its moment, its place and its whole text, on a line of its own."""
+    return "".join(
+        f"{hit.time.astimezone():%Y-%m-%d %H:%M}  {hit.namespace:<9} {_author(hit.author)}: "
+        f"{_quoted(harmless(fence.neutral(hit.text)))} [{hit.id}]\n"
+        for hit in hits
+    )
+
+
+def _line(hit: Hit, author: str, room: int) -> str:
+    text = harmless(fence.neutral(hit.text[: 2 * _LONGEST]))
+    said = _quoted(text)
+    while len(said) > room + 2 and text:  # what is escaped takes more room than it has characters
+        text = text[: max(len(text) - (len(said) - room) // 2 - 1, 0)]
+        said = _quoted(text + "\u2026")
+    return f"- {hit.time.astimezone().date()}, {hit.namespace}, {author}: {said} [{hit.id}]"
+
+
+@lru_cache(maxsize=64)
+def _author(name: str) -> str:
+    """A name that reads as nothing else: quoted as the text is, unless it is of letters, digits and spaces alone."""
+    said = harmless(fence.neutral_field(name))[:64].translate(_UNESCAPED) or "unknown"
+    return said if _PLAIN.fullmatch(said) else _quoted(said)

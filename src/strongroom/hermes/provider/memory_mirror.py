@@ -1,0 +1,145 @@
+"""The runtime's built-in memory, mirrored: what is added, replaced or removed there is so here too.
+
+A note is a line of kind fact whose author names the file it stands in. What is removed is forgotten, not marked. The
+runtime names a removed note by a part of its text, so it is looked for among the mirrored ones: first by asking for it,
+then one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+
+from strongroom.errors import InvalidRequest, StrongroomError
+from strongroom.hermes.policy import OWNER
+from strongroom.hermes.provider import memory_files, turn_lines, turn_writer, undo
+from strongroom.hermes.provider.memory_session import MemorySession
+from strongroom.hermes.provider.speaker import FILES, Nobody, Speaker
+from strongroom.host.memory_file_import import migrate_memory_files
+from strongroom.memory import Memory
+from strongroom.model import K_LIMIT, LIST_LIMIT, Hit, Kind
+
+_QUERY = 1000
+_WORK = "mirroring the built-in memory"
+
+
+def mirror_write(session: MemorySession, action: str, target: str, content: str, old_text: str) -> None:
+    """The built-in memory has changed. What cannot be mirrored is said: it is not tried again by itself."""
+    try:
+        _written(session, action, target, content, old_text)
+    except StrongroomError as error:
+        session.failed(_WORK, error)
+        raise
+
+
+def _written(session: MemorySession, action: str, target: str, content: str, old_text: str) -> None:
+    speaker = session.speaker
+    if isinstance(speaker, Nobody) or not session.policy.keep.memory_writes:
+        return
+    author = FILES.get(target, FILES["memory"])
+    current = session.turns.current
+    is_asked = current is not None and current.is_request
+    if action in ("add", "replace") and content.strip() and not is_asked:
+        # What is new comes first: if this is cut short, there is one line too many and none too few.
+        if not turn_writer.is_on_record(session, speaker):
+            return
+        if not turn_writer.note(session, content, author) and not _found(session, author, content):
+            return
+    gone = old_text or (content if action == "remove" else "")
+    if action in ("replace", "remove") and gone.strip():
+        stays = memory_files.as_kept(session.home, content) if action == "replace" else None
+        old = [hit for hit in _found(session, author, gone) if hit.text != stays]
+        _forget(session, speaker, old, with_turns=is_asked)
+    session.worked(_WORK)
+
+
+def _forget(session: MemorySession, speaker: Speaker, old: list[Hit], *, with_turns: bool) -> None:
+    """Forget a note, and where a person asked for that all that was written in its turn.
+
+    The runtime removes exactly one: where several could be meant, none is forgotten.
+    """
+    if len({hit.text for hit in old}) > 1:
+        raise InvalidRequest(
+            "a note was removed that could be any of several here, so none was forgotten",
+            hint="`hermes strongroom recall` shows their ids, `hermes strongroom forget` forgets them",
+        )
+    if old:
+        ids = [hit.id for hit in old]
+        if with_turns:
+            undo.settle(session, session.ask(speaker, lambda memory: turn_lines.forget(memory, ids)))
+        else:
+            session.ask(speaker, lambda memory: memory.forget(ids=ids))
+            session.home.parts.status.count("forgotten", len(old))
+
+
+def _found(session: MemorySession, author: str, part: str) -> list[Hit]:
+    """The mirrored notes that hold a text; those that are it exactly, if there are any."""
+    speaker = session.speaker
+    if isinstance(speaker, Nobody):
+        return []
+    masked = memory_files.as_kept(session.home, part)
+    if not masked:
+        return []
+
+    def find(memory: Memory) -> list[Hit]:
+        near = [hit for hit in memory.get(masked[:_QUERY], k=K_LIMIT) if _is_note(hit, author, masked)]
+        return near or [hit for hit in _notes(memory) if _is_note(hit, author, masked)]
+
+    found = session.ask(speaker, find)
+    return [hit for hit in found if hit.text == masked] or found
+
+
+def _is_note(hit: Hit, author: str, part: str) -> bool:
+    return hit.kind == Kind.FACT and hit.author == author and part in hit.text
+
+
+def _notes(memory: Memory) -> Iterator[Hit]:
+    after = None
+    while True:
+        page = memory.list(kind=Kind.FACT, limit=LIST_LIMIT, after=after)
+        ids = [info.id for info in page.lines]
+        for start in range(0, len(ids), K_LIMIT):
+            yield from memory.get(ids=ids[start : start + K_LIMIT])
+        after = page.next
+        if after is None:
+            return
+
+
+def import_files(session: MemorySession) -> None:
+    """Take in the owner's memory files, once. They are the owner's: no other speaker gets them."""
+    speaker = session.speaker
+    if isinstance(speaker, Nobody) or speaker.actor != f"{session.policy.scope}{OWNER}":
+        return
+    if not session.policy.keep.import_files or not turn_writer.is_on_record(session, speaker):
+        return
+    try:
+        put = partial(_import, session, speaker)
+        # By the vault's own key: another vault has none of it, wherever it lies and whoever's it is.
+        into, policy = f"{session.policy.inbox} {speaker.actor}", session.policy
+        migrate_memory_files(session.home.path, policy.session, put, into=into, before=speaker.actor)
+    except StrongroomError as error:
+        session.failed("importing the memory files", error)
+    else:
+        session.worked("importing the memory files")
+
+
+def _import(session: MemorySession, speaker: Speaker, name: str, text: str) -> None:
+    target = name.rpartition("/")[2].removesuffix(".md").lower()
+    if target == "soul" and text.strip() == _usual_soul():
+        return
+    author = FILES.get(target, FILES["memory"])
+    there = session.ask(speaker, lambda memory: {hit.text for hit in _notes(memory) if hit.author == author})
+    for entry in text.split(memory_files.SEPARATOR):
+        if (
+            entry.strip() and memory_files.as_kept(session.home, entry.strip()) not in there
+        ):  # as after a purge: ids are others then
+            turn_writer.note(session, entry.strip(), author, in_turn=False)
+
+
+def _usual_soul() -> str:
+    """The persona that the runtime writes into every new home: nobody's memory until somebody has edited it."""
+    try:
+        return str(import_module("hermes_cli.default_soul").DEFAULT_SOUL_MD).strip()
+    except (ImportError, AttributeError):
+        return ""

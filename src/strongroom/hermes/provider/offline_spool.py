@@ -1,0 +1,339 @@
+"""Turns that could not be put yet, each sealed to the vault's inbox key in a file of its own, and delivered in order.
+
+A file is a short head, which names the actor whose cap delivers it, and the sealed bundle. Nothing here can open one.
+Three sorts:
+
+- `.turn`: a complete turn that the vault did not take: out of reach, or the cap refused.
+- `.forget`: ids of lines, and names of turns, that were taken back while the vault was out of reach. They say nothing.
+- `.draft`: what a person said in a turn that is under way. It goes when the turn is kept or given up. One whose process
+  died becomes a `.turn`: its reply may have been seen, so what it answered must not be lost.
+
+A process that lives holds a lock on its `.alive` file. The spool has a bound, and what does not fit is refused: the
+older turns stay. Files are for the owner alone. Thread-safe; several processes share a spool.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+from ulid import ULID
+
+from strongroom.crypto.inbox import SEALED_LIMIT
+from strongroom.errors import StoreUnavailable
+from strongroom.model import Actor, Millis
+from strongroom.private_files import make_directory, open_file, sync_directory, write_file
+
+FILES_LIMIT = 20_000
+_TURN, _DRAFT, _ALIVE, _FORGET = ".turn", ".draft", ".alive", ".forget"
+_UNFINISHED = re.compile(r"\..*\.(?:turn|forget)-")
+_REFUSED, _DAMAGED = ".refused", ".damaged"
+_MAKE_ROOM = (
+    "`hermes strongroom status` says why turns wait, and with which command they are delivered; keep.spool_bytes in "
+    "strongroom.toml makes the spool larger"
+)
+_FILE_LIMIT = SEALED_LIMIT + 64 * 1024
+
+
+class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
+    actor: str
+    v: int = 1
+    ids: tuple[str, ...] = ()
+    turns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How much waits in a spool."""
+
+    turns: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledTurn:
+    """What waits, and whose it is: a sealed turn, or lines to forget."""
+
+    path: Path
+    actor: Actor
+    sealed: bytes
+    ids: tuple[str, ...] = ()
+    turns: tuple[str, ...] = ()
+
+
+class DeliveryResult(Enum):
+    """What became of a delivery."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    """The vault will never take it: it is set aside."""
+    GONE = "gone"
+    """Whose it is was erased: it goes too."""
+    LATER = "later"
+    """This person's turns have to wait."""
+    STOP = "stop"
+    """Nothing goes now."""
+
+
+class Spool:
+    """One home's spool."""
+
+    def __init__(self, directory: Path, most: int) -> None:
+        self.directory = directory
+        self.most = most
+        self._run = os.urandom(8).hex()
+        self._alive = -1
+        self._process = os.getpid()
+        self._guard = threading.Lock()
+        self.may_wait = True
+        """Whether anything waits, as far as this process knows: others may have put something here since it looked."""
+
+    # Keeping.
+
+    def add(self, actor: Actor, sealed: bytes, now: Millis) -> Path:
+        """Keep a turn until it can be put, and where. Durable when it returns; refused if the spool is full."""
+        waiting = self.waiting()
+        if waiting.bytes + len(sealed) > self.most or waiting.turns >= FILES_LIMIT:
+            raise StoreUnavailable(
+                f"the spool is full: {waiting.turns} turns in {waiting.bytes} bytes wait",
+                hint=_MAKE_ROOM,
+            )
+        path = self._name(now, _TURN)
+        self._write(path, _framed(actor, sealed))
+        return path
+
+    def add_forgetting(self, actor: Actor, ids: Iterable[str], now: Millis, turns: Iterable[str] = ()) -> None:
+        """Keep in mind what is to be forgotten, until it can be."""
+        self._write(self._name(now, _FORGET), _framed(actor, b"", ids, turns))
+
+    def draft(self, actor: Actor, sealed: bytes, now: Millis, old: Path | None = None) -> Path:
+        """Keep what was said in a turn that is under way, until `drop` or the end of the process; in place of `old`."""
+        self._live()
+        path = self._name(now, _DRAFT)
+        try:
+            # Written, not synced: it outlives the process, which is what it is for. A turn is synced when it is told.
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(_framed(actor, sealed))
+            return path.replace(old) if old else path
+        except OSError as error:
+            self.drop(path)  # half of it says nothing, and takes room where there is none
+            raise StoreUnavailable(f"the spool cannot be written: {error.strerror}") from None
+
+    def promote(self, draft: Path) -> Path:
+        """Make a turn of a draft, and where it is then."""
+        try:
+            turn = draft.rename(draft.with_suffix(_TURN))
+            self.may_wait = True
+            return turn
+        except OSError:
+            return draft
+
+    def drop(self, path: Path) -> None:
+        """Let go of a draft, or of a turn that was delivered."""
+        with suppress(OSError):
+            os.unlink(path)
+
+    def set_aside(self, entry: SpooledTurn) -> None:
+        """Let a turn wait that the vault will never take, where people can find it."""
+        with suppress(OSError):
+            entry.path.rename(entry.path.with_suffix(_REFUSED))
+
+    def take_up(self) -> None:
+        """Have what was set aside tried once more."""
+        for refused in self._files(_REFUSED):
+            with suppress(OSError):
+                refused.rename(refused.with_suffix(_TURN))
+                self.may_wait = True
+
+    # Delivering.
+
+    def entries(self) -> Iterator[SpooledTurn]:
+        """What waits, the oldest first. One that cannot be read now ends it: those behind it come after it."""
+        for path in sorted((*self._files(_TURN), *self._files(_FORGET))):
+            try:
+                entry = _read(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StoreUnavailable(f"{path.name} in the spool cannot be read: {error.strerror}") from None
+            if entry is not None:
+                yield entry
+
+    def waiting(self) -> Waiting:
+        self.may_wait = False  # before the look: what comes meanwhile says so again
+        sizes = [_size(self.directory / name) for name in self._names() if name.endswith((_TURN, _FORGET))]
+        if sizes:
+            self.may_wait = True
+        return Waiting(len(sizes), sum(sizes))
+
+    def aside(self) -> int:
+        """How many turns the vault would not take, or cannot be read."""
+        return len(self._files(_REFUSED)) + len(self._files(_DAMAGED))
+
+    def adopt(self) -> int:
+        """Make turns of the drafts whose processes died; how many."""
+        adopted = 0
+        for draft in self._files(_DRAFT):
+            run = draft.name.rpartition("-")[2].removesuffix(_DRAFT)
+            if run != self._run and self._is_dead(run):
+                self.promote(draft)
+                adopted += 1
+        self._tidy()
+        return adopted
+
+    def _tidy(self) -> None:
+        """Remove what dead processes left half-written, and then the signs of their lives."""
+        for unfinished in self._unfinished():
+            run = unfinished.name.partition("-")[2].partition(".")[0]
+            if run and run != self._run and self._is_dead(run):
+                self.drop(unfinished)
+        for alive in self._files(_ALIVE):
+            run = alive.name.removesuffix(_ALIVE)
+            if run != self._run:
+                self._is_dead(run, remove=True)
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Whether this is the one that delivers now: two that deliver at once would only repeat each other."""
+        try:
+            make_directory(self.directory)
+            handle = os.open(self.directory / ".delivering", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            yield False
+            return
+        try:
+            yield _locked(handle)
+        finally:
+            os.close(handle)
+
+    def _unfinished(self) -> list[Path]:
+        return [self.directory / name for name in self._names() if _UNFINISHED.match(name)]
+
+    def _files(self, suffix: str) -> list[Path]:
+        return [self.directory / name for name in sorted(self._names()) if name.endswith(suffix)]
+
+    def _names(self) -> list[str]:
+        try:
+            return os.listdir(self.directory)
+        except FileNotFoundError:
+            return []
+        except OSError:
+            self.may_wait = True  # who knows
+            return []
+
+    def _name(self, now: Millis, suffix: str) -> Path:
+        value = now << 80 | int.from_bytes(os.urandom(10), "big")
+        return self.directory / f"{ULID.from_int(value)}-{self._run}{suffix}"
+
+    def _write(self, path: Path, data: bytes) -> None:
+        try:
+            make_directory(self.directory)
+            write_file(path, data, new=True)
+            self.may_wait = True
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the spool cannot be written: {error.strerror}", hint="make room on its disk: `df` shows it"
+            ) from None
+
+    def _live(self) -> None:
+        """Hold the lock by which others see that this process lives."""
+        with self._guard:
+            if self._process != os.getpid():  # forked: the lock is the parent's
+                self._run, self._alive, self._process = os.urandom(8).hex(), -1, os.getpid()
+            if self._alive < 0:
+                try:
+                    make_directory(self.directory)
+                    self._alive = self._held_file()
+                    sync_directory(self.directory)
+                except OSError as error:
+                    raise StoreUnavailable(f"the spool cannot be written: {error.strerror}") from None
+
+    def _held_file(self) -> int:
+        path = self.directory / f"{self._run}{_ALIVE}"
+        while True:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if _locked(handle) and os.fstat(handle).st_nlink:
+                return handle
+            os.close(handle)  # another process took it for a dead one's, between the two calls
+
+    def _is_dead(self, run: str, *, remove: bool = False) -> bool:
+        try:
+            handle = os.open(self.directory / f"{run}{_ALIVE}", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        try:
+            is_dead = _locked(handle)
+            if is_dead and remove:
+                self.drop(self.directory / f"{run}{_ALIVE}")
+            return is_dead
+        finally:
+            os.close(handle)
+
+
+def deliver_waiting(spool: Spool, deliver: Callable[[SpooledTurn], DeliveryResult], most: int | None = None) -> int:
+    """Deliver what waits, in order; how many went. Where one person's turn has to wait, those of the others go on."""
+    done = 0
+    held: set[Actor] = set()
+    with spool.alone() as is_alone:
+        for entry in islice(spool.entries(), most) if is_alone else ():
+            outcome = DeliveryResult.LATER if entry.actor in held else deliver(entry)
+            if outcome is DeliveryResult.STOP:
+                break
+            if outcome is DeliveryResult.LATER:
+                held.add(entry.actor)
+                continue
+            if outcome is DeliveryResult.REFUSED:
+                spool.set_aside(entry)
+            spool.drop(entry.path)
+            done += outcome is DeliveryResult.DONE
+    return done
+
+
+def _framed(actor: Actor, sealed: bytes, ids: Iterable[str] = (), turns: Iterable[str] = ()) -> bytes:
+    return msgspec.json.encode(_Head(actor, ids=tuple(ids), turns=tuple(turns))) + b"\n" + sealed
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _read(path: Path) -> SpooledTurn | None:
+    """What waits in a file. None if it is none of ours or damaged: it is set aside then, where people can find it."""
+    try:
+        with open_file(path, follow=False) as file:
+            data = file.read(_FILE_LIMIT + 1)
+        head, _, sealed = data.partition(b"\n")
+        found = msgspec.json.decode(head, type=_Head)
+        if len(data) <= _FILE_LIMIT:
+            return SpooledTurn(path, Actor(found.actor), sealed, found.ids, found.turns)
+    except msgspec.DecodeError:
+        pass
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EINVAL, errno.ENXIO):  # a link, no file, nobody at the other end
+            raise
+    path.rename(path.with_suffix(_DAMAGED))
+    return None
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

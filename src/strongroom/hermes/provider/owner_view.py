@@ -1,0 +1,177 @@
+"""What the owner of a home sees of its memory: every line with its text, what fits some words, and who read a line.
+
+Embedded, the owner's keys make a cap for one person and a minute: it reaches every namespace of the vault, also where
+the runtime's own cap has ended. Served, there are no keys here: the runtime's cap is narrowed, which shows what Hermes
+reaches, and the log stays with the server. Every call is on record like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from strongroom import model
+from strongroom.errors import InvalidRequest, LineNotFound
+from strongroom.hermes.provider import dedupe, turn_lines
+from strongroom.hermes.provider.memory_session import ask
+from strongroom.hermes.provider.provider_home import ProviderHome
+from strongroom.hermes.provider.turn_lines import Gone
+from strongroom.memory import Memory
+from strongroom.model import Actor, Hit, LineId, LineInfo, Op
+
+T = TypeVar("T")
+LABEL = "hermes owner"
+"""What the log calls caps that were made for this."""
+_TTL = 60
+_OPS = (Op.GET, Op.LIST, Op.FORGET)
+_REPEATS = 5
+"""Lines of what was forgotten for which others are looked for that repeat them."""
+_ALIKE = 0.6
+"""The share of a line's words in another that makes it worth a look."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinePage:
+    """Some lines, the newest first, and how many there are in all."""
+
+    lines: Sequence[Hit]
+    number: int
+    pages: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRecord:
+    """One entry of the log about a line."""
+
+    index: int
+    time: datetime
+    op: str
+    decision: str
+    cap: str
+
+
+@dataclass(frozen=True, slots=True)
+class HomeForgotten:
+    """What was forgotten, what is left of the same turns, and lines that may say the same."""
+
+    gone: Gone
+    left: Sequence[LineInfo] = ()
+    alike: Sequence[Hit] = ()
+
+
+def as_owner(home: ProviderHome, actor: Actor, use: Callable[[Memory], T]) -> T:
+    """Ask the gate as the owner of a home, about one person."""
+    if not home.policy.is_wired or not home.way.is_embedded:
+        return ask(home, actor, use)  # which refuses a home that is not wired
+    vault = home.way.vault()
+    token = vault.mint(actor=actor, ops=_OPS, namespaces=vault.namespaces, ttl=_TTL, label=LABEL, delegable=False)
+    return home.way.ask(token, use)
+
+
+def page(
+    home: ProviderHome,
+    actor: Actor,
+    *,
+    number: int,
+    size: int,
+    namespace: str = "",
+    since: datetime | None = None,
+    turn: str = "",
+) -> LinePage:
+    """A page of what is remembered of a person. Only the lines on it are read, and so only they are on record."""
+
+    def look(memory: Memory) -> LinePage:
+        found = _in_turn(memory, model.line_id(turn)) if turn else list(turn_lines.pages(memory, since))
+        chosen = [info.id for info in found if not namespace or info.namespace == namespace]
+        chosen.reverse()
+        shown = turn_lines.texts(memory, chosen[(number - 1) * size : number * size])
+        return LinePage(shown, number, max(1, -(-len(chosen) // size)), len(chosen))
+
+    return as_owner(home, actor, look)
+
+
+def _in_turn(memory: Memory, line: LineId) -> list[LineInfo]:
+    found = turn_lines.find(memory, [line])
+    if not found:
+        raise _no_line()
+    return found
+
+
+def find_lines(home: ProviderHome, actor: Actor, words: str, k: int) -> list[Hit]:
+    """The lines that fit some words, best first."""
+
+    def get(memory: Memory) -> list[Hit]:
+        return memory.get(words, k=k, now=datetime.now().astimezone())
+
+    return [hit for hit in as_owner(home, actor, get) if hit.score > 0]
+
+
+def forget(home: ProviderHome, actor: Actor, ids: Sequence[LineId], *, with_turns: bool) -> HomeForgotten:
+    """Forget lines alone, or all that was written in their turns. Nothing of somebody else's is found."""
+
+    def carry_out(memory: Memory) -> HomeForgotten:
+        found = turn_lines.find(memory, ids)
+        said = turn_lines.texts(memory, [info.id for info in found if with_turns or info.id in ids][:_REPEATS])
+        left: list[LineInfo] = []
+        if with_turns:
+            gone = turn_lines.forget(memory, ids)
+        else:
+            gone, left = turn_lines.forget_alone(memory, ids)
+        if not gone.ids:
+            raise _no_line()
+        return HomeForgotten(gone, left, _alike(memory, said, {info.id for info in left}))
+
+    return as_owner(home, actor, carry_out)
+
+
+def _alike(memory: Memory, said: Sequence[Hit], known: Collection[LineId]) -> list[Hit]:
+    found: dict[LineId, Hit] = {}
+    for one in said:
+        for hit in memory.get(one.text[:1000], k=_REPEATS):
+            if hit.score > 0 and hit.id not in known and _is_alike(one.text, hit.text):
+                found[hit.id] = hit
+    return list(found.values())
+
+
+def _is_alike(text: str, other: str) -> bool:
+    """Whether a text has most words of another, or one of its numbers."""
+    words, others = dedupe.words(text), dedupe.words(other)
+    both = words & others
+    return len(both) >= _ALIKE * len(words) or any(len(word) > 2 and not word.isalpha() for word in both)
+
+
+def readers(home: ProviderHome, actor: Actor, line: LineId, most: int) -> list[AccessRecord]:
+    """What the log has about a line, oldest first. A line of somebody else's is not found."""
+    if not home.way.is_embedded:
+        raise InvalidRequest(
+            "the log is with the server, and this home has a cap for memory alone",
+            hint=f"its owner looks there: strongroom audit show --line {line}",
+        )
+    vault = home.way.vault()
+    names, labels = vault.names_in_log(), {record.link: record.label for record in vault.caps()}
+    found: list[AccessRecord] = []
+    for one in vault.audit.newest():
+        entry = one.entry
+        if entry is not None and line in entry.lines and names.get(entry.actor) == actor:
+            made_by = _cap_of(entry.links, labels)
+            found.append(
+                AccessRecord(
+                    one.number, model.moment(entry.time), entry.op, entry.reason or entry.decision.value, made_by
+                )
+            )
+            if len(found) == most:
+                break
+    if not found:
+        raise _no_line()
+    return found[::-1]
+
+
+def _cap_of(links: Sequence[model.LinkId], labels: dict[model.LinkId, str]) -> str:
+    return (labels.get(links[0]) or links[0][:16]) if links else "the owner's keys"
+
+
+def _no_line() -> LineNotFound:
+    return LineNotFound("there is no such line", hint="`hermes strongroom list` shows the lines with their ids")

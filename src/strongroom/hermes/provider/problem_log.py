@@ -1,0 +1,129 @@
+"""What went wrong with memory, for people to see: in `hermes strongroom status`, and once through the runtime.
+
+A problem is a kind of work (recall, keep, cap, secrets, ...), a reason, a sentence and a count; never a text, a query
+or a cap. The file is rewritten when a problem is new or gone, not at each repetition.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from strongroom.errors import StrongroomError
+from strongroom.model import Millis
+from strongroom.private_files import make_directory, read_file, write_file
+
+FILE = "status.json"
+COUNTS = "counts.json"
+_LIMIT = 1 << 20
+log = logging.getLogger("strongroom.provider")
+
+Warn = Callable[[str], None]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something that did not work, since when and how often."""
+
+    reason: str
+    message: str
+    since: Millis
+    count: int = 1
+
+
+class ProblemLog:
+    """The problems of one home, and how much was done. Shared by the agents of a process."""
+
+    def __init__(self, directory: Path, now: Callable[[], Millis]) -> None:
+        self._path = directory / FILE
+        self._now = now
+        self._guard = threading.Lock()
+        self._problems = read(directory)
+        self.counts: dict[str, int] = {}
+
+    def failed(self, work: str, error: StrongroomError, warn: Warn | None = None) -> None:
+        """Note a problem. Said through `warn` when it is new."""
+        with self._guard:
+            before = self._problems.get(work)
+            same = before is not None and before.reason == error.reason
+            since, count = (before.since, before.count + 1) if before is not None and same else (self._now(), 1)
+            self._problems[work] = Problem(error.reason, _sentence(error), since, count)
+            if not same:
+                self._write(work)
+        if not same:
+            log.warning("memory: %s failed (%s): %s", work, error.reason, _sentence(error))
+            if warn is not None:
+                with suppress(Exception):  # the runtime's own display must not break a turn
+                    warn(f"memory: {work} does not work: {_sentence(error)}")
+
+    def worked(self, *works: str) -> None:
+        """Note that these work, again perhaps."""
+        for work in works if self._problems else ():
+            if work in self._problems:
+                with self._guard:
+                    if self._problems.pop(work, None) is not None:
+                        self._write(work)
+
+    def count(self, what: str, number: int = 1) -> None:
+        if number:
+            with self._guard:
+                self.counts[what] = self.counts.get(what, 0) + number
+
+    def save_counts(self) -> None:
+        """Add what was counted since the last time to what is on disk. Not synced: they are only for people to see."""
+        with self._guard:  # held until it is written: who ends after this finds it there
+            new, self.counts = self.counts, {}
+            if new:
+                self._add_counts(new)
+
+    def _add_counts(self, new: dict[str, int]) -> None:
+        known = read_counts(self._path.parent)
+        data = json.dumps({name: known.get(name, 0) + new.get(name, 0) for name in sorted({*known, *new})}).encode()
+        with suppress(OSError):
+            make_directory(self._path.parent)
+            draft = self._path.with_name(f".{COUNTS}-{os.getpid()}")
+            draft.write_bytes(data)
+            draft.replace(self._path.with_name(COUNTS))
+
+    def has(self, work: str) -> bool:
+        """Whether something is known not to work."""
+        return work in self._problems
+
+    @property
+    def problems(self) -> dict[str, Problem]:
+        with self._guard:
+            return dict(self._problems)
+
+    def _write(self, work: str) -> None:
+        """Write one problem down, or that it is gone; what another process noted stays."""
+        found = {**read(self._path.parent), work: self._problems.get(work)}
+        known = {name: msgspec.structs.asdict(one) for name, one in found.items() if one is not None}
+        with suppress(OSError):  # it is in the log as well
+            make_directory(self._path.parent)
+            write_file(self._path, json.dumps(known, indent=1).encode(), new=False)
+
+
+def read(directory: Path) -> dict[str, Problem]:
+    """The problems that the last process noted in a home's state."""
+    try:
+        return msgspec.json.decode(read_file(directory / FILE, _LIMIT), type=dict[str, Problem])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def read_counts(directory: Path) -> dict[str, int]:
+    """What was kept, recalled and left out in a home since it was wired."""
+    try:
+        return msgspec.json.decode(read_file(directory / COUNTS, _LIMIT), type=dict[str, int])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def _sentence(error: StrongroomError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message

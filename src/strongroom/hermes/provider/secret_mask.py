@@ -1,0 +1,520 @@
+"""Secrets in what people paste, masked by rule before it is kept: `[secret removed: github token]`. Never a model.
+
+Most detectors are those of `detect-secrets`, taken one by one: neither its settings nor its checks over the network are
+used, and no measure of randomness, which would take ids and hashes for secrets. Rules of our own stand in where it has
+none, where it sees only the first line of a key, and where its patterns take quadratic time (OpenAI, JWT, npm).
+
+What is found must begin where a word begins: an id that holds the letters of a token is no token. Characters that show
+nothing are looked past, and letters of other scripts are read as the Latin ones that they look like, so that neither
+hides a secret; what is masked is what stands in the text. A token that goes on in the next line goes as a whole. Text
+around a secret stays as it was. Masking is a courtesy, not a wall: a password that looks like a word, said in passing,
+is not seen.
+Not responsible for what else a text says about its author.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+import json
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from strongroom.errors import InvalidRequest
+from strongroom.hermes.provider import secret_patterns
+
+Span = tuple[int, int]
+_Finder = Callable[[str], Iterable[Span]]
+_REMOVED = "[secret removed: "
+_MASKED = re.compile(r"(\[secret removed: [a-z0-9 ]{1,40}\])")
+_ROUNDS = 4
+LONG = 16
+"""Characters in a row that people seldom write, and that most tokens have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A kind of secret and how it is found. It is looked for only in a text that holds one of the `signs`."""
+
+    kind: str
+    signs: tuple[str, ...]
+    find: _Finder
+    is_long: bool = False
+    """Whether it is `LONG` characters in a row, or more, none of them white space."""
+
+
+class Mask:
+    """Masks secrets in texts. Built once: it holds nothing but rules, so any number of threads may use it."""
+
+    def __init__(self) -> None:
+        self._rules = (*_OWN, *_maintained(), *_NAMED)  # of two that see the same, the first gives the kind
+        self._signs = [(sign, rank) for rank, rule in enumerate(self._rules) for sign in rule.signs]
+        self._signs_of_short = [(sign, rank) for sign, rank in self._signs if not self._rules[rank].is_long]
+
+    def masked(self, text: str) -> tuple[str, int]:
+        """The text with each secret replaced by its kind, and how many they were. Applied again, it changes nothing."""
+        count = 0
+        for _ in range(_ROUNDS):  # what stood beside a secret may be seen only now
+            text, more = self._once(text)
+            count += more
+            if not more:
+                break
+        return text, count
+
+    def _once(self, text: str) -> tuple[str, int]:
+        if _REMOVED not in text:
+            return _replaced(text, self._found(text))
+        pieces = _MASKED.split(text)  # the name of a kind, such as "age key", announces nothing
+        done = [_replaced(piece, self._found(piece)) for piece in pieces[::2]]
+        pieces[::2] = [piece for piece, _ in done]
+        return "".join(pieces), sum(more for _, more in done)
+
+    def _found(self, text: str) -> list[tuple[int, int, int, str]]:
+        if text.isascii():
+            return self._seen(text)
+        shown, places = _without_unseen(text)
+        latin = shown.translate(_LATIN)
+        found = self._seen(shown) if latin == shown else [*self._seen(shown), *self._seen(latin)]
+        if places is None:
+            return sorted(found)
+        return sorted((places[start], -places[-negated - 1] - 1, rank, kind) for start, negated, rank, kind in found)
+
+    def _seen(self, text: str) -> list[tuple[int, int, int, str]]:
+        lowered = text.lower()
+        is_long = max(map(len, text.split()), default=0) >= LONG
+        ranks = {rank for sign, rank in (self._signs if is_long else self._signs_of_short) if sign in lowered}
+        if not ranks:
+            return []
+        return sorted(
+            (start, -_whole(text, end, self._rules[rank]), rank, self._rules[rank].kind)
+            for rank in ranks
+            for start, end in self._rules[rank].find(text)
+        )
+
+
+class _Unseen(dict[int, str | None]):
+    """Characters that show nothing go; wide and other forms of ASCII become ASCII; the rest stays."""
+
+    def __missing__(self, code: int) -> str | None:
+        one = chr(code)
+        plain = unicodedata.normalize("NFKC", one)
+        is_unseen = unicodedata.category(one) == "Cf" or one in "\u034f\u115f\u1160\u3164\uffa0"
+        found = (
+            None if is_unseen or "\ufe00" <= one <= "\ufe0f" else plain if plain.isascii() and len(plain) == 1 else one
+        )
+        if len(self) < _FOLDS_HELD:
+            self[code] = found
+        return found
+
+
+_FOLDS_HELD = 8192
+_UNSEEN = _Unseen()
+_LATIN = str.maketrans(
+    "АВЕЅІЈКМНОРСТХУаеѕіјкорсухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧοιαυ", "ABESIJKMHOPCTXYaesijkopcyxhdqwABEZHIKMNOPTYXoiau"
+)
+
+
+def _without_unseen(text: str) -> tuple[str, list[int] | None]:
+    """A text without characters that show nothing, and where each of its own stood; None if none is gone."""
+    shown = text.translate(_UNSEEN)
+    if len(shown) == len(text):
+        return shown, None
+    return shown, [place for place, one in enumerate(text) if _UNSEEN[ord(one)] is not None]
+
+
+_WRAPPED = re.compile(
+    r"\\?\r?\n(?=[A-Za-z_/+=-]{0,512}\d)(?=[^A-Z\n]{0,512}[A-Z])[A-Za-z0-9_/+=-]{20,512}(?![A-Za-z0-9_./+=:-])"
+)
+
+
+def _whole(text: str, end: int, rule: _Rule) -> int:
+    """Where a secret ends: a long one that was wrapped goes on in the next line."""
+    wrapped = _WRAPPED.match(text, end) if rule.is_long else None
+    return wrapped.end() if wrapped else end
+
+
+def _replaced(text: str, found: Sequence[tuple[int, int, int, str]]) -> tuple[str, int]:
+    """Each span replaced once. Of two that overlap, the one that begins first gives the kind, and both go."""
+    if not found:
+        return text, 0
+    pieces: list[str] = []
+    count = done = 0
+    for start, negated, _, kind in found:
+        if start >= done:
+            pieces += (text[done:start], f"{_REMOVED}{kind}]")
+            count += 1
+        done = max(done, -negated)
+    return "".join((*pieces, text[done:])), count
+
+
+# Rules of our own
+
+
+def _starting(*patterns: str) -> _Finder:
+    """Tokens that begin where no word goes on. Each pattern ends in an open repeat, so a token is found whole."""
+    pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(patterns)})")
+    return lambda text: (found.span() for found in pattern.finditer(text))
+
+
+_BEGIN = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?=(?:[\s>]|\\[nr]){0,8}(?:[A-Za-z0-9+/=]{16}|[A-Za-z-]{4,16}: ))|PuTTY-User-Key-File-\d(?=: )"
+)
+_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|Private-MAC: [0-9a-f]{1,128}")
+
+
+_KEY_LINES = re.compile(
+    r"(?:(?:[\s>]|\\[nr])*+(?:[A-Za-z0-9+/=]{16,}|[A-Za-z-]{4,16}: [^\n]{1,200}|[A-Za-z0-9+/]{1,64}={0,2}$))*+",
+    re.MULTILINE,
+)
+
+
+def _key_blocks(text: str) -> Iterator[Span]:
+    """Whole private keys. One without an end was cut off: it goes as far as its lines look like a key's."""
+    done = 0
+    may_end = True  # once none is found, none is looked for again: that would take quadratic time
+    while begun := _BEGIN.search(text, done):
+        ended = _END.search(text, begun.end()) if may_end else None
+        may_end = ended is not None
+        ended = ended or _KEY_LINES.match(text, begun.end())
+        done = ended.end() if ended else begun.end()
+        yield begun.start(), done
+
+
+_RUN = re.compile(r"[A-Za-z0-9_.~-]{24,}")
+_HEADER_LIMIT = 1024
+
+
+def _signed_tokens(text: str) -> Iterator[Span]:
+    """Compact JWS: web tokens, and caps, which are several of them and a seed, joined by `~`."""
+    for run in _RUN.finditer(text):
+        start, end = run.span()
+        while (start := text.find("eyJ", start, end)) >= 0:
+            dot = text.find(".", start, min(start + _HEADER_LIMIT, end))
+            if dot >= 0 and end - dot > 8 and _is_header(text[start:dot]):
+                yield start, start + len(text[start:end].rstrip(".~"))
+                break
+            start += 3
+
+
+def _is_header(part: str) -> bool:
+    try:
+        return isinstance(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))), dict)
+    except (binascii.Error, ValueError, RecursionError):
+        return False
+
+
+_PASSWORDS = (
+    r"pass(?:word|wort|code|phrase|wd)|(?<=_)pass(?=[\"'`]?\s{0,3}[:=])|pwd|\bpw(?=[\"'`]?\s{0,3}[:=])|kennwort"
+    r"|contrase[ñn]a|mot de passe|senha|пароль|\bclave"
+)
+_TOKENS = r"token|secret(?:[ _-]?key)?|(?:access|api|auth|private)[ _-]?key"
+_ABOUT = (
+    r"(?: (?:for|to|of|at|on|in|für|von|vom|zum|zur|pour|du|des|del|della|dell|do|da|de|en|al|para|per|для|от)"
+    r"(?: [\w'-]{1,24}){1,5}?)?"
+)
+_VERBS = r"is|was|ist|lautet|(?P<weak>es|est|c['’]est|é|è|это)"
+_VALUE = (
+    r"(?:[\"'`\]*]{0,2} {0,3}(?P<sign>:=|=>|[:=\uff1a])\*{0,2}\s{0,3}"
+    rf"|,? {{0,3}}\b(?:{_VERBS})(?!\w):? {{0,3}})"
+    r"(?:\"(?P<double>(?:\\.|[^\"\\\n]){3,128})\"|'(?P<single>[^'\n]{3,128})'"
+    r"|[`“‘«](?P<quoted>[^`“”‘’«»\n]{3,128})[`”’»]|(?P<bare>[^\s\"'`“”‘’«»]{3,4096}))"
+)
+_GROUPS = ("double", "single", "quoted", "bare")
+_JOINED = re.compile(
+    r"(?:密[码碼]|口令|暗証番号|パスワード|비밀번호)[ \"'”」]{0,2}(?:[:=\uff1a]|是|为|為|は|는|가)\s{0,3}[\"'“「]?"
+    r"(?P<bare>(?!\[)[!-~]{3,128}(?<![.,;:!?)\]\"']))"
+)
+_PIN = re.compile(
+    r"\b(?:pin(?:[ -]?(?:code|number|nummer))?|cvv|cvc)"
+    rf"{_ABOUT}"
+    r" {0,3}(?:[:=\uff1a]|\b(?:is|was|ist|lautet|es|est|é|è)\b)\s{0,3}(?:(?:le|la|el|il|o) )?"
+    r"(?!\d{4}-\d\d-)(?P<bare>\d(?:[ -]?\d){2,11})"
+    r"(?![\d:/%-]|\.\d)",
+    re.IGNORECASE,
+)
+_PHRASE = re.compile(
+    r"\b(?:seed|recovery|mnemonic|secret) (?:phrase|words?)\s{0,3}(?:is|are|:|=)\s{0,3}"
+    r"(?P<bare>(?:[a-z]{3,8}[ ,]{1,3}){11,23}[a-z]{3,8})\b",
+    re.IGNORECASE,
+)
+_CODE = re.compile(
+    r"[<{\[(*]|\$[A-Z_{(]|%[a-z(]|[A-Za-z_][\w.]*[(\[{]|[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+[,;)]*$"
+    r"|(?:[a-z]+://|\.{0,2}/)|[A-Z_]+[,;)]*$|[\w-]{1,60}[)\]}]+[:;,]?$"
+)
+_STRONG = re.compile(r"\d|[!@#%^&*?+~$][^\s]")
+_LONG = re.compile(r"(?=.{0,200}\d)[A-Za-z0-9_+/=.-]{12,}")
+_ANY_LONG = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[A-Za-z])(?!.{0,200}://)[^\s/<>{}]{20,512}")
+_NAMED_LONG = 20
+_SCORE = re.compile(r"\d{1,3}/\d{1,3}|\d{1,3}%")
+_POLICY = re.compile(
+    r"\b(?:must|should|at least|characters?|required?|minimum|maximum|invalid"
+    r"|incorrect|wrong|please|enter|least|digits?)\b",
+    re.IGNORECASE,
+)
+_STOP = re.compile(r" {0,3}(?:[.!\r\n]|$)")
+_PUNCTUATION = ".,;:)\u3002\uff0c"
+_ENDINGS = ("ed", "ing", "able", "ible")
+_ORDINARY = frozenset(
+    (
+        *("the", "and", "not", "too", "that", "this", "same", "required", "optional", "wrong", "correct"),
+        *("incorrect", "right", "invalid", "valid", "expired", "weak", "strong", "empty", "missing", "unknown"),
+        *("hidden", "secret", "private", "public", "lost", "forgotten", "long", "short", "case", "stored", "saved"),
+        *("set", "reset", "hashed", "encrypted", "encoded", "here", "there", "what", "where", "when", "how", "why"),
+        *("very", "also", "still", "now", "only", "just", "always", "never", "good", "bad", "fine", "safe", "ready"),
+        *("changed", "wanted", "needed", "known", "string", "str", "text", "bytes", "int", "bool", "none", "null"),
+        *("nil", "true", "false", "undefined", "any", "object", "password", "passphrase", "passwort", "token", "key"),
+        *("ok", "yes", "something", "nothing", "everything", "important", "difficult", "easy", "like", "based"),
+        *("used", "shared", "kept", "written", "printed", "available", "accepted", "rejected", "denied", "new"),
+        *(
+            "old",
+            "different",
+            "falsch",
+            "richtig",
+            "nicht",
+            "obligatoria",
+            "obligatorio",
+            "obligatoire",
+            "obbligatoria",
+        ),
+        *("obrigatória", "erforderlich", "incorrecta", "incorrecto", "incorrecte", "sbagliata", "errada"),
+    )
+)
+
+
+def _told(words: str, is_value: Callable[[re.Match[str], str], bool]) -> _Finder:
+    """Secrets that somebody names: a word for one, a verb or sign, and a value that looks like one."""
+    pattern = re.compile(rf"(?P<word>{words})s?{_ABOUT}{_VALUE}", re.IGNORECASE)
+
+    def find(text: str) -> Iterator[Span]:
+        for found in pattern.finditer(text):
+            group = next(one for one in _GROUPS if found[one])
+            value = found[group] if group != "bare" else found[group].rstrip(_PUNCTUATION)
+            is_ordinary = len(value) < 3 or value.lower().rstrip("!?") in _ORDINARY or _CODE.match(value)
+            if not is_ordinary and is_value(found, value):
+                start = found.start(group)
+                yield start, start + len(value)
+
+    return find
+
+
+def _is_password(found: re.Match[str], value: str) -> bool:
+    if found["word"].lower() == "clave" and not _STRONG.search(value):
+        return False  # a key to something, or a keyword
+    if not found["bare"]:
+        is_one = " " not in value or found["word"].lower() == "passphrase"
+        return is_one or bool(found["sign"] and _STRONG.search(value) and not _POLICY.search(value))
+    if _SCORE.fullmatch(value):
+        return False
+    if _STRONG.search(value):
+        return True
+    if found["sign"] in ("=", ":=", "=>") or found["weak"] or "\n" in found.string[found.start() : found.start("bare")]:
+        return False  # in code, a bare word is a name
+    after = found.start("bare") + len(value)
+    return bool(_STOP.match(found.string, after)) and not value.lower().rstrip("!?").endswith(_ENDINGS)
+
+
+def _is_token(found: re.Match[str], value: str) -> bool:
+    """A long word with a figure in it; in quotes behind a sign also with anything else: "the secret is patience"."""
+    is_named = found["sign"] and not found["bare"]
+    return bool(_LONG.fullmatch(value) or (is_named and len(value) >= _NAMED_LONG and _ANY_LONG.fullmatch(value)))
+
+
+def _valued(*patterns: re.Pattern[str]) -> _Finder:
+    """What the group `bare` of a pattern holds."""
+    return lambda text: (found.span("bare") for pattern in patterns for found in pattern.finditer(text))
+
+
+def _both(one: _Finder, other: _Finder) -> _Finder:
+    return lambda text: (*one(text), *other(text))
+
+
+_BEARER = re.compile(
+    r"\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic|token|apikey)\s{1,3}"
+    r"(?P<bare>(?![$<{\[])(?=[^\s\"'`]{0,256}\d|[^\s\"'`.]{16})[^\s\"'`\[]{6,4096})",
+    re.IGNORECASE,
+)
+_BEARING = re.compile(r"\bbearer\s{1,3}(?P<bare>(?=[A-Za-z._~+/-]{0,256}\d)[A-Za-z0-9._~+/=-]{20,4096})", re.IGNORECASE)
+_NPMRC = re.compile(r":_authToken=\s{0,3}(?P<bare>[^\s\"'`\[$]{8,256})")
+_URL_PASSWORD = re.compile(
+    r"://[^\s/?#:\[\]\"'<>]{0,256}:(?P<bare>(?![\[\]{}$@])(?:(?!://)[^\s\"'`<>]){1,256})@(?=[\w\[])"
+)
+_PORT = re.compile(r"\d{1,5}(?:[/?#]|$)")
+
+
+def _url_passwords(text: str) -> Iterator[Span]:
+    """Passwords in addresses, up to the last `@`: one that was not encoded may hold any sign."""
+    for found in _URL_PASSWORD.finditer(text):
+        if not _PORT.match(found["bare"]):
+            yield found.span("bare")
+
+
+def _long(kind: str, signs: tuple[str, ...], *patterns: str) -> _Rule:
+    return _Rule(kind, signs, _starting(*patterns), is_long=True)
+
+
+_TOKEN = "[A-Za-z0-9_-]"  # noqa: S105 - a pattern
+_OWN = (
+    _Rule("private key", ("private key", "putty-user-key-file"), _key_blocks),
+    _Rule("signed token", ("eyj",), _signed_tokens, is_long=True),
+    _long("anthropic key", ("sk-ant-",), rf"sk-ant-{_TOKEN}{{16,}}"),
+    _long("openrouter key", ("sk-or-",), rf"sk-or-{_TOKEN}{{16,}}"),
+    _long(
+        "openai key", ("sk-",), rf"sk-(?:proj|svcacct|admin|None)-{_TOKEN}{{20,}}", rf"sk-[A-Za-z0-9]{{32,}}{_TOKEN}*"
+    ),
+    _long("google key", ("aiza",), rf"AIza{_TOKEN}{{35,}}"),
+    _long(
+        "google token",
+        ("ya29.", "gocspx-", "1//0"),
+        r"ya29\.[A-Za-z0-9_.-]{30,}",
+        rf"GOCSPX-{_TOKEN}{{20,}}",
+        rf"1//0{_TOKEN}{{40,}}",
+    ),
+    _long("hugging face token", ("hf_",), r"hf_[A-Za-z0-9]{30,}"),
+    _long("groq key", ("gsk_",), r"gsk_[A-Za-z0-9]{40,}"),
+    _long("xai key", ("xai-",), r"xai-[A-Za-z0-9]{40,}"),
+    _long("age key", ("age-secret-key-",), r"(?i:AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{20,})"),
+    _long("github token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{40,}"),
+    _Rule("npm token", ("npm_", ":_authtoken="), _both(_starting(r"npm_[A-Za-z0-9]{36,}"), _valued(_NPMRC))),
+    _long("stripe access key", ("k_live_", "k_test_"), r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    _long(
+        "slack token", ("xapp-", "xoxe", "xoxc-", "xoxd-"), r"(?:xapp|xoxe(?:\.xox[bp])?|xox[cd])-[A-Za-z0-9%-]{20,}"
+    ),
+    *(_long(kind, signs, *patterns) for kind, signs, patterns in secret_patterns.TOKENS),
+)
+_NAMED = (
+    _Rule("url password", ("://",), _url_passwords),
+    _Rule("authorization", ("bearer", "authorization"), _valued(_BEARER, _BEARING)),
+    _Rule(
+        "password",
+        ("pass", "pwd", "pw", "kennwort", "contrase", "senha", "пароль", "clave"),
+        _told(_PASSWORDS, _is_password),
+    ),
+    _Rule("token", ("token", "secret", "key"), _told(_TOKENS, _is_token)),
+    _Rule("password", ("密", "口令", "暗証番号", "パスワード", "비밀번호"), _valued(_JOINED)),
+    _Rule("pin", ("pin", "cvv", "cvc"), _valued(_PIN)),
+    _Rule("seed phrase", ("phrase", "word"), _valued(_PHRASE)),
+    *(_Rule(kind, signs, _valued(*secret_patterns.compiled(places))) for kind, signs, places in secret_patterns.PLACES),
+)
+
+
+# Detectors of detect-secrets
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A detector and how its patterns are read. `group`: what they capture is the secret, not the whole match."""
+
+    module: str
+    detector: str
+    signs: tuple[str, ...]
+    group: bool = False
+    is_whole: bool = False
+    """Whether a longer word than the pattern takes is none of its kind. Otherwise the rest of the word goes too."""
+    needs: re.Pattern[str] = re.compile("")
+    shortest: int = LONG
+    """Characters that a secret of its kind has in a row, none of them white space."""
+
+
+_MIXED = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[a-z])(?=.{0,200}[A-Z])")
+_DIGIT = re.compile(r".{0,200}\d")
+_KEYS = ("key", "pwd", "pass", "token")
+_TAKEN = (
+    _Taken("aws", "AWSKeyDetector", ("akia", "asia", "abia", "acca", "a3t", "aws"), group=True, is_whole=True),
+    _Taken("artifactory", "ArtifactoryDetector", ("akc", "ap"), is_whole=True, needs=_MIXED, shortest=11),
+    _Taken("azure_storage_key", "AzureStorageKeyDetector", ("accountkey=",)),
+    _Taken("discord", "DiscordBotTokenDetector", (".",), needs=_MIXED),
+    _Taken("github_token", "GitHubTokenDetector", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
+    _Taken("gitlab_token", "GitLabTokenDetector", ("gl", "gr1348941")),
+    _Taken("mailchimp", "MailchimpDetector", ("-us",), is_whole=True),
+    _Taken("pypi_token", "PypiTokenDetector", ("pypi-age",)),
+    _Taken("sendgrid", "SendGridDetector", ("sg.",)),
+    _Taken("slack", "SlackDetector", ("xox", "hooks.slack.com"), shortest=8),
+    _Taken("square_oauth", "SquareOAuthDetector", ("sq0csp-",)),
+    _Taken("stripe", "StripeDetector", ("k_live_",)),
+    _Taken("telegram_token", "TelegramBotTokenDetector", (":",), is_whole=True),
+    _Taken("twilio", "TwilioKeyDetector", ("ac", "sk"), is_whole=True),
+)
+_ASSIGNED = (
+    _Taken("cloudant", "CloudantDetector", ("cl",), group=True, shortest=24),
+    _Taken("ibm_cloud_iam", "IbmCloudIamDetector", _KEYS, group=True, needs=_DIGIT, shortest=44),
+    _Taken("ibm_cos_hmac", "IbmCosHmacDetector", ("secret",), group=True, shortest=48),
+    _Taken("softlayer", "SoftlayerDetector", ("sl", "softlayer"), group=True, shortest=64),
+)
+_SPACES = re.compile(" {3,}")
+_REST = re.compile(r"[A-Za-z0-9_-]*")
+
+
+def _maintained() -> Iterator[_Rule]:
+    for taken in _TAKEN:
+        detector = _detector(taken)
+        yield _Rule(_kind(detector), taken.signs, _by_place(detector.denylist, taken), taken.shortest >= LONG)
+    for taken in _ASSIGNED:
+        detector = _detector(taken)
+        yield _Rule(
+            _kind(detector), taken.signs, _spaced(_by_place(detector.denylist, taken), taken), taken.shortest >= LONG
+        )
+
+
+def _detector(taken: _Taken) -> Any:
+    try:
+        importlib.import_module("detect_secrets")
+        return getattr(importlib.import_module(f"detect_secrets.plugins.{taken.module}"), taken.detector)()
+    except (ImportError, AttributeError):
+        raise InvalidRequest(
+            "masking secrets needs detect-secrets 1.5", hint='pip install "strongroom[hermes]"'
+        ) from None
+
+
+def _kind(detector: Any) -> str:
+    return str(detector.secret_type).lower()
+
+
+def _by_place(patterns: Iterable[re.Pattern[str]], taken: _Taken) -> _Finder:
+    held = tuple(patterns)
+
+    def find(text: str) -> Iterator[Span]:
+        for pattern in held:
+            done = 0  # a long word is measured once, not for each match in it
+            for found in pattern.finditer(text):
+                start, end = _trimmed(text, *found.span(found.lastindex if taken.group and found.lastindex else 0))
+                if start >= done and not _is_inside(text, start) and taken.needs.match(text[start:end]):
+                    done = _REST.match(text, end).end()  # type: ignore[union-attr]  # it matches the empty text
+                    if done == end or not taken.is_whole:
+                        yield start, done
+
+    return find
+
+
+def _trimmed(text: str, start: int, end: int) -> Span:
+    """A match without what only marks its edges."""
+    found = text[start:end]
+    return start + len(found) - len(found.lstrip(' \t\r\n=:"')), end - len(found) + len(found.rstrip(' \t\r\n"'))
+
+
+def _is_inside(text: str, start: int) -> bool:
+    """Whether a word goes on here rather than begins."""
+    before = text[start - 1 : start]
+    return before.isascii() and before.isalnum()
+
+
+def _spaced(find: _Finder, taken: _Taken) -> _Finder:
+    """For patterns that take cubic time where spaces repeat: they see two in a row at most."""
+    run = re.compile(f"[A-Za-z0-9_-]{{{taken.shortest}}}")
+
+    def found(text: str) -> Iterator[Span]:
+        if run.search(text):
+            places, gone = [0], [0]  # from each place on, how many spaces are gone before it
+            for spaces in _SPACES.finditer(text):
+                gone.append(gone[-1] + len(spaces[0]) - 2)
+                places.append(spaces.end() - gone[-1])
+            for start, end in find(_SPACES.sub("  ", text)):
+                before = gone[bisect_right(places, start) - 1]
+                yield start + before, end + before
+
+    return found

@@ -1,0 +1,129 @@
+"""`hermes strongroom status`: how memory is doing, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, UnknownRoute
+from strongroom.hermes.install import hermes_homes
+from strongroom.hermes.install.install_steps import pluralize
+from strongroom.hermes.provider import problem_log, remedies
+from strongroom.hermes.provider.memory_session import ask
+from strongroom.hermes.provider.problem_log import Problem
+from strongroom.hermes.provider.provider_home import ProviderHome
+from strongroom.hermes.provider.speaker import Conversation, Nobody
+from strongroom.hermes.state_paths import is_anothers
+from strongroom.model import Namespace
+
+_POLICY = "reading the policy"
+_WHOLE = (remedies.CAP_EXPOSED, remedies.ADDRESS)
+"""States that are the reason for all that failed."""
+_KEEPING = ("the spool", "keeping", "keeping a draft")
+"""Work that fails with the spool, whatever else does."""
+_WALLS = {
+    True: "none against tools of your own user: the keys lie in your files (wire with --url for a wall)",
+    False: "the server: this home holds a cap and no keys",
+}
+
+
+def report(home: ProviderHome) -> dict[str, Any]:
+    """Where memory is, what its cap allows, what waits and what does not work."""
+    parts, policy = home.parts, home.policy
+    cap, unread = _cap(home)
+    waiting = parts.spool.waiting()
+    found: dict[str, Any] = {
+        "home": str(home.path),
+        "profile": policy.profile,
+        "memory": home.way.place,
+        "wall": _WALLS[home.way.is_embedded],
+        "cap": cap,
+        "namespaces": ", ".join(map(_reached(home), policy.namespaces)),
+        "tools": str(policy.tools),
+        "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
+        "spool": f"{pluralize(waiting.turns, 'turn')}, {waiting.bytes} of {parts.spool.most} bytes",
+    }
+    found["answers"], reason = _answers(home)
+    if counts := problem_log.read_counts(parts.directory):
+        found["so far"] = ", ".join(f"{name}: {number}" for name, number in counts.items())
+    if aside := parts.spool.aside():
+        found["set aside"] = f"{pluralize(aside, 'turn')} that the vault would not take, in {parts.spool.directory}"
+    noted = problem_log.read(parts.directory)
+    covered = [name for name in policy.namespaces if name in home.look.allowed]
+    states = _states(home, unread or reason, noted, is_covered=len(covered) == len(policy.namespaces))
+    steps = remedies.next_steps(policy, home.path, states, covered)
+    return {**found, **_policy(home), **_problems(noted), **({"next": "; ".join(steps)} if steps else {})}
+
+
+def _states(home: ProviderHome, reason: str, noted: Mapping[str, Problem], *, is_covered: bool) -> list[str]:
+    """What is to be mended: why memory does not answer, what failed before, what will not work when it is needed."""
+    over = () if reason else remedies.OF_ALL
+    is_full = "the spool" in noted
+    problems = [] if reason in _WHOLE else noted.items()
+    failed = [problem.reason for work, problem in problems if not (is_full and work in _KEEPING)]
+    also = {
+        remedies.FULL: is_full,
+        remedies.FAULT: bool(home.broken),
+        remedies.NO_INBOX: not home.policy.inbox,
+        remedies.NOT_COVERED: not (reason or is_covered),
+        remedies.ASIDE: bool(home.parts.spool.aside()),
+    }
+    return [reason, *(one for one in failed if one not in over), *(state for state, is_so in also.items() if is_so)]
+
+
+def _reached(home: ProviderHome) -> Callable[[Namespace], str]:
+    """A namespace by its name, and that the cap does not cover it, where that is so."""
+    allowed = home.look.allowed
+    return lambda name: name if name in allowed else f"{name} (not in the cap: what belongs there is not kept)"
+
+
+def _policy(home: ProviderHome) -> dict[str, str]:
+    """What is wrong with the policy as it is now."""
+    if home.broken:
+        return {"policy": f"the file has a fault, the one before it is in use: {home.broken}"}
+    mine = hermes_homes.of(home.path, Path.home())
+    if not is_anothers(home.policy, mine):
+        return {}
+    wire = f"`strongroom wire hermes --profile {mine.profile}` gives this one its own"
+    return {"policy": f"it is of another home, copied or edited: {wire}"}
+
+
+def _problems(noted: Mapping[str, Problem]) -> dict[str, str]:
+    """What failed and has not worked since, each sentence once. Of the policy more is known than was noted."""
+    works: dict[tuple[str, str], list[str]] = {}
+    for work, problem in noted.items():
+        if work != _POLICY:
+            works.setdefault((problem.message, problem.reason), []).append(work)
+    found: dict[str, str] = {}
+    for (message, reason), names in works.items():
+        since = datetime.fromtimestamp(min(noted[name].since for name in names) / 1000).astimezone()
+        also = f"; the same for {', '.join(names[1:])}" if names[1:] else ""
+        found[f"problem: {names[0]}"] = f"{message} [{reason}], since {since:%Y-%m-%d %H:%M}{also}"
+    return found
+
+
+def _cap(home: ProviderHome) -> tuple[str, str]:
+    """How the cap is, and in which state it is if it cannot be read."""
+    try:
+        left = home.parts.caps.days_left()
+    except KeyUnavailable as error:
+        return f"{error.message} [{error.reason}]", remedies.CAP_EXPOSED
+    except StrongroomError as error:
+        return f"{error.message} [{error.reason}]", error.reason
+    return f"ends in {left:.0f} days; it is renewed before that, unless it was revoked" if left > 0 else "has ended", ""
+
+
+def _answers(home: ProviderHome) -> tuple[str, str]:
+    """Whether memory answers, and for which reason it does not."""
+    owner = home.whose(Conversation(platform="cli"))
+    try:
+        if isinstance(owner, Nobody):
+            return owner.reason, ""
+        ask(home, owner.actor, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
+    except (InvalidRequest, UnknownRoute) as error:  # of what the policy names
+        return f"no: {error.message} [{error.reason}]", remedies.ADDRESS
+    except StrongroomError as error:
+        return f"no: {error.message} [{error.reason}]", error.reason
+    return "yes", ""

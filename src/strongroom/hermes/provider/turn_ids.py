@@ -1,0 +1,255 @@
+"""Turns as lines: when a turn began, what its lines are called, and how a long text is cut.
+
+A line's id has three parts: ten characters for the moment, eight for the turn in which it was written, and eight that
+are a keyed hash of whose it is and what it says. So a turn that is told twice is kept once, two turns of the same words
+are two, everything that was written in a turn is found by its name, and an id says nothing to anyone without the key.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+from ulid import ULID
+
+from strongroom import model, routing
+from strongroom.crypto.hmac_state import HmacState
+from strongroom.errors import LineTooLarge
+from strongroom.hermes.provider import privacy_phrases
+from strongroom.hermes.provider.privacy_phrases import Asked
+from strongroom.model import Kind, LineId, Millis, Namespace, NewLine
+
+ID_KEY_SIZE = 32
+_PART = 5
+"""Bytes of an id that name its turn, and as many that are its hash."""
+_TURN_FROM, _HASH_FROM = 10, 18
+"""Where in an id the name of its turn begins, and where its hash does."""
+_REMEMBERED = 16
+"""Turns that are remembered in any case; older ones only while they have a draft."""
+_UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_PIECE = model.LINE_LIMIT // 4
+"""Characters of a text that surely fit a line."""
+PIECES = 16
+"""Lines that one text becomes at most; the rest of it is left out and said so."""
+
+
+class SaidTurn(msgspec.Struct, frozen=True):
+    """One text to keep: what it says, who said it, and where it goes."""
+
+    text: str
+    author: str
+    namespace: Namespace
+    kind: Kind = Kind.TURN
+
+
+class Worded(msgspec.Struct, frozen=True):
+    """The lines of a text, and what was left out of them: how many secrets, how many texts outside the cap."""
+
+    lines: tuple[NewLine, ...]
+    secrets: int = 0
+    outside: int = 0
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What a person said in a turn, and what follows from it."""
+
+    message: str
+    session: str
+    grounds: tuple[object, ...]
+    """What else decides that, all of it comparable."""
+    said: SaidTurn
+    asked: Asked
+    worded: Worded | None = None
+    """Its lines, if they were needed when the turn began."""
+
+
+@dataclass(slots=True, eq=False)
+class Begun:
+    """A turn that began, and what became of it."""
+
+    message: str
+    time: Millis
+    is_known: bool = True
+    """Whether it was told when it began; else `time` is when it ended."""
+    is_off: bool = False
+    """Whether it asked not to be kept."""
+    is_taken_back: bool = False
+    is_kept: bool = False
+    is_given_up: bool = False
+    """Whether a turn of the same words was told in its place. It may still be told: then it was another one."""
+    turn_id: str = ""
+    tag: bytes = b""
+    """What the ids of everything share that is written in it; worked out when the first of it is."""
+    is_noted: bool = False
+    """Whether something was written in it before it was told: a note, a fact, what another agent brought back."""
+    waiting: tuple[Path, ...] = ()
+    """What of that waits in the spool."""
+    is_request: bool = False
+    """Whether it asks the memory to forget, which is nothing to remember."""
+    shown: set[Namespace] = field(default_factory=set)
+    """The namespaces that were said or shown in it, under whatever id its conversation had then."""
+    draft: Path | None = None
+    left: Path | None = None
+    """Its draft as a turn that waits to be delivered: it was told, and could not be kept."""
+    heard: Heard | None = None
+    """Worked out when it began, so that nothing of it need be when it is told."""
+
+    def drop_waiting(self) -> None:
+        """Let go of what was written in it and waits in the spool."""
+        for waiting in self.waiting:
+            with suppress(OSError):
+                waiting.unlink(missing_ok=True)
+        self.waiting = ()
+
+
+class Turns:
+    """The last turns of one agent. A turn is told after it ended, and the next may have begun by then."""
+
+    def __init__(self) -> None:
+        self._begun: list[Begun] = []
+        self._guard = threading.Lock()
+        self.undone: set[tuple[str, float]] = set()
+        """What was dealt with of the runtime's record of undone turns: what was said, as a digest, and when."""
+
+    @property
+    def current(self) -> Begun | None:
+        """The turn to which something belongs that is written now; None where it was taken back, or none began."""
+        last = self.last
+        return None if last is None or last.is_taken_back else last
+
+    @property
+    def last(self) -> Begun | None:
+        """The turn that began last."""
+        with self._guard:
+            return next((one for one in reversed(self._begun) if not one.is_given_up), None)
+
+    def waiting(self) -> list[Begun]:
+        """The turns that are to be told, the newest first."""
+        with self._guard:
+            return self._waiting()[::-1]
+
+    def _waiting(self) -> list[Begun]:
+        return [one for one in self._begun if not (one.is_kept or one.is_taken_back or one.is_given_up)]
+
+    def begin(self, message: str, now: Millis) -> Begun:
+        """A turn begins. Never at the moment of the one before, nor at that of its reply."""
+        with self._guard:
+            last = self._begun[-1].time if self._begun else 0
+            begun = Begun(privacy_phrases.unwrap(message) or message, Millis(max(now, last + 2)))
+            old, recent = self._begun[: 1 - _REMEMBERED], self._begun[1 - _REMEMBERED :]
+            self._begun = [*(one for one in old if one.draft), *recent, begun]
+            return begun
+
+    def ended(self, message: str, turn_id: str, now: Millis) -> Begun:
+        """The turn that this message began: one that is not kept yet, else one that was and is told again.
+
+        A runtime may tell of a turn in other words than it began with. Turns are told in order, so it is the oldest.
+        Others of the same words were interrupted and said again, or will be told too: what was said is told by now.
+        """
+        with self._guard:
+            waiting = self._waiting()
+            same = [one for one in waiting if one.message == message and one.turn_id in ("", turn_id)]
+            found = same[0] if same else self._told_otherwise(message, turn_id, waiting)
+            if found is None:
+                return Begun(message, now, is_known=False, turn_id=turn_id)
+            for one in waiting:
+                one.is_given_up = one in same
+            found.turn_id, found.message, found.is_given_up = turn_id, message, False
+            return found
+
+    def _told_otherwise(self, message: str, turn_id: str, waiting: list[Begun]) -> Begun | None:
+        """The turn of a message with which none began that is to be told."""
+        same = [one for one in self._begun if one.message == message and one.turn_id in ("", turn_id)]
+        left = [one for one in same if (one.is_taken_back or one.is_given_up) and not one.is_kept]
+        others = sorted(waiting, key=lambda one: bool(one.message))
+        return next(iter((*left, *same[-1:], *others[:1])), None)
+
+    def given_up(self, until: Begun, *, alone: bool = False) -> list[Path]:
+        """The drafts of a turn and of those that began before it: they are kept by now, or never will be."""
+        with self._guard:
+            drafts: list[Path] = []
+            for one in (until,) if alone else (*[one for one in self._begun if one.draft], until):
+                if one.draft is not None and (one.time <= until.time or one.is_given_up):
+                    drafts.append(one.draft)
+                    one.draft = None
+            if until.left is not None and (until.is_kept or until.is_taken_back):
+                drafts.append(until.left)
+                until.left = None
+            return drafts
+
+    def take_back(self, begun: Begun) -> bool:
+        """Have a turn not kept; False if it is by now, or was taken back before."""
+        with self._guard:
+            is_new = not (begun.is_kept or begun.is_taken_back)
+            begun.is_taken_back = begun.is_taken_back or is_new
+            return is_new
+
+    def kept(self, begun: Begun) -> bool:
+        """A turn was kept; False if it was taken back meanwhile."""
+        with self._guard:
+            begun.is_kept = True
+            return not begun.is_taken_back
+
+
+def line_id(key: bytes, began: Millis, *what: str, tag: bytes = b"") -> LineId:
+    """The id of a line. `what` is whose it is, in which session, and what was said; without a tag it has no turn."""
+    hashed = _keyed(key).digest("\0".join(what).encode("utf-8", "surrogatepass"))
+    # The hash is the second half, as it was when all ten bytes were one: notes kept then are still found by it.
+    said = (tag or hashed[:_PART]) + hashed[_PART : 2 * _PART]
+    return LineId(str(ULID.from_int(began << 80 | int.from_bytes(said, "big"))))
+
+
+def turn_tag(key: bytes, *which: str) -> bytes:
+    """What the ids of a turn's lines share. `which` is whose it is, in which session, and when it began."""
+    return _keyed(key).digest("\0".join(("turn", *which)).encode("utf-8", "surrogatepass"))[:_PART]
+
+
+def turn_of(line: str) -> str:
+    """The name of the turn in which a line was written: the part of its id that the others of that turn share."""
+    return line[_TURN_FROM:_HASH_FROM]
+
+
+def turn_name(tag: bytes) -> str:
+    """The name of the turn of a tag, as it stands in ids."""
+    return turn_of(str(ULID.from_int(int.from_bytes(tag, "big") << 8 * _PART)))
+
+
+def time_of(line: str) -> Millis:
+    """The moment that an id begins with."""
+    return Millis(ULID.from_str(line).milliseconds)
+
+
+@lru_cache(maxsize=8)
+def _keyed(key: bytes) -> HmacState:
+    return HmacState(key)
+
+
+def hash_of(line: str) -> str:
+    """The part of an id that depends neither on when it was written nor on its turn."""
+    return line[_HASH_FROM:]
+
+
+def storable(text: str) -> str:
+    """The text without what no line may hold: control characters, halves of surrogate pairs, towers of marks."""
+    plain = _UNSTORABLE.sub(" ", text.replace("\r\n", "\n")).strip()
+    return plain if plain.isascii() else routing.strip_stacked_marks(plain)
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A text as one line, or as several if it is too long for one; nothing for an empty one."""
+    whole = storable(text)
+    if not whole:
+        return
+    try:
+        yield model.clean_text(whole)
+    except LineTooLarge:
+        parts = [whole[start : start + _PIECE] for start in range(0, len(whole), _PIECE)]
+        yield from (model.clean_text(part) for part in parts[:PIECES] if part.strip())
+        if len(parts) > PIECES:
+            yield f"[{len(whole) - _PIECE * PIECES} more characters were left out]"

@@ -1,0 +1,97 @@
+"""The lines of a turn in the vault: found by the name that their ids share, and forgotten together.
+
+Lines that an earlier version kept share no name: of those, what was said and its reply are one turn, by their moment.
+Whose lines they are, the cap decides: a name or an id of somebody else's finds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from strongroom import model
+from strongroom.hermes.provider import memory_files
+from strongroom.hermes.provider.speaker import ASSISTANT
+from strongroom.hermes.provider.turn_ids import time_of, turn_of
+from strongroom.memory import Memory
+from strongroom.model import Hit, Kind, LineId, LineInfo
+
+REPLY = timedelta(milliseconds=1)
+"""How long after a turn began its reply is said to be."""
+_LONGEST = timedelta(days=1)
+"""How long a turn may take: what is written in it later is looked for no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What was forgotten, which ids were not there, and those of the lines that stand in the runtime's memory files."""
+
+    ids: tuple[LineId, ...] = ()
+    missing: tuple[LineId, ...] = ()
+    notes: tuple[Hit, ...] = ()
+
+
+def find(memory: Memory, ids: Collection[LineId], turns: Collection[str] = ()) -> list[LineInfo]:
+    """The lines of the turns in which these lines were written, and of turns that are named; in the order of ids."""
+    since, until = (None, None) if turns or not ids else _span(ids)
+    near = list(pages(memory, since, until))
+    names = {turn_of(one) for one in ids} | set(turns)
+    found = {info.id: info for info in near if turn_of(info.id) in names}
+    for one in [info for info in found.values() if info.id in ids and info.kind == Kind.TURN]:
+        if not any(turn_of(other) == turn_of(one.id) for other in found if other != one.id):
+            found |= {info.id: info for info in near if _is_of(info, one)}
+    return [found[one] for one in sorted(found)]
+
+
+def _is_of(info: LineInfo, one: LineInfo) -> bool:
+    """Whether two lines of an earlier version, or one of it and a lone one, are a turn."""
+    return info.kind == Kind.TURN and info.session == one.session and began(info) == began(one)
+
+
+def began(info: LineInfo | Hit) -> datetime:
+    """When the turn of a line began that was said in a conversation."""
+    return info.time - REPLY if info.author == ASSISTANT else info.time
+
+
+def _span(ids: Collection[LineId]) -> tuple[datetime, datetime]:
+    times = [model.moment(time_of(one)) for one in ids]
+    return max(min(times) - _LONGEST, model.moment(model.Millis(0))), max(times) + _LONGEST
+
+
+def pages(memory: Memory, since: datetime | None = None, until: datetime | None = None) -> Iterator[LineInfo]:
+    """Every line that a cap reaches, without its text, in the order of ids."""
+    after = None
+    while True:
+        page = memory.list(since=since, until=until, limit=model.LIST_LIMIT, after=after)
+        yield from page.lines
+        after = page.next
+        if after is None:
+            return
+
+
+def texts(memory: Memory, ids: Sequence[LineId]) -> list[Hit]:
+    """These lines with their texts."""
+    starts = range(0, len(ids), model.K_LIMIT)
+    return [hit for start in starts for hit in memory.get(ids=ids[start : start + model.K_LIMIT])]
+
+
+def forget(memory: Memory, ids: Collection[LineId], turns: Collection[str] = ()) -> Gone:
+    """Forget these lines with all that was written in their turns, and turns that are named."""
+    return _forget(memory, ids, find(memory, ids, turns))
+
+
+def forget_alone(memory: Memory, ids: Collection[LineId]) -> tuple[Gone, list[LineInfo]]:
+    """Forget these lines and nothing else; also what is left of their turns."""
+    found = find(memory, ids)
+    gone = _forget(memory, ids, [info for info in found if info.id in ids])
+    return gone, [info for info in found if info.id not in ids]
+
+
+def _forget(memory: Memory, ids: Collection[LineId], found: Collection[LineInfo]) -> Gone:
+    wanted = sorted({*ids, *(info.id for info in found)})
+    if not wanted:
+        return Gone()
+    notes = texts(memory, [info.id for info in found if memory_files.is_note(info)])
+    done = memory.forget(ids=wanted)
+    return Gone(done.ids, done.missing, tuple(notes))

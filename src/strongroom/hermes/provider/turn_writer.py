@@ -1,0 +1,263 @@
+"""What is kept of a conversation: turns, notes of the built-in memory, what another agent brought back.
+
+Not what is off the record, by phrase, by chat or by platform. What a line looks like is `wording`, where it goes is
+`storing`, and how it is taken back is `undoing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from strongroom.crypto import inbox
+from strongroom.errors import StrongroomError
+from strongroom.hermes.provider import privacy_phrases, turn_ids, undo
+from strongroom.hermes.provider.chat_history import Messages
+from strongroom.hermes.provider.conversation import ConversationState, KeptTurn
+from strongroom.hermes.provider.delivery import store
+from strongroom.hermes.provider.forget_phrases import is_forget_request
+from strongroom.hermes.provider.line_builder import (
+    absent_lines,
+    hear,
+    heard_digest,
+    label,
+    lines_of,
+    lines_to_keep,
+    reply_namespace,
+)
+from strongroom.hermes.provider.memory_session import MemorySession
+from strongroom.hermes.provider.privacy_phrases import Asked
+from strongroom.hermes.provider.provider_home import millis
+from strongroom.hermes.provider.speaker import ASSISTANT, Nobody, Speaker
+from strongroom.hermes.provider.turn_ids import Begun, Heard, SaidTurn, Worded
+from strongroom.model import Kind, LineId, NewLine
+
+DELEGATION_LIMIT = 4000
+
+
+# A turn.
+
+
+def begin(session: MemorySession, message: str, number: int = 0) -> None:
+    """A turn begins. What the person said is safe from here on, even if the process dies before the turn is told.
+
+    `number` counts the turns of its conversation, so the first one that begins here may tell of a history.
+    """
+    begun = session.turns.begin(message, millis())
+    speaker = session.speaker
+    if isinstance(speaker, Nobody) or not _keeps(session, speaker):
+        return
+    state = session.state(speaker)
+    first = begun.heard = hear(session, speaker, message, session.id)
+    begun.shown.add(first.said.namespace)
+    if session.had_history(number):
+        _noted(session, lambda: state.begun(with_history=True))
+    _noted(session, lambda: state.carry({first.said.namespace}))
+    begun.is_request = is_request(session, first.said.text)
+    is_off = first.asked in (Asked.THIS_TURN, Asked.OFF) or (state.is_off and first.asked is not Asked.ON)
+    begun.is_off = is_off or begun.is_request
+    if first.said.text and not begun.is_off and not session.is_journalled and session.policy.inbox:
+        _draft(session, speaker, begun, first)
+
+
+def _draft(session: MemorySession, speaker: Speaker, begun: Begun, first: Heard) -> None:
+    try:
+        worded = _worded(session, speaker, begun, first.session, first.said)
+        begun.heard = msgspec.structs.replace(first, worded=worded)
+        if worded.lines:
+            sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, worded.lines))
+            begun.draft = session.home.parts.spool.draft(speaker.actor, sealed, begun.time, begun.draft)
+        session.worked("keeping a draft")
+    except StrongroomError as error:
+        session.failed("keeping a draft", error)
+
+
+def turn(
+    session: MemorySession,
+    user: str,
+    reply: str,
+    session_id: str,
+    messages: Sequence[Mapping[str, Any]] | None = None,
+    turn_id: str = "",
+) -> None:
+    """Keep a complete turn: a line for each speaker. Durable when it returns, or raised."""
+    begun = session.turns.ended(user, turn_id, millis())
+    if begun.is_kept:
+        return  # told again
+    speaker = session.speaker
+    if isinstance(speaker, Nobody) or begun.is_taken_back:
+        begun.is_kept = True
+    else:
+        state = session.state(speaker, session_id)
+        known = state.turns[-1].length if state.turns else 0
+        _name_alike(session, speaker, begun, session_id)
+        try:
+            _keep(session, speaker, begun, state, _Told(user, reply, session_id, messages, known))
+        except Exception as error:  # whatever it was: what the person said is not lost
+            session.leave_draft(begun, error)
+            raise
+        if not session.turns.kept(begun):
+            undo.forget_told(session, speaker, session_id)
+    session.drop_drafts(begun)
+
+
+def _name_alike(session: MemorySession, speaker: Speaker, begun: Begun, session_id: str) -> None:
+    """Give a draft's lines the ids under which they are kept, or a kill in between would have them kept twice."""
+    first = begun.heard
+    if begun.draft is not None and first is not None and (begun.turn_id or first.session != session_id):
+        _draft(session, speaker, begun, hear(session, speaker, first.message, session_id))
+
+
+class _Told(NamedTuple):
+    """A turn as a runtime tells it."""
+
+    user: str
+    reply: str
+    session: str
+    messages: Sequence[Mapping[str, Any]] | None
+    known: int = 0
+    """How many messages there were when the turn before was told."""
+
+
+def _keep(session: MemorySession, speaker: Speaker, begun: Begun, state: ConversationState, told: _Told) -> None:
+    messages = Messages.of(told.messages or ())
+    start = messages.turn(told.user, told.known)
+    _noted(session, lambda: state.begun(with_history=start > 0))
+    if told.session != session.id:
+        _noted(session, lambda: state.carry(session.state(speaker).carried))  # what was shown was shown there
+    if messages and begun.is_known:
+        undo.notice(session, speaker, state, messages, start)
+    first = hear(session, speaker, told.user, told.session, begun.heard)
+    begun.is_request = begun.is_request or (first is not begun.heard and is_request(session, first.said.text))
+    _noted(session, lambda: state.carry({first.said.namespace, *session.stood(begun)}))
+    lines: list[NewLine] = []
+    spooled: tuple[Path, ...] = ()
+    if _is_off(session, state, first.asked, begun) or not _keeps(session, speaker):
+        session.home.parts.status.count("off the record")
+    else:
+        lines = _lines(session, speaker, begun, first, _reply(session, speaker, state, told.reply))
+        if begun.turn_id and not begun.is_known:
+            lines = absent_lines(session, speaker, lines, {"session": label(told.session)})
+        spooled = store(session, speaker, lines) or ()
+    ids = tuple([LineId(line.id) for line in lines if line.id])
+    name = turn_ids.turn_name(begun.tag) if ids or begun.is_noted else ""
+    state.keep(KeptTurn(heard_digest(speaker, first), ids, len(messages), (*spooled, *begun.waiting), name))
+    undo.forget(session, speaker, state)
+
+
+def _lines(
+    session: MemorySession, speaker: Speaker, begun: Begun, first: Heard, reply: SaidTurn | None
+) -> list[NewLine]:
+    """The lines of a turn: those of the person, as they were worded when it began if they were, and of the model."""
+    worded = None if begun.turn_id else first.worded
+    lines = [*lines_to_keep(session, worded or _worded(session, speaker, begun, first.session, first.said))]
+    if reply:
+        lines += lines_to_keep(session, _worded(session, speaker, begun, first.session, reply, place=1))
+    return lines
+
+
+def _worded(
+    session: MemorySession, speaker: Speaker, begun: Begun, session_id: str, said: SaidTurn, place: int = 0
+) -> Worded:
+    tag = _tag(session, speaker, begun)
+    return lines_of(session, speaker, begun.time, session_id, said, begun.turn_id, place=place, tag=tag)
+
+
+def _tag(session: MemorySession, speaker: Speaker, begun: Begun) -> bytes:
+    """What the ids of a turn's lines share: the same for each of them, whatever the runtime calls it later."""
+    if not begun.tag:
+        key, when = session.home.parts.id_key, begun.turn_id or str(begun.time)
+        begun.tag = turn_ids.turn_tag(key, speaker.actor, session.id, when)
+    return begun.tag
+
+
+def _keeps(session: MemorySession, speaker: Speaker) -> bool:
+    """Whether this chat is kept at all."""
+    policy = session.policy
+    off = policy.off_the_record
+    return (
+        speaker.keeps
+        and policy.keep.turns
+        and speaker.platform not in off.platforms
+        and (not speaker.chat or speaker.chat not in off.chats)
+    )
+
+
+def _is_off(session: MemorySession, state: ConversationState, asked: Asked, begun: Begun) -> bool:
+    """Whether a turn is off the record, after what it says about that itself, and said when it began."""
+    if asked in (Asked.OFF, Asked.ON):
+        _noted(session, lambda: state.turn_off(asked is Asked.OFF))
+    is_off = state.is_off or asked is Asked.THIS_TURN or (begun.is_off and asked is not Asked.ON)
+    return is_off or begun.is_request
+
+
+def is_request(session: MemorySession, text: str) -> bool:
+    """Whether a text asks the memory to forget, and the owner's policy has that not kept: it repeats what shall go."""
+    return not session.policy.keep.forget_requests and is_forget_request(text)
+
+
+def set_apart(session: MemorySession) -> None:
+    """Have the turn under way not kept: something was forgotten in it, and it repeats that."""
+    begun = session.turns.current
+    if begun is not None and not begun.is_kept and not session.policy.keep.forget_requests:
+        begun.is_request = begun.is_off = True
+        session.drop_drafts(begun, alone=True)
+
+
+def _noted(session: MemorySession, note_it: Callable[[], None]) -> None:
+    """Note something about the conversation. What cannot be written holds in this process all the same."""
+    try:
+        note_it()
+    except StrongroomError as error:
+        session.failed("noting a conversation's state", error)
+
+
+def _reply(session: MemorySession, speaker: Speaker, state: ConversationState, reply: str) -> SaidTurn | None:
+    """What the model said, as sensitively as anything that stood before it."""
+    text = turn_ids.storable(privacy_phrases.bare(reply))
+    if not text or not session.policy.keep.replies:
+        return None
+    return SaidTurn(text, ASSISTANT, reply_namespace(session, speaker, state, text))
+
+
+# Other things that are kept.
+
+
+def note(session: MemorySession, text: str, author: str, kind: Kind = Kind.FACT, *, in_turn: bool = True) -> int:
+    """Keep a text beside what is said, once; how many lines are new. It belongs to the turn in which it is written."""
+    speaker = session.speaker
+    if isinstance(speaker, Nobody) or not is_on_record(session, speaker):
+        return 0
+    state = session.state(speaker)
+    plain = turn_ids.storable(privacy_phrases.bare(text))
+    said = SaidTurn(plain, author, reply_namespace(session, speaker, state, plain), kind)
+    begun = session.turns.current if in_turn else None
+    tag = _tag(session, speaker, begun) if begun else b""
+    # Not of this session: the same note is the same line, whoever makes it and when.
+    found = lines_to_keep(session, lines_of(session, speaker, millis(), f"{kind} {author}", said, tag=tag))
+    lines = [msgspec.structs.replace(line, session=label(session.id)) for line in found]
+    new = absent_lines(session, speaker, lines, {"kind": str(kind)}) if kind == Kind.FACT else lines
+    stored = store(session, speaker, new)
+    if begun and new and stored is not None:
+        begun.is_noted, begun.waiting = True, (*begun.waiting, *stored)
+    return 0 if stored is None else len(new)
+
+
+def is_on_record(session: MemorySession, speaker: Speaker) -> bool:
+    """Whether what is said now is kept."""
+    last = session.turns.last
+    is_off = last is not None and (last.is_off or last.is_taken_back) and not last.is_kept
+    return _keeps(session, speaker) and not is_off and not session.state(speaker).is_off
+
+
+def keep_delegated(session: MemorySession, task: str, result: str, child: str = "") -> None:
+    """Keep what another agent was asked and brought back, as one line. What it was shown, it may repeat."""
+    speaker = session.speaker
+    if child and not isinstance(speaker, Nobody):
+        _noted(session, lambda: session.show(speaker, session.state(speaker, child).carried))
+    if session.policy.keep.delegations:
+        text = f"Task: {task[:DELEGATION_LIMIT]}\nResult: {result[:DELEGATION_LIMIT]}"
+        note(session, text, ASSISTANT, Kind.DELEGATION)

@@ -1,0 +1,290 @@
+"""Turns that were taken back: told by the runtime, or noticed by what is in the history no more.
+
+What was taken back is forgotten with all that was written in it, and nothing else. What cannot be reached now is
+forgotten with a later turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+
+from ulid import ULID
+
+from strongroom import model
+from strongroom.errors import StrongroomError
+from strongroom.hermes.install.install_steps import pluralize
+from strongroom.hermes.provider import memory_files, turn_ids, turn_lines
+from strongroom.hermes.provider.chat_history import History, Messages
+from strongroom.hermes.provider.conversation import ConversationState, KeptTurn
+from strongroom.hermes.provider.line_builder import comparable, label
+from strongroom.hermes.provider.memory_session import MemorySession
+from strongroom.hermes.provider.provider_home import millis
+from strongroom.hermes.provider.speaker import ASSISTANT, Nobody, Speaker
+from strongroom.hermes.provider.turn_ids import Begun
+from strongroom.hermes.provider.turn_lines import Gone
+from strongroom.hermes.provider.undo_record import undone_in
+from strongroom.hermes.scrub.state_db import FILE
+from strongroom.memory import Memory
+from strongroom.model import Hit, Kind, LineId, LineInfo
+
+_NEAR = 600.0
+"""Seconds by which Hermes' time of a message may differ from ours: it is written when its turn ends."""
+_SOON = 20.0
+"""Seconds within which Hermes writes down a message of its terminal: before the model is asked."""
+_SLACK = 1.0
+_NO_TEXT = "\0"
+"""How a message begins in Hermes' record that is more than a text."""
+_LOOKED_AT = 512
+Row = tuple[str, float]
+"""What was said in a turn that was undone, as a digest, and when; empty if it cannot be compared."""
+
+
+def notice(session: MemorySession, speaker: Speaker, state: ConversationState, messages: Messages, start: int) -> None:
+    """Take back turns that left the history since the last one: some runtimes tell of an undo in no other way."""
+    # A gateway hands over the whole history; others may hand over the turn alone.
+    is_whole = bool(session.told.key) and session.told.platform != "api_server" and not session.is_journalled
+    history = History.of(messages, start, lambda said: comparable(speaker, said))
+    if is_whole and not state.turns and history.length:
+        _look_back(session, speaker, state, messages)
+    elif history.length or is_whole:
+        state.follow(history, lambda: _taken_back(session, speaker))
+
+
+def _taken_back(session: MemorySession, speaker: Speaker) -> set[str] | None:
+    """What Hermes' own record says was undone in this conversation; None where there is no such record."""
+    try:
+        found = undone_in(session.home.path / FILE, session.id)
+    except StrongroomError:
+        return set()  # it cannot be asked now: then nothing is certain
+    return None if found is None else {comparable(speaker, one.said) for one in found}
+
+
+def _look_back(session: MemorySession, speaker: Speaker, state: ConversationState, messages: Messages) -> None:
+    """Take back what was undone before this process knew the conversation: a turn of those words at that time."""
+    try:
+        found = undone_in(session.home.path / FILE, session.id) or []
+        gone = {(comparable(speaker, one.said), one.time) for one in found}
+        still = {comparable(speaker, text) for text in messages.all_said()}
+        gone = {(said, time) for said, time in gone if said not in still}
+        if gone:
+            state.take_back(session.ask(speaker, lambda memory: _said_then(memory, label(session.id), speaker, gone)))
+    except StrongroomError as error:
+        session.failed("looking for undone turns", error)
+
+
+def _said_then(
+    memory: Memory, session_id: str, speaker: Speaker, gone: set[Row], within: float = _NEAR
+) -> list[LineId]:
+    infos = _turns_of(memory, session_id)
+    near = [info for info in infos if any(abs(info.time.timestamp() - time) < within for _, time in gone)]
+    hits: list[Hit] = []
+    for first in range(0, len(near), model.K_LIMIT):
+        hits += memory.get(ids=[info.id for info in near[first : first + model.K_LIMIT]])
+    began: set[datetime] = set()
+    for said, time in gone:
+        # The same words may have been said again: it is the line that is nearest in time.
+        same = [hit.time for hit in hits if hit.author != ASSISTANT and comparable(speaker, hit.text) == said]
+        began |= {min(same, key=partial(_apart, time))} if same else set()
+    return [hit.id for hit in hits if hit.time in began or turn_lines.began(hit) in began]
+
+
+def rewind(session: MemorySession) -> None:
+    """The runtime took turns back, told once however many. One that was not told yet will not be kept.
+
+    Which ones is in Hermes' own record by now. Where that says nothing, it is the last.
+    """
+    session.undone = 0
+    speaker = session.speaker
+    if isinstance(speaker, Nobody) or not _rewind_recorded(session, speaker):
+        _rewind_last(session)
+    if session.undone and session.warn is not None:
+        session.warn(f"memory: {pluralize(session.undone, 'line')} of what was undone forgotten")
+
+
+def _rewind_last(session: MemorySession) -> None:
+    last = session.turns.last
+    if last is not None and session.turns.take_back(last):
+        _let_go(session, last)
+    else:
+        forget_last(session)
+
+
+def _rewind_recorded(session: MemorySession, speaker: Speaker) -> bool:
+    """Take back what Hermes' record says was undone since it was last asked; False if that is not certain."""
+    rows = _undone_since(session, speaker)
+    left = _not_told(session, speaker, rows)
+    state = session.state(speaker)
+    with state.guard:
+        known = list(state.turns)
+        gone = known[_cut(known, left) :]
+        for _ in gone:
+            state.rewind()
+    oldest = min((_began(turn) for turn in known if turn.ids), default=float("inf"))
+    gone_before = _take_back_older(session, speaker, {row for row in left if row[0] and row[1] < oldest})
+    forget(session, speaker, state)
+    is_any = bool(gone) or gone_before or len(left) < len(rows)
+    return is_any or (bool(known and rows) and all(said for said, _ in rows))
+
+
+def _undone_since(session: MemorySession, speaker: Speaker) -> list[Row]:
+    """What Hermes' record says was undone and was not dealt with yet, the oldest first."""
+    try:
+        found = undone_in(session.home.path / FILE, session.id) or []
+    except StrongroomError:
+        return []  # it cannot be asked now
+    rows = {("" if one.said.startswith(_NO_TEXT) else comparable(speaker, one.said), one.time) for one in found}
+    new = rows - session.turns.undone
+    session.turns.undone |= new
+    return sorted(new, key=lambda row: row[1])
+
+
+def _not_told(session: MemorySession, speaker: Speaker, rows: list[Row]) -> list[Row]:
+    """Take back the turns that were undone before they were told; what is left of the record."""
+    left = list(rows)
+    for begun in session.turns.waiting():
+        row = _row_of(comparable(speaker, begun.message), begun.time / 1000, left)
+        if row is not None and session.turns.take_back(begun):
+            left.remove(row)
+            _let_go(session, begun)
+    return left
+
+
+def _cut(known: Sequence[KeptTurn], rows: list[Row]) -> int:
+    """From where on turns were undone. An undo cuts the newest off: at most as many as there are in the record."""
+    start, left = len(known), list(rows)
+    for place in reversed(range(max(len(known) - len(rows), 0), len(known))):
+        row = _row_of(known[place].said, _began(known[place]), left)
+        if row is not None:
+            left.remove(row)
+            start = place
+    return start
+
+
+def _row_of(said: str, began: float, rows: list[Row]) -> Row | None:
+    """The last of the record that may be a turn's: of the same words, and written down after it began."""
+    return next((row for row in reversed(rows) if row[0] == said and row[1] >= began - _SLACK), None)
+
+
+def _began(turn: KeptTurn) -> float:
+    return ULID.from_str(turn.ids[0]).timestamp if turn.ids else 0.0
+
+
+def _take_back_older(session: MemorySession, speaker: Speaker, gone: set[Row]) -> bool:
+    """Take back turns that an earlier process told; whether there were any."""
+    try:
+        found = session.ask(
+            speaker, lambda memory: _said_then(memory, label(session.id), speaker, gone, _SOON) if gone else []
+        )
+    except StrongroomError as error:
+        session.failed("taking a turn back", error)
+        session.turns.undone -= gone
+        return False
+    session.state(speaker).take_back(found)
+    return bool(found)
+
+
+def _let_go(session: MemorySession, begun: Begun) -> None:
+    """Let go of what waits of a turn that was not kept; if it waited as a turn, it may have been delivered."""
+    speaker, worded = session.speaker, begun.heard.worded if begun.heard else None
+    is_left = begun.left is not None
+    session.drop_drafts(begun, alone=True)
+    if isinstance(speaker, Nobody):
+        return
+    state = session.state(speaker)
+    if is_left and worded:
+        state.take_back(LineId(line.id) for line in worded.lines if line.id)
+    if begun.is_noted:
+        begun.drop_waiting()
+        state.take_back((), [turn_ids.turn_name(begun.tag)])
+    forget(session, speaker, state)
+
+
+def forget_told(session: MemorySession, speaker: Speaker, session_id: str) -> None:
+    """Forget the turn that was told just now: it was taken back while it was kept."""
+    state = session.state(speaker, session_id)
+    state.rewind()
+    forget(session, speaker, state)
+
+
+def forget_last(session: MemorySession) -> int:
+    """Forget the last turn that was told; how many lines went: none if it cannot be reached now."""
+    speaker = session.speaker
+    if isinstance(speaker, Nobody):
+        return 0
+    state = session.state(speaker)
+    if not state.rewind():
+        # Told by an earlier process: the vault knows which came last.
+        try:
+            state.take_back(session.ask(speaker, lambda memory: _newest(memory, label(session.id))))
+        except StrongroomError as error:
+            session.failed("taking a turn back", error)
+            return 0
+    return forget(session, speaker, state)
+
+
+def _apart(time: float, moment: datetime) -> float:
+    return abs(moment.timestamp() - time)
+
+
+def _newest(memory: Memory, session_id: str) -> list[LineId]:
+    """The lines of the last turn of a conversation: those of its last moment, and of the one that it answers."""
+    newest = _turns_of(memory, session_id)[-2 * turn_ids.PIECES - 2 :]
+    if not newest:
+        return []
+    began = turn_lines.began(newest[-1])
+    return [info.id for info in newest if info.time >= began]
+
+
+def _turns_of(memory: Memory, session_id: str) -> list[LineInfo]:
+    """The lines of a conversation's last turns, in the order of their time."""
+    newest: list[LineInfo] = []
+    after = None
+    while True:
+        page = memory.list(session=session_id, kind=Kind.TURN, limit=model.LIST_LIMIT, after=after)
+        newest = sorted((*newest, *page.lines), key=lambda info: info.time)[-_LOOKED_AT:]
+        after = page.next
+        if after is None:
+            return newest
+
+
+def forget(session: MemorySession, speaker: Speaker, state: ConversationState) -> int:
+    """Forget what was taken back, and all that was written in those turns; how many lines went.
+
+    What cannot be reached now waits in the spool, and is forgotten later.
+    """
+    if not (state.undoing or state.undone):
+        return 0
+    ids, names = state.taken_back()
+    if not (ids or names):  # another thread was first
+        return 0
+    try:
+        gone = session.ask(speaker, lambda memory: turn_lines.forget(memory, ids, names))
+    except StrongroomError as error:
+        session.failed("taking a turn back", error)
+        _forget_later(session, speaker, state, ids, names)
+        return 0
+    session.worked("taking a turn back")
+    settle(session, gone)
+    session.undone += len(gone.ids)
+    return len(gone.ids)
+
+
+def settle(session: MemorySession, gone: Gone) -> list[str]:
+    """After lines were forgotten: count them, and take the runtime's own notes of them out of its files.
+
+    The names of files in which such a note stays.
+    """
+    session.home.parts.status.count("forgotten", len(gone.ids))
+    return memory_files.take_out(session.home, gone.notes)
+
+
+def _forget_later(
+    session: MemorySession, speaker: Speaker, state: ConversationState, ids: list[LineId], names: list[str]
+) -> None:
+    try:
+        session.home.parts.spool.add_forgetting(speaker.actor, ids, millis(), names)
+    except StrongroomError as error:
+        session.failed("taking a turn back", error)
+        state.take_back(ids, names)  # with a later turn, if there is one

@@ -1,0 +1,154 @@
+"""The way from a home's policy to a vault: one handle for each place in a process, however many agents there are.
+
+Embedded, the vault is opened once. Served, two sets of connections are kept: a hasty one for what a turn waits for, and
+a patient one for what must not be lost. A server that was out of reach is left alone for a moment, so that a dead one
+costs a turn nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from strongroom import settings
+from strongroom.caps.chain import Token
+from strongroom.client import connect
+from strongroom.errors import KeyUnavailable, ServerUnavailable
+from strongroom.hermes.policy import Policy
+from strongroom.memory import Memory
+from strongroom.store.sqlite_copy import DATABASE
+from strongroom.vault.vault import Vault
+
+T = TypeVar("T")
+
+SOURCE = "hermes"
+PATIENT = 3.0
+"""Seconds that keeping a turn may take before it is spooled."""
+_PAUSE = 3.0
+_doorways: dict[tuple[str, ...], VaultConnection] = {}
+_guard = threading.Lock()
+
+
+class VaultConnection:
+    """One vault, here or behind a server. Thread-safe."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._vault_place, self._url, self._ca_file = policy.vault, policy.url, policy.ca_file or None
+        self._file = os.path.join(policy.vault, DATABASE)
+        self._hasty_timeout = policy.recall.timeout
+        self._lock = threading.Lock()
+        self._vault: Vault | None = None
+        self._opened = (0, 0)
+        self._patient: Memory | None = None
+        self._hasty: Memory | None = None
+        self._rest_until = 0.0
+        self._last: tuple[Vault, Token, Memory] | None = None
+
+    def __repr__(self) -> str:
+        return f"<doorway to {self.place}>"
+
+    @property
+    def place(self) -> str:
+        """Where the vault is, for people."""
+        return self._url or self._vault_place
+
+    @property
+    def is_embedded(self) -> bool:
+        return not self._url
+
+    def vault(self) -> Vault:
+        """The vault itself, opened at the first call; only where it is embedded."""
+        with self._lock:
+            found = self._found()
+            if self._vault is not None and found != self._opened:
+                # Restored or replaced while we had it open: what goes into the old one would be lost.
+                self._vault = self._last = None
+            if self._vault is None:
+                self._vault = settings.open_vault(settings.find(self._vault_place), _passphrase)
+                self._opened = self._found()
+            return self._vault
+
+    def _found(self) -> tuple[int, int]:
+        """Which file is in the vault's place; nothing, if there is none."""
+        try:
+            status = os.stat(self._file)
+        except OSError:
+            return 0, 0
+        return status.st_dev, status.st_ino
+
+    def check(self, token: Token) -> None:
+        """Make sure that there is a way: the vault opens, or the address is one. No call is made."""
+        if self.is_embedded:
+            self.vault()
+        else:
+            self._connected(token, hasty=False)
+
+    def ask(self, token: Token, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
+        """Use the memory behind a cap. A server that is out of reach is not asked again for a moment."""
+        if not self._url:
+            return use(self._memory(token))
+        if time.monotonic() < self._rest_until:
+            raise ServerUnavailable("the server was out of reach a moment ago", hint="it is asked again in seconds")
+        try:
+            answer = use(self._connected(token, hasty=hasty).with_cap(token))
+        except ServerUnavailable:
+            self._rest_until = time.monotonic() + _PAUSE
+            raise
+        self._rest_until = 0.0
+        return answer
+
+    def _memory(self, token: Token) -> Memory:
+        """The memory of the vault here; the last one again, for whom it is asked for again."""
+        vault, last = self.vault(), self._last
+        if last is not None and last[0] is vault and last[1] == token:
+            return last[2]
+        memory = vault.memory(token, source=SOURCE)
+        with self._lock:
+            if self._vault is vault:  # else it was replaced meanwhile, and must not be held open
+                self._last = (vault, token, memory)
+        return memory
+
+    def settle(self) -> None:
+        """Get ready for the next question after something was put. A server does so when it is asked."""
+        vault = self._vault
+        if vault is not None:
+            vault.settle()
+
+    def _connected(self, token: Token, *, hasty: bool) -> Memory:
+        with self._lock:
+            if self._patient is None or self._hasty is None:
+                self._patient = self._connect(token, PATIENT, retries=1)
+                self._hasty = self._connect(token, self._hasty_timeout, retries=0)
+            return self._hasty if hasty else self._patient
+
+    def _connect(self, token: Token, timeout: float, *, retries: int) -> Memory:
+        return connect(self._url, token, timeout=timeout, retries=retries, renew=False, ca_file=self._ca_file)
+
+
+def open_connection(policy: Policy) -> VaultConnection:
+    """The process's own doorway to the place that a policy names."""
+    key = (str(os.getpid()), policy.vault, policy.url, policy.ca_file, str(policy.recall.timeout))
+    with _guard:
+        if key not in _doorways:
+            _doorways[key] = VaultConnection(policy)
+        return _doorways[key]
+
+
+def _passphrase() -> str:
+    """The passphrase of a vault whose keys are behind one: an agent cannot ask for it."""
+    place = os.environ.get("STRONGROOM_PASSPHRASE_FILE", "")
+    try:
+        return Path(place).read_text().strip("\r\n") if place else _refuse("none was given")
+    except (OSError, UnicodeDecodeError) as error:
+        return _refuse(type(error).__name__)
+
+
+def _refuse(why: str) -> str:
+    raise KeyUnavailable(
+        f"the vault's keys are behind a passphrase, and it cannot be read: {why}",
+        hint="name its file in STRONGROOM_PASSPHRASE_FILE, or serve the vault and wire with --url",
+    )

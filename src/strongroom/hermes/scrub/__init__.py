@@ -1,0 +1,7 @@
+"""Taking recalled text out of Hermes' own history: the rules, its database, and what stays out of reach."""
+
+from strongroom.hermes.scrub.other_copies import Leftover, leftovers
+from strongroom.hermes.scrub.session_facts import Facts
+from strongroom.hermes.scrub.state_db import Finished, Scrubbed, find_recalled, finish, scrub, traces
+
+__all__ = ["Facts", "Finished", "Leftover", "Scrubbed", "find_recalled", "finish", "leftovers", "scrub", "traces"]

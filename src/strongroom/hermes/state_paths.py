@@ -1,0 +1,123 @@
+"""Where a home's cap, what waits to be delivered and the memory of how it was before are kept: places of ours alone.
+
+A policy is read to find a home's things again after it was moved. It lies where an agent's tools can write, so nothing
+else that it names is taken for ours: the paths are made here and never copied from it, and the directory itself says
+whose it is. It is another home's while that home is there with a policy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import platformdirs
+
+from strongroom.errors import KeyUnavailable
+from strongroom.hermes.install.hermes_homes import HermesHome
+from strongroom.hermes.policy import FILE, Policy
+from strongroom.private_files import make_directory, open_file, write_file
+
+_CAP, _STATE, _BEFORE, _WHOSE = "runtime.cap", "state", "before.json", "home"
+_LIMIT = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places of one home: outside of it, because backups copy it."""
+
+    cap: Path
+    state: Path
+    before: Path
+    whose: Path
+    """A file with the path of the home that these are of."""
+
+
+def places_of(home: HermesHome) -> Places:
+    """Where a home's things are kept unless it was moved: by its path, and beside a home that was moved from there."""
+    mine = _real(home)
+    return next(
+        found
+        for number in count()
+        if _holder(found := _below(_base() / f"{home.profile}-{_short(mine, number)}")) in (None, mine)
+    )
+
+
+def _short(path: bytes, number: int) -> str:
+    return hashlib.sha256(path + b"\0" * number).hexdigest()[:8]
+
+
+def places_named_by(policy: Policy, home: HermesHome) -> Places | None:
+    """The places that a policy names, if they are this home's own, or of a home that is not there any more."""
+    found = _spelled(policy, home.profile)
+    if found is None or found == places_of(home):
+        return found
+    return found if _said(found) and _holder(found) in (None, _real(home)) else None
+
+
+def is_anothers(policy: Policy, home: HermesHome) -> bool:
+    """Whether a policy was written for another home, which may be there still: of a copied profile, for instance."""
+    return policy.profile != home.profile or _holder(_below(policy.cap.parent)) not in (None, _real(home))
+
+
+def _spelled(policy: Policy, profile: str) -> Places | None:
+    """The places that a policy names, if they are of the kind that `places_of` gives to this profile."""
+    if policy.profile != profile or not (policy.cap.is_absolute() and policy.state.is_absolute()):
+        return None
+    try:
+        cap, state, base = (Path(os.path.realpath(one)) for one in (policy.cap, policy.state, _base()))
+    except ValueError:  # a NUL in it
+        return None
+    if not re.fullmatch(rf"{re.escape(profile)}-[0-9a-f]{{8}}", cap.parent.name):
+        return None
+    named = _below(base / cap.parent.name)
+    return _below(_base() / cap.parent.name) if (cap, state) == (named.cap, named.state) else None
+
+
+def is_ours(state: Path) -> bool:
+    """Whether a directory is where `places_of` puts one, and no link leads away from there."""
+    return not state.is_symlink() and state.resolve().parent.parent == _base().resolve()
+
+
+def is_claimed(places: Places, home: HermesHome) -> bool:
+    """Whether the directory is there and says that it is this home's."""
+    return places.state.is_dir() and _said(places) == _real(home)
+
+
+def claim(places: Places, home: HermesHome) -> None:
+    """Make the directory, and have it say whose it is."""
+    try:
+        make_directory(places.state)
+        if _said(places) != _real(home):
+            write_file(places.whose, _real(home), new=False)
+    except OSError as error:
+        raise KeyUnavailable(f"cannot make {places.state}: {error.strerror}") from None
+
+
+def _holder(places: Places) -> bytes | None:
+    """The home that a directory says it is of, if one with a policy is still there."""
+    said = _said(places)
+    return said if said and os.path.exists(os.path.join(said, os.fsencode(FILE))) else None
+
+
+def _said(places: Places) -> bytes:
+    try:
+        with open_file(places.whose) as file:
+            return file.read(_LIMIT)
+    except OSError:
+        return b""
+
+
+def _real(home: HermesHome) -> bytes:
+    return os.fsencode(os.path.realpath(home.path))
+
+
+def _base() -> Path:
+    return Path(platformdirs.user_data_dir("strongroom")) / "hermes"
+
+
+def _below(directory: Path) -> Places:
+    return Places(directory / _CAP, directory / _STATE, directory / _BEFORE, directory / _WHOSE)

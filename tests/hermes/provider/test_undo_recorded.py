@@ -1,0 +1,323 @@
+"""Taking turns back by Hermes' own record: it tells of an undo once, however many turns it took back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strongroom.errors import StoreUnavailable, StrongroomError
+from strongroom.hermes.provider import StrongroomProvider, delivery, turn_writer
+from strongroom.hermes.provider.memory_session import MemorySession
+from strongroom.hermes.provider.speaker import Speaker
+from strongroom.model import NewLine
+from tests.hermes.provider.conftest import ALLERGY, TRIP, Served, Wired, history, say
+from tests.hermes.provider.findings import ALICE, CHAT, namespace_of, said
+from tests.hermes.provider.test_findings_history import hermes_record
+from tests.hermes.provider.test_wrapped import ALONE, SKILL
+
+pytestmark = pytest.mark.requirement("hermes-undo")
+PICTURE = '\0json:[{"type": "text", "text": "what is this?"}, {"type": "image_url"}]'
+SHOWN = "[1 image] what is this?"
+Row = tuple[str, bool]
+"""What was said, and whether it stands."""
+
+
+def undo(wired: Wired, agent: StrongroomProvider, *rows: Row, earlier: Sequence[tuple[str, float]] = ()) -> None:
+    """An undo that Hermes has on record: all that was said, and whether it stands; `earlier` was undone too, by then.
+
+    Hermes writes down what was said when a turn has begun.
+    """
+    now = time.time()
+    written = ((text, int(stands), 0, now + place / 1000) for place, (text, stands) in enumerate(rows))
+    hermes_record(wired, *((text, 0, 0, when) for text, when in earlier), *written)
+    agent.on_session_switch("s1", parent_session_id="", reset=False, rewound=True)
+
+
+def talk(agent: StrongroomProvider, *texts: str) -> None:
+    for number in range(len(texts)):
+        say(agent, texts[number], messages=history(*texts[: number + 1]))
+
+
+def picture(agent: StrongroomProvider) -> None:
+    """A turn that begins without a text, and is told with one."""
+    agent.on_turn_start(2, "")
+    agent.sync_turn(SHOWN, "A cat.", session_id="s1")
+
+
+# What was not undone stays.
+
+
+def test_what_stands_in_the_record_is_not_taken_back(wired: Wired) -> None:
+    agent = wired.agent()
+    talk(agent, "one", "two", "three")
+    undo(wired, agent, ("one", True), ("two", True), ("three", False))
+    assert said(wired) == ["one", "two"]
+
+
+def test_an_undone_turn_that_was_never_kept_takes_back_no_other(wired: Wired) -> None:
+    agent = wired.agent()
+    talk(agent, "keep me")
+    undo(wired, agent, ("keep me", True), ("said to nobody", False))
+    assert said(wired) == ["keep me"]
+
+
+def test_an_interrupted_turn_that_is_undone_takes_back_no_other(wired: Wired) -> None:
+    agent = wired.agent()
+    talk(agent, "keep me")
+    agent.on_turn_start(2, "never mind")
+    undo(wired, agent, ("keep me", True), ("never mind", False))
+    assert wired.files(".draft") == []
+    agent.sync_turn("never mind", "ok", session_id="s1")
+    assert said(wired) == ["keep me"]
+
+
+def test_of_the_same_words_the_newest_is_taken_back_however_often(wired: Wired) -> None:
+    agent = wired.agent()
+    say(agent, "yes", "one")
+    began = time.time()
+    for number in range(1, 3):
+        say(agent, "yes", "undone")
+        later = [("yes", 0, 0, began + 0.01 * (place + 1)) for place in range(number)]
+        hermes_record(wired, ("yes", 1, 0, began), *later)
+        agent.on_session_switch("s1", rewound=True)
+        assert wired.texts() == ["yes", "one"]
+
+
+def test_what_was_undone_before_this_process_takes_back_nothing_of_it(wired: Wired) -> None:
+    talk(wired.agent(), "yes")
+    long_ago = time.time() - 3600
+    wired.forget_process()
+    agent = wired.agent()
+    talk(agent, "one", "yes", "two")
+    undo(wired, agent, ("two", False), earlier=[("yes", long_ago)])
+    assert said(wired) == ["yes", "one", "yes"]
+
+
+def test_what_was_undone_before_this_agent_was_built_costs_the_turns_before_it_nothing(wired: Wired) -> None:
+    first = wired.agent()
+    talk(first, "yes")
+    say(first, "yes", "undone")
+    then = time.time()
+    undo(wired, first, earlier=[("yes", then)])
+    second = wired.agent()
+    talk(second, "one", "two", "three")
+    undo(wired, second, ("three", False), earlier=[("yes", then)])
+    assert said(wired) == ["yes", "one", "two"]
+
+
+def test_a_record_that_cannot_be_read_takes_back_the_last_turn_alone(wired: Wired) -> None:
+    agent = wired.agent()
+    talk(agent, "one", "two")
+    (wired.path / "state.db").write_bytes(b"no database at all, " * 100)
+    agent.on_session_switch("s1", rewound=True)
+    assert said(wired) == ["one"]
+
+
+# What was undone goes, all of it and at once.
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_an_undo_of_several_turns_forgets_them_all_at_once(either: Wired, left: int) -> None:
+    agent = either.agent()
+    texts = ("one", "two", "three")
+    talk(agent, *texts)
+    undo(either, agent, *((text, place < left) for place, text in enumerate(texts)))
+    assert said(either) == list(texts[:left])
+    assert len(either.texts()) == 2 * left
+
+
+def test_an_undo_of_several_turns_forgets_those_of_an_earlier_process_too(either: Wired) -> None:
+    talk(either.agent(), "one", "two")
+    then = time.time()
+    either.forget_process()
+    agent = either.agent()
+    talk(agent, "three")
+    undo(either, agent, ("three", False), earlier=[("two", then)])
+    assert either.texts() == ["one", "Noted."]
+
+
+def test_turns_of_an_earlier_process_that_cannot_be_reached_now_are_asked_for_at_the_next_undo(remote: Served) -> None:
+    talk(remote.agent(), "one", "two")
+    then = time.time()
+    remote.forget_process()
+    agent = remote.agent()
+    talk(agent, "three")
+    remote.stop()
+    undo(remote, agent, ("three", False), earlier=[("two", then)])
+    remote.start()
+    say(agent, "four")
+    undo(remote, agent, ("four", False), earlier=[("two", then)])
+    assert said(remote) == ["one"]
+
+
+def test_the_turn_before_one_that_failed_is_forgotten_when_it_is_undone(wired: Wired) -> None:
+    """Hermes tells nothing of a turn in which the model failed."""
+    agent = wired.agent()
+    talk(agent, "never mind")
+    agent.on_turn_start(2, "next")
+    undo(wired, agent, ("never mind", False))
+    assert said(wired) == []
+    agent.sync_turn("next", "ok", session_id="s1")
+    assert said(wired) == ["next"]
+
+
+def test_a_turn_with_a_picture_is_forgotten_when_it_is_undone(wired: Wired) -> None:
+    agent = wired.agent()
+    talk(agent, "one")
+    picture(agent)
+    undo(wired, agent, ("one", True), (PICTURE, False))
+    assert said(wired) == ["one"]
+
+
+def test_a_turn_with_a_picture_is_forgotten_with_the_one_before(wired: Wired) -> None:
+    agent = wired.agent()
+    talk(agent, "one", "two")
+    picture(agent)
+    undo(wired, agent, ("one", True), ("two", False), (PICTURE, False))
+    assert said(wired) == ["one"]
+
+
+def test_a_turn_with_a_skill_is_forgotten_when_it_is_undone(wired: Wired) -> None:
+    agent = wired.agent()
+    talk(agent, "one")
+    agent.on_turn_start(2, SKILL)
+    agent.sync_turn("look at my trip", "Done.", session_id="s1")
+    assert said(wired) == ["one", "look at my trip"]
+    undo(wired, agent, ("one", True), (SKILL, False))
+    assert said(wired) == ["one"]
+
+
+def test_a_bare_skill_that_is_undone_takes_back_no_other(wired: Wired) -> None:
+    agent = wired.agent()
+    talk(agent, "one")
+    agent.on_turn_start(2, ALONE)
+    undo(wired, agent, ("one", True), (ALONE, False))
+    assert said(wired) == ["one"]
+
+
+# A turn that was interrupted and sent again.
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_turn_that_was_sent_again_is_forgotten_when_it_is_undone(wired: Wired, is_recorded: bool) -> None:
+    agent = wired.agent()
+    talk(agent, "hello")
+    agent.on_turn_start(2, "never mind")
+    agent.on_turn_start(3, "never mind")
+    before = [*history("hello"), {"role": "user", "content": "never mind"}]
+    agent.sync_turn("never mind", "Noted.", session_id="s1", messages=[*before, *history("never mind")])
+    if is_recorded:
+        undo(wired, agent, ("hello", True), ("never mind", True), ("never mind", False))
+    else:
+        agent.on_session_switch("s1", rewound=True)
+    say(agent, "next", messages=[*before, *history("next")])
+    assert said(wired) == ["hello", "next"]
+
+
+# A turn that is undone while it is kept, or that could not be kept.
+
+
+def test_a_turn_that_is_undone_while_it_is_kept_is_forgotten(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = wired.agent()
+    talk(agent, "keep me")
+    storing_now, undone = threading.Event(), threading.Event()
+
+    def slow(session: MemorySession, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
+        storing_now.set()
+        assert undone.wait(60)
+        return delivery.store(session, speaker, lines)
+
+    monkeypatch.setattr(turn_writer, "store", slow)
+    agent.on_turn_start(2, "never mind")
+    worker = threading.Thread(target=lambda: agent.sync_turn("never mind", "ok", session_id="s1"))
+    worker.start()
+    assert storing_now.wait(60)
+    agent.on_session_switch("s1", rewound=True)
+    undone.set()
+    worker.join(60)
+    assert wired.texts() == ["keep me", "Noted."]
+
+
+def fails(*_: Any) -> Path:
+    raise StoreUnavailable("the spool is full")
+
+
+def not_kept(remote: Served, agent: StrongroomProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn that neither the vault nor the spool takes; its draft is left to be delivered."""
+    remote.stop()
+    agent.on_turn_start(2, "never mind")
+    with monkeypatch.context() as patched:
+        patched.setattr(remote.home.parts.spool, "add", fails)
+        with pytest.raises(StrongroomError) as refused:
+            agent.sync_turn("never mind", "ok", session_id="s1")
+    assert refused.value.reason == "store_unavailable"
+    assert len(remote.files(".turn")) == 1
+
+
+def test_a_turn_that_could_not_be_kept_is_not_delivered_if_it_is_undone(
+    remote: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = remote.agent()
+    not_kept(remote, agent, monkeypatch)
+    agent.on_session_switch("s1", rewound=True)
+    assert remote.files(".turn") == []
+    remote.start()
+    say(agent, "later")
+    assert said(remote) == ["later"]
+
+
+def test_a_turn_that_was_delivered_late_is_forgotten_when_it_is_undone(
+    remote: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = remote.agent()
+    not_kept(remote, agent, monkeypatch)
+    remote.start()
+    say(agent, "later")
+    assert said(remote) == ["never mind", "later"]
+    undo(remote, agent, ("never mind", False), ("later", False))
+    assert said(remote) == []
+
+
+def test_a_turn_that_could_not_be_kept_outlives_the_next_one(remote: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = remote.agent()
+    not_kept(remote, agent, monkeypatch)
+    say(agent, "while it is down")
+    remote.start()
+    say(agent, "later")
+    assert said(remote) == ["never mind", "while it is down", "later"]
+
+
+# What looks like an undo and is none: where there is no record, the history alone tells.
+
+
+def test_words_that_were_said_before_are_not_taken_for_the_beginning_of_a_turn_with_a_picture(wired: Wired) -> None:
+    agent = wired.agent(**CHAT)
+    talk(agent, "yes", "my cat is Tom")
+    shown = {"role": "user", "content": [{"type": "text", "text": "yes"}, {"type": "image_url"}]}
+    messages = [*history("yes", "my cat is Tom"), shown, {"role": "assistant", "content": "Noted."}]
+    say(agent, "yes", messages=messages)
+    assert said(wired, ALICE) == ["yes", "my cat is Tom", "yes"]
+
+
+@pytest.mark.requirement("hermes-taint")
+def test_a_turn_with_a_picture_behind_an_unknown_history_is_not_taken_for_its_beginning(wired: Wired) -> None:
+    shown = {"role": "user", "content": [{"type": "text", "text": TRIP}, {"type": "image_url"}]}
+    messages = [*history(TRIP, ALLERGY), shown, {"role": "assistant", "content": "A trip without nuts."}]
+    say(wired.agent(**CHAT), TRIP, "A trip without nuts.", messages=messages)
+    assert namespace_of(wired, "without nuts", ALICE) == "personal"
+
+
+@pytest.mark.parametrize("first", ["yes", "hello"])
+def test_words_that_were_said_before_are_not_taken_for_the_beginning_of_a_turn_with_a_skill(
+    wired: Wired, first: str
+) -> None:
+    agent = wired.agent(**CHAT)
+    texts = (first, "yes", "my cat is Tom")
+    talk(agent, *texts)
+    say(agent, "yes", messages=history(*texts, "[SKILL] a long text: yes"))
+    assert said(wired, ALICE) == [*texts, "yes"]

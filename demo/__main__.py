@@ -15,12 +15,12 @@ from demo import report, stage
 from demo.report import ALLOWED, SKIP
 from demo.stage import Stage
 from demo.steps import STEPS
-from strongroom.cli import errors, extras, output
-from strongroom.cli.app import Command
-from strongroom.cli.context import Run, pass_run
+from strongroom.cli import error_output, installed_extras, output
+from strongroom.cli.app import VerbCommand
 from strongroom.cli.demo import Played
 from strongroom.cli.demo_stage import FAIL, OK, Outcome, temporary_directory
-from strongroom.cli.errors import BUG, Failure
+from strongroom.cli.error_output import BUG, CommandFailure
+from strongroom.cli.run_context import Run, pass_run
 from strongroom.errors import InvalidRequest
 from strongroom.store import is_bucket
 
@@ -28,7 +28,7 @@ _COLOURS = {OK: "green", SKIP: "yellow", FAIL: "red"}
 _MARGIN = "        "
 
 
-class Demonstration(Command):
+class Demonstration(VerbCommand):
     """A command outside `strongroom`, whose errors are told as its are."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
@@ -38,7 +38,7 @@ class Demonstration(Command):
         try:
             code = super().main(arguments, *rest, **extra)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the top-level handler
-            code = errors.tell(error, as_json=errors.wants_json(arguments))
+            code = error_output.tell(error, as_json=error_output.wants_json(arguments))
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -82,7 +82,7 @@ def demo(run: Run, as_json: bool, keep: bool, require_extras: bool, hermes: Path
     run.json = run.json or as_json
     if store and not is_bucket(store):
         raise InvalidRequest("--store names a bucket", hint="write --store s3://bucket/prefix")
-    if store and extras.is_installed("s3"):
+    if store and installed_extras.is_installed("s3"):
         _try(store)
     with temporary_directory(keep=keep) as scratch:
         opened = stage.opened(
@@ -102,7 +102,7 @@ def demo(run: Run, as_json: bool, keep: bool, require_extras: bool, hermes: Path
                 run.note(f"the demonstration's files are kept in {scratch}")
     run.answer(played, played.summary)
     if not played.ok:
-        raise Failure(BUG)
+        raise CommandFailure(BUG)
 
 
 def _try(store: str) -> None:
@@ -160,12 +160,12 @@ def _show_skips(skips: list[Outcome]) -> None:
 def _lines(outcome: Outcome) -> Iterator[str]:
     state = click.style(f"{outcome.state:4}", fg=_COLOURS[outcome.state])
     reason = f"{outcome.reason} ({ALLOWED.get(outcome.reason, '')}): " if outcome.reason else ""
-    yield f"{outcome.number:2}  {state}  {reason}{output.indented(outcome.sentence, _MARGIN)}"
+    yield f"{outcome.number:2}  {state}  {reason}{output.indent(outcome.sentence, _MARGIN)}"
     for line in outcome.seen:
-        yield f"{_MARGIN}{output.indented(line, _MARGIN)}"
+        yield f"{_MARGIN}{output.indent(line, _MARGIN)}"
     if outcome.state == FAIL:
-        yield f"{_MARGIN}expected: {output.indented(outcome.expected, _MARGIN)}"
-        yield f"{_MARGIN}came:     {output.indented(outcome.came, _MARGIN)}"
+        yield f"{_MARGIN}expected: {output.indent(outcome.expected, _MARGIN)}"
+        yield f"{_MARGIN}came:     {output.indent(outcome.came, _MARGIN)}"
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from strongroom.cli.app import VERBS, Command, app
-from strongroom.cli.errors import MEANINGS
+from strongroom.cli.app import VERBS, VerbCommand, app
+from strongroom.cli.error_output import MEANINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the scripts are no installed package
@@ -111,21 +111,21 @@ def exit_codes() -> Iterator[str]:
     yield from (f"| {code} | {meaning} |" for code, meaning in MEANINGS.items())
 
 
-def leaves() -> Iterator[tuple[str, Command]]:
+def leaves() -> Iterator[tuple[str, VerbCommand]]:
     """Every command with its path, in the order of the help."""
     context = click.Context(app, info_name="strongroom")
     for verb in VERBS:
         found = app.get_command(context, verb)
         if isinstance(found, click.Group):
             for name, command in found.commands.items():
-                assert isinstance(command, Command), f"{verb} {name} has no examples"
+                assert isinstance(command, VerbCommand), f"{verb} {name} has no examples"
                 yield f"{verb} {name}", command
         elif found is not None:
-            assert isinstance(found, Command), f"{verb} has no examples"
+            assert isinstance(found, VerbCommand), f"{verb} has no examples"
             yield verb, found
 
 
-def section(path: str, command: Command) -> Iterator[str]:
+def section(path: str, command: VerbCommand) -> Iterator[str]:
     """One command: what it does, its options, its examples."""
     context = click.Context(command, info_name=f"strongroom {path}")
     yield f"## strongroom {path}\n"
@@ -143,7 +143,7 @@ def section(path: str, command: Command) -> Iterator[str]:
     yield "```"
 
 
-def own_options(command: Command, context: click.Context) -> Iterator[str]:
+def own_options(command: VerbCommand, context: click.Context) -> Iterator[str]:
     """The options that not every command has."""
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)

@@ -22,7 +22,7 @@ from demo.stage import Stage
 from demo.talk import QUESTION
 from strongroom import fence
 from strongroom.cli.demo_stage import PATIENCE, Done, expect
-from strongroom.cli.errors import BY_FAMILY
+from strongroom.cli.error_output import BY_FAMILY
 from strongroom.host.conformance import CHECKS
 from strongroom.host.plugins import hermes_stubs
 

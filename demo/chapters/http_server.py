@@ -17,7 +17,7 @@ from demo import talk
 from demo.partner import Partner
 from demo.report import Skipped
 from demo.stage import Stage
-from strongroom.cli import extras
+from strongroom.cli import installed_extras
 from strongroom.cli.demo_stage import Unexpected, answered, expect, refused
 
 _LISTEN = ("serve", "--json", "--listen", "127.0.0.1:0")
@@ -29,10 +29,10 @@ _MADE_OF = {"server": ("server", "client")}
 def needs(stage: Stage, *parts: str) -> None:
     """Without the parts of an extra the step is left out, or fails where they have to be there."""
     for extra in ("server", *parts):
-        if all(extras.is_installed(one) for one in _MADE_OF.get(extra, (extra,))):
+        if all(installed_extras.is_installed(one) for one in _MADE_OF.get(extra, (extra,))):
             continue
         if stage.require_extras:
-            raise Unexpected(f"strongroom[{extra}] to be installed", f"it is not: {extras.install(extra)}")
+            raise Unexpected(f"strongroom[{extra}] to be installed", f"it is not: {installed_extras.install(extra)}")
         raise Skipped(f"no_{extra}_extra")
 
 

@@ -12,7 +12,7 @@ from demo.chapters.recall import PROFILES
 from demo.report import Skipped
 from demo.stage import Stage
 from strongroom.cli.demo_stage import Done, expect, refused
-from strongroom.cli.errors import BY_FAMILY
+from strongroom.cli.error_output import BY_FAMILY
 
 _WORDS = ("Chengdu", "peanuts", "weekend", "going", "landlord")
 

@@ -16,7 +16,7 @@ import pytest
 from strongroom.cli import demo
 from strongroom.cli.demo import Step, Story
 from strongroom.cli.demo_stage import FAIL, OK, Unexpected
-from strongroom.cli.errors import BUG, INTERRUPTED
+from strongroom.cli.error_output import BUG, INTERRUPTED
 from tests.cli.conftest import Cli, environment
 
 REAL = {step.name: step for step in demo.STEPS}

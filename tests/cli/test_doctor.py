@@ -15,14 +15,14 @@ import pytest
 
 from strongroom import EnvironmentKeys, Vault, settings
 from strongroom.caps import chain as caplib
-from strongroom.cli import checks
+from strongroom.cli.doctor import vault_checks
 from strongroom.engines.lexical import search
 from strongroom.keys import FileKeys, default_directory
 from strongroom.vault.create_open import identify
 from tests.audit.tools import edit, query
 from tests.cli.conftest import Cli, Done, opened, owner_cap
 
-NAMES = [name for name, _ in checks.CHECKS]
+NAMES = [name for name, _ in vault_checks.CHECKS]
 
 Caps = Callable[..., Path]
 
@@ -154,7 +154,7 @@ def test_keys_inside_the_vault_are_found(cli: Cli, vault: None, monkeypatch: pyt
 @pytest.mark.requirement("cli-doctor")
 def test_a_clock_behind_the_log_is_found(cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
-    monkeypatch.setattr(checks, "time", SimpleNamespace(time=lambda: now - 3600))
+    monkeypatch.setattr(vault_checks, "time", SimpleNamespace(time=lambda: now - 3600))
     assert check_of(cli("doctor", "--json"), "clock")["state"] == "fail"
 
 
@@ -170,7 +170,7 @@ def test_a_disk_that_is_nearly_full_is_found(
 @pytest.mark.requirement("cli-doctor")
 def test_an_old_library_is_found(cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.40.1")
-    monkeypatch.setattr(checks, "sys", SimpleNamespace(version_info=(3, 10, 0)))
+    monkeypatch.setattr(vault_checks, "sys", SimpleNamespace(version_info=(3, 10, 0)))
     found = states(cli("doctor", "--json"))
     assert (found["SQLite"], found["Python"]) == ("fail", "warn")
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from strongroom.cli import extras, servercheck
+from strongroom.cli import installed_extras
+from strongroom.cli.doctor import server_checks
 from strongroom.keys import default_directory
 from tests.cli.conftest import Cli, Done, opened
 from tests.cli.serving import Server, certificate, peer, serve
@@ -23,7 +24,7 @@ from tests.cli.test_doctor import check_of, states
 from tests.cli.test_served import backdated, minted
 
 Caps = Callable[..., Path]
-NAMES = [name for name, _ in servercheck.SERVER_CHECKS]
+NAMES = [name for name, _ in server_checks.SERVER_CHECKS]
 
 
 @pytest.fixture
@@ -172,23 +173,23 @@ def test_a_clock_that_is_off_is_found(
     cli: Cli, server: Server, monkeypatch: pytest.MonkeyPatch, off: int, word: str
 ) -> None:
     now = time.time()
-    monkeypatch.setattr(servercheck, "time", SimpleNamespace(time=lambda: now + off))
+    monkeypatch.setattr(server_checks, "time", SimpleNamespace(time=lambda: now + off))
     found = check_of(cli("doctor", "--url", server.url, "--json"), "clock")
     assert (found["state"], word in found["message"]) == ("warn", True)
 
 
 @pytest.mark.requirement("cli-doctor-server")
 def test_another_version_is_a_warning(cli: Cli, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servercheck, "version", lambda _: "99.0")
+    monkeypatch.setattr(server_checks, "version", lambda _: "99.0")
     done = cli("doctor", "--url", server.url, "--json")
     assert (done.code, states(done)["server"]) == (0, "warn")
 
 
 @pytest.mark.requirement("cli-doctor-server", "cli-extras")
 def test_without_what_asks_a_server_only_that_fails(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "is_installed", lambda _: False)
+    monkeypatch.setattr(installed_extras, "is_installed", lambda _: False)
     found = first_fail(cli("doctor", "--url", "http://127.0.0.1:9", "--json"))
-    assert (found["name"], found["hint"]) == ("client", extras.install("client"))
+    assert (found["name"], found["hint"]) == ("client", installed_extras.install("client"))
 
 
 @pytest.mark.requirement("cli-doctor-server")
@@ -207,7 +208,7 @@ def test_a_path_that_the_server_does_not_know_is_blamed_on_the_address_and_never
 def test_a_proxy_that_passes_on_only_what_needs_no_cap_is_blamed_on_the_address(
     cli: Cli, caps: Caps, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servercheck, "_allowed", lambda _: SimpleNamespace(method="POST", path="/nowhere"))
+    monkeypatch.setattr(server_checks, "_allowed", lambda _: SimpleNamespace(method="POST", path="/nowhere"))
     cap = str(caps("agent.cap", minted()))
     found = first_fail(cli("doctor", "--url", server.url, "--cap-file", cap, "--use-cap", "--json"))
     assert (found["name"], found["reason"]) == ("cap there", "unknown_route")

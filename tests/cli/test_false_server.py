@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from strongroom import api
-from strongroom.cli import asking, memory
+from strongroom.cli import put_get_list
+from strongroom.cli.doctor import server_request
 from strongroom.model import (
     Forgotten,
     Hit,
@@ -105,8 +106,8 @@ def test_no_name_in_an_answer_steers_the_terminal(words: tuple[str, ...], cli: C
 
 def test_a_receipt_is_written_out_whoever_gave_it() -> None:
     for forgotten in (False, True):
-        kept = memory.Kept(EVIL, EVIL, False, forgotten, False, "")
-        said = "".join((memory._kept_line(kept), *memory._kept_in_short([kept])))
+        kept = put_get_list.PutResult(EVIL, EVIL, False, forgotten, False, "")
+        said = "".join((put_get_list._kept_line(kept), *put_get_list._kept_in_short([kept])))
         assert not {"\x1b]", "\x07", "\u202e"} & {said[at : at + n] for at in range(len(said)) for n in (1, 2)}
 
 
@@ -115,7 +116,7 @@ def test_doctor_gives_up_on_a_server_that_answers_too_slowly_in_all(
     cli: Cli, vault: None, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each wait of the peer's is far shorter than the time for a probe, and all together are longer.
-    monkeypatch.setattr(asking, "_SECONDS", 0.5)
+    monkeypatch.setattr(server_request, "_SECONDS", 0.5)
     hints = (b"HTTP/1.1 103 Early\r\n\r\n",) * 60
     whole = (b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n", b'{"status":"ok"}')
     peer = start(always(Reply(pieces=(*hints, *whole), turn=threading.Semaphore(0), hang_up=True)))

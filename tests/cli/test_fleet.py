@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.cli import bucketcheck, bucketquery, extras, serve
-from strongroom.cli.bucketcheck import BUCKET_CHECKS, BucketPatient
-from strongroom.cli.checks import Found
-from strongroom.cli.context import Run
+from strongroom.cli import installed_extras, serve
+from strongroom.cli.doctor import bucket_checks, bucket_settings
+from strongroom.cli.doctor.bucket_checks import BUCKET_CHECKS, BucketPatient
+from strongroom.cli.doctor.vault_checks import CheckProblem
+from strongroom.cli.run_context import Run
 from strongroom.server.server_options import DEFAULT
 from strongroom.store.s3.bucket import BucketListing
 from strongroom.store.s3.location import access
@@ -41,8 +42,8 @@ def states(done: Done) -> dict[str, str]:
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installation without the extra."""
-    installed = extras.is_installed
-    monkeypatch.setattr(extras, "is_installed", lambda name: name != "s3" and installed(name))
+    installed = installed_extras.is_installed
+    monkeypatch.setattr(installed_extras, "is_installed", lambda name: name != "s3" and installed(name))
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -90,8 +91,8 @@ def test_a_server_over_a_bucket_has_more_threads_than_one_over_a_file(home: Path
     assert serve._options(Run(), **given).slow == DEFAULT.slow  # type: ignore[arg-type]
 
 
-def _told(monkeypatch: pytest.MonkeyPatch, told: bucketquery.Told | None) -> BucketPatient:
-    monkeypatch.setattr(bucketquery, "ask", lambda *_: told)
+def _told(monkeypatch: pytest.MonkeyPatch, told: bucket_settings.BucketAnswer | None) -> BucketPatient:
+    monkeypatch.setattr(bucket_settings, "ask", lambda *_: told)
     patient = BucketPatient(Run(), PLACE, access("some-bucket/vault", {}))
     monkeypatch.setattr(BucketPatient, "reached", lambda _: None)
     return patient
@@ -100,45 +101,60 @@ def _told(monkeypatch: pytest.MonkeyPatch, told: bucketquery.Told | None) -> Buc
 @pytest.mark.parametrize(
     ("told", "state"),
     [
-        (bucketquery.Told(200, "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"), "fail"),
         (
-            bucketquery.Told(200, "<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>"),
+            bucket_settings.BucketAnswer(
+                200, "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+            ),
+            "fail",
+        ),
+        (
+            bucket_settings.BucketAnswer(
+                200, "<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>"
+            ),
             "warn",
         ),
-        (bucketquery.Told(403, "<Error><Code>AccessDenied</Code></Error>"), "skip"),
-        (bucketquery.Told(501, "<Error><Code>NotImplemented</Code></Error>"), "skip"),
-        (bucketquery.Told(404, "<Error><Code>NoSuchBucket</Code></Error>"), "skip"),
-        (bucketquery.Told(404, "<Error><Code>NoSuchKey</Code></Error>"), "skip"),
-        (bucketquery.Told(200, "<ListBucketResult><Name>some-bucket</Name></ListBucketResult>"), "skip"),
-        (bucketquery.Told(200, "<html><body>sign in</body></html>"), "skip"),
-        (bucketquery.Told(200, ""), "skip"),
-        (bucketquery.Told(200, "<VersioningConfiguration><Status>Enab"), "skip"),
-        (bucketquery.Told(200, "<!DOCTYPE x [<!ENTITY a 'b'>]><VersioningConfiguration/>"), "skip"),
-        (bucketquery.Told(200, "<VersioningConfiguration><Status>On</Status></VersioningConfiguration>"), "skip"),
+        (bucket_settings.BucketAnswer(403, "<Error><Code>AccessDenied</Code></Error>"), "skip"),
+        (bucket_settings.BucketAnswer(501, "<Error><Code>NotImplemented</Code></Error>"), "skip"),
+        (bucket_settings.BucketAnswer(404, "<Error><Code>NoSuchBucket</Code></Error>"), "skip"),
+        (bucket_settings.BucketAnswer(404, "<Error><Code>NoSuchKey</Code></Error>"), "skip"),
+        (bucket_settings.BucketAnswer(200, "<ListBucketResult><Name>some-bucket</Name></ListBucketResult>"), "skip"),
+        (bucket_settings.BucketAnswer(200, "<html><body>sign in</body></html>"), "skip"),
+        (bucket_settings.BucketAnswer(200, ""), "skip"),
+        (bucket_settings.BucketAnswer(200, "<VersioningConfiguration><Status>Enab"), "skip"),
+        (bucket_settings.BucketAnswer(200, "<!DOCTYPE x [<!ENTITY a 'b'>]><VersioningConfiguration/>"), "skip"),
         (
-            bucketquery.Told(
+            bucket_settings.BucketAnswer(200, "<VersioningConfiguration><Status>On</Status></VersioningConfiguration>"),
+            "skip",
+        ),
+        (
+            bucket_settings.BucketAnswer(
                 200,
                 "<s:VersioningConfiguration xmlns:s='urn:'><s:Status> Enabled\n</s:Status></s:VersioningConfiguration>",
             ),
             "fail",
         ),
         (None, "skip"),
-        (bucketquery.Told(200, "<VersioningConfiguration/>"), "ok"),
-        (bucketquery.Told(200, "<VersioningConfiguration xmlns='urn:s'><Status/></VersioningConfiguration>"), "ok"),
+        (bucket_settings.BucketAnswer(200, "<VersioningConfiguration/>"), "ok"),
+        (
+            bucket_settings.BucketAnswer(
+                200, "<VersioningConfiguration xmlns='urn:s'><Status/></VersioningConfiguration>"
+            ),
+            "ok",
+        ),
     ],
 )
 @pytest.mark.requirement("fleet-doctor")
 def test_versioning_that_keeps_what_is_forgotten_fails(
-    monkeypatch: pytest.MonkeyPatch, told: bucketquery.Told | None, state: str
+    monkeypatch: pytest.MonkeyPatch, told: bucket_settings.BucketAnswer | None, state: str
 ) -> None:
-    assert _state(bucketcheck._versioning, _told(monkeypatch, told)) == state
+    assert _state(bucket_checks._versioning, _told(monkeypatch, told)) == state
 
 
-def _rules(rules: str) -> bucketquery.Told:
-    return bucketquery.Told(200, f"<LifecycleConfiguration>{rules}</LifecycleConfiguration>")
+def _rules(rules: str) -> bucket_settings.BucketAnswer:
+    return bucket_settings.BucketAnswer(200, f"<LifecycleConfiguration>{rules}</LifecycleConfiguration>")
 
 
-def _rule(prefix: str, *, status: str = "Enabled", what: str = "Expiration") -> bucketquery.Told:
+def _rule(prefix: str, *, status: str = "Enabled", what: str = "Expiration") -> bucket_settings.BucketAnswer:
     inner = f"<Prefix>{prefix}</Prefix><Status>{status}</Status><{what}><Days>1</Days></{what}>"
     return _rules(f"<Rule>{inner}</Rule>")
 
@@ -159,19 +175,19 @@ def _rule(prefix: str, *, status: str = "Enabled", what: str = "Expiration") -> 
         (_rules("<s:Rule xmlns:s='urn:s'><s:Status>Enabled</s:Status><s:Expiration/></s:Rule>"), "fail"),
         (_rules("<Rule><Status>Enabled</Status><Filter><Prefix>vault/</Prefix></Filter><Expiration/></Rule>"), "fail"),
         (_rules("<Rule><Status>Enabled</Status><Filter><Prefix>other/</Prefix></Filter><Expiration/></Rule>"), "ok"),
-        (bucketquery.Told(200, "<ListBucketResult/>"), "skip"),
-        (bucketquery.Told(200, "<LifecycleConfiguration><Rule>"), "skip"),
-        (bucketquery.Told(404, "<Error><Code>NoSuchBucket</Code></Error>"), "skip"),
-        (bucketquery.Told(404, "<Error><Code>NoSuchLifecycleConfiguration</Code></Error>"), "ok"),
-        (bucketquery.Told(403, "<Error><Code>AccessDenied</Code></Error>"), "skip"),
+        (bucket_settings.BucketAnswer(200, "<ListBucketResult/>"), "skip"),
+        (bucket_settings.BucketAnswer(200, "<LifecycleConfiguration><Rule>"), "skip"),
+        (bucket_settings.BucketAnswer(404, "<Error><Code>NoSuchBucket</Code></Error>"), "skip"),
+        (bucket_settings.BucketAnswer(404, "<Error><Code>NoSuchLifecycleConfiguration</Code></Error>"), "ok"),
+        (bucket_settings.BucketAnswer(403, "<Error><Code>AccessDenied</Code></Error>"), "skip"),
         (None, "skip"),
     ],
 )
 @pytest.mark.requirement("fleet-doctor")
 def test_a_rule_that_deletes_or_moves_the_vaults_objects_fails(
-    monkeypatch: pytest.MonkeyPatch, told: bucketquery.Told | None, state: str
+    monkeypatch: pytest.MonkeyPatch, told: bucket_settings.BucketAnswer | None, state: str
 ) -> None:
-    assert _state(bucketcheck._lifecycle, _told(monkeypatch, told)) == state
+    assert _state(bucket_checks._lifecycle, _told(monkeypatch, told)) == state
 
 
 @pytest.mark.parametrize(("rules", "state"), [(1_000, "fail"), (100_000, "skip")])
@@ -189,7 +205,7 @@ def test_a_rule_behind_many_others_is_found_and_an_answer_that_was_cut_is_none(
         }
         patient = BucketPatient(Run(), PLACE, access("some-bucket/vault", told))
         monkeypatch.setattr(BucketPatient, "reached", lambda _: None)
-        assert _state(bucketcheck._lifecycle, patient) == state
+        assert _state(bucket_checks._lifecycle, patient) == state
 
 
 @contextmanager
@@ -220,7 +236,7 @@ def _answering(body: bytes) -> Iterator[int]:
 def _state(look: object, patient: BucketPatient) -> str:
     try:
         look(patient)  # type: ignore[operator]
-    except Found as found:
+    except CheckProblem as found:
         return found.state
     return "ok"
 
@@ -250,7 +266,7 @@ class _Clocked:
 def test_a_clock_that_differs_is_told_and_nothing_is_left_in_the_bucket(ahead: float, state: str) -> None:
     bucket = _Clocked(ahead)
     patient = BucketPatient(Run(), PLACE, bucket=bucket)  # type: ignore[arg-type]
-    assert _state(bucketcheck._clock, patient) == state
+    assert _state(bucket_checks._clock, patient) == state
     assert not bucket.left
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from strongroom.cli import bucketquery
-from strongroom.cli.errors import UNSEEN
+from strongroom.cli.doctor import bucket_settings
+from strongroom.cli.error_output import UNSEEN
 from strongroom.keys import default_directory
 from strongroom.store.s3 import bucket as buckets
 from strongroom.store.s3.bucket import BucketListing
@@ -35,7 +35,7 @@ def bucket(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Timed:
     """A vault in a bucket that all commands use, with a line in it, and its logs seen."""
     made = used_by_vaults(Timed(), monkeypatch)
     monkeypatch.setattr(buckets, "S3Bucket", lambda _: made)
-    monkeypatch.setattr(bucketquery, "ask", lambda *_: None)
+    monkeypatch.setattr(bucket_settings, "ask", lambda *_: None)
     monkeypatch.setenv("STRONGROOM_VAULT", PLACE)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a-key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")

@@ -17,8 +17,8 @@ import pytest
 from scripts.make_cli_reference import PAGE, leaves, page
 
 from strongroom import settings
-from strongroom.cli import errors, pointers
-from strongroom.cli.app import VERBS, Command, Verbs, app
+from strongroom.cli import error_output, unknown_verb
+from strongroom.cli.app import VERBS, VerbCommand, Verbs, app
 from strongroom.errors import BY_REASON
 from tests.cli.conftest import Cli, Done, environment, opened
 
@@ -36,9 +36,9 @@ NOTHING_TO_DO = {"audit accept-restore"}
 @pytest.mark.requirement("cli-exit-codes")
 def test_every_error_has_an_exit_code_with_a_meaning() -> None:
     families = {error.family for error in BY_REASON.values()}
-    assert families == set(errors.BY_FAMILY)
-    assert len(set(errors.BY_FAMILY.values())) == len(families)
-    assert set(errors.BY_FAMILY.values()) <= set(errors.MEANINGS)
+    assert families == set(error_output.BY_FAMILY)
+    assert len(set(error_output.BY_FAMILY.values())) == len(families)
+    assert set(error_output.BY_FAMILY.values()) <= set(error_output.MEANINGS)
 
 
 @pytest.mark.requirement("cli-exit-codes")
@@ -51,7 +51,7 @@ def test_each_reason_ends_with_its_familys_code(cli: Cli, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(settings, "find", fail)
     done = cli("get", "x", "--json")
-    assert (done.code, done.reason) == (errors.BY_FAMILY[error.family], reason)
+    assert (done.code, done.reason) == (error_output.BY_FAMILY[error.family], reason)
     assert set(done.error) == {"error", "reason", "message", "hint"}
     plain = cli("get", "x")
     assert plain.code == done.code
@@ -142,7 +142,7 @@ def test_get_imports_no_other_verb() -> None:
 
 @pytest.mark.requirement("cli-help")
 @pytest.mark.parametrize(("path", "command"), LEAVES, ids=PATHS)
-def test_every_command_takes_json_and_shows_examples_of_itself(cli: Cli, path: str, command: Command) -> None:
+def test_every_command_takes_json_and_shows_examples_of_itself(cli: Cli, path: str, command: VerbCommand) -> None:
     told = cli(*path.split(), "--help")
     assert told.code == 0
     assert "--json" in told.out
@@ -154,7 +154,7 @@ def test_every_command_takes_json_and_shows_examples_of_itself(cli: Cli, path: s
 
 @pytest.mark.requirement("cli-cap-sources")
 @pytest.mark.parametrize(("path", "command"), LEAVES, ids=PATHS)
-def test_no_command_takes_a_secret_as_an_argument(path: str, command: Command) -> None:
+def test_no_command_takes_a_secret_as_an_argument(path: str, command: VerbCommand) -> None:
     for parameter in command.params:
         for name in parameter.opts:
             flag = isinstance(parameter, click.Option) and parameter.is_flag
@@ -214,7 +214,7 @@ def test_reference_page_is_what_the_commands_say() -> None:
 @pytest.mark.requirement("cli-exit-codes", "project-docs")
 def test_reference_page_has_every_exit_code() -> None:
     told = dict(re.findall(r"^\| (\d+) \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
-    assert {int(code) for code in told} == set(errors.MEANINGS)
+    assert {int(code) for code in told} == set(error_output.MEANINGS)
 
 
 # As a process.
@@ -387,9 +387,9 @@ def test_a_verb_of_other_tools_is_answered_with_the_one_that_does_it_here(cli: C
 
 @pytest.mark.requirement("cli-help")
 def test_every_verb_that_is_pointed_to_exists_and_a_slip_is_answered_with_the_nearest(cli: Cli) -> None:
-    assert {one for hint in pointers.ELSEWHERE.values() for one in re.findall(r"`strongroom ([a-z]+)", hint)} <= set(
-        VERBS
-    )
+    assert {
+        one for hint in unknown_verb.ELSEWHERE.values() for one in re.findall(r"`strongroom ([a-z]+)", hint)
+    } <= set(VERBS)
     assert "`strongroom get`" in cli("gett", "--json").error["hint"]
     assert "--help" in cli("nothing-like-it", "--json").error["hint"]
 

@@ -17,7 +17,7 @@ import pytest
 
 import strongroom
 from strongroom import Memory, settings
-from strongroom.cli import leaving
+from strongroom.cli import archive_options
 from strongroom.cli.app import app
 from strongroom.errors import Denied
 from strongroom.memory import DecisionRecorder
@@ -343,7 +343,7 @@ def test_a_backup_of_an_older_root_opens_with_the_keys_of_its_time_in_another_pl
     secret = home / "passphrase"
     secret.write_text("correct horse battery")
     secret.chmod(0o600)
-    monkeypatch.setenv(leaving.VARIABLE, str(secret))
+    monkeypatch.setenv(archive_options.VARIABLE, str(secret))
     cli("put", "line one", "-n", "work")
     assert cli("backup", "copy", "--with-keys", "keys.age").code == 0
     assert cli("rotate", "root").code == 0

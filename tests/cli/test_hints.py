@@ -15,8 +15,8 @@ import pytest
 
 import strongroom
 from strongroom import api, settings
-from strongroom.cli import caps as caps_verb
-from strongroom.cli.reading import OPS
+from strongroom.cli import cap as caps_verb
+from strongroom.cli.log_view import OPS
 from strongroom.memory.decision_recorder import SHOWN
 from strongroom.memory.operation import run_inline
 from tests.cli.conftest import Cli, opened

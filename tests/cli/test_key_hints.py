@@ -15,7 +15,7 @@ import pyrage  # type: ignore[import-untyped]
 import pytest
 
 from strongroom import EnvironmentKeys, PassphraseKeys, settings
-from strongroom.cli import leaving
+from strongroom.cli import archive_options
 from strongroom.keys import default_directory, sources
 from strongroom.vault.create_open import identify
 from tests import age
@@ -60,7 +60,7 @@ def two(request: pytest.FixtureRequest, cli: Cli, home: Path, monkeypatch: pytes
     secret = home / "passphrase"
     secret.write_text(PASSPHRASE)
     secret.chmod(0o600)
-    monkeypatch.setenv(leaving.VARIABLE, str(secret))
+    monkeypatch.setenv(archive_options.VARIABLE, str(secret))
     monkeypatch.setenv("STRONGROOM_PASSPHRASE_FILE", str(secret))
     locked = ["--passphrase"] if request.param == "locked" else []
     for place in ([], ["other"]):

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from strongroom import settings
-from strongroom.cli.app import Command
+from strongroom.cli.app import VerbCommand
 from strongroom.cli.scrub import scrub_hermes
 from strongroom.hermes import policy, scrub
 from strongroom.hermes.install import cap_file
@@ -146,7 +146,7 @@ def test_a_hermes_that_is_running_is_said(wired: Path, cli: Cli, lines: dict[str
 
 
 def test_every_example_of_the_help_runs(wired: Path, cli: Cli) -> None:
-    assert isinstance(scrub_hermes, Command)
+    assert isinstance(scrub_hermes, VerbCommand)
     for line in scrub_hermes.examples:
         assert cli(*line.split()[1:]).code == 0, line
 

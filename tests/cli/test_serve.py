@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from strongroom import Vault
-from strongroom.cli import extras
+from strongroom.cli import installed_extras
 from strongroom.errors import ServerUnavailable
 from strongroom.server import listen
 from strongroom.server.listen import ListenPlace
@@ -217,7 +217,7 @@ def test_what_is_not_installed_is_named_with_how_to_get_it(
     caps("agent.cap", minted())
     done = without(module, words=[*words, "--json"])
     assert (done.code, done.reason) == (2, "invalid_request")
-    assert done.error["hint"] == extras.install(extra)
+    assert done.error["hint"] == installed_extras.install(extra)
     assert f'"strongroom[{extra}]"' in done.error["hint"]
 
 
@@ -230,12 +230,12 @@ def test_without_httpx_doctor_names_what_to_install_and_skips_what_needs_it(home
     assert states.pop("Python") == "ok"
     assert states.pop("client") == "fail"
     assert set(states.values()) == {"skip"}
-    assert extras.install("client") in done.out.replace('\\"', '"')
+    assert installed_extras.install("client") in done.out.replace('\\"', '"')
 
 
 @pytest.mark.requirement("cli-extras")
 def test_without_any_extra_the_rest_of_the_command_line_works(home: Path, vault: None) -> None:
-    every = sorted({name for modules in extras.MODULES.values() for name in modules})
+    every = sorted({name for modules in installed_extras.MODULES.values() for name in modules})
     told = without(*every, words=["--help"])
     assert told.code == 0
     assert "serve" in told.out
@@ -314,7 +314,7 @@ def test_a_server_for_everybody_that_has_no_name_says_so(
 def test_without_the_parts_for_mcp_the_rest_is_served_and_a_note_says_so(
     cli: Cli, vault: None, handed: list[tuple[ListenPlace, Options]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extras, "is_installed", lambda extra: extra != "mcp")
+    monkeypatch.setattr(installed_extras, "is_installed", lambda extra: extra != "mcp")
     assert "strongroom[mcp]" in cli("serve").err
     assert cli("serve", "--json").json["mcp"] is None
     assert cli("serve", "--no-mcp").err.count("note:") == 0

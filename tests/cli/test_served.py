@@ -15,7 +15,7 @@ from scripts.make_cli_reference import leaves
 
 from strongroom import attenuate
 from strongroom.caps import chain as caplib
-from strongroom.cli.app import Command
+from strongroom.cli.app import VerbCommand
 from strongroom.keys import FileKeys, default_directory
 from tests.cli.conftest import Cli, Done, opened
 from tests.cli.serving import Server, serve
@@ -131,7 +131,7 @@ def test_an_owners_verb_says_that_it_needs_the_vault_itself(
 
 @pytest.mark.requirement("cli-url")
 def test_every_command_takes_a_server_or_refuses_one_or_needs_none() -> None:
-    def shows_url(command: Command) -> bool | None:
+    def shows_url(command: VerbCommand) -> bool | None:
         found = [one for one in command.params if isinstance(one, click.Option) and "--url" in one.opts]
         return None if not found else not found[0].hidden
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strongroom import settings
-from strongroom.cli.errors import UNSEEN
+from strongroom.cli.error_output import UNSEEN
 from strongroom.keys import default_directory
 from strongroom.vault.create_open import identify
 from tests.cli.conftest import Cli

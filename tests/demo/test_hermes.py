@@ -27,7 +27,7 @@ from demo.stage import Stage, opened
 from demo.steps import STEPS
 from demo.talk import QUESTION
 from strongroom.cli.demo_stage import FAIL, OK, Done, Outcome, Unexpected
-from strongroom.cli.errors import USAGE
+from strongroom.cli.error_output import USAGE
 from tests.cli.conftest import Cli, environment
 
 ROOT = Path(__file__).parents[2]

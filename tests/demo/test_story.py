@@ -31,9 +31,9 @@ from demo.report import SKIP, Skipped, Step
 from demo.stage import Stage
 from demo.steps import STEPS
 from strongroom import FileKeys, NewLine, Token, Vault
-from strongroom.cli import demo_stage, extras
+from strongroom.cli import demo_stage, installed_extras
 from strongroom.cli.demo_stage import FAIL, OK, Done, Outcome, Unexpected
-from strongroom.cli.errors import BUG, INTERRUPTED
+from strongroom.cli.error_output import BUG, INTERRUPTED
 from strongroom.engines.dates.parser import dates_in_line, dates_in_query
 from strongroom.model import BATCH_LIMIT
 from tests.cli.conftest import Cli, environment
@@ -407,7 +407,7 @@ def test_the_server_is_shown_over_http_over_mcp_and_from_another_user() -> None:
 def test_without_an_extra_its_steps_are_skipped_by_name_and_fail_where_it_is_required(
     run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch, missing: str, extra: str, story: list[Step[Stage]]
 ) -> None:
-    monkeypatch.setattr(extras, "is_installed", lambda name: name != missing)
+    monkeypatch.setattr(installed_extras, "is_installed", lambda name: name != missing)
     played(monkeypatch, story)
     done = run_demo("--json")
     assert done.code == 0
@@ -474,7 +474,7 @@ def test_without_a_bucket_the_fleet_is_skipped_by_name(
 def test_with_a_bucket_and_without_its_extra_the_fleet_is_skipped_by_name_and_fails_where_it_is_required(
     run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extras, "is_installed", lambda name: name != "s3")
+    monkeypatch.setattr(installed_extras, "is_installed", lambda name: name != "s3")
     played(monkeypatch, FLEET)
     done = run_demo("--json", "--store", "s3://bucket/place")
     assert (done.code, {step["reason"] for step in done.json["steps"]}) == (0, {"no_s3_extra"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strongroom import api, errors
-from strongroom.cli.errors import BY_FAMILY
+from strongroom.cli.error_output import BY_FAMILY
 from tests.docs.pages import DOCS, blocks, code, rows, section
 
 PAGE = DOCS / "errors.md"

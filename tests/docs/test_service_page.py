@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from strongroom import Vault
 from strongroom.cli.app import app
-from strongroom.cli.types import EVERY
+from strongroom.cli.argument_types import EVERY
 from strongroom.server.http.connection_limits import Connections
 from strongroom.server.json_log import Sample
 from strongroom.server.listen import PORT

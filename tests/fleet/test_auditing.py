@@ -14,7 +14,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Vault
 from strongroom.audit.verifier import Flaw
-from strongroom.cli import reading
+from strongroom.cli import log_view
 from strongroom.crypto import merkle_log
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
 from strongroom.model import Millis
@@ -156,9 +156,9 @@ def test_what_is_shown_of_an_entry_says_which_worker_wrote_it(worker: Open) -> N
     first, second = worker(), worker()
     put(first, "one")
     put(second, "two")
-    shown, _ = reading.matching(second, reading.Filter(ops=frozenset({"put"})), 10)
+    shown, _ = log_view.find_entries(second, log_view.Filter(ops=frozenset({"put"})), 10)
     assert {(one.index, one.worker) for one in shown} <= {(one.number, one.worker) for one in second.audit.newest()}
-    assert [reading.seen_row(one)[1] for one in shown] == [one.worker[-6:] for one in shown]
+    assert [log_view.seen_row(one)[1] for one in shown] == [one.worker[-6:] for one in shown]
     assert len({one.worker[-6:] for one in shown}) == 2
 
 

@@ -13,7 +13,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Token, Vault
 from strongroom.audit.entry import Decision, Entry
-from strongroom.cli.reading import Filter, _seen, matching, seen_row
+from strongroom.cli.log_view import Filter, _seen, find_entries, seen_row
 from strongroom.errors import AuditUnavailable, StrongroomError
 from strongroom.memory.refusal_log import EACH, HELD, NAMED, TOTAL, RefusalLog
 from strongroom.model import LinkId, Millis
@@ -300,7 +300,7 @@ def test_the_command_line_shows_how_many_more_there_were(vault: Vault) -> None:
     ask_revoked(vault, revoked(vault), EACH + 12)
     vault.sum_up_refusals(wholly=True)
     chosen = Filter.of(vault, ops=(), denied=True, since=None, actor=None, line=None)
-    (row,) = map(seen_row, matching(vault, chosen, 1)[0])
+    (row,) = map(seen_row, find_entries(vault, chosen, 1)[0])
     assert row[-1] == "12 more"
 
 

@@ -20,7 +20,7 @@ from demo.report import Step
 from demo.stage import Stage
 from demo.steps import STEPS
 from strongroom.cli.demo_stage import FAIL, OK
-from strongroom.cli.errors import BUG, BY_FAMILY, INTERRUPTED
+from strongroom.cli.error_output import BUG, BY_FAMILY, INTERRUPTED
 from strongroom.store.s3.bucket import S3Bucket
 from tests.cli.conftest import Cli, Done, home
 from tests.demo.conftest import run_demo

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from strongroom.cli.reading import OPS
+from strongroom.cli.log_view import OPS
 from strongroom.model import CapRecord, Op
 from strongroom.vault.issue import _MEMORY_OPS
 from tests.docs.pages import DOCS, code, rows, section

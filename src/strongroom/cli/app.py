@@ -16,39 +16,39 @@ from typing import Any, TypeVar
 
 import click
 
-from strongroom.cli import errors, output
-from strongroom.cli.context import Run, common_options
-from strongroom.cli.pointers import UnknownVerb
+from strongroom.cli import error_output, output
+from strongroom.cli.run_context import Run, common_options
+from strongroom.cli.unknown_verb import UnknownVerb
 from strongroom.errors import InvalidRequest, StrongroomError
 
 _TOKEN = "eyJhbGciOiJFZDI1NTE5IiwidHlwIjoic3Ryb25ncm9vbS1jYXAifQ."  # noqa: S105 - how every cap starts
 F = TypeVar("F", bound=Callable[..., Any])
 
 VERBS = {
-    "init": ("strongroom.cli.setup:init", "Make a vault, its keys and your own cap."),
-    "put": ("strongroom.cli.memory:put", "Remember a text."),
-    "get": ("strongroom.cli.memory:get", "Recall what fits a question."),
-    "list": ("strongroom.cli.memory:list_lines", "List lines without their texts."),
-    "snapshot": ("strongroom.cli.profiles:snapshot", "Show the profiles for a system prompt."),
-    "profile": ("strongroom.cli.profiles:profile", "Read and write the profile of a namespace."),
+    "init": ("strongroom.cli.init_namespaces:init", "Make a vault, its keys and your own cap."),
+    "put": ("strongroom.cli.put_get_list:put", "Remember a text."),
+    "get": ("strongroom.cli.put_get_list:get", "Recall what fits a question."),
+    "list": ("strongroom.cli.put_get_list:list_lines", "List lines without their texts."),
+    "snapshot": ("strongroom.cli.snapshot_profile:snapshot", "Show the profiles for a system prompt."),
+    "profile": ("strongroom.cli.snapshot_profile:profile", "Read and write the profile of a namespace."),
     "route": ("strongroom.cli.route:route", "Explain which namespace a text would go to."),
-    "namespaces": ("strongroom.cli.setup:namespaces", "List the vault's namespaces, or add one."),
-    "cap": ("strongroom.cli.caps:cap", "Mint, narrow, renew, show, revoke and list caps."),
+    "namespaces": ("strongroom.cli.init_namespaces:namespaces", "List the vault's namespaces, or add one."),
+    "cap": ("strongroom.cli.cap:cap", "Mint, narrow, renew, show, revoke and list caps."),
     "audit": ("strongroom.cli.audit:audit", "Read, verify and prove the log."),
-    "export": ("strongroom.cli.archives:export_lines", "Write lines into an encrypted archive."),
-    "import": ("strongroom.cli.archives:import_lines", "Read lines from an archive."),
-    "backup": ("strongroom.cli.keeping:backup", "Copy the vault while it is in use."),
-    "restore": ("strongroom.cli.keeping:restore", "Put a backup in a vault's place."),
-    "migrate": ("strongroom.cli.moving:migrate", "Move a vault into a bucket, or out of one."),
-    "rotate": ("strongroom.cli.keeping:rotate", "Replace keys."),
-    "doctor": ("strongroom.cli.doctor:doctor", "Check that all is as it should be."),
-    "forget": ("strongroom.cli.forgetting:forget", "Forget lines for good."),
-    "erase": ("strongroom.cli.forgetting:erase", "Destroy namespaces with their keys."),
+    "export": ("strongroom.cli.archive_verbs:export_lines", "Write lines into an encrypted archive."),
+    "import": ("strongroom.cli.archive_verbs:import_lines", "Read lines from an archive."),
+    "backup": ("strongroom.cli.backup_restore_rotate:backup", "Copy the vault while it is in use."),
+    "restore": ("strongroom.cli.backup_restore_rotate:restore", "Put a backup in a vault's place."),
+    "migrate": ("strongroom.cli.migrate:migrate", "Move a vault into a bucket, or out of one."),
+    "rotate": ("strongroom.cli.backup_restore_rotate:rotate", "Replace keys."),
+    "doctor": ("strongroom.cli.doctor.doctor:doctor", "Check that all is as it should be."),
+    "forget": ("strongroom.cli.forget_erase:forget", "Forget lines for good."),
+    "erase": ("strongroom.cli.forget_erase:erase", "Destroy namespaces with their keys."),
     "serve": ("strongroom.cli.serve:serve", "Serve the vault to others, over HTTP and MCP."),
     "mcp": ("strongroom.cli.mcp:mcp", "Serve memory to one MCP client, on stdin and stdout."),
-    "provider": ("strongroom.cli.providers:provider", "List, set up and check memory providers."),
-    "wire": ("strongroom.cli.wire:wire", "Set a runtime up to remember through the gate."),
-    "unwire": ("strongroom.cli.wire:unwire", "Take a runtime's wiring away."),
+    "provider": ("strongroom.cli.provider:provider", "List, set up and check memory providers."),
+    "wire": ("strongroom.cli.wire_unwire:wire", "Set a runtime up to remember through the gate."),
+    "unwire": ("strongroom.cli.wire_unwire:unwire", "Take a runtime's wiring away."),
     "hook": ("strongroom.cli.hook:hook", "What a runtime's shell hooks call."),
     "scrub": ("strongroom.cli.scrub:scrub", "Take recalled text out of a runtime's own history."),
     "demo": ("strongroom.cli.demo:demo", "See recall, denials and the log at work."),
@@ -57,7 +57,7 @@ VERBS = {
 """Each verb: where its command is, and what it does in one line. The order is that of the help."""
 
 
-class Command(click.Command):
+class VerbCommand(click.Command):
     """A command whose help ends with examples that can be run as they stand."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
@@ -75,7 +75,7 @@ class Command(click.Command):
 class Group(click.Group):
     """A verb with verbs of its own, such as `cap`."""
 
-    command_class = Command
+    command_class = VerbCommand
 
 
 class Verbs(click.Group):
@@ -109,9 +109,9 @@ class Verbs(click.Group):
         except BrokenPipeError:
             # Nothing more can be written; the interpreter would try once more when it exits.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise errors.Failure(errors.BROKEN_PIPE) from None
+            raise error_output.CommandFailure(error_output.BROKEN_PIPE) from None
         except StrongroomError as error:
-            error.hint = ctx.ensure_object(Run).placed(errors.hint_of(error))
+            error.hint = ctx.ensure_object(Run).placed(error_output.hint_of(error))
             raise
         return answer
 
@@ -124,13 +124,13 @@ class Verbs(click.Group):
             _refuse_tokens(arguments)
             code = super().main(arguments, *rest, **extra)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the top-level handler
-            code = errors.tell(error, as_json=errors.wants_json(arguments))
+            code = error_output.tell(error, as_json=error_output.wants_json(arguments))
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def command(name: str | None = None, *, examples: Sequence[str], **attributes: Any) -> Callable[[F], Command]:
+def command(name: str | None = None, *, examples: Sequence[str], **attributes: Any) -> Callable[[F], VerbCommand]:
     """Declare a command with examples; its short help comes from the table if it is a verb."""
-    return click.command(name, cls=Command, examples=examples, **attributes)
+    return click.command(name, cls=VerbCommand, examples=examples, **attributes)
 
 
 def _is_there(verb: str) -> bool:
@@ -157,4 +157,4 @@ def app() -> None:
     """
 
 
-__all__ = ["VERBS", "Command", "Group", "Run", "Verbs", "app", "command"]
+__all__ = ["VERBS", "Group", "Run", "VerbCommand", "Verbs", "app", "command"]

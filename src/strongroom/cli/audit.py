@@ -14,12 +14,12 @@ from strongroom import settings
 from strongroom.archive import write_whole
 from strongroom.audit import Finding, VerificationReport
 from strongroom.audit.unfinished_entries import EntryState, Unsettled
-from strongroom.cli import leaving, output
+from strongroom.cli import archive_options, output
 from strongroom.cli.app import Group
-from strongroom.cli.context import Run, owner_options, pass_run
-from strongroom.cli.errors import BY_FAMILY, UNSEEN, Failure
-from strongroom.cli.reading import Filter, Seen, matching, seen_row
-from strongroom.cli.types import MOMENT, NAMES
+from strongroom.cli.argument_types import MOMENT, NAMES
+from strongroom.cli.error_output import BY_FAMILY, UNSEEN, CommandFailure
+from strongroom.cli.log_view import Filter, SeenEntry, find_entries, seen_row
+from strongroom.cli.run_context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest, LineNotFound, Tampered
 from strongroom.hermes.install.install_steps import pluralize
 from strongroom.keys import default_directory
@@ -87,12 +87,12 @@ FLEET_HINTS = {
 """What to do instead where each worker has a log: a bucket is not restored from a backup."""
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ShownLog(msgspec.Struct, frozen=True):
     """A part of the log. `archived` counts entries that were looked at and have been moved out."""
 
     size: int
     archived: int
-    entries: list[Seen]
+    entries: list[SeenEntry]
 
 
 @audit.command(
@@ -126,8 +126,8 @@ def show(
     and nobody can say that it was theirs. It holds no text and no query.
     """
     chosen = Filter.of(run.vault(), ops=ops, denied=denied, since=since, actor=actor, line=line)
-    entries, archived = matching(run.vault(), chosen, limit)
-    run.answer(Shown(run.vault().audit.size(), archived, entries), output.table(map(seen_row, entries)))
+    entries, archived = find_entries(run.vault(), chosen, limit)
+    run.answer(ShownLog(run.vault().audit.size(), archived, entries), output.table(map(seen_row, entries)))
     if archived:
         run.note(f"{archived} older entries were archived, so they are not shown")
     elif not entries:
@@ -171,7 +171,7 @@ def verify(run: Run, archive: Path | None) -> None:
     began something, never said that it was done, and it is not there: it was never carried out, or somebody undid it.
     That is told with exit code 8 once, and counted from then on.
     """
-    with leaving.bar(run, "verifying") as told:
+    with archive_options.bar(run, "verifying") as told:
         report, seen = _verified(run, archive, told)
     hints = HINTS | FLEET_HINTS if is_bucket(run.settings.vault) else HINTS
     found = [_finding(run, one, hints) for one in report.findings]
@@ -192,9 +192,9 @@ def verify(run: Run, archive: Path | None) -> None:
     )
     run.answer(verdict, _verdict(report, found, hint))
     if not report.is_sound:
-        raise Failure(BY_FAMILY["tampered"])
+        raise CommandFailure(BY_FAMILY["tampered"])
     if not report.ok:
-        raise Failure(UNSEEN)
+        raise CommandFailure(UNSEEN)
 
 
 def _unseen_hint(run: Run) -> str:
@@ -203,7 +203,7 @@ def _unseen_hint(run: Run) -> str:
     return f"put back a copy of {place} and verify again; if this is the newest state that you know, {accept}"
 
 
-def _verified(run: Run, archive: Path | None, told: leaving.Told) -> tuple[VerificationReport, bool]:
+def _verified(run: Run, archive: Path | None, told: archive_options.Told) -> tuple[VerificationReport, bool]:
     try:
         vault = run.vault()
     except Tampered:
@@ -240,7 +240,7 @@ def _verdict(report: VerificationReport, found: Sequence[Told], hint: str) -> It
     if report.is_sound:
         yield f"UNSEEN: {agree}, but a roll-back cannot be ruled out"
         yield "  nothing was kept as last seen, and an older copy of the vault would look the same"
-        yield f"  {output.shown(hint)}"
+        yield f"  {output.escape_invisible(hint)}"
         yield f"root {report.root}"
         yield from _unsettled(report)
         return
@@ -248,8 +248,8 @@ def _verdict(report: VerificationReport, found: Sequence[Told], hint: str) -> It
     yield f"NOT OK: {problems} in {report.size} entries and {report.objects} objects"
     for one in found:
         where = f"entry {one['entry']}" if one["entry"] is not None else str(one["object"] or "")
-        yield f"  {one['flaw']}{': ' + output.shown(where) if where else ''}"
-        yield f"    {output.shown(str(one['message']))}"
+        yield f"  {one['flaw']}{': ' + output.escape_invisible(where) if where else ''}"
+        yield f"    {output.escape_invisible(str(one['message']))}"
         yield f"    {one['hint']}"
     if report.seen_before is None:
         yield "  and a roll-back cannot be ruled out: there was no last seen checkpoint to compare with"
@@ -264,16 +264,16 @@ def _unsettled(report: VerificationReport) -> Iterator[str]:
         yield "    each was never carried out, or was acknowledged and then undone behind the vault's back"
     for one in new:
         when = output.local(datetime.fromtimestamp(one.time / 1000).astimezone())
-        yield f"  {output.shown(one.op)} #{one.entry} of {one.worker}, {when}: {_PRESENCE[one.state]}"
+        yield f"  {output.escape_invisible(one.op)} #{one.entry} of {one.worker}, {when}: {_PRESENCE[one.state]}"
     if known := len(report.unsettled) - len(new):
         yield f"{pluralize(known, 'write')} never said done, told before"
     for note in report.notes:
-        yield f"note: {output.shown(note)}"
+        yield f"note: {output.escape_invisible(note)}"
     if report.recent:
         yield f"{pluralize(report.recent, 'write')} of the last moments not said done yet: verify again later"
 
 
-class Proven(msgspec.Struct, frozen=True):
+class ProvenEntry(msgspec.Struct, frozen=True):
     """A proof, and what is needed to check it: the entry's own bytes and the log's public key."""
 
     index: int
@@ -301,7 +301,7 @@ def prove(run: Run, index: int | None, line: str | None) -> None:
     vault = run.vault()
     number = _entry_of(vault, line) if line is not None else index or 0
     entry = _entry_at(vault, number)
-    done = Proven(number, entry, vault.audit.prove(number), vault.audit.verifier_key)
+    done = ProvenEntry(number, entry, vault.audit.prove(number), vault.audit.verifier_key)
     run.answer(done, done.proof.rstrip("\n"))
     run.note(f"entry {number}: {entry}")
     run.note(f"key: {done.verifier_key}")
@@ -309,7 +309,7 @@ def prove(run: Run, index: int | None, line: str | None) -> None:
 
 def _entry_of(vault: Vault, line: str) -> int:
     chosen = Filter.of(vault, ops=("put",), line=line)
-    found, _ = matching(vault, chosen, limit=1)
+    found, _ = find_entries(vault, chosen, limit=1)
     if not found:
         raise LineNotFound("no entry of the log put this line", hint="it may have been archived: name its INDEX")
     return found[0].index

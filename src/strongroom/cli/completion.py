@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from strongroom.cli.app import app, command
-from strongroom.cli.context import Run, common_options, pass_run
+from strongroom.cli.run_context import Run, common_options, pass_run
 
 _PLACES = {
     "bash": "~/.local/share/bash-completion/completions/strongroom",

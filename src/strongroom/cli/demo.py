@@ -18,7 +18,6 @@ import msgspec
 
 from strongroom.cli import output
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, pass_run
 from strongroom.cli.demo_stage import (
     FAIL,
     OK,
@@ -30,7 +29,8 @@ from strongroom.cli.demo_stage import (
     refused,
     temporary_directory,
 )
-from strongroom.cli.errors import BUG, Failure
+from strongroom.cli.error_output import BUG, CommandFailure
+from strongroom.cli.run_context import Run, pass_run
 
 TRIP = "trip to Chengdu, May 25-29"
 ALLERGY = "allergic to peanuts"
@@ -295,7 +295,7 @@ def demo(run: Run, as_json: bool, keep: bool) -> None:
     summary = f"{len(found)} steps: {good} ok" + ("; all is green" if is_green else "; NOT green")
     run.answer(Played(is_green, NOW, found, summary, str(scratch) if keep else None), summary)
     if not is_green:
-        raise Failure(BUG)
+        raise CommandFailure(BUG)
 
 
 def _played(run: Run, story: Story) -> Iterator[Outcome]:
@@ -321,7 +321,7 @@ def _played(run: Run, story: Story) -> Iterator[Outcome]:
 
 def _show(outcome: Outcome) -> None:
     state = click.style(f"{outcome.state:4}", fg=_COLOURS[outcome.state])
-    click.echo(f"{outcome.number:2}  {state}  {output.indented(outcome.sentence, _MARGIN)}")
+    click.echo(f"{outcome.number:2}  {state}  {output.indent(outcome.sentence, _MARGIN)}")
     if outcome.state == FAIL:
-        click.echo(f"{_MARGIN}expected: {output.indented(outcome.expected, _MARGIN)}")
-        click.echo(f"{_MARGIN}came:     {output.indented(outcome.came, _MARGIN)}")
+        click.echo(f"{_MARGIN}expected: {output.indent(outcome.expected, _MARGIN)}")
+        click.echo(f"{_MARGIN}came:     {output.indent(outcome.came, _MARGIN)}")

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from strongroom.cli.errors import BY_FAMILY
+from strongroom.cli.error_output import BY_FAMILY
 from strongroom.errors import BY_REASON
 
 OK, FAIL = "ok", "fail"

@@ -13,9 +13,9 @@ import click
 
 from strongroom.api import Transport
 from strongroom.caps.chain import Token
-from strongroom.cli import extras, output, ownercap, remote
+from strongroom.cli import installed_extras, output, owner_cap, remote_memory
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, memory_options, pass_run
+from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.client.cap_holder import CapHolder
 from strongroom.errors import CapMissing, Denied, StrongroomError
 
@@ -38,7 +38,7 @@ def mcp(run: Run, as_owner: bool) -> None:
     What the agent may do is what its cap says: mint one for it with `strongroom cap mint --out FILE`. With --url the
     vault is behind a server, and this process never holds its keys. It ends when the client closes stdin.
     """
-    extras.require("mcp")
+    installed_extras.require("mcp")
     from strongroom.server.mcp import run_stdio
 
     _check_stdin(run)
@@ -59,7 +59,7 @@ def mcp(run: Run, as_owner: bool) -> None:
 def _warn(run: Run) -> None:
     """A client shows what its server says when it starts; that a cap has ended would else only show at a call."""
     try:
-        left = ownercap.read_unverified(run.token()).exp - time.time()
+        left = owner_cap.read_unverified(run.token()).exp - time.time()
     except Denied:
         return  # its first use says what is wrong with it
     if left <= 0:
@@ -76,7 +76,7 @@ def _check_stdin(run: Run) -> None:
 def _door(run: Run) -> tuple[Transport, Callable[[], None]]:
     token = run.token()
     if run.server is not None:
-        return remote.door_to(run, run.server, token)
+        return remote_memory.door_to(run, run.server, token)
     return run.vault().door(_fresh(run, token), source="mcp"), lambda: None
 
 
@@ -88,5 +88,5 @@ def _fresh(run: Run, token: Token) -> Token:
         new = run.vault().memory(token, source="mcp").renew()
     except StrongroomError:
         return token  # its first use says what is wrong with it
-    remote.keep(run, new)
+    remote_memory.keep(run, new)
     return new

@@ -29,7 +29,7 @@ _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 Advance = Callable[[int], None]
 
 
-def shown(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """A text with every invisible or steering character written out as `<U+202E>`."""
     return _SUSPECT.sub(lambda hit: f"<U+{ord(hit[0]):04X}>" if _is_hidden(hit[0]) else hit[0], text)
 
@@ -38,17 +38,17 @@ def _is_hidden(character: str) -> bool:
     return unicodedata.category(character) in _STEERING or _BLANK.match(character) is not None
 
 
-def indented(text: str, by: str) -> str:
+def indent(text: str, by: str) -> str:
     """A text as data: written out, and every line but the first indented."""
-    return shown(text).replace("\n", "\n" + by)
+    return escape_invisible(text).replace("\n", "\n" + by)
 
 
-def quoted(text: str, by: str) -> str:
+def quote(text: str, by: str) -> str:
     """What somebody once said: written out, every line but the first marked, and none left for the terminal to break.
 
     Without the mark, a second line could look like what Strongroom says about the first.
     """
-    lines = shown(text).split("\n")
+    lines = escape_invisible(text).split("\n")
     if sys.stdout.isatty():
         room = max(shutil.get_terminal_size().columns - len(by) - 2, 20)
         lines = [piece for line in lines for piece in _broken(line, room)]
@@ -68,10 +68,10 @@ def _broken(line: str, room: int) -> Iterator[str]:
 
 def one_line(text: str) -> str:
     """A text in a message of one line: a name of a file must not begin another."""
-    return shown(text).replace("\n", "<U+000A>")
+    return escape_invisible(text).replace("\n", "<U+000A>")
 
 
-def encoded(document: object) -> str:
+def encode_json(document: object) -> str:
     """One JSON document. Invisible characters are escaped: the same JSON, and harmless on a terminal."""
     return _SUSPECT.sub(_escaped, msgspec.json.encode(document).decode())
 
@@ -130,7 +130,7 @@ def in_words(seconds: float) -> str:
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:
     """Rows with aligned columns; the last column is as long as it is."""
-    cells = [[shown(cell) for cell in row] for row in rows]
+    cells = [[escape_invisible(cell) for cell in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)][:-1]
     return ["  ".join([*map(_padded, row, widths), row[-1]]).rstrip() for row in cells]
 

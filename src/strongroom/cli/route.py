@@ -14,7 +14,7 @@ import msgspec
 from strongroom import routing, settings
 from strongroom.cli import output
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, common_options, pass_run
+from strongroom.cli.run_context import Run, common_options, pass_run
 from strongroom.errors import InvalidRequest
 from strongroom.hermes import namespace_choice, policy
 from strongroom.hermes.install import hermes_homes
@@ -101,13 +101,13 @@ def _explained(found: routing.Route) -> str:
         return f"{where}: the policy's `namespace` says so of all that the profile {found.matched} hears"
     if not found.rule:
         return f"{where}: no rule fits, so the default"
-    why = f" matches {output.shown(found.matched)!r}" if found.matched else " fits where it came from"
-    return f"{where}: rule `{output.shown(found.rule)}`{why}"
+    why = f" matches {output.escape_invisible(found.matched)!r}" if found.matched else " fits where it came from"
+    return f"{where}: rule `{output.escape_invisible(found.rule)}`{why}"
 
 
 def _overruled(other: routing.Route) -> str:
-    matched = f" matches {output.shown(other.matched)!r}" if other.matched else " fits where it came from"
-    return f"  over {output.one_line(other.namespace)}: rule `{output.shown(other.rule)}`{matched}"
+    matched = f" matches {output.escape_invisible(other.matched)!r}" if other.matched else " fits where it came from"
+    return f"  over {output.one_line(other.namespace)}: rule `{output.escape_invisible(other.rule)}`{matched}"
 
 
 def _write(run: Run, out: str | None) -> None:

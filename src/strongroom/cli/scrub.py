@@ -17,8 +17,8 @@ import msgspec
 from strongroom import model
 from strongroom.cli import output
 from strongroom.cli.app import Group
-from strongroom.cli.context import Run, common_options, pass_run
-from strongroom.cli.errors import BY_FAMILY, Failure
+from strongroom.cli.error_output import BY_FAMILY, CommandFailure
+from strongroom.cli.run_context import Run, common_options, pass_run
 from strongroom.errors import InvalidRequest
 from strongroom.hermes import scrub as scrubbing
 from strongroom.hermes.install import hermes_homes
@@ -172,7 +172,7 @@ def scrub_hermes(
     run.answer(document, _lines(steps.done, found))
     failed = next((step for step in steps.done if step.state is StepState.FAIL), None)
     if failed is not None:
-        raise Failure(BY_FAMILY[failed.family])
+        raise CommandFailure(BY_FAMILY[failed.family])
 
 
 def alive(home: Path, facts: Facts, ids: set[LineId]) -> set[LineId]:
@@ -204,9 +204,9 @@ def _lines(steps: list[WireStep], left: list[Left]) -> Iterator[str]:
     width = max(len(step.name) for step in steps)
     for step in steps:
         state = click.style(f"{step.state:4}", fg=_COLOURS[step.state])
-        yield f"{step.number:2}  {state}  {step.name:{width}}  {output.shown(step.message)}"
+        yield f"{step.number:2}  {state}  {step.name:{width}}  {output.escape_invisible(step.message)}"
         if step.hint:
-            yield f"{'':{width + 12}}{output.shown(step.hint)}"
+            yield f"{'':{width + 12}}{output.escape_invisible(step.hint)}"
     if left:
         yield "out of reach, and yours to delete if they may hold what was forgotten:"
         yield from (f"  {one.what}: {output.one_line(one.path)}" for one in left)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from strongroom.cli import extras
+from strongroom.cli import installed_extras
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, owner_options, pass_run, store_option
-from strongroom.cli.types import ADDRESS, EVERY, HOST_NAME, LISTEN, ORIGIN, WITHIN
+from strongroom.cli.argument_types import ADDRESS, EVERY, HOST_NAME, LISTEN, ORIGIN, WITHIN
+from strongroom.cli.run_context import Run, owner_options, pass_run, store_option
 from strongroom.store import is_bucket
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def serve(run: Run, /, **given: Any) -> None:
     has the URL, which a terminal is also told in words. Over a bucket (--store s3://bucket/prefix) any number of such
     servers may run, on any machines that have the keys.
     """
-    extras.require("server")
+    installed_extras.require("server")
     from strongroom.server import json_log, listen
 
     place = _place(**{name: given.pop(name) for name in _PLACE})
@@ -174,11 +174,13 @@ def _options(
 ) -> Options:
     from strongroom.server.server_options import LOOPBACK, Options
 
-    there = extras.is_installed("mcp")
+    there = installed_extras.is_installed("mcp")
     if mcp:
-        extras.require("mcp")
+        installed_extras.require("mcp")
     if mcp is None and not there:
-        run.note(f"note: MCP clients are not served, for its parts are not installed: {extras.install('mcp')}")
+        run.note(
+            f"note: MCP clients are not served, for its parts are not installed: {installed_extras.install('mcp')}"
+        )
     fields = {"checkpoint_every": "checkpoint_seconds", "stop_within": "stop_seconds"}
     slow = {"slow": _DISTANT} if is_bucket(run.settings.vault) else {}
     given: dict[str, Any] = slow | {fields.get(name, name): one for name, one in numbers.items() if one is not None}

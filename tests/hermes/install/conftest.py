@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.cli.app import Command, Group
+from strongroom.cli.app import Group, VerbCommand
 from strongroom.hermes.install import hermes_probe, self_test
 from strongroom.hermes.install.hermes_homes import HermesHome
 from strongroom.hermes.install.hermes_probe import Hermes
@@ -54,7 +54,7 @@ def no_children(monkeypatch: pytest.MonkeyPatch) -> None:
 def examples(group: Group) -> tuple[str, ...]:
     """The examples in the help of a verb's `hermes`."""
     command = group.commands["hermes"]
-    assert isinstance(command, Command)
+    assert isinstance(command, VerbCommand)
     return command.examples
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strongroom import attenuate
-from strongroom.cli.wire import unwire, wire
+from strongroom.cli.wire_unwire import unwire, wire
 from strongroom.errors import CapRevoked
 from strongroom.hermes import policy
 from strongroom.hermes.install import cap_file, config_yaml, plugin_files

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from strongroom import attenuate
-from strongroom.cli.wire import wire
+from strongroom.cli.wire_unwire import wire
 from strongroom.errors import CapRevoked
 from strongroom.hermes import policy
 from strongroom.hermes.install import cap_file
@@ -57,7 +57,7 @@ def test_a_cap_that_will_not_do_is_refused_before_it_is_shown(
         assert (failed(done), done.code) == ("memory", 2)
     path = given(home, ttl=60)
     now = time.time()
-    monkeypatch.setattr("strongroom.cli.wire._now", lambda: now + 61)
+    monkeypatch.setattr("strongroom.cli.wire_unwire._now", lambda: now + 61)
     assert failed(cli("wire", "hermes", "--url", server.url, "--cap-file", str(path), "--json")) == "memory"
     assert files(hermes) == {"config.yaml": CONFIG.encode()}
     assert not [event for event in server.events() if event.get("path", "").endswith("/inbox")]

@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from strongroom import settings
-from strongroom.cli import ownercap
+from strongroom.cli import owner_cap
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, memory_options, pass_run
-from strongroom.cli.lines import Filters, page
-from strongroom.cli.types import MOMENT, NAMESPACE
+from strongroom.cli.argument_types import MOMENT, NAMESPACE
+from strongroom.cli.line_view import Filters, page
+from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.hermes.install.install_steps import pluralize
 from strongroom.model import LIST_LIMIT, Forgotten
 
@@ -125,7 +125,7 @@ def erase(run: Run, namespaces: tuple[str, ...], everything: bool, rotate_root: 
         raise click.UsageError("name the namespaces to erase, or say --everything")
     if rotate_root:
         run.check_local()
-    actor = ownercap.read_unverified(run.token()).actor or ""
+    actor = owner_cap.read_unverified(run.token()).actor or ""
     what = "everything" if everything else " ".join(namespaces)
     run.confirm(f"This destroys {what} of {actor}; nothing brings it back.", typed=what, yes=yes)
     if rotate_root:

@@ -8,12 +8,12 @@ from datetime import datetime
 import click
 import msgspec
 
-from strongroom.cli import output, ownercap
+from strongroom.cli import output, owner_cap
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, memory_options, pass_run
-from strongroom.cli.errors import BY_FAMILY, Failure
-from strongroom.cli.lines import Filters, listed, page, recalled
-from strongroom.cli.types import DAY, MOMENT, NAMESPACE
+from strongroom.cli.argument_types import DAY, MOMENT, NAMESPACE
+from strongroom.cli.error_output import BY_FAMILY, CommandFailure
+from strongroom.cli.line_view import Filters, hit_row, line_row, page
+from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.errors import CapNamespaceDenied, InvalidRequest, LineTooLarge
 from strongroom.hermes.install.install_steps import pluralize
 from strongroom.model import BATCH_BYTES, BATCH_LIMIT, LIST_LIMIT, Hit, Kind, LineInfo, NewLine, Receipt
@@ -22,7 +22,7 @@ from strongroom.routing import Route, route
 _MARGIN = "   "
 
 
-class Kept(msgspec.Struct, frozen=True):
+class PutResult(msgspec.Struct, frozen=True):
     """What put did with a line. `rule` is empty unless the routing rules chose the namespace."""
 
     id: str
@@ -80,7 +80,7 @@ def put(
     kept = [_kept(receipt, way) for receipt, way in zip(receipts, routes, strict=True)]
     run.answer({"lines": kept}, map(_kept_line, kept) if len(kept) <= 10 else _kept_in_short(kept))
     if any(one.forgotten for one in kept):
-        raise Failure(BY_FAMILY["conflict"])
+        raise CommandFailure(BY_FAMILY["conflict"])
 
 
 def _texts(run: Run, words: Sequence[str], file: str | None, lines: bool) -> list[str]:
@@ -97,7 +97,7 @@ def _texts(run: Run, words: Sequence[str], file: str | None, lines: bool) -> lis
 
 def _routes(run: Run, texts: Sequence[str]) -> list[Route | None]:
     """Where the rules send each text; None if the cap covers one namespace only and the gate will mean that."""
-    if len(ownercap.read_unverified(run.token()).namespaces) == 1:
+    if len(owner_cap.read_unverified(run.token()).namespaces) == 1:
         return [None] * len(texts)
     rules = run.settings.rules()
     return [route(text, rules) for text in texts]
@@ -140,8 +140,8 @@ def _batches(drafts: Sequence[NewLine]) -> Iterator[list[NewLine]]:
     yield batch
 
 
-def _kept(receipt: Receipt, way: Route | None) -> Kept:
-    return Kept(
+def _kept(receipt: Receipt, way: Route | None) -> PutResult:
+    return PutResult(
         receipt.id,
         receipt.namespace,
         receipt.duplicate,
@@ -151,18 +151,18 @@ def _kept(receipt: Receipt, way: Route | None) -> Kept:
     )
 
 
-def _kept_line(kept: Kept) -> str:
+def _kept_line(kept: PutResult) -> str:
     if kept.forgotten:
         return f"not kept: {output.one_line(kept.id)} was forgotten before"
     why = ""
     if kept.routed:
-        why = f": rule `{output.shown(kept.rule)}`" if kept.rule else ": no rule fits, so the default"
+        why = f": rule `{output.escape_invisible(kept.rule)}`" if kept.rule else ": no rule fits, so the default"
     what = "was kept before in" if kept.duplicate else "kept in"
     where, name = output.one_line(kept.namespace), output.one_line(kept.id)
     return f"{what} {output.bold(where)}{why}  {output.faint(name)}"
 
 
-def _kept_in_short(kept: Sequence[Kept]) -> Iterator[str]:
+def _kept_in_short(kept: Sequence[PutResult]) -> Iterator[str]:
     for namespace in sorted({one.namespace for one in kept}):
         count = sum(one.namespace == namespace and not (one.duplicate or one.forgotten) for one in kept)
         yield f"{pluralize(count, 'line')} kept in {output.bold(output.one_line(namespace))}"
@@ -221,16 +221,16 @@ def get(
         raise
     if question.strip() and hits and not ids and not any(hit.score for hit in hits):
         run.note("note: nothing matches; these are the newest lines")
-    run.answer({"hits": list(map(recalled, hits))}, _hit_lines(hits))
+    run.answer({"hits": list(map(hit_row, hits))}, _hit_lines(hits))
     if not hits:
         run.note("nothing was recalled")
 
 
 def _hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
     for number, hit in enumerate(hits, 1):
-        yield f"{number:>2} {output.quoted(hit.text, _MARGIN)}"
+        yield f"{number:>2} {output.quote(hit.text, _MARGIN)}"
         about = [hit.namespace, output.local(hit.time), hit.session, hit.author, hit.id]
-        yield _MARGIN + output.faint("  ".join(output.shown(part) for part in about if part))
+        yield _MARGIN + output.faint("  ".join(output.escape_invisible(part) for part in about if part))
 
 
 @command(
@@ -271,7 +271,7 @@ def list_lines(
         after = one.next
         if after is None:
             break
-    run.answer({"lines": list(map(listed, found)), "next": after}, _info_lines(found))
+    run.answer({"lines": list(map(line_row, found)), "next": after}, _info_lines(found))
     if after is not None:
         run.note(f"there are more: go on with --after {after}, or --all")
     elif not found:

@@ -14,7 +14,7 @@ import pyrage  # type: ignore[import-untyped]
 import pytest
 
 from strongroom import NewLine, archive
-from strongroom.cli import leaving
+from strongroom.cli import archive_options
 from tests import age
 from tests.archive.test_archive import archive_of, line
 from tests.cli.conftest import Cli, environment, opened
@@ -37,7 +37,7 @@ def passphrase(home: Path, cheap: None, monkeypatch: pytest.MonkeyPatch) -> Path
     path = home / "passphrase"
     path.write_text(PASSPHRASE + "\n")
     path.chmod(0o600)
-    monkeypatch.setenv(leaving.VARIABLE, str(path))
+    monkeypatch.setenv(archive_options.VARIABLE, str(path))
     return path
 
 
@@ -238,7 +238,7 @@ def test_the_passphrase_can_come_from_stdin_or_from_a_prompt(
     cli("put", "a trip", "-n", "travel")
     assert cli("export", "x.age", "--export-passphrase-file", "-", stdin=PASSPHRASE + "\n").code == 0
     assert age.decrypt(Path("x.age").read_bytes(), PASSPHRASE)
-    monkeypatch.setattr(leaving, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(archive_options, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     asked = cli("export", "y.age", stdin=f"{PASSPHRASE}\n{PASSPHRASE}\n")
     assert asked.code == 0
     assert PASSPHRASE not in asked.out + asked.err

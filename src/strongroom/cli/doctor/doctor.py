@@ -13,17 +13,17 @@ from typing import Any
 import click
 import msgspec
 
-from strongroom.cli import errors, output
+from strongroom.cli import error_output, output
 from strongroom.cli.app import command
-from strongroom.cli.checks import CHECKS, UNSEEN, Found, Patient
-from strongroom.cli.context import Run, memory_options, pass_run, store_option
+from strongroom.cli.doctor.vault_checks import CHECKS, UNSEEN, CheckProblem, Patient
+from strongroom.cli.run_context import Run, memory_options, pass_run, store_option
 from strongroom.errors import StrongroomError, Tampered
 from strongroom.store import is_bucket
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red", "skip": None}
 
 
-class Check(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """What one check found."""
 
     number: int
@@ -63,14 +63,14 @@ def doctor(run: Run, use_cap: bool) -> None:
     failed = [check for check in found if check.state == "fail"]
     run.answer({"ok": not failed, "checks": found}, _lines(found))
     if failed:
-        raise errors.Failure(_code({check.reason for check in failed}))
+        raise error_output.CommandFailure(_code({check.reason for check in failed}))
 
 
 def _code(reasons: set[str]) -> int:
     """The exit code: tampering comes first, and a missing checkpoint alone has its own."""
     if Tampered.reason in reasons:
-        return errors.BY_FAMILY["tampered"]
-    return errors.UNSEEN if reasons == {UNSEEN} else errors.BY_FAMILY["unavailable"]
+        return error_output.BY_FAMILY["tampered"]
+    return error_output.UNSEEN if reasons == {UNSEEN} else error_output.BY_FAMILY["unavailable"]
 
 
 def _examined(run: Run, use_cap: bool) -> tuple[Sequence[tuple[str, Callable[[Any], str]]], object]:
@@ -80,34 +80,34 @@ def _examined(run: Run, use_cap: bool) -> tuple[Sequence[tuple[str, Callable[[An
             raise click.UsageError("--use-cap is for --url: a vault's own cap is looked at without using it")
         place = run.place or os.environ.get("STRONGROOM_VAULT") or ""
         if is_bucket(place):
-            from strongroom.cli.bucketcheck import BUCKET_CHECKS, BucketPatient
+            from strongroom.cli.doctor.bucket_checks import BUCKET_CHECKS, BucketPatient
 
             return BUCKET_CHECKS, BucketPatient(run, place)
         return CHECKS, Patient(run)
-    from strongroom.cli.asking import ServerPatient
-    from strongroom.cli.servercheck import SERVER_CHECKS
+    from strongroom.cli.doctor.server_checks import SERVER_CHECKS
+    from strongroom.cli.doctor.server_request import ServerPatient
 
     return SERVER_CHECKS, ServerPatient(run, run.server, use_cap)
 
 
-def _checked(run: Run, number: int, name: str, look: Callable[[Any], str], patient: object) -> Check:
+def _checked(run: Run, number: int, name: str, look: Callable[[Any], str], patient: object) -> CheckResult:
     try:
-        return Check(number, name, "ok", look(patient))
-    except Found as found:
-        return Check(number, name, found.state, found.message, run.placed(found.hint), found.reason)
+        return CheckResult(number, name, "ok", look(patient))
+    except CheckProblem as found:
+        return CheckResult(number, name, found.state, found.message, run.placed(found.hint), found.reason)
     except StrongroomError as error:
-        return Check(number, name, "fail", error.message, run.placed(errors.hint_of(error)), error.reason)
+        return CheckResult(number, name, "fail", error.message, run.placed(error_output.hint_of(error)), error.reason)
     except OSError as error:
-        return Check(number, name, "fail", f"it cannot be looked at: {error.strerror or error}")
+        return CheckResult(number, name, "fail", f"it cannot be looked at: {error.strerror or error}")
 
 
-def _lines(found: list[Check]) -> Iterator[str]:
+def _lines(found: list[CheckResult]) -> Iterator[str]:
     width = max(len(check.name) for check in found)
     for check in found:
         state = click.style(f"{check.state:4}", fg=_COLOURS[check.state])
-        yield f"{check.number:2}  {state}  {check.name:{width}}  {output.indented(check.message, ' ' * (width + 12))}"
+        yield f"{check.number:2}  {state}  {check.name:{width}}  {output.indent(check.message, ' ' * (width + 12))}"
         if check.hint and check.state != "ok":
-            yield f"{'':{width + 12}}{output.shown(check.hint)}"
+            yield f"{'':{width + 12}}{output.escape_invisible(check.hint)}"
     counts = [(sum(check.state == state for check in found), state) for state in ("fail", "warn")]
     bad = ", ".join(f"{count} {state}" for count, state in counts if count)
     yield f"{bad}: fix the first one, then run doctor again" if bad else "all is well"

@@ -7,11 +7,11 @@ from datetime import datetime
 
 import msgspec
 
-from strongroom.cli.context import Run
+from strongroom.cli.run_context import Run
 from strongroom.model import Hit, LineInfo, Listing, moment
 
 
-class Origin(msgspec.Struct, frozen=True):
+class LineOrigin(msgspec.Struct, frozen=True):
     """Where a line came from."""
 
     links: tuple[str, ...]
@@ -20,7 +20,7 @@ class Origin(msgspec.Struct, frozen=True):
     recorded: datetime
 
 
-class Recalled(msgspec.Struct, frozen=True):
+class HitRow(msgspec.Struct, frozen=True):
     """A recalled line."""
 
     id: str
@@ -31,10 +31,10 @@ class Recalled(msgspec.Struct, frozen=True):
     session: str
     author: str
     score: float
-    provenance: Origin
+    provenance: LineOrigin
 
 
-class Listed(msgspec.Struct, frozen=True):
+class LineRow(msgspec.Struct, frozen=True):
     """A line without its text."""
 
     id: str
@@ -44,24 +44,22 @@ class Listed(msgspec.Struct, frozen=True):
     session: str
     author: str
     size: int
-    provenance: Origin
+    provenance: LineOrigin
 
 
-def recalled(hit: Hit) -> Recalled:
+def hit_row(hit: Hit) -> HitRow:
     """A hit as `--json` tells it."""
-    return Recalled(
-        hit.id, hit.namespace, hit.text, hit.time, hit.kind, hit.session, hit.author, hit.score, _origin(hit)
-    )
+    return HitRow(hit.id, hit.namespace, hit.text, hit.time, hit.kind, hit.session, hit.author, hit.score, _origin(hit))
 
 
-def _origin(line: Hit | LineInfo) -> Origin:
+def _origin(line: Hit | LineInfo) -> LineOrigin:
     came = line.provenance
-    return Origin(came.links, came.holder, came.source, moment(came.recorded))
+    return LineOrigin(came.links, came.holder, came.source, moment(came.recorded))
 
 
-def listed(line: LineInfo) -> Listed:
+def line_row(line: LineInfo) -> LineRow:
     """A listed line as `--json` tells it."""
-    return Listed(line.id, line.namespace, line.time, line.kind, line.session, line.author, line.size, _origin(line))
+    return LineRow(line.id, line.namespace, line.time, line.kind, line.session, line.author, line.size, _origin(line))
 
 
 @dataclass(frozen=True, slots=True)

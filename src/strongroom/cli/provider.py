@@ -14,8 +14,8 @@ import msgspec
 
 from strongroom.cli import output
 from strongroom.cli.app import Group
-from strongroom.cli.context import Run, common_options, pass_run
-from strongroom.cli.errors import BY_FAMILY, Failure
+from strongroom.cli.error_output import BY_FAMILY, CommandFailure
+from strongroom.cli.run_context import Run, common_options, pass_run
 from strongroom.errors import InvalidRequest
 from strongroom.hermes.install.install_steps import pluralize
 from strongroom.host.conformance import Report, Result, check
@@ -28,7 +28,7 @@ _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
 _HOME = click.option("--home", metavar="DIR", help="The runtime's home; else HERMES_HOME, else .hermes in yours.")
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ProviderRow(msgspec.Struct, frozen=True):
     """A provider that was found."""
 
     name: str
@@ -42,7 +42,7 @@ class Listed(msgspec.Struct, frozen=True):
     can_be_set_up: bool = False
 
 
-class Skipped(msgspec.Struct, frozen=True):
+class SkippedPlugin(msgspec.Struct, frozen=True):
     """A plugin that seems to be a provider and that no host finds."""
 
     name: str
@@ -70,7 +70,7 @@ def list_providers(run: Run, home: str | None, look_only: bool) -> None:
         env_file.apply(place)  # as a host does before it asks anybody
     with _unheard():
         found = [_listed(one, place, look_only) for one in discovery.find_plugins(place)]
-    skipped = [Skipped(_as_text(one.found.name), one.reason) for one in discovery.find_skipped(place)]
+    skipped = [SkippedPlugin(_as_text(one.found.name), one.reason) for one in discovery.find_skipped(place)]
     lines = list(_rows(found)) or ["no providers were found"]
     lines += [f"{_in_a_row(one.name)} is skipped by every host: {_in_a_row(one.reason)}" for one in skipped]
     run.answer({"home": _as_text(str(place)), "providers": found, "skipped": skipped}, lines)
@@ -145,15 +145,15 @@ def check_provider(
         raise click.UsageError("--json and --markdown are two forms of the answer: say one of them")
     given = tuple(placed(one) for one in files)
     subject = with_environment(said, pairs, home=_home(home), files=given, patience=patience)
-    with watched(run, len(chosen(only))) as (beginning, ended):
+    with watch_checks(run, len(chosen(only))) as (beginning, ended):
         report = check(subject, only=only, beginning=beginning, progress=ended, keep=_made(keep))
     run.answer(report.document(), report.markdown() if markdown else list(_coloured(report)))
     if report.failed:
-        raise Failure(BY_FAMILY["unavailable"])
+        raise CommandFailure(BY_FAMILY["unavailable"])
 
 
 @contextmanager
-def watched(run: Run, length: int) -> Iterator[tuple[Callable[[str], None], Callable[[Result], None]]]:
+def watch_checks(run: Run, length: int) -> Iterator[tuple[Callable[[str], None], Callable[[Result], None]]]:
     """What hears of each check as it begins and ends: a bar with its name on a terminal, a line for each elsewhere."""
     if run.json or not sys.stderr.isatty():
         ended = itertools.count(1)
@@ -172,28 +172,32 @@ class Terminal:
     """Puts a provider's questions to the person at the terminal. Their text is the provider's: shown as data."""
 
     def ask(self, text: str, default: str) -> str:
-        return str(click.prompt(output.shown(text), default=default, show_default=bool(default), err=True))
+        return str(click.prompt(output.escape_invisible(text), default=default, show_default=bool(default), err=True))
 
     def secret(self, text: str) -> str:
-        return str(click.prompt(output.shown(text), default="", show_default=False, hide_input=True, err=True))
+        return str(
+            click.prompt(output.escape_invisible(text), default="", show_default=False, hide_input=True, err=True)
+        )
 
     def choose(self, text: str, choices: Sequence[str], default: str) -> str:
-        return str(click.prompt(output.shown(text), type=click.Choice(choices), default=default or None, err=True))
+        return str(
+            click.prompt(output.escape_invisible(text), type=click.Choice(choices), default=default or None, err=True)
+        )
 
 
 def _home(given: str | None) -> Path:
     return Path(given).expanduser().resolve() if given else get_hermes_home()
 
 
-def _listed(one: discovery.FoundPlugin, home: Path, look_only: bool) -> Listed:
+def _listed(one: discovery.FoundPlugin, home: Path, look_only: bool) -> ProviderRow:
     known = (_as_text(one.name), one.where, one.description)
     if look_only:
-        return Listed(*known, None, "", one.manifest.problem)
+        return ProviderRow(*known, None, "", one.manifest.problem)
     seen = discovery.examine(one, home)
-    return Listed(*known, seen.available, seen.reason, one.manifest.problem, seen.can_be_set_up)
+    return ProviderRow(*known, seen.available, seen.reason, one.manifest.problem, seen.can_be_set_up)
 
 
-def _rows(found: Sequence[Listed]) -> Iterator[str]:
+def _rows(found: Sequence[ProviderRow]) -> Iterator[str]:
     if found:
         states = {True: "available", False: "not available", None: "not asked"}
         rows = ((one.name, one.where, states[one.available], _why(one)) for one in found)
@@ -217,7 +221,7 @@ def _unheard() -> Iterator[None]:
 
 def _in_a_row(text: str) -> str:
     """What somebody else chose, as a part of one line."""
-    return output.shown(text).replace("\n", "<U+000A>").replace("\t", "<U+0009>")
+    return output.escape_invisible(text).replace("\n", "<U+000A>").replace("\t", "<U+0009>")
 
 
 def _as_text(name: str) -> str:
@@ -225,19 +229,19 @@ def _as_text(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _why(one: Listed) -> str:
+def _why(one: ProviderRow) -> str:
     set_up = f"`strongroom provider setup {one.name}` asks for what it needs" if one.can_be_set_up else ""
     return "; ".join(filter(None, (one.reason, set_up, one.note)))
 
 
 def _told(name: str, done: provider_setup.SetupResult) -> Iterator[str]:
     if done.by_provider:
-        yield f"{output.shown(name)} set itself up"
+        yield f"{output.escape_invisible(name)} set itself up"
         return
     kept = f"{pluralize(len(done.values), 'value')} kept by it" if not done.lost else "it keeps nothing by itself"
-    yield f"{output.shown(name)} is set up: {kept}"
+    yield f"{output.escape_invisible(name)} is set up: {kept}"
     if done.variables:
-        yield f".env holds {', '.join(map(output.shown, done.variables))}"
+        yield f".env holds {', '.join(map(output.escape_invisible, done.variables))}"
     if done.tightened:
         yield ".env was open to others, and is not any more"
 
@@ -255,4 +259,8 @@ def _made(keep: str | None) -> Path | None:
 def _coloured(report: Report) -> Iterator[str]:
     for line in report.text().split("\n"):
         word = line.partition(" ")[0]
-        yield click.style(word, fg=_COLOURS[word]) + line[len(word) :] if word in _COLOURS else output.shown(line)
+        yield (
+            click.style(word, fg=_COLOURS[word]) + line[len(word) :]
+            if word in _COLOURS
+            else output.escape_invisible(line)
+        )

@@ -19,10 +19,10 @@ import apsw
 import strongroom
 from strongroom import engines, settings
 from strongroom.caps.chain import parse
-from strongroom.cli import extras, output, ownercap
-from strongroom.cli.capview import WHY
-from strongroom.cli.context import Run
-from strongroom.cli.keeping import unfinished_rotation
+from strongroom.cli import installed_extras, output, owner_cap
+from strongroom.cli.backup_restore_rotate import unfinished_rotation
+from strongroom.cli.cap_view import WHY
+from strongroom.cli.run_context import Run
 from strongroom.engines.lexical import search
 from strongroom.errors import Tampered, VaultMissing
 from strongroom.keys import FileKeys, default_directory
@@ -41,7 +41,7 @@ UNSEEN = "unseen"
 """The reason told where there is no checkpoint to compare the log with. It has an exit code of its own."""
 
 
-class Found(Exception):
+class CheckProblem(Exception):
     """How a check ends that is not ok."""
 
     def __init__(self, state: str, message: str, hint: str = "", reason: str = "") -> None:
@@ -62,12 +62,12 @@ class Patient:
 
     def opened(self) -> Vault:
         if self.vault is None:
-            raise Found("skip", "the vault is not open")
+            raise CheckProblem("skip", "the vault is not open")
         return self.vault
 
     def keys(self) -> Path:
         if self.vault_id is None:
-            raise Found("skip", "which keys it has is not known without the vault")
+            raise CheckProblem("skip", "which keys it has is not known without the vault")
         return default_directory(self.vault_id)
 
 
@@ -76,14 +76,16 @@ class Patient:
 
 def python(_: object) -> str:
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
-        raise Found("warn", f"Python {platform.python_version()} is not tested", "use 3.11 to 3.13")
+        raise CheckProblem("warn", f"Python {platform.python_version()} is not tested", "use 3.11 to 3.13")
     return f"Python {platform.python_version()}"
 
 
 def _sqlite(_: Patient) -> str:
     version = apsw.sqlite_lib_version()
     if tuple(map(int, version.split(".")[:3])) < _SQLITE:
-        raise Found("fail", f"SQLite {version} lets a file beside the vault delete any other", "install a newer apsw")
+        raise CheckProblem(
+            "fail", f"SQLite {version} lets a file beside the vault delete any other", "install a newer apsw"
+        )
     return f"SQLite {version}"
 
 
@@ -97,7 +99,7 @@ def _config(patient: Patient) -> str:
 
 def _routing(patient: Patient) -> str:
     if patient.settings is None:
-        raise Found("skip", "the configuration does not read")
+        raise CheckProblem("skip", "the configuration does not read")
     patient.settings.rules()
     return "the default rules" if patient.settings.routing is None else "your rules are sound"
 
@@ -116,11 +118,11 @@ _NO_KERNEL = "recalls take longer; with a C compiler and Python's header files, 
 
 
 def _extras(_: Patient) -> str:
-    lacking = [name for name in extras.MODULES if not extras.is_installed(name)]
+    lacking = [name for name in installed_extras.MODULES if not installed_extras.is_installed(name)]
     if not lacking:
         return "what serve, mcp, --url and s3:// need is installed"
-    uses = " and ".join(extras.USES[name] for name in lacking)
-    return f"not installed, which is fine unless you want {uses}: {extras.install(','.join(lacking))}"
+    uses = " and ".join(installed_extras.USES[name] for name in lacking)
+    return f"not installed, which is fine unless you want {uses}: {installed_extras.install(','.join(lacking))}"
 
 
 def _there(patient: Patient) -> str:
@@ -131,16 +133,16 @@ def _there(patient: Patient) -> str:
         hint = (
             "put it back (is its disk mounted?) or name another with --vault; `strongroom init` makes a new, empty one"
         )
-        raise Found("fail", error.message, hint, error.reason) from None
+        raise CheckProblem("fail", error.message, hint, error.reason) from None
     patient.there = True
     if Path(where).is_dir() and Path(where).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Found("warn", f"{where} can be entered by others; they see sizes and times", f"chmod 700 {where}")
+        raise CheckProblem("warn", f"{where} can be entered by others; they see sizes and times", f"chmod 700 {where}")
     return patient.place
 
 
 def _format(patient: Patient) -> str:
     if not patient.there:
-        raise Found("skip", "there is no vault that reads")
+        raise CheckProblem("skip", "there is no vault that reads")
     patient.vault_id = identify(patient.place)
     return f"vault {patient.vault_id}, a format that this version knows"
 
@@ -149,14 +151,16 @@ def _key_files(patient: Patient) -> str:
     directory = patient.keys()
     place = Path(patient.place).resolve()
     if place in [directory.resolve(), *directory.resolve().parents] and not settings.in_environment():
-        raise Found("fail", f"the keys lie inside the vault, in {directory}", "move them elsewhere (STRONGROOM_KEYS)")
+        raise CheckProblem(
+            "fail", f"the keys lie inside the vault, in {directory}", "move them elsewhere (STRONGROOM_KEYS)"
+        )
     return key_files(directory)
 
 
 def key_files(directory: Path) -> str:
     """Whether a vault's keys are there, for nobody else to read."""
     if settings.in_environment():
-        raise Found("warn", "the keys are in the environment, where other processes of yours can read them")
+        raise CheckProblem("warn", "the keys are in the environment, where other processes of yours can read them")
     FileKeys(directory).check()
     locked = ", behind a passphrase" if settings.is_locked(directory) else ""
     return f"in {directory}{locked}"
@@ -164,7 +168,7 @@ def key_files(directory: Path) -> str:
 
 def _opens(patient: Patient) -> str:
     if patient.vault_id is None:
-        raise Found("skip", "there is no vault to open")
+        raise CheckProblem("skip", "there is no vault to open")
     found = patient.settings or Settings(patient.place, settings.config_path(), None, None)
     patient.vault = patient.run.keep(settings.open_vault(found, patient.run.passphrase))
     patient.vault.check_issuer()
@@ -177,7 +181,7 @@ def check_rotation(run: Run, vault: Vault) -> None:
     stopped = vault.unfinished_rotation()
     if stopped is not None:
         hint = f"{run.command('rotate root')} moves all to a new root; with --continue only what was left"
-        raise Found("warn", unfinished_rotation(stopped), hint)
+        raise CheckProblem("warn", unfinished_rotation(stopped), hint)
 
 
 def _writable(patient: Patient) -> str:
@@ -187,8 +191,8 @@ def _writable(patient: Patient) -> str:
         if due:
             message = "a scrub was put off, so deleted bytes may still wait in the journal: another process is reading"
             hint = "a server finishes it within a minute; else close what reads the vault, and look again"
-            raise Found("warn", message, hint)
-        raise Found("warn", "another process is reading or writing just now", "look again when it has finished")
+            raise CheckProblem("warn", message, hint)
+        raise CheckProblem("warn", "another process is reading or writing just now", "look again when it has finished")
     return "the store can be written, and no old bytes wait in its journal"
 
 
@@ -196,12 +200,12 @@ def _log(patient: Patient) -> str:
     audit, again = patient.opened().audit, patient.run.command
     if audit.is_extended():
         hint = f"{again('audit verify')} says what to do"
-        raise Found("fail", "there are entries behind the log's end", hint, Tampered.reason)
+        raise CheckProblem("fail", "there are entries behind the log's end", hint, Tampered.reason)
     seen = read_witness(patient.run, patient.keys() / "checkpoint", audit.seen)
     size = audit.size()
     if not audit.continues(seen):
         what = f"has {size} entries, but {seen.size} were seen before" if size < seen.size else "was rewritten"
-        raise Found(
+        raise CheckProblem(
             "fail",
             f"the log {what}",
             f"if you restored a backup: {again('audit accept-restore')}; if not: {again('audit verify')}",
@@ -217,10 +221,12 @@ def read_witness(run: Run, path: Path, read: Callable[[], T | None]) -> T:
         seen = read()
     except Tampered:
         hint = f"put back a copy of it; without one, move it away, then {accept}"
-        raise Found("fail", f"{path} is no checkpoint of this vault", hint, Tampered.reason) from None
+        raise CheckProblem("fail", f"{path} is no checkpoint of this vault", hint, Tampered.reason) from None
     if not seen:
         hint = f"put back a copy of it; if this is the newest state that you know, {accept}"
-        raise Found("fail", f"a roll-back cannot be ruled out: nothing was kept as last seen in {path}", hint, UNSEEN)
+        raise CheckProblem(
+            "fail", f"a roll-back cannot be ruled out: nothing was kept as last seen in {path}", hint, UNSEEN
+        )
     return seen
 
 
@@ -229,7 +235,7 @@ def last_seen(run: Run, audit: Audit) -> str:
     days = (audit.seen_age() or 0) / 86_400
     if days > _WITNESS_DAYS:
         hint = f"run {run.command('audit verify')} on a schedule"
-        raise Found("warn", f"the log was last seen {round(days)} days ago", hint)
+        raise CheckProblem("warn", f"the log was last seen {round(days)} days ago", hint)
     return output.in_words(-days * 86_400)
 
 
@@ -238,7 +244,7 @@ def _clock(patient: Patient) -> str:
     latest = next((entry for _, entry in vault.audit.entries(vault.audit.size() - 1) if entry is not None), None)
     ahead = 0 if latest is None else latest.time - time.time() * 1000
     if ahead > CLOCK_LEEWAY:
-        raise Found(
+        raise CheckProblem(
             "fail",
             f"this machine's clock is {round(ahead / 1000)} seconds behind the log: nothing is answered",
             "set the clock",
@@ -254,7 +260,7 @@ def _space(patient: Patient) -> str:
     free = shutil.disk_usage(place).free
     if free < _SPACE_WARN:
         state = "fail" if free < _SPACE_FAIL else "warn"
-        raise Found(state, f"{free >> 20} MiB free: a full disk stops every answer", "make room")
+        raise CheckProblem(state, f"{free >> 20} MiB free: a full disk stops every answer", "make room")
     return f"{free >> 30} GiB free"
 
 
@@ -262,15 +268,17 @@ def _cap(patient: Patient) -> str:
     run = patient.run
     token = run.given
     if token is None:
-        path = patient.keys() / ownercap.NAME
+        path = patient.keys() / owner_cap.NAME
         if not path.exists():
-            raise Found("warn", f"you have no cap of your own in {path}", "the next command that needs it makes one")
-        token = ownercap._read(path)
-    said = ownercap.read_unverified(token or "")
+            raise CheckProblem(
+                "warn", f"you have no cap of your own in {path}", "the next command that needs it makes one"
+            )
+        token = owner_cap._read(path)
+    said = owner_cap.read_unverified(token or "")
     left = said.exp - time.time()
     if left <= 0:
         own = run.given is None
-        raise Found(
+        raise CheckProblem(
             "warn" if own else "fail",
             f"the cap ended {output.in_words(left)}",
             "the next command renews it" if own else "ask its owner for another",
@@ -287,12 +295,12 @@ def _accepted(patient: Patient, token: str) -> None:
         return
     chain = parse(token)
     if chain.first.aud != patient.vault.id:
-        raise Found("fail", "the cap is for another vault", "name the right one with --cap-file", "cap_audience")
+        raise CheckProblem("fail", "the cap is for another vault", "name the right one with --cap-file", "cap_audience")
     voided = {record.link: record.void for record in patient.vault.caps_on_record([one.id for one in chain.links])}
     why = next((voided[link.id] for link in chain.links if voided.get(link.id)), None)
     if why is not None:
         own = patient.run.given is None
-        raise Found(
+        raise CheckProblem(
             "warn" if own else "fail",
             f"the cap is void: {WHY[why]}",
             "the next command makes a new one" if own else "ask its owner for another",

@@ -16,9 +16,9 @@ import msgspec
 from strongroom import api
 from strongroom.caps.authority import effective
 from strongroom.caps.chain import UnverifiedCap, parse
-from strongroom.cli import extras, output, ownercap, remote
-from strongroom.cli.asking import Answer, ServerPatient
-from strongroom.cli.checks import Found, python
+from strongroom.cli import installed_extras, output, owner_cap, remote_memory
+from strongroom.cli.doctor.server_request import ServerAnswer, ServerPatient
+from strongroom.cli.doctor.vault_checks import CheckProblem, python
 from strongroom.errors import BY_REASON, StrongroomError, UnknownRoute
 from strongroom.model import DataClass
 
@@ -30,24 +30,26 @@ _TAKEN = frozenset(("invalid_request",))
 
 
 def _client(_: ServerPatient) -> str:
-    if not extras.is_installed("client"):
-        raise Found("fail", "asking a server needs parts that are not installed", extras.install("client"))
+    if not installed_extras.is_installed("client"):
+        raise CheckProblem(
+            "fail", "asking a server needs parts that are not installed", installed_extras.install("client")
+        )
     return "what it takes to ask a server is installed"
 
 
 def _address(patient: ServerPatient) -> str:
-    if not extras.is_installed("client"):
-        raise Found("skip", "it cannot be looked at")
+    if not installed_extras.is_installed("client"):
+        raise CheckProblem("skip", "it cannot be looked at")
     from strongroom.client.server_address import Address
 
     try:
-        found = Address.of(patient.url, allow_cleartext=remote.allow_cleartext(patient.run))
-        found.transport_maker(remote.ca_file(patient.run), None)
+        found = Address.of(patient.url, allow_cleartext=remote_memory.allow_cleartext(patient.run))
+        found.transport_maker(remote_memory.ca_file(patient.run), None)
     except StrongroomError as error:
-        raise remote.in_shell_words(error) from None
+        raise remote_memory.in_shell_words(error) from None
     patient.address = found
-    if remote.allow_cleartext(patient.run) and found.base.startswith("http:") and found.socket is None:
-        raise Found("warn", f"{found.shown}: caps and lines cross the network in clear", "use https://")
+    if remote_memory.allow_cleartext(patient.run) and found.base.startswith("http:") and found.socket is None:
+        raise CheckProblem("warn", f"{found.shown}: caps and lines cross the network in clear", "use https://")
     return found.shown
 
 
@@ -60,25 +62,25 @@ def _is_one(patient: ServerPatient) -> str:
     health = patient.answered()
     refusal = health.refusal()
     if refusal is not None and refusal.reason == UnknownRoute.reason:
-        raise Found("fail", "a strongroom answers, but not at this path", _PATH, refusal.reason)
+        raise CheckProblem("fail", "a strongroom answers, but not at this path", _PATH, refusal.reason)
     if refusal is not None and refusal.reason in BY_REASON:
         patient.is_strongroom = True
-        raise Found("fail", f"it refuses to talk: {refusal.message}", refusal.hint, refusal.reason)
+        raise CheckProblem("fail", f"it refuses to talk: {refusal.message}", refusal.hint, refusal.reason)
     theirs = _version_of(patient.ask("GET", "/openapi.json"))
     if health.status != 200 or theirs is None:
         where = health.headers.get("location", "")
         hint = (
             f"it points to {output.one_line(where)}" if where else "is the port right? `strongroom serve` says its own"
         )
-        raise Found("fail", f"what answers is no strongroom (HTTP {health.status})", hint)
+        raise CheckProblem("fail", f"what answers is no strongroom (HTTP {health.status})", hint)
     patient.is_strongroom = True
     own = version("strongroom")
     if theirs != own:
-        raise Found("warn", f"it is strongroom {output.one_line(theirs)}, and this is {own}", "use the same")
+        raise CheckProblem("warn", f"it is strongroom {output.one_line(theirs)}, and this is {own}", "use the same")
     return f"strongroom {own}, as this is"
 
 
-def _version_of(described: Answer) -> str | None:
+def _version_of(described: ServerAnswer) -> str | None:
     """The version of the strongroom that describes itself so; None if it is none."""
     try:
         info = msgspec.json.decode(described.body)["info"]
@@ -92,10 +94,10 @@ def _clock(patient: ServerPatient) -> str:
     try:
         ahead = time.time() - parsedate_to_datetime(told).timestamp()
     except ValueError:
-        raise Found("skip", "it does not tell its time") from None
+        raise CheckProblem("skip", "it does not tell its time") from None
     if abs(ahead) > _SKEW:
         which = "ahead of" if ahead > 0 else "behind"
-        raise Found(
+        raise CheckProblem(
             "warn",
             f"this machine's clock is {round(abs(ahead))} seconds {which} the server's",
             "set the clock that is wrong: caps that are narrowed here may not hold yet there, or have ended",
@@ -106,15 +108,15 @@ def _clock(patient: ServerPatient) -> str:
 def _ready(patient: ServerPatient) -> str:
     patient.answered()
     if not patient.is_strongroom:
-        raise Found("skip", "it is no strongroom, or not at this address")
+        raise CheckProblem("skip", "it is no strongroom, or not at this address")
     response = patient.ask("GET", "/readyz")
     refusal = response.refusal()
     if refusal is not None:
-        raise Found(
+        raise CheckProblem(
             "fail", f"it is not ready: {refusal.message}", _MEND.get(refusal.reason, refusal.hint), refusal.reason
         )
     if response.status != 200:
-        raise Found("fail", f"it is not ready (HTTP {response.status})", "its operator looks at its log")
+        raise CheckProblem("fail", f"it is not ready (HTTP {response.status})", "its operator looks at its log")
     return "store, keys and log answer"
 
 
@@ -132,19 +134,21 @@ _MEND = {
 def _cap(patient: ServerPatient) -> str:
     token = patient.run.given
     if token is None:
-        raise Found(
+        raise CheckProblem(
             "warn", "no cap was given to look at", "name one with --cap-file; a server is asked with nothing else"
         )
-    chain, said = parse(token), ownercap.read_unverified(token)
+    chain, said = parse(token), owner_cap.read_unverified(token)
     now = time.time()
     left = said.exp - now
     if left <= 0:
-        raise Found("fail", f"the cap ended {output.in_words(left)}", "ask its owner for another", "cap_expired")
+        raise CheckProblem("fail", f"the cap ended {output.in_words(left)}", "ask its owner for another", "cap_expired")
     if said.nbf > now:
         hint = "wait, or set this machine's clock"
-        raise Found("fail", f"the cap holds {output.in_words(said.nbf - now)} and not yet", hint, "cap_not_yet_valid")
+        raise CheckProblem(
+            "fail", f"the cap holds {output.in_words(said.nbf - now)} and not yet", hint, "cap_not_yet_valid"
+        )
     if said.actor is None and said.data_class == DataClass.MEMORY:
-        raise Found(
+        raise CheckProblem(
             "warn",
             f"the cap is for all of {said.actor_scope}, and opens nothing until it is narrowed to one actor",
             "`strongroom wire hermes --url` takes it as it is; else `strongroom cap attenuate --for ACTOR`",
@@ -153,7 +157,7 @@ def _cap(patient: ServerPatient) -> str:
     names = ", ".join(sorted(said.namespaces)) or "nothing"
     about = f"{said.actor or said.actor_scope}: {', '.join(sorted(said.ops))} in {names}; ends {output.in_words(left)}"
     if left < _SOON and "renew" not in said.ops and len(chain.links) == 1 and said.exp - said.nbf > _SOON:
-        raise Found("warn", about, "it cannot be renewed: ask its owner for another in time")
+        raise CheckProblem("warn", about, "it cannot be renewed: ask its owner for another in time")
     return about
 
 
@@ -162,10 +166,12 @@ def _taken(patient: ServerPatient) -> str:
     patient.answered()
     token = patient.run.given
     if token is None or not patient.is_strongroom:
-        raise Found("skip", "there is no cap to show, or nobody to show it to")
+        raise CheckProblem("skip", "there is no cap to show, or nobody to show it to")
     if not patient.use_cap:
         chain = parse(token)
-        raise Found("skip", f"whether the server is vault {chain.first.aud} and takes the cap shows with --use-cap")
+        raise CheckProblem(
+            "skip", f"whether the server is vault {chain.first.aud} and takes the cap shows with --use-cap"
+        )
     kind = _allowed(parse(token))
     response = patient.ask(kind.method, kind.path, token=token, body=b'{"doctor":true}')
     refusal = response.refusal()
@@ -174,8 +180,8 @@ def _taken(patient: ServerPatient) -> str:
     reason = "" if refusal is None else refusal.reason
     message = f"HTTP {response.status}" if refusal is None else refusal.message
     if reason == UnknownRoute.reason:
-        raise Found("fail", f"the server does not know the path of a call: {message}", _PATH, reason)
-    raise Found("fail", f"the server refuses the cap: {message}", _ADVICE.get(reason, _ANOTHER), reason)
+        raise CheckProblem("fail", f"the server does not know the path of a call: {message}", _PATH, reason)
+    raise CheckProblem("fail", f"the server refuses the cap: {message}", _ADVICE.get(reason, _ANOTHER), reason)
 
 
 _ANOTHER = "ask its owner for another"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from strongroom import api
-from strongroom.cli import remote
-from strongroom.cli.checks import Found
-from strongroom.cli.context import Run
+from strongroom.cli import remote_memory
+from strongroom.cli.doctor.vault_checks import CheckProblem
+from strongroom.cli.run_context import Run
 from strongroom.errors import ServerUnavailable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _LIMIT = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerAnswer:
     """What came back, as far as it is of interest here."""
 
     status: int
@@ -49,18 +49,18 @@ class ServerPatient:
     url: str
     use_cap: bool = False
     address: Address | None = None
-    health: Answer | None = None
+    health: ServerAnswer | None = None
     is_strongroom: bool = False
 
-    def answered(self) -> Answer:
+    def answered(self) -> ServerAnswer:
         if self.health is None:
-            raise Found("skip", "nothing answers")
+            raise CheckProblem("skip", "nothing answers")
         return self.health
 
-    def ask(self, method: str, path: str, *, token: str = "", body: bytes | None = None) -> Answer:
+    def ask(self, method: str, path: str, *, token: str = "", body: bytes | None = None) -> ServerAnswer:
         """One request and its answer, with a cap only if one is given here."""
         if self.address is None:
-            raise Found("skip", "there is no address to ask")
+            raise CheckProblem("skip", "there is no address to ask")
         import httpx  # only now: without it the address was not looked at
 
         from strongroom.client.deadline import Deadline
@@ -72,10 +72,10 @@ class ServerPatient:
         request = httpx.Request(method, self.address.base + path, headers=headers, content=body, extensions=timeout)
         if self.address.socket is not None:
             _probe(self.address)
-        transport = self.address.transport_maker(remote.ca_file(self.run), None)()
+        transport = self.address.transport_maker(remote_memory.ca_file(self.run), None)()
         try:
             response = transport.handle_request(request)
-            return Answer(response.status_code, response.headers, _start(response))
+            return ServerAnswer(response.status_code, response.headers, _start(response))
         except httpx.TransportError as error:
             raise _unreached(self.address, error) from None
         finally:
@@ -90,7 +90,9 @@ def _probe(address: Address) -> None:
             one.connect(address.socket or "")
     except OSError as error:
         known = _explained(address, str(error))
-        raise known or Found("fail", f"{address.shown}: {error.strerror or error}", _RUNNING, _UNAVAILABLE) from None
+        raise known or CheckProblem(
+            "fail", f"{address.shown}: {error.strerror or error}", _RUNNING, _UNAVAILABLE
+        ) from None
 
 
 def _start(response: httpx.Response) -> bytes:
@@ -104,7 +106,7 @@ def _start(response: httpx.Response) -> bytes:
     return bytes(found)
 
 
-def _unreached(address: Address, error: httpx.TransportError) -> Found:
+def _unreached(address: Address, error: httpx.TransportError) -> CheckProblem:
     """Why a server cannot be reached, and what to do about it."""
     import httpx
 
@@ -112,18 +114,20 @@ def _unreached(address: Address, error: httpx.TransportError) -> Found:
         return known
     if isinstance(error, httpx.TimeoutException):
         hint = "is the address right, and does a firewall stand between?"
-        return Found("fail", f"{address.shown} does not answer within {_SECONDS:.0f} seconds", hint, _UNAVAILABLE)
+        return CheckProblem(
+            "fail", f"{address.shown} does not answer within {_SECONDS:.0f} seconds", hint, _UNAVAILABLE
+        )
     if isinstance(error, httpx.ConnectError):
-        return Found("fail", f"{address.shown} cannot be reached: {error}", _RUNNING, _UNAVAILABLE)
+        return CheckProblem("fail", f"{address.shown} cannot be reached: {error}", _RUNNING, _UNAVAILABLE)
     hint = "if it uses TLS, say https:// instead of http://; else it is no strongroom: look at the port"
-    return Found("fail", f"{address.shown} breaks off the connection", hint, _UNAVAILABLE)
+    return CheckProblem("fail", f"{address.shown} breaks off the connection", hint, _UNAVAILABLE)
 
 
-def _explained(address: Address, said: str) -> Found | None:
+def _explained(address: Address, said: str) -> CheckProblem | None:
     """What the system's words mean; None if nobody has met them yet."""
     for part, message, hint in _CAUSES:
         if part in said:
-            return Found("fail", f"{address.shown}: {message}", hint, _UNAVAILABLE)
+            return CheckProblem("fail", f"{address.shown}: {message}", hint, _UNAVAILABLE)
     return None
 
 

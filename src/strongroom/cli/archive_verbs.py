@@ -13,11 +13,11 @@ import msgspec
 from strongroom import archive, model
 from strongroom.archive import Archive, ImportResult
 from strongroom.caps.chain import Cap, parse
-from strongroom.cli import leaving, output, ownercap
+from strongroom.cli import archive_options, output, owner_cap
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, memory_options, pass_run
-from strongroom.cli.errors import BY_FAMILY, Failure
-from strongroom.cli.types import NAMESPACE
+from strongroom.cli.argument_types import NAMESPACE
+from strongroom.cli.error_output import BY_FAMILY, CommandFailure
+from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.errors import CapNamespaceDenied, InvalidRequest
 from strongroom.hermes.install.install_steps import pluralize
 from strongroom.memory import Memory
@@ -49,7 +49,7 @@ class Exported(msgspec.Struct, frozen=True):
 @click.option("-n", "--namespace", "namespaces", type=NAMESPACE, multiple=True, help="Only this one; may be repeated.")
 @click.option("--i-understand-this-is-plaintext", "in_clear", is_flag=True, help="Write it unencrypted.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-@leaving.passphrase_option
+@archive_options.passphrase_option
 @memory_options
 @pass_run
 def export_lines(
@@ -60,10 +60,10 @@ def export_lines(
     The cap needs list and get; profiles need snapshot. The file is an age file: `age -d FILE` opens it without
     Strongroom. It has what you can read now, and nothing that was forgotten. Every line in it is named in the log.
     """
-    leaving.check_place(file, force=force)
-    passphrase = None if in_clear else leaving.passphrase(run, export_passphrase_file, new=True)
+    archive_options.check_place(file, force=force)
+    passphrase = None if in_clear else archive_options.passphrase(run, export_passphrase_file, new=True)
     memory, said = _memory(run)
-    with leaving.bar(run, "reading") as told:
+    with archive_options.bar(run, "reading") as told:
         found = archive.export_lines(
             memory,
             vault=parse(run.token()).first.aud,  # as the vault itself found when it took the cap
@@ -132,7 +132,7 @@ class Imported(msgspec.Struct, frozen=True):
     help="Put lines of FROM, a namespace that this vault lacks, into TO; may be repeated. Not with a server.",
 )
 @click.option("--check", is_flag=True, help="Only check the file, say what is in it, and write nothing.")
-@leaving.passphrase_option
+@archive_options.passphrase_option
 @memory_options
 @pass_run
 def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, export_passphrase_file: str | None) -> None:
@@ -143,14 +143,14 @@ def import_lines(run: Run, file: Path, pairs: tuple[str, ...], check: bool, expo
     another profile, its own stays, the others go on, and the exit code is 5. The cap needs put; profiles need profile.
     """
     renamed = dict(map(_pair, pairs))
-    found = archive.read_archive(file, lambda: leaving.passphrase(run, export_passphrase_file))
+    found = archive.read_archive(file, lambda: archive_options.passphrase(run, export_passphrase_file))
     outcome = ImportResult()
     if not check:
         _check_renamed(run, renamed)
         outcome = _put(run, found, renamed)
     run.answer(_imported(found, outcome, check), _imported_lines(found, outcome, check))
     if not outcome.whole:
-        raise Failure(BY_FAMILY["conflict"])
+        raise CommandFailure(BY_FAMILY["conflict"])
 
 
 def _check_renamed(run: Run, renamed: dict[str, str]) -> None:
@@ -166,7 +166,7 @@ def _check_renamed(run: Run, renamed: dict[str, str]) -> None:
 def _put(run: Run, found: Archive, renamed: dict[str, str]) -> ImportResult:
     memory, said = _memory(run)
     try:
-        with leaving.bar(run, "putting") as told:
+        with archive_options.bar(run, "putting") as told:
             return archive.import_lines(memory, found, renamed=renamed, profiles="profile" in said.ops, progress=told)
     except CapNamespaceDenied as denial:
         missing = sorted(name for name in _counts(found) if renamed.get(name, name) not in said.namespaces)
@@ -197,7 +197,7 @@ def _memory(run: Run) -> tuple[Memory, Cap]:
     """The memory of the cap, for lines that come from a file, and what the cap says of itself."""
     if run.given is None:
         run.ask(lambda memory: memory.list(limit=1))  # the owner's own cap is made anew here if it was voided
-    return run.memory("import"), ownercap.read_unverified(run.token())
+    return run.memory("import"), owner_cap.read_unverified(run.token())
 
 
 def _imported(found: Archive, outcome: ImportResult, check: bool) -> Imported:

@@ -9,12 +9,12 @@ from datetime import datetime
 import msgspec
 
 from strongroom.caps.chain import Cap, parse
-from strongroom.cli import output, ownercap
+from strongroom.cli import output, owner_cap
 from strongroom.hermes.install.install_steps import pluralize
 from strongroom.model import CapRecord, DataClass, Void
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ShownCap(msgspec.Struct, frozen=True):
     """What a cap says of itself, without anything that would let one use it."""
 
     actor: str | None
@@ -59,7 +59,7 @@ WHY: dict[str, str] = {
 }
 
 
-def registered(record: CapRecord, now: float) -> Registered:
+def record_as_json(record: CapRecord, now: float) -> Registered:
     """A record as `--json` tells it. `void` says why it is void, if it is; a cap that only ended is `expired`."""
     expired = record.expires <= now
     since = record.void_since if record.void else record.expires if expired else None
@@ -79,7 +79,7 @@ def registered(record: CapRecord, now: float) -> Registered:
     )
 
 
-def registered_row(one: Registered, now: float) -> tuple[str, ...]:
+def record_row(one: Registered, now: float) -> tuple[str, ...]:
     """A record as a row for people."""
     state = end_in_words(one.expires, now)
     if one.void is not None and one.void in WHY:
@@ -88,11 +88,11 @@ def registered_row(one: Registered, now: float) -> tuple[str, ...]:
     return (one.link[:16], one.actor, one.label or "-", state, f"{','.join(one.ops)} in {names or 'nothing'}")
 
 
-def said_by(token: str) -> Shown:
+def said_by(token: str) -> ShownCap:
     """Decode a cap, offline. Nothing is verified."""
     chain = parse(token)
-    said = ownercap.read_unverified(token)
-    return Shown(
+    said = owner_cap.read_unverified(token)
+    return ShownCap(
         actor=said.actor,
         actor_scope=said.actor_scope,
         data_class=said.data_class,
@@ -116,7 +116,7 @@ def _is_delegable(said: Cap, *, has_seed: bool) -> bool:
     return has_seed and said.depth_left > 0
 
 
-def shown_lines(shown: Shown) -> Iterator[str]:
+def cap_lines(shown: ShownCap) -> Iterator[str]:
     """A cap for people."""
     opens = (
         "every actor below it" if shown.data_class == DataClass.ADMIN else "opens nothing until narrowed to one actor"

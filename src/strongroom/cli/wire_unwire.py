@@ -11,11 +11,11 @@ from typing import Any
 import click
 import msgspec
 
-from strongroom.cli import output, ownercap, remote
+from strongroom.cli import output, owner_cap, remote_memory
 from strongroom.cli.app import Group
-from strongroom.cli.context import Run, common_options, memory_options, pass_run
-from strongroom.cli.errors import BUG, BY_FAMILY, Failure
-from strongroom.cli.types import NAMES
+from strongroom.cli.argument_types import NAMES
+from strongroom.cli.error_output import BUG, BY_FAMILY, CommandFailure
+from strongroom.cli.run_context import Run, common_options, memory_options, pass_run
 from strongroom.hermes.install.install_steps import WireStep
 from strongroom.hermes.install.own_vaults import OwnVaults
 from strongroom.hermes.install.unwire import unwire as take_away
@@ -93,7 +93,7 @@ def wire_hermes(run: Run, /, no_masking: bool, check_only: bool, me: tuple[str, 
         vault=run.place,
         url=run.server,
         cap_file=run.cap_place if served else run.cap_file,
-        ca_file=remote.ca_file(run) if served else run.ca_file,
+        ca_file=remote_memory.ca_file(run) if served else run.ca_file,
         me=me,
         masking=not no_masking,
         look_only=check_only,
@@ -102,7 +102,7 @@ def wire_hermes(run: Run, /, no_masking: bool, check_only: bool, me: tuple[str, 
     report = set_up(request, _vaults(run), _machine())
     _tell(run, report)
     if check_only and (report.failure is not None or report.drifted):
-        raise Failure(DRIFT)
+        raise CommandFailure(DRIFT)
     _fail(report)
 
 
@@ -126,7 +126,7 @@ def unwire_hermes(run: Run, home: str | None, profile: str | None, purge: bool) 
 
 def _vaults(run: Run) -> OwnVaults:
     def made(vault: Vault) -> None:
-        ownercap.mint(vault, default_directory(vault.id))
+        owner_cap.mint(vault, default_directory(vault.id))
 
     return OwnVaults(run.passphrase, made)
 
@@ -141,7 +141,7 @@ def _now() -> float:
 
 def _fail(report: WireReport) -> None:
     if report.failure is not None:
-        raise Failure(BY_FAMILY[report.failure.family])
+        raise CommandFailure(BY_FAMILY[report.failure.family])
 
 
 def _tell(run: Run, report: WireReport) -> None:
@@ -157,10 +157,10 @@ def _lines(report: WireReport) -> Iterator[str]:
     for step in report.steps:
         state = click.style(f"{step.state:5}", fg=_COLOURS[step.state])
         where = f"{step.profile}: " if several and step.profile else ""
-        message = output.indented(where + step.message, " " * (width + 13))
+        message = output.indent(where + step.message, " " * (width + 13))
         yield f"{step.number:2}  {state}  {step.name:{width}}  {message}"
         if step.hint:
-            yield f"{'':{width + 13}}{output.shown(step.hint)}"
+            yield f"{'':{width + 13}}{output.escape_invisible(step.hint)}"
     if report.wall and report.changed:
         yield ""
         if not report.is_new:

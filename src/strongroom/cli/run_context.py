@@ -23,7 +23,7 @@ import click
 from strongroom import settings
 from strongroom.caps.chain import Token
 from strongroom.caps.claims import HEADER
-from strongroom.cli import output, ownercap
+from strongroom.cli import output, owner_cap
 from strongroom.crypto.passphrase_file import PASSPHRASE_LEAST
 from strongroom.errors import (
     CapMalformed,
@@ -76,9 +76,9 @@ class Run:
     def settings(self) -> Settings:
         found = settings.find(self.place)
         if is_bucket(found.vault):
-            from strongroom.cli import extras
+            from strongroom.cli import installed_extras
 
-            extras.require("s3")
+            installed_extras.require("s3")
         return found
 
     @cached_property
@@ -158,7 +158,7 @@ class Run:
                 hint="name its file with --cap-file; its owner makes one with `strongroom cap mint ... --out FILE`",
             )
         if self._owners is None:
-            self._owners = ownercap.take(self.vault(), self.key_directory(), self.note)
+            self._owners = owner_cap.take(self.vault(), self.key_directory(), self.note)
         return self._owners
 
     def memory(self, source: str = "cli") -> Memory:
@@ -168,9 +168,9 @@ class Run:
         if self.server is None:
             return self.vault().memory(token, source=source)
         if self._far is None:
-            from strongroom.cli import remote
+            from strongroom.cli import remote_memory
 
-            self._far = remote.connected(self, self.server, token)
+            self._far = remote_memory.connect_memory(self, self.server, token)
             click.get_current_context().find_root().call_on_close(self._far.close)
         return self._far
 
@@ -182,9 +182,9 @@ class Run:
         except Denied as denial:
             if self.given is None and isinstance(denial, CapNamespaceDenied):  # no secret from the owner
                 denial.hint = f"the vault has {', '.join(self.vault().namespaces)}"
-            if self.given is not None or denial.reason not in ownercap.VOIDED:
+            if self.given is not None or denial.reason not in owner_cap.VOIDED:
                 raise
-            self._owners = ownercap.renew(self.vault(), self.key_directory(), "it was voided", self.note)
+            self._owners = owner_cap.renew(self.vault(), self.key_directory(), "it was voided", self.note)
         return call(self.memory())
 
     def note_owners_work(self) -> None:
@@ -247,7 +247,7 @@ class Run:
     def answer(self, document: object, lines: Iterable[str] | str) -> None:
         """Give the answer: one JSON document, or lines for people."""
         if self.json:
-            click.echo(output.encoded(document))
+            click.echo(output.encode_json(document))
             return
         for line in [lines] if isinstance(lines, str) else lines:
             click.echo(line)

@@ -15,8 +15,8 @@ import click
 import msgspec
 
 from strongroom.cli import output
-from strongroom.cli.context import Declined
-from strongroom.cli.pointers import UnknownVerb
+from strongroom.cli.run_context import Declined
+from strongroom.cli.unknown_verb import UnknownVerb
 from strongroom.errors import Denied, StrongroomError, Tampered, VaultMissing
 
 OK, BUG, USAGE, UNSEEN, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 8, 130, 141
@@ -40,7 +40,7 @@ MEANINGS = {
 """Every exit code and what it means, for the reference."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class ErrorDocument(msgspec.Struct, frozen=True):
     """An error as `--json` tells it."""
 
     error: str
@@ -49,7 +49,7 @@ class Told(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-class Failure(click.ClickException):
+class CommandFailure(click.ClickException):
     """A command that ran to its end and found something bad; its answer has been given already."""
 
     def __init__(self, code: int) -> None:
@@ -59,14 +59,14 @@ class Failure(click.ClickException):
 
 def tell(error: BaseException, *, as_json: bool) -> int:
     """Tell an error on stderr and return the exit code."""
-    if isinstance(error, Failure):
+    if isinstance(error, CommandFailure):
         return error.code
     if isinstance(error, click.Abort | KeyboardInterrupt | Declined):
         message = error.message if isinstance(error, Declined) else "interrupted"
-        _show(Told("interrupted", "interrupted", message), as_json=as_json)
+        _show(ErrorDocument("interrupted", "interrupted", message), as_json=as_json)
         return INTERRUPTED
     if isinstance(error, StrongroomError):
-        _show(Told(error.family, error.reason, error.message, hint_of(error)), as_json=as_json)
+        _show(ErrorDocument(error.family, error.reason, error.message, hint_of(error)), as_json=as_json)
         return BY_FAMILY[error.family]
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
@@ -93,7 +93,7 @@ def hint_of(error: StrongroomError) -> str:
     return error.hint
 
 
-def _usage(error: click.ClickException) -> Told:
+def _usage(error: click.ClickException) -> ErrorDocument:
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"see `{error.ctx.command_path} --help`"
@@ -102,7 +102,7 @@ def _usage(error: click.ClickException) -> Told:
         elif isinstance(error, click.NoSuchOption) and error.ctx.parent is None:
             hint = f"an option of a verb is said after the verb: `strongroom VERB {error.option_name} ...`"
     # click puts choices on lines of their own, and a terminal would be shown each break as a code point
-    return Told("invalid", "usage", " ".join(error.format_message().split()), hint)
+    return ErrorDocument("invalid", "usage", " ".join(error.format_message().split()), hint)
 
 
 def _tell_bug(error: BaseException, *, as_json: bool) -> int:
@@ -110,13 +110,16 @@ def _tell_bug(error: BaseException, *, as_json: bool) -> int:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     # Only the type: the message of a foreign exception may hold a line's text.
     message = f"a defect: {type(error).__name__} was raised"
-    _show(Told("bug", "bug", message, "run it again with STRONGROOM_DEBUG=1 and report what it shows"), as_json=as_json)
+    _show(
+        ErrorDocument("bug", "bug", message, "run it again with STRONGROOM_DEBUG=1 and report what it shows"),
+        as_json=as_json,
+    )
     return BUG
 
 
-def _show(told: Told, *, as_json: bool) -> None:
+def _show(told: ErrorDocument, *, as_json: bool) -> None:
     if as_json:
-        click.echo(output.encoded(told), err=True)
+        click.echo(output.encode_json(told), err=True)
         return
     output.say(f"error: {told.message}")
     if told.hint:

@@ -16,11 +16,11 @@ import msgspec
 
 import strongroom
 from strongroom.caps.chain import Token, parse
-from strongroom.cli import output, ownercap, remote
+from strongroom.cli import output, owner_cap, remote_memory
 from strongroom.cli.app import Group
-from strongroom.cli.capview import Shown, end_in_words, registered, registered_row, said_by, shown_lines
-from strongroom.cli.context import Run, cap_options, memory_options, owner_options, pass_run, refuse_server
-from strongroom.cli.types import DURATION, NAMES
+from strongroom.cli.argument_types import DURATION, NAMES
+from strongroom.cli.cap_view import ShownCap, cap_lines, end_in_words, record_as_json, record_row, said_by
+from strongroom.cli.run_context import Run, cap_options, memory_options, owner_options, pass_run, refuse_server
 from strongroom.errors import CapMissing, InvalidRequest
 from strongroom.hermes.install.install_steps import pluralize
 from strongroom.model import DataClass
@@ -30,10 +30,10 @@ from strongroom.vault import cap_void_reason
 cap = Group("cap", help="Mint, narrow, renew, show, revoke and list caps: who may do what, where, and until when.")
 
 
-class Issued(msgspec.Struct, frozen=True):
+class IssuedCap(msgspec.Struct, frozen=True):
     """A new cap: the token itself, or the file that it was written to."""
 
-    cap: Shown
+    cap: ShownCap
     token: str | None
     out: str | None
 
@@ -46,7 +46,7 @@ class Issued(msgspec.Struct, frozen=True):
         "strongroom cap mint --class admin --scope team/ --ops mint,revoke --namespaces work --ttl 30d --out admin.cap",
     ],
 )
-@click.option("--for", "actor", metavar="ACTOR", help=f"Whose memory it opens; by default {ownercap.ACTOR}.")
+@click.option("--for", "actor", metavar="ACTOR", help=f"Whose memory it opens; by default {owner_cap.ACTOR}.")
 @click.option("--scope", metavar="PREFIX/", help="A prefix of actors instead: opens no memory until narrowed to one.")
 @click.option(
     "--ops", type=NAMES, required=True, help="What it allows, such as put,get,renew; for admin: mint,revoke,audit."
@@ -92,7 +92,7 @@ def mint(
     """
     _check_free(out)
     token = run.vault().mint(
-        actor=actor if actor or scope else ownercap.ACTOR,
+        actor=actor if actor or scope else owner_cap.ACTOR,
         actor_scope=scope,
         ops=ops,
         namespaces=namespaces,
@@ -165,7 +165,7 @@ def attenuate(
 
 
 def _check_use(parent: Token, narrowed: Token) -> None:
-    had, has = ownercap.read_unverified(parent), ownercap.read_unverified(narrowed)
+    had, has = owner_cap.read_unverified(parent), owner_cap.read_unverified(narrowed)
     for what, before, after in (("operation", had.ops, has.ops), ("namespace", had.namespaces, has.namespaces)):
         if not after:
             raise InvalidRequest(
@@ -176,7 +176,7 @@ def _check_use(parent: Token, narrowed: Token) -> None:
 
 def _is_cut_short(parent: Token, narrowed: Token) -> bool:
     asked = parse(narrowed).links[-1].claims.exp
-    return asked is not None and asked > ownercap.read_unverified(parent).exp
+    return asked is not None and asked > owner_cap.read_unverified(parent).exp
 
 
 @cap.command(
@@ -202,9 +202,9 @@ def renew(run: Run, out: str | None) -> None:
             hint="name its file with --cap-file; your own cap is renewed by itself",
         )
     token = run.memory().renew()
-    if out is None and remote.keep(run, token):
+    if out is None and remote_memory.keep(run, token):
         shown = said_by(token)
-        run.answer(Issued(shown, None, str(run.cap_place)), shown_lines(shown))
+        run.answer(IssuedCap(shown, None, str(run.cap_place)), cap_lines(shown))
     else:
         _issue(run, token, out)
 
@@ -224,7 +224,7 @@ def show(run: Run) -> None:
     Nothing is verified: whether the vault accepts it shows when it is used.
     """
     shown = said_by(run.token())
-    run.answer(shown, shown_lines(shown))
+    run.answer(shown, cap_lines(shown))
 
 
 @cap.command(
@@ -303,9 +303,9 @@ def list_caps(run: Run, actor: str | None, everything: bool) -> None:
     """List the caps that were minted, oldest first. Tokens are not kept, so none is shown."""
     now = time.time()
     minted = list(run.vault().caps(actor))
-    known = [registered(one, now) for one in cap_void_reason.date(minted, run.vault().audit.newest())]
+    known = [record_as_json(one, now) for one in cap_void_reason.date(minted, run.vault().audit.newest())]
     found = [one for one in known if everything or one.void is None]
-    run.answer({"caps": found}, output.table(registered_row(one, now) for one in found))
+    run.answer({"caps": found}, output.table(record_row(one, now) for one in found))
     if not known:
         run.note("there are no such caps")
     elif len(found) < len(known):
@@ -325,7 +325,7 @@ def _check_free(out: str | None) -> None:
 def _issue(run: Run, token: Token, out: str | None) -> None:
     shown = said_by(token)
     if out in (None, "-"):
-        run.answer(Issued(shown, str(token), None), str(token))
+        run.answer(IssuedCap(shown, str(token), None), str(token))
         run.note(f"a cap for {shown.actor or shown.actor_scope}, ends {end_in_words(shown.expires, time.time())}")
         return
     try:
@@ -335,4 +335,4 @@ def _issue(run: Run, token: Token, out: str | None) -> None:
         lost = f"nobody has the cap that was signed; `strongroom cap revoke {first.id[:16]}` takes it off the list"
         hint = "name another file" if narrowed else lost
         raise InvalidRequest(f"cannot write {out}: {error.strerror}", hint=hint) from None
-    run.answer(Issued(shown, None, out), [f"written to {output.one_line(out or '')}", *shown_lines(shown)])
+    run.answer(IssuedCap(shown, None, out), [f"written to {output.one_line(out or '')}", *cap_lines(shown)])

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from strongroom import settings
-from strongroom.cli import bucketquery, extras
-from strongroom.cli.checks import Found, check_rotation, key_files, last_seen, python, read_witness
-from strongroom.cli.context import Run
+from strongroom.cli import installed_extras
+from strongroom.cli.doctor import bucket_settings
+from strongroom.cli.doctor.vault_checks import CheckProblem, check_rotation, key_files, last_seen, python, read_witness
+from strongroom.cli.run_context import Run
 from strongroom.errors import StrongroomError, Tampered, VaultMissing
 from strongroom.hermes.install.install_steps import pluralize
 from strongroom.keys import default_directory
@@ -51,19 +52,21 @@ class BucketPatient:
 
     def reached(self) -> S3Bucket:
         if self.bucket is None:
-            raise Found("skip", "the bucket is not reached")
+            raise CheckProblem("skip", "the bucket is not reached")
         return self.bucket
 
 
 def _extra(_: BucketPatient) -> str:
-    if not extras.is_installed("s3"):
-        raise Found("fail", "a vault in a bucket needs parts that are not installed", extras.install("s3"))
+    if not installed_extras.is_installed("s3"):
+        raise CheckProblem(
+            "fail", "a vault in a bucket needs parts that are not installed", installed_extras.install("s3")
+        )
     return "what it takes to use a bucket is installed"
 
 
 def _credentials(patient: BucketPatient) -> str:
-    if not extras.is_installed("s3"):
-        raise Found("skip", "it cannot be looked at")
+    if not installed_extras.is_installed("s3"):
+        raise CheckProblem("skip", "it cannot be looked at")
     from strongroom.store.s3.location import access
 
     patient.access = access(patient.place.removeprefix("s3://"))
@@ -73,7 +76,7 @@ def _credentials(patient: BucketPatient) -> str:
         return f"{kind}, from {where}"
     if any(os.environ.get(name) for name in _ROLES):
         return "a role that this machine's environment names"
-    raise Found(
+    raise CheckProblem(
         "warn",
         "none in the environment or in a profile: only a role of this machine can do",
         "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
@@ -82,7 +85,7 @@ def _credentials(patient: BucketPatient) -> str:
 
 def _reached(patient: BucketPatient) -> str:
     if patient.access is None:
-        raise Found("skip", "how to reach it is not known")
+        raise CheckProblem("skip", "how to reach it is not known")
     from strongroom.store.s3.bucket import S3Bucket
     from strongroom.store.s3.bucket_probe import PLACE, Probe
 
@@ -97,7 +100,7 @@ def _tried(patient: BucketPatient) -> str:
     """The next trial of the probe. The first that fails ends them."""
     patient.reached()
     if patient.trials is None:
-        raise Found("skip", "an earlier trial failed")
+        raise CheckProblem("skip", "an earlier trial failed")
     try:
         trial = next(patient.trials)
     except StrongroomError:
@@ -107,7 +110,7 @@ def _tried(patient: BucketPatient) -> str:
         patient.trials.close()  # type: ignore[attr-defined]  # a generator: it removes what it wrote
         patient.trials, patient.is_fit = None, False
         hint = "use a store with conditional writes, such as AWS S3, Ceph, SeaweedFS, MinIO or R2"
-        raise Found("fail", f"{trial.what}: {trial.wrong}", hint, "store_unavailable")
+        raise CheckProblem("fail", f"{trial.what}: {trial.wrong}", hint, "store_unavailable")
     return trial.what
 
 
@@ -121,29 +124,29 @@ def _clock(patient: BucketPatient) -> str:
     try:
         told = bucket.list(place)[0].modified
     except IndexError:
-        raise Found("skip", "what was written is not listed") from None
+        raise CheckProblem("skip", "what was written is not listed") from None
     finally:
         bucket.delete([f"{place}clock"])
     skew = max(before - (told + 1000), told - after, 0)
     if skew < _WARN:
         return "as the server's"
     state, seconds = ("fail" if skew >= CLOCK_LEEWAY else "warn"), round(skew / 1000)
-    raise Found(state, f"this machine's clock and the server's differ by {seconds} seconds", "set the clock")
+    raise CheckProblem(state, f"this machine's clock and the server's differ by {seconds} seconds", "set the clock")
 
 
 def _setting(patient: BucketPatient, name: str, document: str, none: str = "") -> Element | None:
     """What the server says of a setting; None if it says `none`, its code for there being no such setting."""
     patient.reached()
-    told = None if patient.access is None else bucketquery.ask(patient.access, name, datetime.now(UTC))
+    told = None if patient.access is None else bucket_settings.ask(patient.access, name, datetime.now(UTC))
     if told is not None and told.status == 200:
-        found = bucketquery.document(told.text, document)
+        found = bucket_settings.document(told.text, document)
         if found is not None:
             return found
     elif told is not None and none:
-        error = bucketquery.document(told.text, "Error")
+        error = bucket_settings.document(told.text, "Error")
         if error is not None and error.findtext("{*}Code", "").strip() == none:
             return None
-    raise Found("skip", _UNKNOWN)
+    raise CheckProblem("skip", _UNKNOWN)
 
 
 def _versioning(patient: BucketPatient) -> str:
@@ -152,10 +155,12 @@ def _versioning(patient: BucketPatient) -> str:
     if not said:
         return "off: what is deleted is gone"
     if said == {"Suspended"}:
-        raise Found("warn", "off now, but once on: old versions from then may still be there", "remove old versions")
+        raise CheckProblem(
+            "warn", "off now, but once on: old versions from then may still be there", "remove old versions"
+        )
     if "Enabled" not in said:
-        raise Found("skip", _UNKNOWN)
-    raise Found(
+        raise CheckProblem("skip", _UNKNOWN)
+    raise CheckProblem(
         "fail",
         "on: what is forgotten or erased stays as an old version",
         "use a bucket without versioning, and remove the old versions from this one",
@@ -166,7 +171,7 @@ def _lifecycle(patient: BucketPatient) -> str:
     found = _setting(patient, "lifecycle", "LifecycleConfiguration", "NoSuchLifecycleConfiguration")
     rules = [] if found is None else found.findall("{*}Rule")
     if any(_takes_away(one) and _covers(one, patient) for one in rules):
-        raise Found(
+        raise CheckProblem(
             "fail", "a rule deletes or moves the vault's objects after a time", "except the vault's prefix from it"
         )
     return "no rule touches the vault's objects"
@@ -191,40 +196,40 @@ def _text(element: Element | None) -> str:
 def _vault(patient: BucketPatient) -> str:
     patient.reached()
     if not patient.is_fit:
-        raise Found("skip", "not every trial went well")
+        raise CheckProblem("skip", "not every trial went well")
     from strongroom.vault.create_open import identify
 
     try:
         patient.vault_id = identify(patient.place)
     except VaultMissing as error:
         hint = f"`strongroom init {patient.place}` makes one"
-        raise Found("fail", error.message, hint, error.reason) from None
+        raise CheckProblem("fail", error.message, hint, error.reason) from None
     return f"vault {patient.vault_id}, a format that this version knows"
 
 
 def _keys(patient: BucketPatient) -> str:
     if patient.vault_id is None:
-        raise Found("skip", "which keys it has is not known without the vault")
+        raise CheckProblem("skip", "which keys it has is not known without the vault")
     return key_files(default_directory(patient.vault_id))
 
 
 def _logs(patient: BucketPatient) -> str:
     bucket = patient.reached()
     if patient.vault_id is None:
-        raise Found("skip", "there is no vault")
+        raise CheckProblem("skip", "there is no vault")
     from strongroom.store.s3 import worker_log
 
     members = dict(worker_log.roster(bucket))
     written = set(worker_log.written_logs(bucket))
     if None in members.values() or set(members) - written:
         hint = f"{patient.run.command('audit verify')} names what is wrong"
-        raise Found("fail", "a log is missing, or the roster is damaged", hint, Tampered.reason)
+        raise CheckProblem("fail", "a log is missing, or the roster is damaged", hint, Tampered.reason)
     return f"{pluralize(len(written), 'log')}, {len(members)} in the roster"
 
 
 def _opens(patient: BucketPatient) -> str:
     if patient.vault_id is None:
-        raise Found("skip", "there is no vault to open")
+        raise CheckProblem("skip", "there is no vault to open")
     patient.vault = patient.run.keep(settings.open_vault(patient.run.settings, patient.run.passphrase))
     patient.vault.check_issuer()
     check_rotation(patient.run, patient.vault)
@@ -235,14 +240,14 @@ def _seen(patient: BucketPatient) -> str:
     """Whether there is a witness, and every log that it has seen. How far each goes, `audit verify` looks at."""
     audit = None if patient.vault is None else patient.vault.audit
     if patient.vault_id is None or not isinstance(audit, FleetAudit):
-        raise Found("skip", "the vault is not open")
+        raise CheckProblem("skip", "the vault is not open")
     seen = read_witness(patient.run, default_directory(patient.vault_id) / "checkpoint", audit.seen_logs)
     from strongroom.store.s3 import worker_log
 
     lost = set(seen) - set(worker_log.written_logs(patient.reached()))
     if lost:
         what = f"gone since the logs were last seen: {pluralize(len(lost), 'log')}"
-        raise Found("fail", what, f"{patient.run.command('audit verify')} names what is wrong", Tampered.reason)
+        raise CheckProblem("fail", what, f"{patient.run.command('audit verify')} names what is wrong", Tampered.reason)
     return f"{pluralize(len(seen), 'log')} seen {last_seen(patient.run, audit)}, and none is gone"
 
 

@@ -30,7 +30,7 @@ OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op) | {SHOWN}
 """What an entry may be about: what a cap allows, the owner's own work, and a cap refused before it asked."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenEntry(msgspec.Struct, frozen=True):
     """One entry, with what its tags and links stand for as far as the vault knows. "" is: nobody can say."""
 
     index: int
@@ -103,10 +103,10 @@ def _tag(vault: Vault, actor: str) -> str:
     )
 
 
-def matching(vault: Vault, chosen: Filter, limit: int) -> tuple[list[Seen], int]:
+def find_entries(vault: Vault, chosen: Filter, limit: int) -> tuple[list[SeenEntry], int]:
     """The newest entries that are meant, oldest first, and how many archived ones were passed on the way."""
     names, caps = vault.names_in_log(), {record.link: record for record in vault.caps()}
-    found: list[Seen] = []
+    found: list[SeenEntry] = []
     archived = 0
     for one in vault.audit.newest():
         if one.entry is None:
@@ -118,8 +118,10 @@ def matching(vault: Vault, chosen: Filter, limit: int) -> tuple[list[Seen], int]
     return found[::-1], archived
 
 
-def _seen(number: int, entry: Entry, worker: str, names: dict[str, str], caps: dict[model.LinkId, CapRecord]) -> Seen:
-    return Seen(
+def _seen(
+    number: int, entry: Entry, worker: str, names: dict[str, str], caps: dict[model.LinkId, CapRecord]
+) -> SeenEntry:
+    return SeenEntry(
         index=number,
         time=model.moment(entry.time),
         op=entry.op,
@@ -147,7 +149,7 @@ def _cap(entry: Entry, caps: dict[model.LinkId, CapRecord]) -> str:
     return label + (f" +{len(entry.links) - 1}" if len(entry.links) > 1 else "")
 
 
-def seen_row(one: Seen) -> tuple[str, ...]:
+def seen_row(one: SeenEntry) -> tuple[str, ...]:
     """One entry for people; of several workers, by whom."""
     return (
         f"#{one.index}",
@@ -162,7 +164,7 @@ def seen_row(one: Seen) -> tuple[str, ...]:
     )
 
 
-def _what(one: Seen) -> str:
+def _what(one: SeenEntry) -> str:
     if one.decision == "deny" and one.count:  # one entry for refusals that repeated
         return f"{one.count} more{', not all of them named' if one.detail.endswith(OTHERS) else ''}"
     if not one.lines:

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from strongroom import settings
-from strongroom.cli import extras, leaving
+from strongroom.cli import archive_options, installed_extras
 from strongroom.cli.app import command
-from strongroom.cli.context import Run, owner_options, pass_run
+from strongroom.cli.run_context import Run, owner_options, pass_run
 from strongroom.hermes.install.install_steps import pluralize
 from strongroom.vault.migrate.move import Moved
 from strongroom.vault.migrate.move import migrate as move
@@ -37,7 +37,7 @@ def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:
     written to one is not in the other.
     """
     if source.startswith("s3://") or target.startswith("s3://"):
-        extras.require("s3")
+        installed_extras.require("s3")
     run.note("note: nothing must write to the source until this has ended")
     with ExitStack() as bars:
         moved = move(
@@ -45,7 +45,7 @@ def migrate(run: Run, source: str, target: str, archive: Path | None) -> None:
             target,
             keys=lambda vault: settings.keys_of(vault, run.passphrase),
             archive=archive,
-            bars=lambda label: bars.enter_context(leaving.bar(run, label)),
+            bars=lambda label: bars.enter_context(archive_options.bar(run, label)),
         )
     run.answer(moved, _lines(moved))
 

@@ -14,8 +14,8 @@ import click
 
 from strongroom.cli import output
 from strongroom.cli.app import Group, command
-from strongroom.cli.context import Run, memory_options, pass_run
-from strongroom.cli.types import NAMESPACE
+from strongroom.cli.argument_types import NAMESPACE
+from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.errors import InvalidRequest
 from strongroom.model import Profile, Snapshot
 
@@ -42,7 +42,7 @@ def snapshot(run: Run, namespaces: tuple[str, ...]) -> None:
 def _snapshot_lines(found: Snapshot) -> Iterator[str]:
     for one in found.profiles:
         yield output.bold(one.namespace)
-        yield "  " + output.indented(one.text, "  ")
+        yield "  " + output.indent(one.text, "  ")
 
 
 profile = Group("profile", help="Read and write the profile of a namespace: a short text for a system prompt.")
@@ -60,7 +60,7 @@ profile = Group("profile", help="Read and write the profile of a namespace: a sh
 def show(run: Run, namespace: str | None) -> None:
     """Show the profile of NAMESPACE, and its version."""
     found = run.ask(lambda memory: memory.profile(namespace))
-    run.answer(found, output.indented(found.text, "") if found.text else [])
+    run.answer(found, output.indent(found.text, "") if found.text else [])
     run.note(f"version {found.version}" if found.version else f"no profile was written for {found.namespace} yet")
 
 

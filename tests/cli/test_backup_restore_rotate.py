@@ -12,8 +12,8 @@ import pyrage  # type: ignore[import-untyped]
 import pytest
 
 from strongroom import settings
-from strongroom.cli import leaving
-from strongroom.cli.app import Command, app
+from strongroom.cli import archive_options
+from strongroom.cli.app import VerbCommand, app
 from strongroom.keys import FileKeys, default_directory
 from strongroom.vault.create_open import identify
 from tests import age
@@ -31,7 +31,7 @@ def _passphrase(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home / "passphrase"
     path.write_text(PASSPHRASE)
     path.chmod(0o600)
-    monkeypatch.setenv(leaving.VARIABLE, str(path))
+    monkeypatch.setenv(archive_options.VARIABLE, str(path))
     monkeypatch.setattr(pyrage.passphrase, "encrypt", age.encrypt)
 
 
@@ -302,7 +302,7 @@ def test_every_example_of_these_verbs_runs(cli: Cli, vault: None) -> None:
         found = app.get_command(None, verb)  # type: ignore[arg-type]
         commands = list(getattr(found, "commands", {"": found}).values())
         for one in commands:
-            assert isinstance(one, Command)
+            assert isinstance(one, VerbCommand)
             assert one.examples
             for example in one.examples:
                 program, *arguments = shlex.split(example)

@@ -11,7 +11,7 @@ from pathlib import Path
 import strongroom
 from strongroom.api import A, Call, Transport
 from strongroom.caps.chain import Token
-from strongroom.cli.context import Run
+from strongroom.cli.run_context import Run
 from strongroom.errors import StrongroomError
 from strongroom.memory import Memory
 from strongroom.private_files import write_file
@@ -21,7 +21,7 @@ _CA_FILE = (("ca_file is not", "what --ca-file names is not"), ("ca_file and tls
 """How a library's user is told, and how a shell's."""
 
 
-class ShellDoor:
+class ShellTransport:
     """A door whose refusals advise in words of the shell."""
 
     def __init__(self, door: Transport) -> None:
@@ -33,11 +33,11 @@ class ShellDoor:
         except StrongroomError as error:
             raise in_shell_words(error) from None
 
-    def with_cap(self, token: str) -> ShellDoor:
-        return ShellDoor(self._door.with_cap(token))
+    def with_cap(self, token: str) -> ShellTransport:
+        return ShellTransport(self._door.with_cap(token))
 
 
-def connected(run: Run, url: str, token: Token) -> Memory:
+def connect_memory(run: Run, url: str, token: Token) -> Memory:
     """The memory that a cap opens on a server. Nothing is sent yet."""
     door, close = door_to(run, url, token)
     return Memory(door, close=close)
@@ -56,7 +56,7 @@ def door_to(run: Run, url: str, token: Token) -> tuple[Transport, Callable[[], N
         )
     except StrongroomError as error:
         raise in_shell_words(error) from None
-    return ShellDoor(memory.door), memory.close
+    return ShellTransport(memory.door), memory.close
 
 
 def ca_file(run: Run) -> str | None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.cli.app import Command
-from strongroom.cli.context import Run
-from strongroom.cli.providers import check_provider, list_providers, provider, set_up, watched
+from strongroom.cli.app import VerbCommand
+from strongroom.cli.provider import check_provider, list_providers, provider, set_up, watch_checks
+from strongroom.cli.run_context import Run
 from strongroom.host.conformance import CHECKS, Outcome, Result
 from strongroom.host.plugins import discovery
 from tests.cli.conftest import Cli
@@ -116,7 +116,7 @@ def test_what_cannot_be_checked_is_refused(cli: Cli, plugins: Path, words: list[
 
 
 def test_the_examples_of_check_run(cli: Cli, plugins: Path, home: Path) -> None:
-    assert isinstance(check_provider, Command)
+    assert isinstance(check_provider, VerbCommand)
     (home / "settings.json").write_text("{}")
     for line in check_provider.examples:
         words = shlex.split(line)[1:]
@@ -175,7 +175,7 @@ def test_the_bar_shows_the_check_that_is_running(monkeypatch: pytest.MonkeyPatch
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
-    with watched(Run(), 2) as (beginning, ended):
+    with watch_checks(Run(), 2) as (beginning, ended):
         beginning("order")
         ended(Result(CHECKS["order"], Outcome.PASS))
         beginning("killed")
@@ -320,7 +320,7 @@ def test_an_input_that_ends_interrupts_the_setup_and_writes_nothing(cli: Cli, pl
 def test_the_examples_of_list_and_setup_run(cli: Cli, plugins: Path) -> None:
     Path("agent-home").symlink_to(plugins.parent)
     for command in (list_providers, set_up):
-        assert isinstance(command, Command)
+        assert isinstance(command, VerbCommand)
         for line in command.examples:
             done = cli(*shlex.split(line)[1:], stdin="hunter2\nred\n\n")
             assert done.code == 0, done.err

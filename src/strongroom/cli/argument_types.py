@@ -15,7 +15,7 @@ from strongroom.vault.issue import TTL_LIMIT
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
-class Moment(click.ParamType[datetime]):
+class MomentType(click.ParamType[datetime]):
     """An ISO date or time; without a zone it is in the local one.
 
     A date alone is the start of that day or, with `noon`, its middle: that is the same day in UTC in nearly every zone.
@@ -45,7 +45,7 @@ def _noon_of(value: str) -> datetime | None:
         return None
 
 
-class Duration(click.ParamType[int]):
+class DurationType(click.ParamType[int]):
     """How long a cap lasts, such as `2h`, in seconds."""
 
     name = "duration"
@@ -65,7 +65,7 @@ def _seconds(value: str) -> int | None:
     return None if found is None else int(found[1]) * _UNITS[found[2]]
 
 
-class Interval(click.ParamType[int]):
+class IntervalType(click.ParamType[int]):
     """How often something is done or how long it may take, in seconds. `zero` says what 0 means."""
 
     name = "duration"
@@ -82,7 +82,7 @@ class Interval(click.ParamType[int]):
         return seconds
 
 
-class Listen(click.ParamType[tuple[str, int]]):
+class ListenType(click.ParamType[tuple[str, int]]):
     """An address and a port, such as `127.0.0.1:8765` or `[::1]:8765`."""
 
     name = "address:port"
@@ -96,7 +96,7 @@ class Listen(click.ParamType[tuple[str, int]]):
         return found[1] or found[2], int(found[3])
 
 
-class Address(click.ParamType[str]):
+class AddressType(click.ParamType[str]):
     """The address of a machine or of a network, in numbers."""
 
     name = "address"
@@ -109,7 +109,7 @@ class Address(click.ParamType[str]):
         return str(value)
 
 
-class Origin(click.ParamType[str]):
+class OriginType(click.ParamType[str]):
     """Where a web page comes from, as its browser says it."""
 
     name = "origin"
@@ -120,7 +120,7 @@ class Origin(click.ParamType[str]):
         return str(value)
 
 
-class HostName(click.ParamType[str]):
+class HostNameType(click.ParamType[str]):
     """A name or an address that a server is reached by, as the Host header has it before its port."""
 
     name = "name"
@@ -139,7 +139,7 @@ def _is_address(value: str) -> bool:
     return True
 
 
-class NamespaceName(click.ParamType[str]):
+class NamespaceType(click.ParamType[str]):
     """The name of one namespace; whether it is one is not for this to say."""
 
     name = "name"
@@ -151,7 +151,7 @@ class NamespaceName(click.ParamType[str]):
         return str(value)
 
 
-class Names(click.ParamType[tuple[str, ...]]):
+class NamesType(click.ParamType[tuple[str, ...]]):
     """Names joined by commas."""
 
     name = "names"
@@ -162,6 +162,12 @@ class Names(click.ParamType[tuple[str, ...]]):
         return tuple(name for part in value.split(",") if (name := part.strip()))
 
 
-MOMENT, DAY, DURATION, NAMES, NAMESPACE = Moment(), Moment(noon=True), Duration(), Names(), NamespaceName()
-EVERY, WITHIN = Interval("for never"), Interval("to wait for nothing")
-LISTEN, ADDRESS, ORIGIN, HOST_NAME = Listen(), Address(), Origin(), HostName()
+MOMENT, DAY, DURATION, NAMES, NAMESPACE = (
+    MomentType(),
+    MomentType(noon=True),
+    DurationType(),
+    NamesType(),
+    NamespaceType(),
+)
+EVERY, WITHIN = IntervalType("for never"), IntervalType("to wait for nothing")
+LISTEN, ADDRESS, ORIGIN, HOST_NAME = ListenType(), AddressType(), OriginType(), HostNameType()

@@ -11,10 +11,11 @@ import click
 import msgspec
 
 from strongroom import settings
-from strongroom.cli import output, ownercap
+from strongroom.cli import output
+from strongroom.cli import owner_cap as ownercap
 from strongroom.cli.app import Group, command
-from strongroom.cli.context import Run, owner_options, pass_run
-from strongroom.cli.types import NAMES
+from strongroom.cli.argument_types import NAMES
+from strongroom.cli.run_context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest
 from strongroom.model import DEFAULT_NAMESPACES
 

@@ -13,9 +13,9 @@ import strongroom
 from strongroom import settings
 from strongroom.archive import write_whole
 from strongroom.archive.archive_file import read_bounded
-from strongroom.cli import leaving, ownercap
+from strongroom.cli import archive_options, owner_cap
 from strongroom.cli.app import Group, command
-from strongroom.cli.context import Run, owner_options, pass_run
+from strongroom.cli.run_context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest, LineNotFound, VaultExists, VaultMissing
 from strongroom.hermes.install.install_steps import pluralize
 from strongroom.keys import FileKeys, KeySource, default_directory
@@ -27,7 +27,7 @@ from strongroom.vault.key_rotation import Rotated, Unfinished
 _KEYS_LIMIT = 1 << 20
 
 
-class Kept(msgspec.Struct, frozen=True):
+class BackupMade(msgspec.Struct, frozen=True):
     """A backup that was made and verified."""
 
     vault: str
@@ -46,7 +46,7 @@ class Kept(msgspec.Struct, frozen=True):
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--with-keys", "keys", type=click.Path(path_type=Path), metavar="FILE", help="Write the keys, too.")
-@leaving.passphrase_option
+@archive_options.passphrase_option
 @owner_options
 @pass_run
 def backup(run: Run, directory: Path, keys: Path | None, export_passphrase_file: str | None) -> None:
@@ -61,20 +61,22 @@ def backup(run: Run, directory: Path, keys: Path | None, export_passphrase_file:
     _check_file(run.settings.vault, "`strongroom migrate` copies it to a path")
     check_free(directory)
     if keys is not None:
-        leaving.check_place(keys)
-    passphrase = None if keys is None else leaving.passphrase(run, export_passphrase_file, new=True)
+        archive_options.check_place(keys)
+    passphrase = None if keys is None else archive_options.passphrase(run, export_passphrase_file, new=True)
     source = settings.keys_of(identify(run.settings.vault), run.passphrase)
     # The keys first: a passphrase that will not do must not leave half of what was asked for.
     locked = None if passphrase is None else lock_keys(run.settings.vault, passphrase, keys=source)
-    with leaving.bar(run, "copying") as copying, leaving.bar(run, "verifying") as verifying:
+    with archive_options.bar(run, "copying") as copying, archive_options.bar(run, "verifying") as verifying:
         made = strongroom.backup(run.settings.vault, directory, keys=source, copying=copying, verifying=verifying)
     if keys is not None and locked is not None:
         write_whole(keys, locked)
-    done = Kept(made.vault, str(directory), made.size, made.root, made.objects, None if keys is None else str(keys))
+    done = BackupMade(
+        made.vault, str(directory), made.size, made.root, made.objects, None if keys is None else str(keys)
+    )
     run.answer(done, _kept(done))
 
 
-def _kept(done: Kept) -> Iterator[str]:
+def _kept(done: BackupMade) -> Iterator[str]:
     yield f"vault {done.vault} copied to {done.backup}, and the copy verified:"
     yield f"a log of {done.entries} entries, {pluralize(done.objects, 'object')}"
     if done.keys is None:
@@ -105,7 +107,7 @@ class Back(msgspec.Struct, frozen=True):
 @click.option("--to", "target", metavar="PATH", help="Where the vault shall be; by default where yours is.")
 @click.option("--keys", type=click.Path(path_type=Path), metavar="FILE", help="Bring back the keys from this file.")
 @click.option("--move-away", is_flag=True, help="Rename the vault that is there, instead of refusing.")
-@leaving.passphrase_option
+@archive_options.passphrase_option
 @owner_options
 @pass_run
 def restore(
@@ -129,10 +131,10 @@ def restore(
     if keys is not None:
         into = _key_files(run, vault)
         data = read_bounded(keys, _KEYS_LIMIT)
-        is_old = unlock_keys(data, leaving.passphrase(run, export_passphrase_file), vault=vault, into=into)
+        is_old = unlock_keys(data, archive_options.passphrase(run, export_passphrase_file), vault=vault, into=into)
     moved = _moved(place) if move_away else None
     try:
-        with leaving.bar(run, "copying") as copying, leaving.bar(run, "verifying") as verifying:
+        with archive_options.bar(run, "copying") as copying, archive_options.bar(run, "verifying") as verifying:
             back = strongroom.restore(
                 source, place, keys=_keys_if_there(run, vault), copying=copying, verifying=verifying
             )
@@ -286,7 +288,7 @@ def rotate_issuer(run: Run, yes: bool) -> None:
     """
     run.confirm("This voids every cap that was ever minted for this vault.", yes=yes)
     run.vault().rotate_issuer()
-    ownercap.mint(run.vault(), run.key_directory())
+    owner_cap.mint(run.vault(), run.key_directory())
     run.answer(
         {"rotated": "issuer"},
         "The issuer key is new, and every earlier cap is void. Mint new ones, and back up issuer.key.",

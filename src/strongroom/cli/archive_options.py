@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from strongroom.cli.context import Run
+from strongroom.cli.run_context import Run
 from strongroom.errors import InvalidRequest, KeyUnavailable
 
 VARIABLE = "STRONGROOM_EXPORT_PASSPHRASE_FILE"

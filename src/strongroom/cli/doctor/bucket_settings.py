@@ -26,14 +26,14 @@ _SECONDS = 10
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
-class Told(NamedTuple):
+class BucketAnswer(NamedTuple):
     """A server's answer."""
 
     status: int
     text: str
 
 
-def ask(access: Access, setting: str, now: datetime) -> Told | None:
+def ask(access: Access, setting: str, now: datetime) -> BucketAnswer | None:
     """What a bucket says about a setting such as `versioning`; None if it cannot be asked."""
     known = access.config()
     if not known.get("access_key_id") or not known.get("secret_access_key"):
@@ -53,9 +53,9 @@ def ask(access: Access, setting: str, now: datetime) -> Told | None:
         return None
 
 
-def _whole(status: int, body: bytes) -> Told | None:
+def _whole(status: int, body: bytes) -> BucketAnswer | None:
     """An answer; none of one that was cut, since what matters may be in the rest."""
-    return None if len(body) > _LIMIT else Told(status, body.decode("utf-8", "replace"))
+    return None if len(body) > _LIMIT else BucketAnswer(status, body.decode("utf-8", "replace"))
 
 
 def document(text: str, name: str) -> Element | None:

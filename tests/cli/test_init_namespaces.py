@@ -11,7 +11,7 @@ import pytest
 
 import strongroom
 from strongroom import settings
-from strongroom.cli import context
+from strongroom.cli import run_context
 from strongroom.keys import default_directory
 from strongroom.vault.create_open import identify
 from tests.cli.conftest import Cli
@@ -89,7 +89,7 @@ def test_a_new_passphrase_is_asked_for_once(cli: Cli, home: Path, monkeypatch: p
         asked.append(twice)
         return "a long passphrase"
 
-    monkeypatch.setattr(context, "_prompted", prompted)
+    monkeypatch.setattr(run_context, "_prompted", prompted)
     assert cli("init", "--passphrase").code == 0
     assert asked == [True], "once, and to be repeated"
     assert cli("list").code == 0

@@ -1,0 +1,1 @@
+"""doctor: numbered checks in plain words, each with what to do."""

@@ -51,7 +51,7 @@ BOUNDED = {
             "strongroom.hermes.hooks.program_tables.WRAPPED",
             "strongroom.hermes.hooks.program_tables.LOCAL_HOSTS",
         ),
-        "a tool call of more than 128 KiB is blocked unread, and tests/hermes/provider/hooks measures the guard as a whole",
+        "a tool call of more than 128 KiB is blocked unread; tests/hermes/provider/hooks measures the whole guard",
     ),
     "strongroom.hermes.scrub.recalled_text._FENCE": "it sees a text as far as its last end of a block",
 }

@@ -82,8 +82,8 @@ def _note_forgotten(run: Run, done: Forgotten) -> None:
         run.note(f"warning: {name} was not there")
     if not done.scrubbed:
         run.note(
-            "warning: another process is reading the vault, so old ciphertext may still wait in its journal; "
-            f"when that has finished, {_scrubber(run)}"
+            "warning: old ciphertext may still wait in the vault's journal, because another process is reading it; when that "
+            f"has finished, {_scrubber(run)}. In a bucket that keeps versions it stays as an old version"
         )
 
 

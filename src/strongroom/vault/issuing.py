@@ -36,6 +36,8 @@ from strongroom.vault.void import judge
 
 TTL_LIMIT = 400 * 24 * 3600
 _TRIES = 8
+_SOON = 5
+"""Seconds by which a cap may be dated ahead, so that a revocation of just now does not void it."""
 _GENERATIONS = 1000
 """How many links a cap may come from: each new one depends on all of them."""
 
@@ -232,7 +234,7 @@ def _signed(
         audience=state.vault_id,
         jti=os.urandom(16),
         holder_seed=os.urandom(32) if terms.delegable else None,
-        now=_issue_time(clerk, terms.actor),
+        now=_issue_time(clerk, terms.actor, by_owner=not parents),
         ttl=terms.ttl,
         ops=terms.ops,
         namespaces=names,
@@ -259,12 +261,16 @@ def issuer_seed(state: State) -> bytes:
     return seed
 
 
-def _issue_time(clerk: Clerk, actor: str | None) -> int:
-    """Now, but never before what an erasure or a revocation of this actor has voided."""
-    now = clerk.now() // 1000
-    if actor is None:
-        return now
-    return max(now, clerk.state.standing.not_before.get(clerk.state.slots.actor(model.actor(actor)), 0))
+def _issue_time(clerk: Clerk, actor: str | None, *, by_owner: bool) -> int:
+    """Now, but never before what an erasure or a revocation of this actor has voided.
+
+    A revocation voids what is issued until its second is over. An owner's cap for many actors is of the next one then:
+    else it would be void for that actor for ever. Made with another cap it is not, or would tell of the revocation.
+    """
+    now, standing = clerk.now() // 1000, clerk.state.standing
+    if actor is not None:
+        return max(now, standing.not_before.get(clerk.state.slots.actor(model.actor(actor)), 0))
+    return max((one for one in standing.not_before.values() if by_owner and now < one <= now + _SOON), default=now)
 
 
 def _check_within(held: Cap, terms: wire.Mint) -> None:

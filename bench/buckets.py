@@ -37,6 +37,8 @@ class Counting:
         self._bucket = bucket
         self._guard = threading.Lock()
         self.requests = 0
+        self.rewritten = 0
+        """Bytes that were written over packs, and over claims of such."""
         self.time = 0
         self.keeps_versions = False
 
@@ -61,12 +63,20 @@ class Counting:
         self._count(len(found), limit or PAGE)
         return found
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        found = self._bucket.folders(prefix)
+        self._count(len(found), PAGE)
+        return found
+
     def create(self, name: str, body: bytes) -> str:
         self._count()
         return self._bucket.create(name, body)
 
     def swap(self, name: str, body: bytes, etag: str) -> str:
         self._count()
+        if "/packs/" in name:
+            with self._guard:
+                self.rewritten += len(body)
         return self._bucket.swap(name, body, etag)
 
     def delete(self, names: Sequence[str]) -> None:

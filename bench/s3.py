@@ -11,14 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 from statistics import median, quantiles
 from time import perf_counter, process_time
+from unittest.mock import patch
 
 from bench import vaults
 from bench.buckets import Counting, Place, pack_nothing, served, store_of
+from bench.growth import exponent
 from bench.lines import lines, of_size
 from bench.measure import Goal, Row, Run, Work, in_turns
 from strongroom import Memory, NewLine, Vault
 from strongroom.model import K_LIMIT
 from strongroom.store.s3.compacting import Compactor
+from strongroom.store.s3.log import WorkerLog
 
 _ACTORS = 16
 _THREADS = 32
@@ -252,6 +255,188 @@ def _first_get(place: Place, known: Sequence[NewLine]) -> tuple[int, float]:
         if listed != len(known):
             raise Wrong(f"{listed} of {len(known)} lines were found")
     return taken
+
+
+def _of_all_ops(vault: Vault) -> Memory:
+    ops = ["put", "get", "list", "forget"]
+    return vault.memory(vault.mint(actor=vaults.ACTOR, ops=ops, namespaces=["work"], ttl=86_400))
+
+
+def done(run: Run) -> Iterator[Row]:
+    """A forget of a line by itself, beside the same forget whose `done` is said a moment later: the extra write."""
+    count = run.pick(200, 30)
+    with served(run) as place:
+        if place is None:
+            return
+        vault, bucket = place.create()
+        with vault:
+            pack_nothing(vault)
+            memory = _of_all_ops(vault)
+            texts = [NewLine(text=text, author="user") for text in islice(of_size(9, _TEXT), 3 * count + 60)]
+            ids = [one.id for at in range(0, len(texts), 200) for one in memory.put_many(texts[at : at + 200])]
+
+            def said_later() -> None:
+                with patch.object(WorkerLog, "confirm", WorkerLog.carried_out):
+                    memory.forget(ids=[ids.pop()])
+
+            sides = _one_by_one(lambda: memory.forget(ids=[ids.pop()]), said_later, count)
+            costs = []
+            for work in (lambda: memory.forget(ids=[ids.pop()]), said_later):
+                before = bucket.requests
+                work()
+                costs.append(bucket.requests - before)
+    beside = "the same, done said a moment later"
+    yield from _rows("s3.done", "forget of one line", sides, beside, Goal("ratio", 2, 1.2))
+    yield Row("s3.done", "forget of one line", "requests", costs[0], costs[1], beside)
+
+
+def loose(run: Run) -> Iterator[Row]:
+    """A get from a shelf that is held, by how many lines lie by themselves; and once they were packed."""
+    count = run.pick(100, 20)
+    with served(run) as place:
+        if place is None:
+            return
+        vault, _ = place.create()
+        with vault:
+            pack_nothing(vault)
+            memory = vault.memory(vaults.session_cap(vault))
+            store = store_of(vault)
+            known: list[tuple[str, str]] = []
+            for size in (20, 60) if run.quick else (128, 1_000, 2_300):
+                texts = list(islice(of_size(size, _TEXT), size - len(known)))
+                for at in range(0, len(texts), 200):
+                    some = [NewLine(text=text, author="user") for text in texts[at : at + 200]]
+                    receipts = memory.put_many(some)
+                    known += [(one.id, line.text) for one, line in zip(receipts, some, strict=True)]
+                yield from _loose(f"get, {size:,} lines by themselves", memory, known, place, count)
+            Compactor(store.reader, os.urandom, settled=0, least=1).compact(next(store.reader.locators()))
+            yield from _loose(f"get, {len(known):,} lines, packed", memory, known, place, count)
+
+
+def _loose(what: str, memory: Memory, known: Sequence[tuple[str, str]], place: Place, count: int) -> Iterator[Row]:
+    bare, asked = place.bare(), cycle(known[-50:])
+    below = "actors/"
+
+    def list_and_create() -> None:
+        bare.list(below)
+        bare.create(b"as long as an entry of a log" * 20)
+
+    sides = _one_by_one(lambda: _found(memory, *next(asked)), list_and_create, count)
+    yield from _rows("s3.loose", what, sides, _GET, Goal("ratio", 1.5, 1.2))
+
+
+def forgets(run: Run) -> Iterator[Row]:
+    """Bytes of packs that are rewritten for forgets of scattered lines, beside a rewrite of one pack for each."""
+    count, gone = run.pick(10_000, 1_200), run.pick(240, 60)
+    with served(run) as place:
+        if place is None:
+            return
+        vault, bucket = place.create()
+        with vault:
+            pack_nothing(vault)
+            memory = _of_all_ops(vault)
+            vaults.fill(memory, list(lines(7, count)))
+            store = store_of(vault)
+            locator = next(store.reader.locators())
+            Compactor(store.reader, os.urandom, settled=0, least=1).compact(locator)
+            held = [one.size for one in store._bucket.list(f"actors/{locator}/") if "/packs/" in one.name]
+            ids = [one.id for one in memory.list(limit=1000).lines]
+            step = max(1, len(ids) // gone)
+            scattered = ids[::step][:gone]
+            bucket.rewritten = 0
+            start = perf_counter()
+            for line in scattered[: gone // 2]:
+                memory.forget(ids=[line])
+            vault.scrub()
+            seconds, one_by_one = perf_counter() - start, bucket.rewritten
+            bucket.rewritten = 0
+            memory.forget(ids=scattered[gone // 2 :])
+            if not vault.scrub():
+                raise Wrong("bytes of forgotten lines are left in packs")
+            at_once = bucket.rewritten
+    each, pack = gone // 2, sum(held) / len(held)
+    beside = "rewriting one pack for each"
+    yield Row(
+        "s3.forgets",
+        f"{each:,} forgets, {count:,} lines packed",
+        "kB each",
+        one_by_one / each / 1e3,
+        pack / 1e3,
+        beside,
+        Goal("ratio", 0.5, 0.1),
+    )
+    yield Row(
+        "s3.forgets",
+        f"one forget of {each:,} lines",
+        "kB each",
+        at_once / each / 1e3,
+        pack / 1e3,
+        beside,
+        Goal("ratio", 0.1, 0.05),
+    )
+    yield Row("s3.forgets", f"{each:,} forgets, {count:,} lines packed", "ms each", seconds / each * 1e3, 1, "nothing")
+
+
+def growth(run: Run) -> Iterator[Row]:
+    """Requests and time of the owner's work, by how many actors there are: each with keys, a line and a cap."""
+    sizes = (5, 20, 60) if run.quick else (10, 1_000, 10_000)
+    points: dict[str, list[tuple[int, int, float]]] = {}
+    with served(run) as place, ThreadPoolExecutor(16) as pool:
+        if place is None:
+            return
+        vault, _ = place.create()
+        with vault:
+
+            def settle(number: int) -> None:
+                cap = vault.mint(actor=f"local/g{number}", ops=["put", "get"], namespaces=["work"], ttl=86_400)
+                vault.memory(cap).put(f"trip {number}")
+
+            known = 0
+            for size in sizes:
+                list(pool.map(settle, range(known, size)))
+                known = size
+                for what, requests_of, seconds in _owners_work(place, size):
+                    points.setdefault(what, []).append((size, requests_of, seconds))
+    for what, found in points.items():
+        shown = "/".join(f"{size:,}" for size, _, _ in found)
+        asked = "/".join(f"{count:,}" for _, count, _ in found)
+        took = "/".join(f"{seconds:.2g}" for _, _, seconds in found)
+        slope = exponent([(size, float(count)) for size, count, _ in found])
+        is_flat = what in ("revoke", "erase", "mint", "open")
+        goal = Goal("ours", 0.1, 0.02) if is_flat else Goal("ours", 1.1, 1)
+        text = f"{what}: {shown} actors, {asked} requests, {took} s"
+        yield Row("s3.growth", text, "exponent", slope, 1, "linear work, by requests", goal)
+
+
+def _owners_work(place: Place, size: int) -> Iterator[tuple[str, int, float]]:
+    """What a process that has just started asks for, and how long it takes."""
+    acts: dict[str, Callable[[Vault], object]] = {
+        "mint": lambda vault: vault.mint(actor="local/g0", ops=["get"], namespaces=["work"], ttl=60),
+        "revoke": lambda vault: vault.revoke(next(vault.caps("local/g1")).link),
+        "erase": lambda vault: vault.erase("local/gone"),
+        "actors": lambda vault: _counted(list(vault.actors()), size),
+        "verify": lambda vault: _sound(vault),
+        "caps": lambda vault: list(vault.caps()),
+    }
+    begun, (opened, bucket) = perf_counter(), place.open()
+    yield "open", bucket.requests, perf_counter() - begun
+    with opened:
+        cap = opened.mint(actor="local/gone", ops=["put"], namespaces=["work"], ttl=600)
+        opened.memory(cap).put("a trip")
+        for what, act in acts.items():
+            before, start = bucket.requests, perf_counter()
+            act(opened)
+            yield what, bucket.requests - before, perf_counter() - start
+
+
+def _counted(found: Sequence[object], wanted: int) -> None:
+    if len(found) != wanted:
+        raise Wrong(f"{len(found)} of {wanted} actors were found")
+
+
+def _sound(vault: Vault) -> None:
+    if vault.audit.look().findings:
+        raise Wrong("the vault does not verify")
 
 
 def requests(run: Run) -> Iterator[Row]:

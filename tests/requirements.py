@@ -733,6 +733,13 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
         "show",
         "a worker says in its log what it did before it acknowledges, of a put within about a second",
     ),
+    "fleet-faulty-way": ("show", "killed workers over a way that loses answers, refuses and cuts keep every promise"),
+    "pack-forget-batched": ("show", "bytes of forgotten lines are taken out of packs for many forgets at once"),
+    "pack-tombstones": ("show", "packs of tombstones are joined, and no tombstone goes but with its namespace"),
+    "fleet-many-actors": (
+        "show",
+        "what concerns one actor takes as many requests beside a thousand others as beside ten; walks are linear",
+    ),
     "fleet-unsettled": ("show", "what was begun and never said done is named, and demanded once it was seen"),
     "fleet-tampering": ("show", "what a bucket's operator does is found, and what is not found is stated"),
     "fleet-erase-during-get": ("show", "a get during an erase answers with all or nothing, the next one with nothing"),

@@ -12,6 +12,7 @@ from strongroom.store.fleet import Member, is_signed
 from strongroom.store.s3 import log
 from strongroom.store.s3.bucket import Bucket, Found, Listed
 from tests.fleet.history import Call, History
+from tests.fleet.memory import folders_of
 from tests.fleet.simulated import Server
 
 T = TypeVar("T")
@@ -31,6 +32,9 @@ class Still:
 
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> list[Listed]:
         return self._server.page(prefix, after, limit or len(self._server.objects))
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        return folders_of(self._server.objects, prefix)
 
     def create(self, name: str, body: bytes) -> str:
         raise NotImplementedError

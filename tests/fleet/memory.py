@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import pytest
 
 from strongroom.store import s3
 from strongroom.store.s3 import log
-from strongroom.store.s3.bucket import Changed, Found, Listed, Taken
+from strongroom.store.s3.bucket import PAGE, Changed, Found, Listed, Taken
 from strongroom.vault import opening
 
 
@@ -34,9 +34,17 @@ class MemoryBucket:
 
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
         with self._guard:
-            self._count("list")
-            names = sorted(name for name in self.objects if name.startswith(prefix) and name > after)
-            return [Listed(name, _etag(self.objects[name]), len(self.objects[name]), 0) for name in names[:limit]]
+            names = sorted(name for name in self.objects if name.startswith(prefix) and name > after)[:limit]
+            for _ in range(max(1, -(-len(names) // PAGE))):
+                self._count("list")
+            return [Listed(name, _etag(self.objects[name]), len(self.objects[name]), 0) for name in names]
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        with self._guard:
+            found = folders_of(self.objects, prefix)
+            for _ in range(max(1, -(-len(found) // PAGE))):
+                self._count("list")
+            return found
 
     def create(self, name: str, body: bytes) -> str:
         with self._guard:
@@ -62,6 +70,12 @@ class MemoryBucket:
 
     def _count(self, kind: str) -> None:
         self.requests[kind] = self.requests.get(kind, 0) + 1
+
+
+def folders_of(names: Iterable[str], prefix: str) -> list[str]:
+    """What a list with a delimiter gives."""
+    parts = (name.removeprefix(prefix).partition("/") for name in names if name.startswith(prefix))
+    return sorted({name for name, slash, _ in parts if name and slash})
 
 
 def _etag(body: bytes) -> str:

@@ -72,6 +72,9 @@ class Client:
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
         return self._step().list(prefix, after, limit)
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        return self._step().folders(prefix)
+
     def create(self, name: str, body: bytes) -> str:
         return self._step().create(name, body)
 
@@ -112,6 +115,7 @@ class Worker:
         deletes = [Delete(name, one.version) for name, one in known.items() if not one.is_gone]
         if deletes:
             self.writer.carry_out(deletes)
+            self.compactor.finish(LOCATOR)
 
     def purge(self) -> None:
         self.reader.actor(LOCATOR, fresh=True)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from strongroom.errors import StoreUnavailable
 from strongroom.store.s3.bucket import Changed, Found, Listed, Taken
+from tests.fleet.memory import folders_of
 from tests.fleet.scheduler import Scheduler
 
 T = TypeVar("T")
@@ -164,6 +165,9 @@ class SimulatedBucket:
             page = self._page(prefix, page[-1].name, size)
             found = [*found, *page]
         return found
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        return self._tried(f"folders {prefix}", lambda: folders_of(self._server.objects, prefix))
 
     def _page(self, prefix: str, after: str, size: int) -> Sequence[Listed]:
         return self._tried(f"list {prefix} after {after}", lambda: self._server.page(prefix, after, size))

@@ -77,12 +77,12 @@ class World:
         return self._bytes.randbytes(count)
 
     def open(self, worker: Worker) -> Vault:
-        return strongroom.open(worker.name, keys=self.keys, witness=MemoryWitness(), now=worker.clock)
+        return strongroom.open(f"s3://{worker.name}", keys=self.keys, witness=MemoryWitness(), now=worker.clock)
 
     def begin(self) -> None:
         """The founding of the vault, in fair weather; then everybody at once."""
         founder = self.workers[0]
-        strongroom.create(founder.name, keys=self.keys, witness=MemoryWitness(), now=founder.clock).close()
+        strongroom.create(f"s3://{founder.name}", keys=self.keys, witness=MemoryWitness(), now=founder.clock).close()
         for worker in self.workers:
             worker.start()
         self.server.weather = self.weather
@@ -173,7 +173,7 @@ class World:
 
 
 class _Backend:
-    """The backend in which a location is the name of a worker."""
+    """The backend in which a bucket is called by the name of a worker."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -181,10 +181,13 @@ class _Backend:
     def create(
         self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
     ) -> S3Store:
-        return s3.create(self._world.worker(location).bucket, location, mac, entries, effects, time)
+        return s3.create(self._bucket(location), location, mac, entries, effects, time)
 
     def open(self, location: str) -> S3Store:
-        return s3.open_store(self._world.worker(location).bucket, location)
+        return s3.open_store(self._bucket(location), location)
+
+    def _bucket(self, location: str) -> SimulatedBucket:
+        return self._world.worker(location.removeprefix("s3://")).bucket
 
 
 class _Clock:

@@ -279,6 +279,39 @@ def test_a_purge_at_any_request_of_a_compaction_is_final_and_leaves_nothing(at: 
     assert [name for name in made.bucket.objects if not name.endswith("/at")] == []
 
 
+@pytest.mark.requirement("pack-forget")
+@pytest.mark.parametrize("at", requests(lambda worker: worker.purge()))
+def test_a_compaction_at_any_request_of_a_purge_leaves_nothing(at: int) -> None:
+    made = shelf()
+    made.worker(once(at, lambda: made.worker().compact())).purge()
+    assert made.alive() == {}
+    assert [made.bytes_of(number) for number in LINES] == [[] for _ in LINES]
+
+
+@pytest.mark.requirement("pack-crash")
+def test_a_pack_that_is_filled_while_a_purge_deletes_goes_too() -> None:
+    """By a compactor that has listed the lines before, and claimed after the purge has listed them."""
+    made = shelf()
+    place, body = next(iter(made.packs().items()))
+    late = place[:-24] + packs.pack_id(99, b"late..")
+
+    def fill(number: int) -> None:
+        if number == last:
+            made.bucket.create(late, body)
+
+    last = next(at for at in requests(lambda worker: worker.purge()) if _is_delete(at))
+    made.worker(fill).purge()
+    assert [name for name in made.bucket.objects if not name.endswith("/at")] == []
+
+
+def _is_delete(at: int) -> bool:
+    """Whether a purge deletes with this request."""
+    made = shelf()
+    before = len(made.bucket.objects)
+    made.killed(at + 1, lambda worker: worker.purge())
+    return len(made.bucket.objects) < before
+
+
 @pytest.mark.requirement("pack-compactors")
 @pytest.mark.parametrize("at", requests(compact))
 def test_a_follower_sees_every_line_at_every_request_and_hears_of_no_change(at: int) -> None:

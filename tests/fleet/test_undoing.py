@@ -2,7 +2,8 @@
 
     python -m tests.fleet.test_undoing
 
-prints who notices what: the worker that acknowledged it, one that starts afterwards, and `audit verify`.
+prints who notices what, as the page on fleets has it: the worker that acknowledged it, one that starts afterwards, and
+`audit verify`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,14 +21,15 @@ import strongroom
 from strongroom import FileKeys, NewLine, Token, Vault
 from strongroom.audit import Report
 from strongroom.audit.entry import DONE, decode_entry
-from strongroom.audit.unsettled import Sighting, State
+from strongroom.audit.unsettled import IS_OVER, Sighting, State
 from strongroom.audit.verify import Flaw
 from strongroom.errors import AuditUnavailable, StoreUnavailable, StrongroomError, Tampered
-from strongroom.store import s3
+from strongroom.store import CLOCK_LEEWAY, s3
 from strongroom.store.s3 import log
 from strongroom.store.s3.bucket import Found, Listed
 from strongroom.vault import opening
 from tests.conftest import ALL_OPS as OPS
+from tests.docs.pages import DOCS, rows, section
 from tests.fleet.memory import MemoryBucket, Timers
 from tests.fleet.test_auditing import Clock
 
@@ -53,6 +56,9 @@ class Way:
 
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
         return self._through(f"list {prefix}").list(prefix, after, limit)
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        return self._through(f"list {prefix}").folders(prefix)
 
     def create(self, name: str, body: bytes) -> str:
         return self._through(f"create {name}").create(name, body)
@@ -206,9 +212,11 @@ class Noticed(NamedTuple):
 
 def _told(look: Callable[[], bool]) -> str:
     try:
-        return "shows it undone" if look() else "-"
+        return "no" if look() else "not undone there"
+    except StoreUnavailable:
+        return "cut off"
     except StrongroomError as error:
-        return error.reason
+        return f"`{error.reason}`"
 
 
 def play(scene: Scene, what: str, fate: str, delay: int, *, gap: int = 600) -> tuple[Noticed, Report]:
@@ -228,7 +236,7 @@ def play(scene: Scene, what: str, fate: str, delay: int, *, gap: int = 600) -> t
     new = _told(lambda: act.is_undone(scene.start().vault, cap, line))
     scene.clock.pass_by(120)
     report = scene.verify()
-    found = {one.flaw.value for one in report.findings} | {f"{one.op} is {one.state}" for one in report.doubtful}
+    found = {f"`{one.flaw.value}`" for one in report.findings} | {f"unsettled, {one.state}" for one in report.doubtful}
     return Noticed(running, new, ", ".join(sorted(found)) or "NOTHING"), report
 
 
@@ -244,6 +252,36 @@ def test_what_was_acknowledged_and_is_undone_is_named_by_verification(
     assert not report.ok, noticed
     assert report.findings or report.doubtful, noticed
     assert report.findings or what == "put", "only a put may be acknowledged before its log says that it was done"
+    assert noticed == _told_by_the_page()[what, fate]
+
+
+@cache
+def _told_by_the_page() -> Mapping[tuple[str, str], Noticed]:
+    """Who notices, by what was done and what became of the worker."""
+    found = rows(section(DOCS / "fleet.md", "## Who notices what was undone"))
+    return {(what, fate): Noticed(*told) for what, fate, *told in found}
+
+
+@pytest.mark.requirement("fleet-tampering", "docs-fleet")
+def test_page_tells_of_every_cell_and_of_the_bound_for_puts() -> None:
+    assert set(_told_by_the_page()) == {(what, fate) for what in ACTS for fate in FATES}
+    said = section(DOCS / "fleet.md", "## Who notices what was undone")
+    assert f"**{log.WITHIN:g} s**" in said
+    assert f"**{(IS_OVER + CLOCK_LEEWAY) // 1000} s**" in said
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_a_put_that_was_undone_behind_a_partitioned_worker_is_missed_once_the_worker_is_back(scene: Scene) -> None:
+    cap, worker = scene.cap(), scene.start()
+    scene.owner.vault.memory(cap).put("the first makes keys", namespace="travel")
+    before = scene.changed_by(lambda: worker.vault.memory(cap).put("a trip", namespace="travel"))
+    _try_cut_off(worker)
+    scene.undo({name: body for name, body in before.items() if "/lines/" in name})
+    scene.clock.pass_by(120)
+    assert {one.state for one in scene.verify().doubtful} == {State.MISSING}
+    worker.reconnect()
+    worker.timers.tick()
+    assert {one.flaw for one in scene.verify().findings} == {Flaw.OBJECT_MISSING}
 
 
 @pytest.mark.parametrize("fate", FATES)
@@ -344,7 +382,7 @@ def test_what_the_log_cannot_say_done_is_not_acknowledged_and_done_once(scene: S
 
 
 def _is_undone(act: Act, scene: Scene, cap: Token, line: str) -> bool:
-    return _told(lambda: act.is_undone(scene.start().vault, cap, line)) == "shows it undone"
+    return _told(lambda: act.is_undone(scene.start().vault, cap, line)) == "no"
 
 
 def test_entries_of_a_bundle_that_came_too_late_for_their_request_are_said_not_done(scene: Scene) -> None:
@@ -522,14 +560,14 @@ def test_a_line_that_was_put_a_moment_after_an_erasure_is_missed(scene: Scene) -
 
 
 def main() -> None:
-    sys.stdout.write(f"{'':16} {'':15} {'running worker':20} {'new worker':20} verify\n")
+    sys.stdout.write("| done | then the worker | worker | new worker | `verify` |\n|---|---|---|---|---|\n")
     for what in ACTS:
         for fate in FATES:
             with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
                 scene = Scene(Path(home), patch)
                 noticed, _ = play(scene, what, fate, DELAYS[-1])
                 scene.close()
-            sys.stdout.write(f"{what:16} {fate:15} {noticed.running:20} {noticed.new:20} {noticed.verify}\n")
+            sys.stdout.write(f"| {' | '.join((what, fate, *noticed))} |\n")
 
 
 if __name__ == "__main__":

@@ -255,6 +255,16 @@ def test_1200_objects_are_deleted_and_their_neighbours_stay(bucket: S3Bucket) ->
     assert [one.name for one in bucket.list("many/")] == names[1200:]
 
 
+@pytest.mark.requirement("s3-race", "s3-bulk-delete")
+def test_objects_that_eight_clients_delete_at_once_are_gone_and_no_client_is_refused(s3: Server, prefix: str) -> None:
+    clients = [S3Bucket(s3.access(prefix, at % len(s3.endpoints)), quoted=s3.quoted) for at in range(8)]
+    names = [f"many/{number:02d}" for number in range(30)]
+    for _ in range(4):
+        fill(clients[0], names)
+        together(8, lambda number: clients[number].delete(names))
+        assert not clients[0].list("many/")
+
+
 @pytest.mark.requirement("s3-race")
 def test_of_16_that_create_at_once_through_every_gateway_one_wins(s3: Server, prefix: str) -> None:
     clients = [S3Bucket(s3.access(prefix, at), quoted=s3.quoted) for at in range(len(s3.endpoints))]

@@ -21,12 +21,25 @@ pytestmark = pytest.mark.filterwarnings(r"ignore:unclosed <socket.socket fd=\d+:
 
 _LATER = 120_000
 """In ms: by then nothing that was begun can be under way any more."""
-Act = Callable[[Memory, str], object]
+Act = Callable[[Vault, Memory, str], object]
+"""Something that is acknowledged, by the worker behind a memory or by the owner's process, for a line."""
 ACTS: Mapping[str, Act] = {
-    "put": lambda memory, _: memory.put("what will be undone"),
-    "forget": lambda memory, line: memory.forget(ids=[line]),
-    "erase": lambda memory, _: memory.erase(["travel"]),
+    "put": lambda vault, memory, line: memory.put("what will be undone"),
+    "forget": lambda vault, memory, line: memory.forget(ids=[line]),
+    "revoke": lambda vault, memory, line: vault.revoke(next(vault.caps("local/alice")).link),
+    "revoke actor": lambda vault, memory, line: vault.revoke_actor("local/alice"),
+    "erase namespace": lambda vault, memory, line: memory.erase(["travel"]),
+    "erase actor": lambda vault, memory, line: vault.erase("local/alice"),
+    "profile": lambda vault, memory, line: _set_profile(memory),
+    "rotate": lambda vault, memory, line: vault.rotate_issuer(),
 }
+"""The same as in `tests.fleet.test_undoing`, which plays them with every fate of a worker and at every time."""
+_SMALL = ("put", "forget", "revoke")
+_OPS = ["put", "get", "list", "profile", "forget", "erase"]
+
+
+def _set_profile(memory: Memory) -> None:
+    memory.set_profile("new", namespace="travel", version=memory.profile("travel").version)
 
 
 @pytest.fixture
@@ -61,18 +74,19 @@ def _undo(bucket: S3Bucket, before: Mapping[str, bytes]) -> None:
 
 
 @pytest.mark.requirement("fleet-tampering", "fleet-unsettled")
-@pytest.mark.parametrize("what", ACTS)
+@pytest.mark.parametrize("what", [pytest.param(one, marks=() if one in _SMALL else pytest.mark.long) for one in ACTS])
 def test_what_a_killed_worker_acknowledged_and_somebody_undid_is_named(
     s3: Server, place: str, vault: Vault, bucket: S3Bucket, tmp_path: Path, what: str
 ) -> None:
-    cap = vault.mint(actor="local/alice", ops=["put", "get", "list", "forget", "erase"], namespaces=["travel"], ttl=600)
+    cap = vault.mint(actor="local/alice", ops=_OPS, namespaces=["travel"], ttl=600)
     with (
         workers.fleet(s3, place, tmp_path / "keys", 1) as fleet,
         strongroom.connect(fleet.urls[0], cap) as memory,
     ):
         line = memory.put("a trip").id
+        memory.set_profile("old", namespace="travel")
         before = _objects(bucket)
-        ACTS[what](memory, line)
+        ACTS[what](vault, memory, line)
         fleet.kill()
     assert _objects(bucket) != before
     _undo(bucket, before)

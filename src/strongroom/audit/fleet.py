@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
@@ -35,6 +36,8 @@ GIVEN_UP = "given_up"
 _LOOKS = 5
 """How often to look, at most, while others write and objects do not fit."""
 _PAGE = 1000
+_AT_ONCE = 16
+"""Parts of the store that are looked at side by side."""
 Tags = tuple[str, str]
 
 
@@ -278,21 +281,39 @@ class FleetVerifier:
                 yield number, entry
 
     def _objects(self) -> Iterator[Seen]:
-        last, found = self._page("")
-        while last:
-            yield from found
-            last, found = self._page(last)
+        for scope in self._scopes():
+            last, found = self._page(scope, "")
+            while last:
+                yield from found
+                last, found = self._page(scope, last)
 
-    def _page(self, after: str) -> tuple[str, list[Seen]]:
-        """Some objects, and how far that is. Where one does not read, each is read by itself."""
+    def _scopes(self) -> Iterator[str]:
+        """Every part of the store, each looked at anew, some side by side."""
+        scopes = self._logs.scopes()
+        while portion := list(islice(scopes, _AT_ONCE)):
+            try:
+                self._store.versions(portion)
+            except Tampered:
+                for scope in portion:
+                    with suppress(Tampered):  # then reading it says so
+                        self._store.version(scope)
+            yield from portion
+
+    def _page(self, scope: str, after: str) -> tuple[str, list[Seen]]:
+        """Some objects of a part, and how far that is. Where one does not read, each is read by itself."""
         try:
-            page = self._store.list("", after, _PAGE)
+            page = self._store.list(scope, after, _PAGE)
         except Tampered:
-            page = self._store.names("", after, _PAGE)
-            found = [one for one in map(self._read, (thing.name for thing in page)) if one is not None]
-        else:
-            found = list(map(self._tagged, page))
-        return page[-1].name if page else "", found
+            names = self._names(scope, after)
+            return names[-1] if names else "", [one for one in map(self._read, names) if one is not None]
+        return page[-1].name if page else "", list(map(self._tagged, page))
+
+    def _names(self, scope: str, after: str) -> list[str]:
+        """Some names of a part. An actor that does not read has its keys at least: to read these says what is wrong."""
+        try:
+            return [one.name for one in self._store.names(scope, after, _PAGE)]
+        except Tampered:
+            return [f"{scope}keys"] if not after else []
 
     def _read(self, name: str) -> Seen | None:
         """One object; None if it is not there."""
@@ -338,11 +359,11 @@ class FleetVerifier:
     def _present(self, doubts: Sequence[Doubt]) -> set[Tags]:
         """The tags of all that is there now, if any is missed: which names they have is not known."""
         found: set[Tags] = set()
-        after = "" if any(one.tags is not None for one in doubts) else None
-        while after is not None:
-            page = self._store.names("", after, _PAGE)
-            found |= {tags for one in page if (tags := self._tags(one.name)) is not None}
-            after = page[-1].name if page else None
+        for scope in self._scopes() if any(one.tags is not None for one in doubts) else ():
+            names = self._names(scope, "")
+            while names:
+                found |= {tags for name in names if (tags := self._tags(name)) is not None}
+                names = self._names(scope, names[-1])
         return found
 
     def _compare_again(

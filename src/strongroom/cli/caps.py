@@ -302,7 +302,7 @@ def _whole_link(run: Run, link: str) -> str:
 def list_caps(run: Run, actor: str | None, everything: bool) -> None:
     """List the caps that were minted, oldest first. Tokens are not kept, so none is shown."""
     now = time.time()
-    minted = [one for one in run.vault().caps() if actor in (None, one.actor)]
+    minted = list(run.vault().caps(actor))
     known = [registered(one, now) for one in void.date(minted, run.vault().audit.newest())]
     found = [one for one in known if everything or one.void is None]
     run.answer({"caps": found}, output.table(registered_row(one, now) for one in found))

@@ -288,7 +288,7 @@ def _accepted(patient: Patient, token: str) -> None:
     chain = parse(token)
     if chain.first.aud != patient.vault.id:
         raise Found("fail", "the cap is for another vault", "name the right one with --cap-file", "cap_audience")
-    voided = {record.link: record.void for record in patient.vault.caps()}
+    voided = {record.link: record.void for record in patient.vault.caps_on_record([one.id for one in chain.links])}
     why = next((voided[link.id] for link in chain.links if voided.get(link.id)), None)
     if why is not None:
         own = patient.run.given is None

@@ -82,8 +82,9 @@ def _note_forgotten(run: Run, done: Forgotten) -> None:
         run.note(f"warning: {name} was not there")
     if not done.scrubbed:
         run.note(
-            "warning: old ciphertext may still wait in the vault's journal, because another process is reading it; when that "
-            f"has finished, {_scrubber(run)}. In a bucket that keeps versions it stays as an old version"
+            "warning: old ciphertext may still wait: in a bucket until packs are rewritten, within a minute, and for "
+            "good where it keeps versions; in a file while another process is reading the vault: when that has "
+            f"finished, {_scrubber(run)}"
         )
 
 

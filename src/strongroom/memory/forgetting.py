@@ -7,7 +7,7 @@ keys of namespaces, or of the whole actor, with everything they sealed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from strongroom import model, wire
@@ -22,7 +22,8 @@ from strongroom.memory.putting import line_name
 from strongroom.memory.state import ACTORS, SECRETS, HeldKeys, State
 from strongroom.model import CapRecord, Erased, Forgotten, Line, LineId, Namespace, Op
 from strongroom.shelves import Shelf
-from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Swap, is_derived
+from strongroom.store import Delete, Effect, Expect, Lost, Object, Purge, Store, Swap, is_derived
+from strongroom.store.fleet import Fleet
 
 _TRIES = 64
 _PORTION, _PORTION_TEXT = 64, 64 * 1024
@@ -49,11 +50,16 @@ def forget(clerk: Clerk, caller: Caller, call: wire.Forget) -> Doing[Forgotten]:
             gone += yield from _forget(clerk, grant, shelves, caller, _portion(left, shelves))
     except StrongroomError:
         if gone:
-            clerk.state.store.scrub()
+            _scrub(clerk.state.store)
         raise
     clerk.state.catch_up()
     missing = sorted(set(map(model.line_id, call.ids or ())) - set(gone))
-    return Forgotten(tuple(gone), tuple(missing), clerk.state.store.scrub())
+    return Forgotten(tuple(gone), tuple(missing), _scrub(clerk.state.store))
+
+
+def _scrub(store: Store) -> bool:
+    """Remove what deleted lines left, or have it removed soon; whether it is."""
+    return store.scrub_soon() if isinstance(store, Fleet) else store.scrub()
 
 
 def _chosen(grant: Grant, shelves: Sequence[Shelf], call: wire.Forget) -> Doing[list[Line]]:
@@ -160,7 +166,7 @@ def _erase_actor(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:
     state = clerk.state
     locator = state.slots.actor(grant.actor)
     held = state.held_keys(locator)
-    records = list(state.cap_records())
+    records = list(state.cap_records_of(grant.actor))
     removed = _own_records(state, grant, records)
     # Logged apart from the actor's tag: what can be recomputed from a name must not stand beside it.
     vault_wide: list[Effect] = [*state.standing_effects(grant.actor, clerk.now(), records), *removed]
@@ -175,7 +181,7 @@ def _erase_actor(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:
         grant, own, vault_wide, keys=None if held is None else held.keys, count=count, caller=caller
     )
     state.catch_up()
-    yield from _sweep_records(clerk, grant, caller, records, len(removed))
+    yield from _sweep_records(clerk, grant, caller, records, {one.name for one in removed})
     return count
 
 
@@ -189,29 +195,35 @@ def _own_records(state: State, grant: Grant, records: Records) -> list[Delete]:
 
     In a bucket only some: each is a request or more, and a commit that takes long is given up.
     """
-    found = [Delete(thing.name, thing.version) for thing, record in records if record.actor == grant.actor]
-    return found if state.store.is_whole else found[:_RECORDS]
+    own = [(thing, record) for thing, record in records if record.actor == grant.actor]
+    return _removal(state, own if state.store.is_whole else own[:_RECORDS])
 
 
-def _sweep_records(clerk: Clerk, grant: Grant, caller: Caller, records: Records, removed: int) -> Doing[None]:
+def _removal(state: State, records: Records) -> list[Delete]:
+    return [effect for thing, record in records for effect in state.cap_index.removal(thing, record)]
+
+
+def _sweep_records(
+    clerk: Clerk, grant: Grant, caller: Caller, records: Records, removed: Collection[str]
+) -> Doing[None]:
     """Remove the actor's other records: what is left, and of caps that were issued while it was being erased.
 
     They are void already. In a bucket, some records of anybody's caps that ended long ago go with them.
     """
     state, now = clerk.state, clerk.now()
     voided = state.standing.not_before.get(state.slots.actor(grant.actor), 0)
-    own = [thing for thing, record in records if record.actor == grant.actor][removed:]
+    own = [(thing, record) for thing, record in records if record.actor == grant.actor and thing.name not in removed]
     own += [
-        thing
-        for thing, record in state.cap_records({thing.name for thing, _ in records})
+        (thing, record)
+        for thing, record in state.cap_records_of(grant.actor, {thing.name for thing, _ in records})
         if record.actor == grant.actor and record.issued < voided
     ]
-    over = [thing for thing, record in records if record.actor != grant.actor and state.is_over(record, now)]
+    others = {thing.name: (thing, record) for thing, record in [*records, *state.cap_index.sample()]}.values()
+    over = [(thing, record) for thing, record in others if record.actor != grant.actor and state.is_over(record, now)]
     batches = [own[at : at + _RECORDS] for at in range(0, len(own), _RECORDS)]
     for batch in [*batches, over[:_RECORDS]] if over else batches:
-        gone = [Delete(thing.name, thing.version) for thing in batch]
         with suppress(Lost):  # another erasure was first
-            yield from clerk.commit_erasure(grant, (), gone, keys=None, count=0, caller=caller)
+            yield from clerk.commit_erasure(grant, (), _removal(state, batch), keys=None, count=0, caller=caller)
 
 
 def _erase_namespaces(clerk: Clerk, grant: Grant, caller: Caller) -> Doing[int]:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ from strongroom.gate import NEVER, Gate, Standing
 from strongroom.keyed import Keyed
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import root_of, tag
+from strongroom.memory.cap_index import CAPS, CapIndex, is_record
 from strongroom.model import Actor, CapRecord, DataClass, Line, LineId, LinkId, Millis, Namespace
 from strongroom.seal import Place
 from strongroom.shelves import Shelves
@@ -39,13 +41,13 @@ from strongroom.store import (
     Version,
     is_derived,
 )
+from strongroom.store.fleet import Fleet
 
 FORMAT = "vault/format"
 SECRETS = "vault/secrets"
 NAMESPACES = "vault/namespaces"
 REVOKED = "vault/revoked/"
 STANDING = "vault/standing/"
-CAPS = "vault/caps/"
 ARCHIVED = "vault/archived"
 ACTORS = "actors/"
 
@@ -53,6 +55,8 @@ _ACTORS_HELD = 10_000
 _UNSEEN = (Expect, Purge)
 _PAGE = 1000
 _NAMES = 10_000
+_AT_ONCE = 16
+"""Actors of a bucket that are looked at side by side."""
 _TRIES = 4
 _KEPT = 24 * 3600
 """Seconds after its end in which a cap's record still counts: clocks differ."""
@@ -120,6 +124,7 @@ class State:
         self._seen[self._vault_scope] = self.store.version(self._vault_scope)
         self._load_secrets()
         self.slots = Slots(self.secrets.name_key)
+        self.cap_index = CapIndex(self.store, self.vault_tag, self._cap_record)
         self.mac = VaultMac(self.vault_id, self.secrets.tag_key, self.secrets.log_seed)
         self.log = AuditLog(self.store, self.vault_id, self.secrets.log_seed, self.mac)
         self.standing = Standing(self.slots.actor)
@@ -405,7 +410,16 @@ class State:
         return stored
 
     def locators(self) -> Iterator[str]:
-        """The locator of every actor that has anything in the store, found without reading what it has."""
+        """The locator of every actor that has anything in the store, found without reading what it has.
+
+        In a bucket each is looked at, some at a time: what is known of it is then as new as its turn.
+        """
+        if isinstance(self.store, Fleet):
+            scopes = (scope for scope in self.store.scopes() if scope.startswith(ACTORS))
+            while portion := list(islice(scopes, _AT_ONCE)):
+                self.store.versions(portion)
+                yield from (scope.split("/")[1] for scope in portion)
+            return
         after = ""
         while found := self.store.list(ACTORS, after, 1):
             name = found[0].name
@@ -443,38 +457,38 @@ class State:
             if thing.body is None:
                 continue
             try:
-                record = seal.open_record(thing.body, thing.name, self.vault_id, self.secrets.record_key, CapRecord)
+                record = self._cap_record(thing)
             except Tampered:
                 if self.store.is_whole:
                     raise
                 continue
             yield thing, record
 
+    def _cap_record(self, thing: Object) -> CapRecord:
+        return seal.open_record(thing.body or b"", thing.name, self.vault_id, self.secrets.record_key, CapRecord)
+
+    def cap_records_of(self, actor: Actor, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
+        """What the registry keeps of an actor's caps, and of caps for scopes. Where there is no index, of all caps."""
+        return self.cap_index.of(actor, beside) if self.cap_index.is_made() else self.cap_records(beside)
+
+    def descendants(self, link: LinkId, of: LinkId) -> list[CapRecord]:
+        """What the registry keeps of the caps that came from one. `of` is the link on record that it was made from."""
+        family = self.cap_index.family(of) if self.cap_index.is_made() else None
+        return [one for _, one in (self.cap_records() if family is None else family) if link in one.parents]
+
     def _registered(self, beside: Collection[str]) -> Iterator[Object]:
         """The records as they are stored, tombstones too."""
         if self.store.is_whole:
-            yield from (thing for thing in self.objects(CAPS) if thing.name not in beside)
+            yield from (one for one in self.objects(CAPS) if one.name not in beside and is_record(one.name))
             return
         after = ""
+        if not isinstance(self.store, Fleet):
+            return
         while page := self.store.names(CAPS, after, _PAGE):
-            names = [thing.name for thing in page]
-            if beside:
-                for name in (thing.name for thing in page if thing.body is not None and thing.name not in beside):
-                    yield from self._readable(name, [name])
-            else:
-                yield from self._readable(after, names)
-            after = names[-1]
-
-    def _readable(self, after: str, names: Sequence[str]) -> list[Object]:
-        """What can be read of these objects, which follow `after`: one that cannot is found by halving."""
-        try:
-            page = self.store.list(CAPS, after, len(names)) if len(names) > 1 else ()
-            found = {thing.name: thing for thing in page}
-            return [thing for name in names if (thing := found.get(name) or self.store.get(name)) is not None]
-        except Tampered:
-            half = len(names) // 2
-            runs = [(after, names[:half]), (names[half - 1], names[half:])] if half else []
-            return [thing for run in runs for thing in self._readable(*run)]
+            names = [thing.name for thing in page if thing.body is not None and is_record(thing.name)]
+            found = self.store.get_many([name for name in names if name not in beside])
+            yield from (thing for thing in found if thing is not None)
+            after = page[-1].name
 
     def is_over(self, record: CapRecord, now: Millis) -> bool:
         """Whether a cap ended so long ago that no worker takes it; of a vault in a file all records are kept."""
@@ -492,7 +506,8 @@ class State:
         if self.store.is_whole:
             return [self._standing_effect(locator, now)]
         soon = (now + CLOCK_LEEWAY) // 1000
-        own = [one for _, one in (self.cap_records() if records is None else records) if _concerns(one, actor)]
+        known = self.cap_records_of(actor) if records is None else records
+        own = [one for _, one in known if _concerns(one, actor)]
         ahead = {one.link for one in own if one.issued > soon} - self.standing.revoked
         issued = [one.issued for one in own if one.issued <= soon]
         return [self._standing_effect(locator, now, issued), *(PutNew(REVOKED + link, b"") for link in sorted(ahead))]

@@ -15,7 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from strongroom.cobblestone import context
-from strongroom.store import Store
+from strongroom.store import Object, Store
 
 _SIGNED = "strongroom/bundle/v1"
 
@@ -74,6 +74,12 @@ class Fleet(Protocol):
     taken_logs: int
     """How many logs of this process had something foreign put in their way."""
 
+    def get_many(self, names: Sequence[str]) -> Sequence[Object | None]:
+        """Objects by their names, read side by side; None for one that is not there, or is not framed as ours."""
+
+    def scopes(self) -> Iterator[str]:
+        """The prefixes of all objects, which can be looked at one by one: each actor's, then the vault's own."""
+
     def strays(self) -> Iterator[str]:
         """What lies where a store of this kind keeps nothing, so that nobody reads it."""
 
@@ -85,6 +91,9 @@ class Fleet(Protocol):
 
     def check_log(self) -> None:
         """Raise AuditUnavailable if the log could not be written when it was last tried, and still cannot."""
+
+    def scrub_soon(self) -> bool:
+        """As `scrub`; but if that was done a moment ago, it is left to a timer, for many at once, and this is False."""
 
     def settle(self) -> None:
         """Wait until every commit that any worker had begun before the call is over, or fails when it goes on."""

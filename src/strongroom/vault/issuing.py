@@ -7,8 +7,9 @@ and the new cap falls with it: revoking a cap revokes what was renewed or minted
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 
 import msgspec
 
@@ -28,16 +29,20 @@ from strongroom.gate import Ask, Office
 from strongroom.keys import FileKeys
 from strongroom.keys.sources import ISSUER_HINT
 from strongroom.memory import Caller, Clerk
+from strongroom.memory.cap_index import CAPS, INDEXED
 from strongroom.memory.doing import LONG, Doing
-from strongroom.memory.state import CAPS, REVOKED, State
+from strongroom.memory.state import REVOKED, State
 from strongroom.model import Actor, CapRecord, DataClass, LinkId, Op
 from strongroom.store import Effect, Expect, Lost, PutNew
+from strongroom.store.fleet import Fleet
 from strongroom.vault.void import judge
 
 TTL_LIMIT = 400 * 24 * 3600
 _TRIES = 8
 _SOON = 5
 """Seconds by which a cap may be dated ahead, so that a revocation of just now does not void it."""
+_PORTION = 100
+"""Objects in one commit: each is a request, and a commit that takes long is given up."""
 _GENERATIONS = 1000
 """How many links a cap may come from: each new one depends on all of them."""
 
@@ -47,9 +52,9 @@ _MEMORY_OPS = frozenset(Op) - {Op.MINT, Op.REVOKE, Op.AUDIT}
 def issue(clerk: Clerk, terms: wire.Mint, data_class: str = DataClass.MEMORY) -> Token:
     """Sign a cap with the owner's authority. It is on record before it is returned."""
     for _ in range(_TRIES):
-        token, effect = _signed(clerk, terms, data_class)
+        token, effects = _signed(clerk, terms, data_class)
         with suppress(Lost):
-            clerk.record_owner("mint", [effect, *_pins(clerk.state, _pinned(token))], links=[_link(token)])
+            clerk.record_owner("mint", [*effects, *_pins(clerk.state, _pinned(token))], links=[_link(token)])
             return token
     raise StoreUnavailable("the vault is too busy: other processes kept voiding the caps of this actor")
 
@@ -95,9 +100,12 @@ def _renew(clerk: Clerk, office: Office, caller: Caller) -> Doing[wire.Issued | 
     return (yield from _issue_with(clerk, office, caller, _same_again(chain.first), issued=chain.first.iat))
 
 
-def revoke(clerk: Clerk, link: LinkId) -> None:
-    """Revoke a cap and all that came from it, with the owner's authority. Interrupted, run it again."""
-    for one in _line_of_descent(clerk, link):
+def revoke(clerk: Clerk, link: LinkId, of: LinkId | None = None) -> None:
+    """Revoke a cap and all that came from it, with the owner's authority. Interrupted, run it again.
+
+    `of` is the link on record from which it was narrowed, if that is known.
+    """
+    for one in _line_of_descent(clerk, link, of or link):
         with suppress(Lost):  # it was revoked before
             clerk.record_owner("revoke", [PutNew(REVOKED + one, b"")], links=[one])
 
@@ -115,7 +123,7 @@ def _revoke_with(clerk: Clerk, office: Office, caller: Caller, call: wire.Revoke
     if record is None or not _may_revoke(office.cap, record):
         raise LineNotFound("there is no such cap among those that this cap covers")
     revoked: list[LinkId] = []
-    for one in _line_of_descent(clerk, link):
+    for one in _line_of_descent(clerk, link, link):
         try:
             yield from clerk.commit_office(office, [PutNew(REVOKED + one, b"")], caller=caller, detail=f"link {one}")
         except Lost:  # what is answered is on record all the same
@@ -137,20 +145,40 @@ def list_with(clerk: Clerk, caller: Caller, call: wire.ListCaps) -> Doing[wire.C
 
 
 def _list_with(clerk: Clerk, office: Office, caller: Caller) -> Doing[wire.Caps]:
-    found = tuple(record for record in records(clerk.state) if _sees(office.cap, record))
+    found = tuple(record for record in records(clerk.state, office.cap.actor) if _sees(office.cap, record))
     yield from clerk.commit_office(office, caller=caller, count=len(found), detail="caps listed")
     return wire.Caps(found)
 
 
-def records(state: State) -> Iterator[CapRecord]:
-    """Every cap that was minted, oldest first, but for those of erased actors."""
+def records(state: State, actor: str | None = None) -> Iterator[CapRecord]:
+    """Every cap that was minted, oldest first, but for those of erased actors; or those of one actor or scope."""
     state.catch_up()
-    found = [record for _, record in state.cap_records()]
+    known = state.cap_records() if actor is None else state.cap_records_of(Actor(actor))
+    found = [record for _, record in known if actor in (None, record.actor)]
     for record in sorted(found, key=lambda one: (one.issued, one.link)):
         yield judge(state, record)
 
 
-def _line_of_descent(clerk: Clerk, link: LinkId) -> Iterator[LinkId]:
+def index(clerk: Clerk) -> None:
+    """Make the index of records where an earlier version made the vault. Interrupted, it is made the next time."""
+    state = clerk.state
+    state.catch_up()
+    if not isinstance(state.store, Fleet) or state.cap_index.is_made():
+        return
+    missing = state.cap_index.missing(record for _, record in state.cap_records())
+    with suppress(Lost):  # another one makes it at this moment
+        while some := list(islice(missing, _PORTION)):
+            clerk.record_owner("index-caps", some)
+        clerk.record_owner("index-caps", [PutNew(INDEXED, b"")])
+
+
+def on_record(state: State, links: Iterable[LinkId]) -> Iterator[CapRecord]:
+    """What the registry keeps of these caps, each with what the gate would hold against it."""
+    state.catch_up()
+    yield from (judge(state, record) for link in links if (record := _on_record(state, link)) is not None)
+
+
+def _line_of_descent(clerk: Clerk, link: LinkId, of: LinkId) -> Iterator[LinkId]:
     """A cap, and then all that came from it, which is looked up only when that one has been revoked.
 
     From then on nothing new can come from it: issuing depends on none of a cap's ancestors being revoked.
@@ -158,7 +186,7 @@ def _line_of_descent(clerk: Clerk, link: LinkId) -> Iterator[LinkId]:
     yield link
     state, now = clerk.state, clerk.now()
     state.catch_up()
-    found = [record for _, record in state.cap_records() if link in record.parents and not state.is_over(record, now)]
+    found = [record for record in state.descendants(link, of) if not state.is_over(record, now)]
     yield from [record.link for record in sorted(found, key=lambda one: len(one.parents))]
 
 
@@ -168,9 +196,9 @@ def _issue_with(
     """Sign and record; None if one of the links, or the actor's standing, has changed meanwhile."""
     held, state = office.cap, clerk.state
     ancestors = _ancestors(state, held)
-    token, effect = _signed(clerk, terms, DataClass.MEMORY, parents=ancestors, issued=issued)
+    token, own = _signed(clerk, terms, DataClass.MEMORY, parents=ancestors, issued=issued)
     pinned = _pinned(token) | ({} if held.actor is None else {held.actor: held.issued})
-    effects: list[Effect] = [effect, *(Expect(REVOKED + link, 0) for link in ancestors)]
+    effects: list[Effect] = [*own, *(Expect(REVOKED + link, 0) for link in ancestors)]
     link = _link(token)
     try:
         effects += _pins(state, pinned)
@@ -219,8 +247,8 @@ def _signed(
     data_class: str,
     parents: tuple[LinkId, ...] = (),
     issued: int | None = None,
-) -> tuple[Token, Effect]:
-    """A new token, and the effect that puts it on record."""
+) -> tuple[Token, list[Effect]]:
+    """A new token, and the effects that put it on record."""
     state = clerk.state
     state.catch_up()
     names = [model.namespace(name) for name in terms.namespaces]
@@ -249,7 +277,7 @@ def _signed(
     )
     record = _record(cap.parse(token).links[0], parents)
     name = CAPS + record.link
-    return token, PutNew(name, state.sealed_record(name, record))
+    return token, [PutNew(name, state.sealed_record(name, record)), *state.cap_index.markers(record)]
 
 
 def issuer_seed(state: State) -> bytes:

@@ -87,14 +87,10 @@ class Origin:
     def _scopes(self) -> Iterator[str]:
         """Parts that are listed one by one: each actor is below two digits of its locator."""
         if isinstance(self.store, Fleet):
-            yield from self._actors()
+            yield from self.store.scopes()
         else:
             yield from (f"actors/{number:02x}" for number in range(256))
-        yield "vault/"
-
-    def _actors(self) -> Iterator[str]:
-        for locator in _in_bucket(self.store).reader.locators():
-            yield f"actors/{locator}/"
+            yield "vault/"
 
     def _read(self, names: list[str]) -> list[Object]:
         read = _in_bucket(self.store).reader.threads.map if self.store.is_distant else map

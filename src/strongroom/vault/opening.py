@@ -23,10 +23,11 @@ from strongroom.keyed import Keyed
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
 from strongroom.keys.hierarchy import tag
 from strongroom.memory import Clerk, State
+from strongroom.memory.cap_index import INDEXED
 from strongroom.memory.state import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
 from strongroom.model import DEFAULT_NAMESPACES, Millis, Namespace
 from strongroom.shelves import Shelves
-from strongroom.store import Backend, Effect, PutNew, Store, backend
+from strongroom.store import Backend, Effect, PutNew, Store, backend, is_bucket
 from strongroom.vault.fleet import audit_of
 from strongroom.vault.owner import Vault
 
@@ -79,7 +80,7 @@ def create(
     _check_apart(source, where)
     source.create()
     try:
-        store = _found(made, where, vault_id, source, names, now())
+        store = _found(made, where, vault_id, source, names, now(), is_indexed=is_bucket(place))
     except BaseException:
         with suppress(StrongroomError):
             _check_absent(made, where)
@@ -95,7 +96,14 @@ def create(
 
 
 def _found(
-    made: Backend, where: str, vault_id: str, source: KeySource, names: tuple[Namespace, ...], now: Millis
+    made: Backend,
+    where: str,
+    vault_id: str,
+    source: KeySource,
+    names: tuple[Namespace, ...],
+    now: Millis,
+    *,
+    is_indexed: bool,
 ) -> Store:
     """Write the vault's first objects and its first log entry."""
     public = cap.public_key(source.issuer())
@@ -106,6 +114,8 @@ def _found(
         PutNew(SECRETS, secrets.sealed(vault_id, source.load(), os.urandom)),
         PutNew(NAMESPACES, seal.seal_record(registry, NAMESPACES, vault_id, secrets.record_key, os.urandom(24))),
     ]
+    if is_indexed:
+        effects.append(PutNew(INDEXED, b""))  # no cap is on record yet, so the index of caps is whole
     tagging = Keyed(secrets.tag_key)
     objects = marks(effects, lambda name: (tag(tagging, "object", name), VAULT))
     entry = Entry(v=1, time=now, op="create", decision=Decision.ALLOW, data_class="admin", objects=objects)

@@ -191,9 +191,10 @@ class Vault:
         What came from it was narrowed from it, renewed from it, or minted with it.
         """
         is_token = "." in token_or_link
-        link = cap.parse(token_or_link).links[-1].id if is_token else model.link_id(token_or_link)
-        issuing.revoke(self._clerk, link)
-        return link
+        links = [one.id for one in cap.parse(token_or_link).links] if is_token else [model.link_id(token_or_link)]
+        issuing.revoke(self._clerk, links[-1], links[0])
+        issuing.index(self._clerk)
+        return links[-1]
 
     def revoke_actor(self, actor: str) -> None:
         """Revoke every cap of an actor that was issued up to now."""
@@ -202,20 +203,25 @@ class Vault:
             self._state,
             lambda: self._clerk.record_owner("revoke", self._state.standing_effects(whose, self._clerk.now())),
         )
+        issuing.index(self._clerk)
 
-    def caps(self) -> Iterator[CapRecord]:
-        """Every cap that was minted, oldest first, but for those of erased actors."""
-        return issuing.records(self._state)
+    def caps(self, actor: str | None = None) -> Iterator[CapRecord]:
+        """Every cap that was minted, oldest first, but for those of erased actors; or those of one actor or scope."""
+        return issuing.records(self._state, actor)
+
+    def caps_on_record(self, links: Iterable[str]) -> Iterator[CapRecord]:
+        """Those of these links of which a cap was minted, without reading any other."""
+        return issuing.on_record(self._state, map(model.link_id, links))
 
     def shut_out(self, link: str) -> tuple[Actor, ...]:
         """Actors that a minted cap for a scope covers no more: their caps were revoked after it was issued.
 
         Told of actors that have keys. An erased one has none, and is not told.
         """
-        known = [one for one in self.caps() if one.link == link]
+        known = list(self.caps_on_record([link]))
         if not known or not self._state.standing.not_before:
             return ()
-        return tuple(sorted(void.shut_out(self._state, known[0], self.actors())))
+        return tuple(sorted(void.shut_out(self._state, known[0])))
 
     # Namespaces and actors.
 

@@ -192,7 +192,8 @@ def _roots(state: State) -> Iterator[tuple[str, str]]:
     """The locator of every actor that has keys, and the root that seals them."""
     state.catch_up()
     for locator in state.locators():
-        state.catch_up(locator)
+        if not state.store.is_distant:
+            state.catch_up(locator)
         root = state.stored_root(locator)
         if root is not None:
             yield locator, root

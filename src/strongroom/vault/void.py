@@ -30,11 +30,13 @@ def judge(state: State, record: CapRecord) -> CapRecord:
     return record
 
 
-def shut_out(state: State, record: CapRecord, actors: Iterable[Actor]) -> Iterator[Actor]:
-    """Those of `actors` for whom a cap for a scope is void: their caps were revoked after it was issued."""
+def shut_out(state: State, record: CapRecord) -> Iterator[Actor]:
+    """The actors for whom a cap for a scope is void: their caps were revoked after it was issued."""
     if record.actor.endswith("/"):
-        within = (one for one in actors if one.startswith(record.actor))
-        yield from (one for one in within if record.issued < state.standing.not_before.get(state.slots.actor(one), 0))
+        for locator in [one for one, before in state.standing.not_before.items() if record.issued < before]:
+            held = state.stored_keys(locator)
+            if held is not None and held.keys.actor.startswith(record.actor):
+                yield held.keys.actor
 
 
 def date(records: Iterable[CapRecord], newest: Iterable[EntryOf]) -> Iterator[CapRecord]:

@@ -49,6 +49,7 @@ from strongroom.store.s3.access import access
 from strongroom.store.s3.background import Background
 from strongroom.store.s3.bucket import Bucket, S3Bucket
 from strongroom.store.s3.compacting import Compactor
+from strongroom.store.s3.leftovers import Leftovers
 from strongroom.store.s3.log import Later, WorkerLog
 from strongroom.store.s3.probe import Probe, Trial, unfit
 from strongroom.store.s3.reading import VIEWS, Reader
@@ -94,8 +95,10 @@ class S3Store:
         self._looks = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-looks")
         """Apart from the reading of bodies, of which one cold shelf has thousands."""
         self.reader = Reader(bucket, self._threads, self._requests, now, views)
-        self.writer = Writer(self.reader, random)
-        self._background = Background(Compactor(self.reader, random)) if packs else None
+        compactor = Compactor(self.reader, random)
+        self._leftovers = Leftovers(compactor.finish, self._later, lambda: clock.monotonic())
+        self.writer = Writer(self.reader, random, self._leftovers.add)
+        self._background = Background(compactor) if packs else None
         self._log: WorkerLog | None = None
         self._begins = threading.Lock()
         self.taken_logs = 0
@@ -313,6 +316,22 @@ class S3Store:
         self._check_open()
         return log.bundles(self._bucket, worker, self._requests)
 
+    def get_many(self, names: Sequence[str]) -> Sequence[Object | None]:
+        self._check_open()
+        read = self._threads.map if len(names) > 1 else map
+        return list(read(self._readable, names))
+
+    def _readable(self, name: str) -> Object | None:
+        try:
+            return self.reader.get(name)
+        except Tampered:
+            return None
+
+    def scopes(self) -> Iterator[str]:
+        self._check_open()
+        yield from (f"{layout.ACTORS}{locator}/" for locator in self.reader.locators())
+        yield layout.VAULT
+
     def strays(self) -> Iterator[str]:
         self._check_open()
         return self.reader.strays()
@@ -328,12 +347,17 @@ class S3Store:
         raise StoreUnavailable("the logs of a fleet are not archived yet")
 
     def scrub(self) -> bool:
-        """Whether what was deleted is gone from the bucket: not if it keeps versions, as far as its answers tell.
+        """Take bytes of forgotten lines out of packs, now. Returns whether what was deleted is gone from the bucket.
 
-        What the server's disks hold until they are swept, and copies elsewhere, nobody here knows.
+        It is not if the bucket keeps versions, as far as its answers tell. What the server's disks hold until they are
+        swept, and copies elsewhere, nobody here knows.
         """
         self._check_open()
-        return not self._bucket.keeps_versions
+        return self._leftovers.take_out() and not self._bucket.keeps_versions
+
+    def scrub_soon(self) -> bool:
+        self._check_open()
+        return self._leftovers.take_out_soon() and not self._bucket.keeps_versions
 
     def afresh(self) -> S3Store:
         """The same bucket as somebody sees it who has seen nothing of it. Reads only, and needs no close."""
@@ -345,6 +369,8 @@ class S3Store:
         if self._background is not None:
             self._background.close()
         self._cancel_race()
+        if not self._is_closed:
+            self._leftovers.close()
         if not self._is_closed and self._log is not None:
             with suppress(AuditUnavailable, StoreUnavailable, ClockBehind):  # then verification names it as unsettled
                 self._log.close()

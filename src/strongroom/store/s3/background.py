@@ -14,6 +14,10 @@ REST = 15.0
 """Seconds between the proof of a pack and the delete: longer than one page of a list may take."""
 AGAIN = 60.0
 """Seconds until the background turns to the same actor again."""
+SOON = 15.0
+"""The same for an actor that may have more lines by themselves than a page of a list: each get is slower for it."""
+_MANY = 512
+"""Lines by themselves."""
 _WAITING = 256
 _PATIENCE = 15.0
 
@@ -30,6 +34,8 @@ class Background:
         self._waiting: queue.Queue[str | None] = queue.Queue()
         self._turns: dict[str, float] = {}
         """Actors that wait, and those whose turn was lately: from when on they may wait again."""
+        self._pauses: dict[str, float] = {}
+        """After its turn, how long until the next one."""
         self._guard = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -46,6 +52,7 @@ class Background:
                 return
             self._turns = {locator: turn for locator, turn in self._turns.items() if turn > now}
             self._turns[view.locator] = float("inf")
+            self._pauses[view.locator] = SOON if len(view.places()) > _MANY else AGAIN
             self._waiting.put(view.locator)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="strongroom-compacting", daemon=True)
@@ -68,4 +75,4 @@ class Background:
                 self.errors += 1
             self.passes += 1
             with self._guard:
-                self._turns[locator] = self._clock() + AGAIN
+                self._turns[locator] = self._clock() + self._pauses.pop(locator, AGAIN)

@@ -37,6 +37,9 @@ _ASKS = 3
 """How often to ask where answers contradict each other."""
 _PAUSES = (0.05, 0.1, 0.2, 0.4)
 """Seconds between the tries to create what met a conflict, and is not there. obstore does the same for a swap."""
+_DELETE_PAUSES = (0.05, 0.2, 0.8)
+"""Seconds between the tries to delete what a server has deleted only in part."""
+_IN_PART = "DeleteObjects request failed for key"
 _LOST = (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError)
 """A condition did not hold, or the server saw a conflict: both may be called AlreadyExistsError."""
 _CONFLICT = "409 Conflict"
@@ -91,6 +94,12 @@ class Bucket(Protocol):
 
         All of them, or the first `limit`. In the server's order, which is that of bytes only among names of one length
         at one level.
+        """
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        """The parts of names between `prefix`, which ends with a slash, and the next slash: each once, in order.
+
+        A request for every thousand of them, however much lies below each.
         """
 
     def create(self, name: str, body: bytes) -> str:
@@ -157,6 +166,12 @@ class S3Bucket:
                 for one in page
             ]
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        with _answered("list"):
+            found = obstore.list_with_delimiter(self._store, self._prefix + prefix.rstrip("/"))["common_prefixes"]
+        start = len(self._prefix + prefix)
+        return sorted({name for one in found if (name := one[start:].rstrip("/"))})
+
     def create(self, name: str, body: bytes) -> str:
         for pause in (*_PAUSES, 0.0):
             try:
@@ -189,8 +204,19 @@ class S3Bucket:
 
     def delete(self, names: Sequence[str]) -> None:
         for at in range(0, len(names), _DELETES):
-            with _answered("delete"):
-                obstore.delete(self._store, [self._prefix + name for name in names[at : at + _DELETES]])
+            self._delete([self._prefix + name for name in names[at : at + _DELETES]])
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        """One request. Ceph refuses single objects of it that another client deletes at that moment: ask again."""
+        with _answered("delete"):
+            for pause in _DELETE_PAUSES:
+                try:
+                    return obstore.delete(self._store, paths)
+                except exceptions.GenericError as error:
+                    if _IN_PART not in str(error):
+                        raise
+                time.sleep(pause)
+            return obstore.delete(self._store, paths)
 
 
 def as_listed(bucket: Bucket, one: Listed) -> Found | None:

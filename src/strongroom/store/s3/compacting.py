@@ -11,9 +11,10 @@ What makes that safe, whoever dies at whichever request:
   some pack holds the tombstone at every moment, and a line with a tombstone anywhere is gone, whatever else still holds
   its body. So a delete needs no condition, which S3 does not offer: it can hit a tombstone that took the line's place,
   or a pack that a forget has just rewritten, and nothing comes back.
-* A forget leaves no bytes. Who claims after the burial sees it. Who claimed before is seen by the forget, which voids
-  the claim by a swap (then the fill fails, and the pass gives up) or finds the pack filled and rewrites it. What a
-  forget that died has left, in places of their own or in packs, the next pass removes.
+* No bytes stay. Who claims after the burial sees it. Who claimed before is seen by the forget, which voids the claim by
+  a swap (then the fill fails, and the pass gives up) or finds the pack filled. Filled packs are rewritten a moment
+  later, for many forgets at once (`finish`). What a forget that died has left, in places of their own or in packs, the
+  next pass removes.
 * No line is lost. It is deleted only once a pack was read back that holds it, and a pack is deleted only once others
   were that hold all of it. Of claims, one's own are removed when nobody is going to fill them, and those of a compactor
   that seems dead after they were voided; what may be a pack never is.
@@ -42,8 +43,8 @@ from strongroom.store.s3.planning import SMALL, Look, Plan, doomed, finished, is
 from strongroom.store.s3.reading import Reader
 from strongroom.store.s3.views import ActorView, read_packs, shelf_of
 
-SETTLED = 120_000
-"""Age in ms from which a line may be packed: no request to create it is still under way."""
+SETTLED = 75_000
+"""Age in ms from which a line may be packed: no request to create it is under way. A commit is over after 60 s."""
 DEAD = 3_600_000
 """Age in ms of a claim that nobody is going to fill."""
 LOOSE = 128
@@ -102,6 +103,22 @@ class Compactor:
         done = [Packed(deleted=view.sweep()), *(self._pass(view, place, rest) for place in _shelves(view))]
         view.refresh()
         return Packed(*map(sum, zip(*done, strict=True)))
+
+    def finish(self, locator: str) -> bool:
+        """Take the bytes of lines that are gone out of packs, and do nothing else. False if others were in the way."""
+        view = self._reader.actor(locator)
+        for _ in range(_TRIES):
+            view.refresh()
+            with view.guard:
+                held, known = dict(view.packs), dict(view.objects)
+            unfinished = {at: records for at, one in held.items() if (records := finished(one, known)) != one.records}
+            if not unfinished:
+                return True
+            for place, records in unfinished.items():
+                look = Look(shelf_of(place), place.rpartition("packs/")[0], {}, {}, {}, 0)
+                with suppress(_GivenUp):
+                    self._replace(look, place, held[place].etag, records)
+        return False
 
     def _pass(self, view: ActorView, place: str, rest: Callable[[], bool]) -> Packed:
         claims: dict[str, str] = {}

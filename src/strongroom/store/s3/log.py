@@ -265,24 +265,9 @@ def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
             yield worker, member if member.worker == worker else None
 
 
-def written_logs(bucket: Bucket) -> Iterator[str]:
+def written_logs(bucket: Bucket) -> Sequence[str]:
     """The workers of which there are bundles, in the roster or not."""
-    return folders(bucket, layout.LOGS)
-
-
-def folders(bucket: Bucket, prefix: str, after: str = "") -> Iterator[str]:
-    """What is called by a part of names between a prefix and a slash, one by one; other names are passed over."""
-    while page := bucket.list(prefix, after, 1):
-        name = page[0].name
-        if name < after:
-            return  # a server that gives what is not behind must not make this go on for ever
-        part, slash, _ = name[len(prefix) :].partition("/")
-        if slash and part:
-            yield part
-        # "0" follows "/": behind everything below it.
-        behind = f"{prefix}{part}0" if slash or not part else name
-        # What is not behind itself has a name that ends with a slash, and is listed without it.
-        after = f"{name}/!" if name == after else behind
+    return bucket.folders(layout.LOGS)
 
 
 def bundles(bucket: Bucket, worker: str, threads: Executor) -> Iterator[Numbered]:

@@ -18,7 +18,9 @@ from strongroom.store import Version
 from strongroom.store.s3.layout import UNREADABLE
 
 MOST = 1024
-"""Records in one pack."""
+"""Bodies in one pack."""
+MOST_GONE = 64 * MOST
+"""Tombstones in one pack: of some 40 bytes each."""
 LARGEST = 1 << 25
 """Bytes that no pack of ours exceeds: a larger one is not even read."""
 CLAIM_SIZE = 21
@@ -88,9 +90,3 @@ def decoded(shelf: str, body: bytes, etag: str) -> Pack:
         return Pack(etag, {shelf + name: Record(version, held) for name, version, held in _rows(body[len(_PACK) :])})
     except UNREADABLE:
         raise Tampered(f"a pack of {shelf} does not read", hint="vault.audit.verify() names what is wrong") from None
-
-
-def without(pack: Pack, names: Iterable[str]) -> dict[str, Record]:
-    """A pack's records with tombstones for some of them."""
-    gone = set(names)
-    return {name: Record(one.version + 1, None) if name in gone else one for name, one in pack.records.items()}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from strongroom.store.s3.bucket import Listed
-from strongroom.store.s3.packs import MOST, Pack, Record
+from strongroom.store.s3.packs import MOST, MOST_GONE, Pack, Record
 from strongroom.store.s3.views import Known, by_itself, in_packs, merged
 
 SMALL = 16
@@ -54,7 +54,11 @@ class Plan(NamedTuple):
 
 
 def is_small(pack: Pack) -> bool:
-    return len(pack.records) < MOST and sum(len(one.body or b"") for one in pack.records.values()) < BYTES // 2
+    """Whether a pack is to be joined with others: it was never full, or more than half of it is gone since."""
+    bodies = [len(one.body) for one in pack.records.values() if one.body is not None]
+    gone = len(pack.records) - len(bodies)
+    is_full = gone >= MOST_GONE // 2 or (len(pack.records) >= MOST and len(bodies) >= gone)
+    return not is_full and sum(bodies) < BYTES // 2
 
 
 def planned(look: Look, age: int | None, before: str) -> Plan:
@@ -103,14 +107,16 @@ def _chunks(names: Sequence[str], look: Look, absorbed: Mapping[str, Pack]) -> I
     """Names in their order, for packs that are not too big."""
     held = {name: len(one.body or b"") for pack in absorbed.values() for name, one in pack.records.items()}
     chunk: list[str] = []
-    size = 0
+    size = bodies = 0
     for name in names:
         more = held[name] if name in held else look.loose[name].size
-        if chunk and (len(chunk) == MOST or size + more > BYTES):
+        is_full = bodies == MOST or len(chunk) - bodies == MOST_GONE or size + more > BYTES
+        if chunk and is_full:
             yield chunk
-            chunk, size = [], 0
+            chunk, size, bodies = [], 0, 0
         chunk.append(name)
         size += more
+        bodies += more > 0
     if chunk:
         yield chunk
 

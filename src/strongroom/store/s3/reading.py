@@ -18,7 +18,6 @@ from strongroom.errors import Tampered
 from strongroom.store import Effect, Expect, Object, Purge, PutNew, Version
 from strongroom.store.s3 import layout
 from strongroom.store.s3.bucket import PAGE, Bucket, Found, Listed, as_listed, contradiction
-from strongroom.store.s3.log import folders
 from strongroom.store.s3.past import Past
 from strongroom.store.s3.views import ActorView, Known, VaultView, View
 
@@ -241,7 +240,8 @@ class Reader:
     def _caps(self, prefix: str, after: str) -> Iterator[Object]:
         """Records of caps, in pages: there may be very many."""
         place = layout.plain_place(after) if after.startswith(layout.CAPS) else ""
-        while page := self.bucket.list("caps/", place, PAGE) if after <= layout.CAPS + "~" else ():
+        below = layout.plain_place(max(prefix, layout.CAPS)).rpartition("/")[0] + "/"
+        while page := self.bucket.list(below, place, PAGE) if after <= layout.CAPS + "~" else ():
             if page[-1].name <= place:
                 return  # nothing is behind it but what was there before
             yield from (one for one in map(self._cap, page) if one.name.startswith(prefix))
@@ -253,12 +253,10 @@ class Reader:
 
     def locators(self, after: str = "") -> Iterator[str]:
         """Every actor that has anything in the bucket; with a name, from the one on whose it is or would be."""
-        place = after if after.startswith(layout.ACTORS) else ""
-        if (own := layout.locator_of(after)) is not None:
-            yield own
-            place = f"{layout.ACTORS}{own}0"
-        for locator in folders(self.bucket, layout.ACTORS, place):
-            if layout.locator_of(f"{layout.ACTORS}{locator}/") is not None:
+        for locator in self.bucket.folders(layout.ACTORS):
+            place = f"{layout.ACTORS}{locator}/"
+            is_behind = place > after[: len(place)] or layout.locator_of(after) == locator
+            if is_behind and layout.locator_of(place) is not None:
                 yield locator
 
     def buried(self) -> Iterator[str]:

@@ -29,6 +29,7 @@ from strongroom.store.s3.reading import Reader
 from strongroom.store.s3.views import ActorView, Known, shelf_of
 
 _TRIES = 64
+_SWEEPS = 8
 _LINES = "/lines/"
 Change = PutNew | Swap | Delete
 Random = Callable[[int], bytes]
@@ -39,8 +40,10 @@ Places = Mapping[str, str]
 class Writer:
     """Carries out effects on a bucket. Thread-safe."""
 
-    def __init__(self, reader: Reader, random: Random) -> None:
+    def __init__(self, reader: Reader, random: Random, left_over: Callable[[str], object] = lambda _: None) -> None:
         self._reader = reader
+        self._left_over = left_over
+        """Is told of actors of whose forgotten lines packs still hold the bytes."""
         self._bucket = reader.bucket
         self._random = random
 
@@ -132,8 +135,10 @@ class Writer:
             view.refresh()
             raise Lost(f"{view.prefix}{layout.KEYS}") from None
         number = view.wrote_head(head, written, etag)
-        if head.table != before.table and view.sweep():
-            view.refresh()
+        for _ in range(_SWEEPS if head.table != before.table else 0):
+            if not view.sweep():
+                break
+            view.refresh()  # a compactor that listed before the purge may have filled a pack since
         held = self._reader.actor(locator)
         # Dropped meanwhile to make room: others follow another one by now, which may have looked before the write.
         return number if held is view else held.refresh()
@@ -216,13 +221,18 @@ class Writer:
     # Forgetting.
 
     def _forget(self, deletes: Sequence[Delete], places: Places) -> list[Version]:
-        """Turn lines into tombstones, in packs and outside, and see to it that no pack comes to hold one."""
+        """Turn lines into tombstones, and see to it that no claim becomes a pack that holds one.
+
+        Packs that hold one already are left: `Leftovers` has them written anew, for many forgets at once.
+        """
         numbers: list[Version] = []
         for locator in sorted({layout.locator_of(one.name) or "" for one in deletes}):
             view = self._reader.actor(locator)
             mine = [one for one in deletes if layout.locator_of(one.name) == locator]
             self._bury(view, mine, places)
             self._take_out(view, {one.name: places[one.name] for one in mine})
+            if _hold_bodies(view, [one.name for one in mine]):
+                self._left_over(locator)
             numbers.append(view.latest)
         return numbers
 
@@ -252,7 +262,7 @@ class Writer:
         raise StoreUnavailable("the object store kept taking new names for names in use", hint="try again")
 
     def _take_out(self, view: ActorView, places: Places) -> None:
-        """Make an end of the bytes: of the objects by themselves, of what packs hold, and of what claims might come to.
+        """Make an end of the bytes of the objects by themselves, and of what claims might come to.
 
         Who lost a race looks again.
         """
@@ -271,18 +281,13 @@ class Writer:
         shelves = {_shelf(name) for name in names}
         with view.guard:
             loose = [(name, known.etag) for name in names if (known := view.objects.get(name)) and known.etag]
-            held, claimed = list(view.packs.items()), list(view.claims.items())
+            claimed = list(view.claims.items())
         left = [(self._reader.place(name), b"", etag) for name, etag in loose if etag not in done]
         # Claims are not deleted: one may have become a pack by now, and that must not be lost.
         left += [
             (place, packs.claim(self._random(16)), etag)
             for place, etag in claimed
             if etag not in done and shelf_of(place) in shelves
-        ]
-        left += [
-            (place, packs.encoded(shelf_of(place), packs.without(pack, names)), pack.etag)
-            for place, pack in held
-            if any((record := pack.records.get(name)) and record.body is not None for name in names)
         ]
         return left
 
@@ -306,6 +311,13 @@ class Writer:
 def _shelf(name: str) -> str:
     """What a line's name begins with: all of its namespace."""
     return name.partition("lines/")[0]
+
+
+def _hold_bodies(view: ActorView, names: Sequence[str]) -> bool:
+    """Whether packs hold bodies of any of these lines."""
+    with view.guard:
+        held = list(view.packs.values())
+    return any(record.body is not None for pack in held for name in names if (record := pack.records.get(name)))
 
 
 def _is_of_the_vault(name: str) -> bool:

@@ -1,0 +1,129 @@
+"""An index of cap records in a bucket: by the actor whose cap it is, and by the cap that it came from.
+
+A bucket finds objects by the beginning of their names alone. So each record has empty objects beside it, in the same
+commit and the same log entry, whose names lead to it:
+
+    vault/caps/of/<tag of an actor, or "scopes">/<link>     a cap of this actor; a cap of a scope
+    vault/caps/from/<root>/<link>                           a cap that came, over however many, from the first of them
+
+With it, a revocation or an erasure reads the records that it is about, and none of other people. All records are read
+where the index cannot help: for a link that has no record, and in a vault that an earlier version made, until a
+revocation by the owner has made the index. A vault in a file needs none: there all records are read at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from strongroom.errors import Tampered
+from strongroom.model import Actor, CapRecord, LinkId
+from strongroom.store import Delete, Object, PutNew, Store
+from strongroom.store.fleet import Fleet
+
+CAPS = "vault/caps/"
+INDEXED = "vault/indexed"
+"""Says that the index is whole: made with the vault, or once all older records were added."""
+_OF, _FROM = f"{CAPS}of/", f"{CAPS}from/"
+_SCOPES = "scopes"
+_LINK = 64
+"""Characters of a link id."""
+_PAGE = 1000
+_SAMPLE = 32
+"""Records of anybody's that an erasure looks at, to remove those of caps that ended long ago."""
+Records = Iterator[tuple[Object, CapRecord]]
+
+
+class CapIndex:
+    """Finds records of caps in one vault. `tag` marks an actor without naming it."""
+
+    def __init__(self, store: Store, tag: Callable[[str], str], opened: Callable[[Object], CapRecord]) -> None:
+        self._store = store
+        self._tag = tag
+        self._opened = opened
+
+    def is_made(self) -> bool:
+        """Whether every record is in the index, as far as the vault was looked at."""
+        return isinstance(self._store, Fleet) and self._store.get(INDEXED) is not None
+
+    def _is_kept(self) -> bool:
+        """Whether records get markers: also in a file that was moved out of a bucket, since it may be moved back."""
+        return isinstance(self._store, Fleet) or self._store.get(INDEXED) is not None
+
+    # Writing.
+
+    def markers(self, record: CapRecord) -> list[PutNew]:
+        """What is to be put beside a new record."""
+        return [PutNew(name, b"") for name in self._names(record)] if self._is_kept() else []
+
+    def removal(self, thing: Object, record: CapRecord) -> list[Delete]:
+        """Remove a record, and what leads to it."""
+        removed = [Delete(thing.name, thing.version)]
+        if not self._is_kept():
+            return removed
+        beside = map(self._store.get, self._names(record))
+        return removed + [Delete(one.name, one.version) for one in beside if one is not None and one.body is not None]
+
+    def missing(self, records: Iterable[CapRecord]) -> Iterator[PutNew]:
+        """What is missing for the index to be whole, given all records."""
+        for record in records:
+            yield from (PutNew(name, b"") for name in self._names(record) if self._store.get(name) is None)
+
+    def _names(self, record: CapRecord) -> list[str]:
+        whose = _SCOPES if record.actor.endswith("/") else self._tag(f"{_OF}{record.actor}")
+        names = [f"{_OF}{whose}/{record.link}"]
+        return [*names, f"{_FROM}{record.parents[0]}/{record.link}"] if record.parents else names
+
+    # Finding.
+
+    def of(self, actor: Actor, beside: Collection[str] = ()) -> Records:
+        """The records of an actor's caps, and of those of scopes, but for those named in `beside`."""
+        links = [*self._links(f"{_OF}{self._tag(_OF + actor)}/"), *self._links(f"{_OF}{_SCOPES}/")]
+        return self.read(name for link in links if (name := CAPS + link) not in beside)
+
+    def family(self, link: LinkId) -> Records | None:
+        """The records of all caps that came from the same one as this; None if this has no record that reads."""
+        own = next((record for _, record in self.read([CAPS + link])), None)
+        if own is None:
+            return None
+        root = own.parents[0] if own.parents else link
+        return self.read(CAPS + one for one in self._links(f"{_FROM}{root}/"))
+
+    def sample(self) -> Records:
+        """Some records of anybody's caps."""
+        start = CAPS + os.urandom(8).hex()
+        page = self._store.names(CAPS, start, _SAMPLE) if isinstance(self._store, Fleet) else ()
+        names = [one.name for one in page if is_record(one.name)]
+        if len(names) < _SAMPLE and isinstance(self._store, Fleet):
+            first = self._store.names(CAPS, "", _SAMPLE - len(names))
+            names += [one.name for one in first if is_record(one.name) and one.name not in names]
+        return self.read(names)
+
+    def _links(self, prefix: str) -> list[str]:
+        """The last parts of the names below a prefix, without tombstones."""
+        found: list[str] = []
+        after = ""
+        while page := self._store.names(prefix, after, _PAGE):
+            found += [one.name.rpartition("/")[2] for one in page if one.body is not None]
+            after = page[-1].name
+        return found
+
+    def read(self, names: Iterable[str]) -> Records:
+        """These records, but for what is gone and what does not open: it is no record, or one that was destroyed.
+
+        One object of a stranger must not stop every revocation, and verification names it.
+        """
+        wanted = list(names)
+        for thing in self._store.get_many(wanted) if isinstance(self._store, Fleet) and wanted else ():
+            if thing is None or thing.body is None:
+                continue
+            try:
+                record = self._opened(thing)
+            except Tampered:
+                continue
+            yield thing, record
+
+
+def is_record(name: str) -> bool:
+    """Whether a name below `vault/caps/` can be that of a record, and is none of the index."""
+    return len(name) == len(CAPS) + _LINK and "/" not in name[len(CAPS) :]

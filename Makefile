@@ -42,13 +42,14 @@ check-pages:
 	$(BIN)/python scripts/make_cli_reference.py --check
 	$(BIN)/python scripts/make_http_reference.py --check
 	$(BIN)/python scripts/make_openapi.py --check
+	$(BIN)/python scripts/walk.py --check
 
 bench: $(READY) $(HERMES)/.ready  ## measure, each figure beside its baseline
 	$(BIN)/python -m bench
 
 demo: $(READY) $(HERMES)/.ready  ## see recalls, denials, tampering found, forgetting, a server, a fleet on S3, hosted providers, Hermes
 	$(BIN)/python -m tests.s3.install seaweedfs
-	$(BIN)/python -m harness.beside_seaweedfs $(BIN)/strongroom demo --require-extras --hermes $(HERMES)/bin/python
+	$(BIN)/python -m harness.beside_seaweedfs $(BIN)/python -m demo --require-extras --hermes $(HERMES)/bin/python
 
 generators: $(READY)  ## generate clients from docs/openapi.json with two generators, and use them; needs npm
 	$(BIN)/python scripts/try_generators.py

@@ -1,8 +1,9 @@
 """One caller's slowest answer while another keeps the server busy, beside its slowest answer alone.
 
 Each scenario has a server of its own, with its usual limits, and two clients, each a process of its own: one asks ten
-times a second, by turns for a get, a put and a list of its few lines; the other does what the scenario says. What is
-refused to the first counts as well. Times are counted from when a request was due.
+times a second, by turns for a get, a put and a list of its few lines; the other does what the scenario says. Where the
+scenario says so, both call over MCP. What is refused to the first counts as well. Times are counted from when a request
+was due.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from bench import vaults
 from bench.lines import lines, of_size
 from bench.load import Load, Plan, Report, request
 from bench.measure import Goal, Row, Run
+from bench.served import MCP_HEADERS
 from bench.server import Server, running
 from strongroom import Token, Vault, wire
 from strongroom.cap import parse
@@ -33,6 +35,7 @@ _NAMESPACES = ("personal", "work", "travel", "family")
 _AT_ONCE = 8
 _IDLE = 4_096
 _ALONE = "the same caller alone"
+_ALONE_OVER_MCP = "the same caller alone, over MCP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class _Scenario:
     """Whether its lines are in RAM when it begins."""
     is_once: bool = False
     """Whether each connection asks once, and not again and again."""
+    is_over_mcp: bool = False
+    """Whether both callers call over MCP."""
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -61,12 +66,16 @@ def rows(run: Run) -> Iterator[Row]:
     with vaults.make(run.scratch) as vault:
         caps = _filled(vault, run.pick(64, 2) * 1_000_000)
     count = run.pick(600, 30)
-    alone, idle, _ = _measured(run, caps, _Scenario("alone", at_once=0), count)
+    alone_by_door = {
+        over_mcp: _measured(run, caps, _Scenario("alone", at_once=0, is_over_mcp=over_mcp), count)
+        for over_mcp in (False, True)
+    }
     for scenario in _scenarios(caps):
+        alone, idle, _ = alone_by_door[scenario.is_over_mcp]
+        who = _ALONE_OVER_MCP if scenario.is_over_mcp else _ALONE
         report, _, peak = _measured(run, caps, scenario, count)
-        beside = Row("fair", scenario.what, "ms p99", _millis(report), _millis(alone), _ALONE, Goal("ratio", 5, 2))
-        yield beside
-        yield Row("fair", scenario.what, "ms slowest", max(report.latencies) * 1e3, max(alone.latencies) * 1e3, _ALONE)
+        yield Row("fair", scenario.what, "ms p99", _millis(report), _millis(alone), who, Goal("ratio", 5, 2))
+        yield Row("fair", scenario.what, "ms slowest", max(report.latencies) * 1e3, max(alone.latencies) * 1e3, who)
         yield Row("fair", scenario.what, "refused", _refused(report), len(report.latencies), "all that it asked")
         room = SHELF_BYTES + idle
         yield Row(
@@ -97,6 +106,10 @@ def _scenarios(caps: _Caps) -> Iterator[_Scenario]:
     gets = [_call(wire.Get(query=f"the harbour and boat {number}"), caps.large) for number in range(_AT_ONCE)]
     yield _Scenario("eight gets of 64 MB, warm", gets, is_warm=True)
     yield _Scenario("eight gets of 64 MB, right after a restart", gets)
+    tools = [_tool(caps.large, "memory_get", query=f"the harbour and boat {number}") for number in range(_AT_ONCE)]
+    what = "over MCP, eight gets of 64 MB"
+    yield _Scenario(f"{what}, warm", tools, is_warm=True, is_over_mcp=True)
+    yield _Scenario(f"{what}, right after a restart", tools, is_over_mcp=True)
     yield _Scenario("a flood without a cap", [request(wire.Get.path, b"{}"), request("/nowhere", b"{}")], at_once=16)
     yield _Scenario(f"{_IDLE:,} idle connections", at_once=_IDLE)
     # Last, since nothing is left after it.
@@ -108,7 +121,19 @@ def _call(call: wire.Call[Any], cap: Token) -> bytes:
     return request(call.path, msgspec.json.encode(call), cap=cap)
 
 
-def _asking(cap: Token) -> list[bytes]:
+def _tool(cap: Token, name: str, **arguments: object) -> bytes:
+    params = {"name": name, "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return request("/mcp", msgspec.json.encode(message), cap=cap, headers=MCP_HEADERS)
+
+
+def _asking(cap: Token, *, over_mcp: bool) -> list[bytes]:
+    if over_mcp:
+        return [
+            _tool(cap, "memory_get", query="boat"),
+            _tool(cap, "memory_put", text="the boat leaves at noon", namespace="work"),
+            _tool(cap, "memory_list", limit=20),
+        ]
     line = strongroom.NewLine(text="the boat leaves at noon", namespace="work")
     return [_call(call, cap) for call in (wire.Get(query="boat"), wire.Put(lines=(line,)), wire.List(limit=20))]
 
@@ -124,7 +149,7 @@ def _measured(run: Run, caps: _Caps, scenario: _Scenario, count: int) -> tuple[R
         beside = stack.enter_context(ThreadPoolExecutor(1))
         if scenario.at_once:
             noise = beside.submit(second.run, _noise(server, scenario, count * _PACE))
-        asked = Plan(server.port, 4, count, _asking(caps.small), pace=_PACE)
+        asked = Plan(server.port, 4, count, _asking(caps.small, over_mcp=scenario.is_over_mcp), pace=_PACE)
         report = first.run(asked)
         if scenario.at_once:
             noise.result()

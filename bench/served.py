@@ -28,7 +28,7 @@ CONNECTIONS = 32
 _QUESTIONS = 40
 _K = 5
 _ECHO = "a bare echo on the same server software"
-_MCP_HEADERS = ("Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-06-18")
+MCP_HEADERS = ("Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-06-18")
 
 
 @dataclass(slots=True)
@@ -256,7 +256,7 @@ def _calling(cap: Token, known: Sequence[NewLine]) -> list[bytes]:
         return msgspec.json.encode({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
 
     return [
-        request("/mcp", body(number, question), cap=cap, headers=_MCP_HEADERS)
+        request("/mcp", body(number, question), cap=cap, headers=MCP_HEADERS)
         for number, question in enumerate(questions(_QUESTIONS))
     ]
 

@@ -41,8 +41,8 @@ def _server_time(clock: Clock) -> Iterator[None]:
     """Take the fixture's time for the server's, which a worker's clock must not lag behind."""
     tried = s3.bucket_at
 
-    def bucket_at(location: str) -> S3Bucket:
-        bucket = tried(location)
+    def bucket_at(location: str, *, at_once: bool = True) -> S3Bucket:
+        bucket = tried(location, at_once=at_once)
         bucket.time = clock()
         return bucket
 

@@ -123,7 +123,8 @@ FULL_ENTRY: dict[str, Any] = {
 def _entry_vectors() -> Iterator[Case]:
     small = {"v": 1, "time": TIME, "op": "get", "decision": "deny", "reason": "cap_expired"}
     repeated = {**small, "links": ["ab" * 32], "count": 500, "detail": f"repeated {TIME - 9000}-{TIME - 1000}"}
-    for name, fields in {"full": FULL_ENTRY, "small": small, "repeated": repeated}.items():
+    others = {**small, "count": 900, "detail": f"{repeated['detail']} and others"}
+    for name, fields in {"full": FULL_ENTRY, "small": small, "repeated": repeated, "others": others}.items():
         data = compact(fields)
         leaf = leaf_hash(data).hex()
         yield case(f"entry-{name}", "entry", "an entry", entry=data.decode(), leaf=leaf, fields=fields)

@@ -33,15 +33,14 @@ _METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub", "split
 FEW = (2048, 8192, 32768)
 _TEXTS = 48
 """Near-matches of one pattern."""
-_DEMONSTRATION = "strongroom.cli.demonstration"
 _OTHERS = " a1-.:/=\"'\n[(,_é文"
 """Characters to try for a class that leaves the choice."""
 
 
 def modules() -> list[ModuleType]:
-    """Every module of the package but those of the demonstration, which are for another program to load."""
+    """Every module of the package."""
     found = pkgutil.walk_packages(strongroom.__path__, "strongroom.")
-    names = [one.name for one in found if not one.name.startswith(("strongroom.__main__", _DEMONSTRATION))]
+    names = [one.name for one in found if one.name != "strongroom.__main__"]
     return [importlib.import_module(name) for name in names]
 
 

@@ -201,7 +201,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "cli-audit": ("design", "the audit verbs work as documented from a shell"),
     "cli-keeping": ("design", "backup, restore and rotate work as documented from a shell"),
     "cli-doctor": ("design", "doctor names what is wrong in plain words, also when the vault does not open"),
-    "demo-strict": ("show", "strongroom demo exits 0 only if every step is ok or skipped for a listed reason"),
+    "demo-strict": ("show", "a demo exits 0 only if every step is ok or skipped for a listed reason"),
     "demo-apart": ("show", "the demo touches nothing of the user's and leaves nothing behind"),
     # Issuing with a cap, and calls as values.
     "renew-denied": ("design", "a cap that is invalid, narrowed, or not for memory is never renewed, on record"),
@@ -718,6 +718,9 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "fleet-migrate": ("show", "a moved vault has the same lines and ids, and its log verifies"),
     "fleet-migrate-refusals": ("bad-input", "no vault appears where a move is refused"),
     "fleet-migrate-resumes": ("show", "a killed move goes on and ends equal"),
+    "fleet-never-back": ("show", "a worker refuses what is older than it has seen, for that actor alone, on record"),
+    "fleet-honest-answers": ("show", "an answer that contradicts the list is asked for again, then unavailable"),
+    "fleet-log-taken": ("show", "something foreign in the way of a worker's log begins a new one, with an alarm"),
     "fleet-nothing-lost": ("show", "every acknowledged line is found by every worker, and none twice"),
     "fleet-reproducible": ("show", "a seed gives the same history byte for byte"),
     "fleet-revoked-everywhere": ("show", "a cap revoked before a request began is refused by every worker"),

@@ -30,6 +30,7 @@ from strongroom.keys import Keyring
 from strongroom.model import Erased, Forgotten, Listing, Profile, Receipt, Snapshot
 from strongroom.store import sqlite
 from strongroom.store.fake import Disk, FakeStores, Faults
+from strongroom.store.filelock import WRITABLE
 from strongroom.store.sqlite import SqliteStore
 from strongroom.vault import opening
 from strongroom.vault.rotation import Rotated
@@ -381,6 +382,12 @@ _TEMPLATE = _create()
 # The real disk: full.
 
 
+def _hint_of(call: Callable[[], object]) -> str:
+    with pytest.raises(StrongroomError) as raised:
+        call()
+    return raised.value.hint
+
+
 def _fill(pipe: Connection, place: Place, token: str) -> None:
     """Put until the disk is full, then try everything else, then put again with room."""
     with place.open() as vault:
@@ -405,6 +412,7 @@ def _fill(pipe: Connection, place: Place, token: str) -> None:
             lambda: vault.mint(actor="local/bob", ops=["get"], namespaces=["work"]),
         ]
         pipe.send(("full", [reason, *map(reason_of, calls)]))
+        pipe.send(("hints", {_hint_of(call) for call in calls}))
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         pipe.send(("room", [reason_of(memory.put, "with room", namespace="travel", id=LINE_IDS[19])]))
         pipe.recv()
@@ -420,6 +428,7 @@ def test_a_full_disk_is_audit_unavailable_and_loses_nothing(
         while (said := process.pipe.recv())[0] == "put":
             acknowledged.append(said[1])
         assert said == ("full", ["audit_unavailable"] * 5)
+        assert process.pipe.recv() == ("hints", {WRITABLE})
         assert process.pipe.recv() == ("room", [""])
     finally:
         process.kill()
@@ -493,6 +502,7 @@ def test_a_vault_that_cannot_be_written_is_unavailable_and_not_missing(
         path.chmod(files)
     (scratch / "vault").chmod(directory)
     assert _as_user(_use, scratch) == "store_unavailable"
+    assert in_fork(lambda: _hint_of(lambda: _use(scratch)), user=NOBODY if os.geteuid() == 0 else None) == WRITABLE
     (scratch / "vault").chmod(0o700)
     assert {path.name for path in (scratch / "vault").iterdir()} == {"vault.db", "vault.turn", "vault.lock"}
     for path in (scratch / "vault").iterdir():

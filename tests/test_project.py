@@ -51,8 +51,8 @@ import strongroom
 root = pathlib.Path(strongroom.__file__).parent
 for path in sorted(root.rglob("*.py")):
     name = ".".join(("strongroom", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
-    # One needs pytest; a plugin is not imported but loaded.
-    others = ("conformance.plugin", "__main__", ".diary")
+    # One needs pytest.
+    others = ("conformance.plugin", "__main__")
     if not name.endswith(others) and not name.startswith(EXTRAS):
         importlib.import_module(name)
 tops = {name.partition(".")[0] for name in set(sys.modules) - before}

@@ -38,11 +38,10 @@ BOUNDED = {
     "strongroom.routing._PIECE": "it reads patterns of rules, which have 256 characters",
     **dict.fromkeys(
         (
-            "strongroom.provider.hooks.code._TEXT",
-            "strongroom.provider.hooks.code._PLACEHOLDER",
+            "strongroom.provider.hooks.code_texts._TEXT",
+            "strongroom.provider.hooks.code_texts._PLACEHOLDER",
             "strongroom.provider.hooks.programs.WRAPPED",
             "strongroom.provider.hooks.programs.LOCAL_HOSTS",
-            "strongroom.provider.hooks.textfilters._SUBSTITUTE",
         ),
         "a tool call of more than 128 KiB is blocked unread, and tests/provider/hooks measures the guard as a whole",
     ),

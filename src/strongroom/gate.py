@@ -87,7 +87,9 @@ class Standing:
 
     def check(self, held: Cap) -> None:
         if not self.revoked.isdisjoint(held.links):
-            raise CapRevoked("the cap, or one it was narrowed from, has been revoked")
+            raise CapRevoked(
+                "the cap, or one it was narrowed from, has been revoked", hint="ask its owner for a new one"
+            )
         not_before = self.not_before.get(self._locate(held.actor), 0) if self.not_before and held.actor else 0
         if held.issued < not_before:
             raise CapRevoked(_voided(held, not_before), hint="ask its owner for a new one")

@@ -188,7 +188,9 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Forgotten(msgspec.Struct, frozen=True):
-    """What forget did. `scrubbed` is False while a copy of the old ciphertext may still wait in the journal."""
+    """What forget did. `scrubbed` is False while a copy of the old ciphertext may still wait in the journal, or lies in
+    a bucket that keeps versions. What a bucket's server and its copies hold besides, no answer tells.
+    """
 
     ids: tuple[LineId, ...]
     missing: tuple[LineId, ...] = ()

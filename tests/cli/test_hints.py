@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
 import strongroom
 from strongroom import settings, wire
+from strongroom.cli import caps as caps_verb
 from strongroom.cli.reading import OPS
 from strongroom.memory.clerk import SHOWN
 from strongroom.memory.doing import done
@@ -231,6 +235,25 @@ def test_a_cap_is_not_minted_for_a_file_that_cannot_be_written(cli: Cli, vault: 
     assert len(json.loads(cli("cap", "list", "--json").out)["caps"]) == before
 
 
+@pytest.mark.requirement("cli-caps")
+def test_a_cap_that_was_signed_and_could_not_be_written_is_taken_back_by_the_hinted_command(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = len(cli("cap", "list", "--json").json["caps"])
+    with monkeypatch.context() as patched:
+        patched.setattr(caps_verb, "write_file", full)
+        mint = ["cap", "mint", "--ops", "get", "--namespaces", "work", "--ttl", "1h", "--out", "a.cap"]
+        (named,) = re.findall("`strongroom ([^`]+)`", hint(cli, *mint, code=2))
+        narrow = ["cap", "attenuate", "--ops", "get", "--out", "b.cap"]
+        assert "revoke" not in hint(cli, *narrow, code=2), "that would be the cap that it comes from"
+    assert len(cli("cap", "list", "--json").json["caps"]) == before + 1
+    assert cli(*shlex.split(named)).code == 0
+    assert len(cli("cap", "list", "--json").json["caps"]) == before
+
+
 @pytest.mark.parametrize("option", ["--url", "--cap-file"])
 def test_an_option_of_a_verb_before_the_verb_is_to_be_said_after_it(cli: Cli, home: Path, option: str) -> None:
     done = cli(option, "http://127.0.0.1:9", "get", "x", "--json")
@@ -257,3 +280,37 @@ def test_a_revocation_says_how_many_caps_fell_with_the_named_one(cli: Cli, vault
     assert cli("cap", "renew", "--cap-file", "one.cap", "--out", "next.cap").code == 0
     assert "and 1 renewed or minted from it" in cli("cap", "revoke", "--cap-file", "one.cap").out
     assert "renewed or minted" not in cli("cap", "revoke", "--cap-file", "two.cap").out
+
+
+def test_the_hint_of_a_denial_shows_the_cap_that_was_denied(cli: Cli, vault: None) -> None:
+    assert cli("cap", "mint", "--ops", "get", "--namespaces", "work", "--ttl", "1h", "--out", "a cap").code == 0
+    done = cli("put", "a text", "-n", "work", "--cap-file", "a cap", "--json")
+    assert done.reason == "cap_op_mismatch"
+    (named,) = re.findall("`strongroom ([^`]+)`", done.error["hint"])
+    assert cli(*shlex.split(named), "--json").json["ops"] == ["get"]
+
+
+@pytest.mark.requirement("cli-erase")
+@pytest.mark.parametrize("verb", [["forget", "--namespace", "work", "--yes"], ["erase", "--everything", "--yes"]])
+def test_what_a_put_off_scrub_leaves_is_removed_by_the_hinted_command(cli: Cli, vault: None, verb: list[str]) -> None:
+    assert cli("init", "another vault").code == 0
+    assert cli("put", "a text", "-n", "work", "--vault", "another vault").code == 0
+    reader = apsw.Connection("another vault/vault.db")
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM objects").fetchall()
+    done = cli(*verb, "--vault", "another vault")
+    assert done.code == 0
+    (named,) = re.findall("`strongroom (doctor[^`]*)`", done.out + done.err)
+    checks = {one["name"]: one for one in cli(*shlex.split(named), "--json").json["checks"]}
+    assert (checks["store"]["state"], "put off" in checks["store"]["message"]) == ("warn", True)
+    assert Path("another vault/vault.scrub").exists()
+    reader.close()
+    assert "all is well" in cli(*shlex.split(named)).out
+    assert not Path("another vault/vault.scrub").exists()
+
+
+def test_a_revoked_cap_is_told_to_be_replaced(cli: Cli, vault: None) -> None:
+    assert cli("cap", "mint", "--ops", "get", "--namespaces", "work", "--ttl", "1h", "--out", "a.cap").code == 0
+    assert cli("cap", "revoke", "--cap-file", "a.cap").code == 0
+    done = cli("get", "a question", "--cap-file", "a.cap", "--json")
+    assert (done.reason, "new one" in done.error["hint"]) == ("cap_revoked", True)

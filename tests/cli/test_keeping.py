@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from collections.abc import Callable
@@ -189,6 +190,26 @@ def test_a_vault_and_its_keys_come_back_on_another_machine(
     assert (done.code, done.json["verified"], done.json["rolled_back"]) == (0, True, False)
     assert texts(cli) == {"line one"}
     assert cli("audit", "verify").code == 0
+
+
+@pytest.mark.requirement("cli-keeping", "audit-unseen")
+def test_a_restore_with_the_checkpoint_of_its_keys_claims_nothing_of_later_and_a_newer_one_tells(
+    cli: Cli, vault: None, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("backup", "b", "--with-keys", "k.age").code == 0
+    cli("put", "line of later", "-n", "work")
+    assert cli("audit", "verify").code == 0
+    newer = (key_directory() / "checkpoint").read_bytes()
+    monkeypatch.setenv("HOME", str(home / "machine"))
+    done = cli("restore", "b", "--keys", "k.age", "--to", "here")
+    assert done.code == 0
+    assert "continues what was last seen" not in done.out
+    assert "Nothing here knows what came after that" in done.out
+    assert "shares keys" not in done.err
+    (default_directory(identify("here")) / "checkpoint").write_bytes(newer)
+    (step,) = re.findall("^  strongroom (.+)$", done.out, re.MULTILINE)
+    found = cli(*shlex.split(step), "--json").json["findings"]
+    assert [one["flaw"] for one in found] == ["log_rolled_back"]
 
 
 @pytest.mark.requirement("cli-keeping")

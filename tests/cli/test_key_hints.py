@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shlex
 import shutil
@@ -14,7 +16,7 @@ import pytest
 
 from strongroom import EnvironmentKeys, PassphraseKeys, settings
 from strongroom.cli import leaving
-from strongroom.keys import default_directory
+from strongroom.keys import default_directory, sources
 from strongroom.vault.opening import identify
 from tests import age
 from tests.cli.conftest import Cli
@@ -187,4 +189,65 @@ def test_keys_of_another_user_are_refused_with_what_to_do(cli: Cli, vault: None)
     done = cli(*MINT)
     assert done.reason == "key_unavailable"
     subprocess.run(["chown", *done.error["hint"].partition("chown ")[2].split()], check=True)
+    assert cli(*MINT).code == 0
+
+
+@pytest.mark.parametrize("damage", [one for one in DAMAGES if one != "missing"])
+def test_doctor_finds_an_issuer_key_that_signs_nothing_and_its_hint_mends_it(cli: Cli, two: str, damage: str) -> None:
+    DAMAGES[damage](keys() / "issuer.key")
+    done = cli("doctor", "--json")
+    (found,) = [one for one in done.json["checks"] if one["state"] == "fail"]
+    assert (done.code, found["name"], found["reason"]) == (7, "opening", "key_unavailable")
+    assert follow(cli, found["hint"]) == ["rotate issuer"]
+    assert cli("doctor").code == 0
+
+
+@pytest.mark.parametrize("name", ["issuer.key", "root.keyring"])
+def test_doctor_says_so_if_a_key_file_is_a_directory(cli: Cli, vault: None, name: str) -> None:
+    (keys() / name).unlink()
+    (keys() / name).mkdir(mode=0o700)
+    found = [one for one in cli("doctor", "--json").json["checks"] if one["state"] == "fail"]
+    assert all("chmod" not in one["hint"] and one["hint"] for one in found)
+    assert found[0]["name"] == "key files"
+
+
+def test_a_hinted_rotation_rotates_the_vault_that_was_meant_and_no_other(cli: Cli, vault: None) -> None:
+    assert cli("init", "another vault").code == 0
+    path = default_directory(identify("another vault")) / "issuer.key"
+    path.unlink()
+    kept = (keys() / "issuer.key").read_bytes()
+    for words in (MINT, ["doctor", "--json"]):
+        done = cli(*words, "--vault", "another vault")
+        assert done.code == 7
+    said = [one["hint"] for one in done.json["checks"] if one["state"] == "fail"]
+    said.append(cli(*MINT, "--vault", "another vault").error["hint"])
+    for hint in said:
+        (named,) = re.findall("`strongroom ([^`]+)`", hint)
+        assert shlex.split(named) == ["rotate", "issuer", "--vault", "another vault"]
+    assert cli(*shlex.split(named), "--yes").code == 0
+    assert (keys() / "issuer.key").read_bytes() == kept
+    assert cli(*MINT, "--vault", "another vault").code == 0
+
+
+def test_a_key_file_that_is_a_pipe_is_not_waited_for(cli: Cli, vault: None) -> None:
+    (keys() / "issuer.key").unlink()
+    os.mkfifo(keys() / "issuer.key", 0o600)
+    done = cli(*MINT)
+    assert done.reason == "key_unavailable"
+    assert follow(cli, done.error["hint"]) == ["rotate issuer"]
+    assert cli(*MINT).code == 0
+
+
+def test_a_key_that_cannot_be_written_says_why_and_leaves_the_one_that_is_there(
+    cli: Cli, vault: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sources, "write_file", full)
+        for words in (["rotate", "root"], ["rotate", "issuer", "--yes"]):
+            done = cli(*words, "--json")
+            assert (done.reason, "make room" in done.error["hint"]) == ("key_unavailable", True)
+    assert cli("doctor").code == 0
     assert cli(*MINT).code == 0

@@ -1,7 +1,8 @@
 """Somebody who writes to a simulated bucket and has no keys: undoes what a worker has just acknowledged.
 
-The worker idles, goes on, or is killed, by the seed. Whatever it was has to be named by the next verification; and but
-for a put, which may be acknowledged a moment before its log says so, it has to be a flaw and no mere doubt.
+The worker idles, goes on, or is killed, by the seed. Another one has seen it, and does not go back. Whatever it was has
+to be named by the next verification; and but for a put, which may be acknowledged a moment before its log says so, it
+has to be a flaw and no mere doubt. Or an object is planted where the worker's log goes on: then it goes on elsewhere.
 """
 
 from __future__ import annotations
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
 
 _OVER = 120_000
 """In ms: what was begun before is over, and older than any two clocks differ."""
+_PLANTS = 0.15
+"""How often a bundle is planted, and nothing undone."""
 _MAY_BE_SAID_LATER = ("put", "set_profile")
 """What creates an object and replaces none."""
+_VOID = ("cap_revoked", "tampered")
+_REFUSED: dict[str, tuple[str, ...]] = dict.fromkeys(("put", "forget", "erase", "set_profile"), ("tampered",))
+_REFUSED |= {"revoke": _VOID, "erase_actor": _VOID}
+"""What a worker may say to a cap once something that it has seen was undone."""
 Objects = Mapping[str, tuple[bytes, int] | None]
 
 
@@ -45,17 +52,45 @@ class Attacker(Asking):
         if not (before := self._verify(other)).ok:
             self.world.history.notes.append(f"nobody has tampered yet, and an audit found {_named(before)}")
             return
+        if self.random.random() < _PLANTS:
+            self._plant(worker, other, held)
+        else:
+            self._undoes(worker, other, held)
+
+    def _undoes(self, worker: Worker, other: Worker, held: Cap) -> None:
         op, do = self.random.choice(list(self._acts(held).items()))
+        self._look(other, held)
         call, changed = self._acknowledged(worker, op, held, do)
         if not call.is_ok:
             return
         fate = self._fate(worker)
         self.world.scheduler.pause(self.random.choice([0, 1000, 5000, 60_000]))
+        self._look(other, held)
         self._undo(changed)
+        if (seen := self._look(other, held)).outcome not in _REFUSED[op]:
+            self.world.history.notes.append(f"{op} was undone, and a worker that had seen it went back: {seen}")
         self.world.scheduler.pause(_OVER)
         report = self._verify(other)
         if not (report.findings or (op in _MAY_BE_SAID_LATER and report.doubtful)):
             self.world.history.notes.append(f"{op} was undone, its worker {fate}, and no audit named it: {call}")
+
+    def _plant(self, worker: Worker, other: Worker, held: Cap) -> None:
+        """Write a bundle in the place of a worker's next one, and take it away again when all has been looked at."""
+        assert worker.vault is not None
+        objects = self.world.server.objects
+        own = sorted(name for name in objects if name.startswith(f"logs/{worker.vault.store.worker}/"))  # type: ignore[attr-defined]
+        place = f"{own[-1][:-12]}{int(own[-1][-12:]) + 1:012d}"
+        body = self.random.choice([b"planted", objects[own[-1]][0]])
+        self.world.server.note(self.name, "plants", place)
+        objects[place] = body, self.world.scheduler.now
+        call = self.with_cap(worker, held, "put", _puts)
+        if not call.is_ok:
+            self.world.history.notes.append(f"a log was taken, and its worker did not go on: {call}")
+        elif self.world.taken_logs != 1:
+            self.world.history.notes.append(f"a log was taken, and {self.world.taken_logs} alarms were raised")
+        if not self._verify(other).findings:
+            self.world.history.notes.append(f"a bundle was planted, and no audit named it: {place}")
+        del objects[place]
 
     def _acts(self, held: Cap) -> dict[str, Callable[[Vault, Call], object]]:
         def memory(vault: Vault) -> Memory:
@@ -75,6 +110,12 @@ class Attacker(Asking):
             "erase_actor": lambda vault, _: _erase_actor(vault, held.actor),
             "set_profile": profile,
         }
+
+    def _look(self, worker: Worker, held: Cap) -> Call:
+        def ask(vault: Vault, _: Call) -> None:
+            vault.memory(held.token).list()
+
+        return self.call(worker, "look", held.actor, ask)
 
     def _acknowledged(
         self, worker: Worker, op: str, held: Cap, do: Callable[[Vault, Call], object]

@@ -25,6 +25,7 @@ class Still:
     def __init__(self, server: Server) -> None:
         self._server = server
         self.time = 0
+        self.keeps_versions = False
 
     def get(self, name: str) -> Found | None:
         return self._server.get(name)

@@ -22,6 +22,7 @@ class MemoryBucket:
         self.objects: dict[str, bytes] = {}
         self.requests: dict[str, int] = {}
         self.time = 0
+        self.keeps_versions = False
         self.timers = Timers()
         self._guard = threading.Lock()
 

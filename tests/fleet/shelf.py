@@ -59,6 +59,7 @@ class Client:
         self._before = before
         self.count = 0
         self.time = 0
+        self.keeps_versions = False
 
     def _step(self) -> Bucket:
         number, self.count = self.count, self.count + 1

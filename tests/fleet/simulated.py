@@ -28,6 +28,10 @@ class Died(BaseException):
     """The worker is dead: none of its threads gets any further."""
 
 
+class Conflict(Exception):
+    """A write was given up, and nobody says whether anything has changed."""
+
+
 class NoAnswer(Exception):
     """One try of a request came to nothing that the client heard of."""
 
@@ -51,6 +55,12 @@ class Weather:
     tries: int = 3
     sore: str = ""
     """A part of names: writes of such objects fail often, however often they are tried."""
+    conflict: float = 0.0
+    """That a conditional write is given up for another one that was given up, too: no effect, and a 409."""
+    torn: float = 0.0
+    """That an object of an actor comes with none of its bytes, or with half of them, and the etag of all."""
+    twice: float = 0.0
+    """That a write arrives once more, after its answer."""
     heavy: str = ""
     """A part of names: writes of such objects are often long under way, and much happens meanwhile."""
 
@@ -68,6 +78,9 @@ class Weather:
             sore=random.choice(["", "", "", "create news/", "vault/", "caps/", "logs/", "/at", "/lines/", "/packs/"]),
             tries=random.choice([1, 2, 3] if rough < 0.05 else [3, 4]),
             heavy=random.choice(["", "", "/at", "/at", "vault/"]),
+            conflict=random.choice([0.0, 0.0, rough]),
+            torn=random.choice([0.0, rough, 2 * rough]),
+            twice=random.choice([0.0, rough]),
         )
 
     @property
@@ -120,18 +133,29 @@ class Server:
 class SimulatedBucket:
     """One worker's way to the server."""
 
-    def __init__(self, server: Server, worker: str, *, knows_its_own: bool = True) -> None:
+    def __init__(
+        self, server: Server, worker: str, *, knows_its_own: bool = True, looks_into_conflicts: bool = True
+    ) -> None:
         self._server = server
         self.worker = worker
         self.is_dead = False
         self.time = 0
+        self.keeps_versions = False
         self._knows_its_own = knows_its_own
+        self._looks_into_conflicts = looks_into_conflicts
         self._out_until = 0
         self._random = server.scheduler.random
 
     # The contract.
 
     def get(self, name: str) -> Found | None:
+        found = self._whole(name)
+        if found is None or not name.startswith("actors/") or self._random.random() >= self._server.weather.torn:
+            return found
+        self._server.note(self.worker, "get", name, "torn")
+        return found._replace(body=found.body[: self._random.choice([0, len(found.body) // 2])])
+
+    def _whole(self, name: str) -> Found | None:
         return self._tried(f"get {name}", lambda: self._server.get(name))
 
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
@@ -149,23 +173,38 @@ class SimulatedBucket:
         return self._tried(f"list {prefix} after {after}", lambda: self._server.page(prefix, after, size))
 
     def create(self, name: str, body: bytes) -> str:
-        try:
-            return self._tried(f"create {name}", lambda: self._server.create(name, body), writes=True)
-        except Taken:
-            return self._own(name, body, Taken(name))
+        for _ in range(self._server.weather.tries):
+            try:
+                return self._tried(f"create {name}", lambda: self._server.create(name, body), writes=True)
+            except Conflict:
+                if not self._looks_into_conflicts:
+                    raise Taken(name) from None
+                if self._whole(name) is not None:
+                    return self._own(name, body, Taken(name))
+            except Taken:
+                return self._own(name, body, Taken(name))
+        raise StoreUnavailable("the simulated store kept giving up a write")
 
     def swap(self, name: str, body: bytes, etag: str) -> str:
-        try:
-            return self._tried(f"swap {name}", lambda: self._server.swap(name, body, etag), writes=True)
-        except Changed:
-            return self._own(name, body, Changed(name))
+        for _ in range(self._server.weather.tries):
+            try:
+                return self._tried(f"swap {name}", lambda: self._server.swap(name, body, etag), writes=True)
+            except Conflict:
+                if not self._looks_into_conflicts:
+                    raise Changed(name) from None
+                found = self._whole(name)
+                if found is None or found.etag != etag:
+                    return self._own(name, body, Changed(name))
+            except Changed:
+                return self._own(name, body, Changed(name))
+        raise StoreUnavailable("the simulated store kept giving up a write")
 
     def delete(self, names: Sequence[str]) -> None:
         gone = list(names)
         self._tried(f"delete {' '.join(gone)}", lambda: self._server.delete(gone), writes=True)
 
     def _own(self, name: str, body: bytes, lost: Exception) -> str:
-        found = self.get(name) if body and self._knows_its_own else None
+        found = self._whole(name) if body and self._knows_its_own else None
         if found is None or found.body != body:
             raise lost
         return found.etag
@@ -200,13 +239,20 @@ class SimulatedBucket:
         if writes and self._server.weather.heavy and self._server.weather.heavy in what:
             self._dawdle()
         fate = self._fate(writes=writes)
+        if fate == "conflict" and what.startswith("delete "):
+            fate = "done"
         self._server.note(self.worker, what, fate)
         if fate == "refused":
             raise NoAnswer
+        if fate == "conflict":
+            raise Conflict
         if fate == "late":
             self._server.scheduler.spawn("late", lambda: self._arrive(what, act), self._random.randrange(50, 3000))
             raise NoAnswer
         answer = self._answer(act)
+        if writes and self._random.random() < self._server.weather.twice:
+            self._server.note(self.worker, what, "repeated")
+            self._server.scheduler.spawn("again", lambda: self._arrive(what, act), self._random.randrange(1, 3000))
         self._pass_time()
         if fate == "lost":
             raise NoAnswer
@@ -251,7 +297,9 @@ class SimulatedBucket:
             return "refused"
         if drawn < weather.refused + weather.lost:
             return "lost"
-        return "late" if writes and drawn < weather.refused + weather.lost + weather.late else "done"
+        if writes and drawn < weather.refused + weather.lost + weather.late:
+            return "late"
+        return "conflict" if writes and drawn > 1 - weather.conflict else "done"
 
 
 def etag_of(body: bytes) -> str:

@@ -50,7 +50,7 @@ _engine = cache(engines.load)
 class World:
     """All that a seed decides."""
 
-    def __init__(self, seed: int, *, knows_its_own: bool = True) -> None:
+    def __init__(self, seed: int, **bucket: bool) -> None:
         self.seed = seed
         self.random = Random(f"world/{seed}")
         self._bytes = Random(f"bytes/{seed}")
@@ -58,7 +58,7 @@ class World:
         self.weather = Weather.of(self.random)
         self.server = Server(self.scheduler, self.weather.calm)
         self.history = History(is_late=self.weather.late > 0)
-        self._knows_its_own = knows_its_own
+        self._bucket = bucket
         self.keys = MemoryKeys()
         self.workers = [Worker(self, f"w{number}") for number in range(self.random.randint(2, 4))]
         self.views = self.random.choice([1, 2, 4096])
@@ -67,9 +67,11 @@ class World:
         """Clients that are not done yet."""
         self.packed = 0
         """Lines that compaction has put into packs."""
+        self.stores: list[S3Store] = []
+        """Of every worker that there ever was."""
 
     def bucket(self, name: str) -> SimulatedBucket:
-        return SimulatedBucket(self.server, name, knows_its_own=self._knows_its_own)
+        return SimulatedBucket(self.server, name, **self._bucket)
 
     def bytes(self, count: int) -> bytes:
         return self._bytes.randbytes(count)
@@ -108,6 +110,8 @@ class World:
         self.server.weather = self.weather.calm
         self.scheduler.pause(20_000)
         Ending(self).run()
+        if self.taken_logs:
+            self.history.notes.append(f"a false alarm: {self.taken_logs} logs were given up, with nobody in their way")
         Attacker(self).run()
 
     # What stands in for the world outside.
@@ -134,7 +138,7 @@ class World:
 
     def _store(self, bucket: SimulatedBucket, **_: Any) -> S3Store:
         worker = next(one for one in self.workers if one.bucket is bucket)
-        return S3Store(
+        store = S3Store(
             bucket,
             random=self.bytes,
             now=worker.clock,
@@ -143,6 +147,13 @@ class World:
             views=self.views,
             later=self._later(bucket),
         )
+        self.stores.append(store)
+        return store
+
+    @property
+    def taken_logs(self) -> int:
+        """How many logs the workers gave up because something foreign was in the way: each is an alarm."""
+        return sum(store.taken_logs for store in self.stores)
 
     def _later(self, bucket: SimulatedBucket) -> Later:
         """The timer of one worker: a task that begins later, and ends with the worker."""

@@ -426,3 +426,69 @@ def test_a_witness_that_is_no_checkpoint_is_named(worker: Open, tmp_path: Path, 
     assert vault.audit.verify().ok
     (tmp_path / "keys" / "checkpoint").write_text(content, encoding="utf-8")
     assert flaws(vault) == {Flaw.WITNESS_INVALID}
+
+
+# What is beside.
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_an_entry_of_the_roster_that_was_deleted_alone_is_named(worker: Open, bucket: MemoryBucket) -> None:
+    vault = worker()
+    put(vault, "a trip")
+    gone = vault.store.worker  # type: ignore[attr-defined]
+    bucket.delete([f"roster/{gone}"])
+    assert flaws(vault) == {Flaw.ROSTER_MISSING}
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_a_worker_killed_before_it_was_in_the_roster_is_no_flaw(worker: Open, bucket: MemoryBucket) -> None:
+    vault = worker()
+    bodies = dict(bucket.objects)
+    put(vault, "a trip")
+    mine = vault.store.worker  # type: ignore[attr-defined]
+    bodies[f"logs/{mine}/{1:012d}"] = bucket.objects[f"logs/{mine}/{1:012d}"]
+    bucket.objects.clear()
+    bucket.objects.update(bodies)
+    assert Flaw.ROSTER_MISSING not in flaws(worker())
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_planted_announcements_are_named(worker: Open, bucket: MemoryBucket) -> None:
+    vault = worker()
+    bucket.create("news/000000000099", b"planted")
+    bucket.create("news/zzz", b"planted")
+    assert {(one.flaw, one.object) for one in vault.audit.look().findings} == {
+        (Flaw.OBJECT_EXTRA, "news/000000000099"),
+        (Flaw.OBJECT_EXTRA, "news/zzz"),
+    }
+
+
+@pytest.mark.requirement("fleet-tampering")
+def test_bytes_of_a_forgotten_line_beside_its_burial_are_noted_and_not_served(
+    worker: Open, bucket: MemoryBucket
+) -> None:
+    vault = worker()
+    put(vault, "a trip")
+    memory = vault.memory(vault.mint(actor="local/alice", ops=OPS, namespaces=vault.namespaces, ttl=600))
+    (name,) = [one for one in bucket.objects if "/lines/" in one]
+    body = bucket.objects[name]
+    memory.forget(ids=[name[-26:]])
+    assert vault.audit.look().notes == ()
+    bucket.objects[name] = body
+    report = vault.audit.look()
+    assert report.ok
+    assert [name[-26:] in one for one in report.notes] == [True]
+    assert memory.list().lines == ()
+
+
+@pytest.mark.requirement("s3-contract")
+def test_what_is_forgotten_is_not_said_to_be_scrubbed_where_the_bucket_keeps_versions(
+    worker: Open, bucket: MemoryBucket
+) -> None:
+    vault = worker()
+    put(vault, "a trip", "another")
+    memory = vault.memory(vault.mint(actor="local/alice", ops=OPS, namespaces=vault.namespaces, ttl=600))
+    first, second = [one.id for one in memory.list().lines]
+    assert memory.forget(ids=[first]).scrubbed
+    bucket.keeps_versions = True
+    assert not memory.forget(ids=[second]).scrubbed

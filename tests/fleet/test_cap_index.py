@@ -137,7 +137,7 @@ def test_what_is_minted_in_a_file_between_two_buckets_is_in_the_index(
     vault.close()
     where = str(tmp_path / "file")
     # A move opens both places by itself, and makes the trials of the server.
-    monkeypatch.setattr(s3, "bucket_at", lambda _: bucket)
+    monkeypatch.setattr(s3, "bucket_at", lambda _, **__: bucket)
     monkeypatch.setattr(opening, "backend", backend)
     migrate(PLACE, where, keys=keys)
     with strongroom.open(where, keys=keys) as file:

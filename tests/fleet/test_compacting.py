@@ -13,6 +13,7 @@ from strongroom.store.s3 import layout, packs, planning
 from strongroom.store.s3.background import Background
 from strongroom.store.s3.bucket import Changed, Found
 from strongroom.store.s3.compacting import DEAD, SETTLED, Packed
+from strongroom.store.s3.past import Past
 from strongroom.store.s3.views import ActorView
 from tests.fleet.shelf import (
     LOCATOR,
@@ -333,13 +334,13 @@ def _reads_all(made: Shelf) -> None:
 
 def test_what_is_of_a_later_generation_than_the_table_in_the_same_list_is_not_swept() -> None:
     made = shelf()
-    view = made.worker().reader.actor(LOCATOR)
-    made.worker().purge()
+    other = made.worker()
+    other.purge()
     new = layout.actor_place(name_of(99), layout.Table(0, {"b" * 32: 1}))
     made.bucket.create(new, layout.framed(body_of(99)))
     at = f"actors/{LOCATOR}/at"
     held = made.bucket.objects.pop(at)  # the list passed it before the purge
-    view.refresh()
+    view = made.worker().reader.actor(LOCATOR)
     assert new in view.places()
     assert view.left_over == []
     made.bucket.objects[at] = held
@@ -620,7 +621,7 @@ class Counted:
 
 
 def viewed(locator: str) -> ActorView:
-    return ActorView(Shelf().bucket, 1, locator, Shelf().worker().reader.threads)
+    return ActorView(Shelf().bucket, 1, locator, Shelf().worker().reader.threads, Past())
 
 
 def test_the_background_takes_one_actor_at_a_time_and_each_once() -> None:

@@ -303,7 +303,6 @@ class LearnsNothingFromLosing(S3Store):
 
 BROKEN: list[tuple[type[S3Store], Callable[[StoreContract], None]]] = [
     (NeverLooks, StoreContract.test_two_open_stores_see_each_others_commits_at_once),
-    (NeverLooks, StoreContract.test_what_another_process_changed_or_deleted_is_seen_at_the_next_look),
     (LooksAtOneScopeOnly, StoreContract.test_a_change_shows_in_its_own_scope_and_in_no_other),
     (MixesUpScopes, StoreContract.test_versions_are_the_version_of_each_scope_in_turn),
     (ForgetsAChange, StoreContract.test_two_open_stores_see_each_others_commits_at_once),
@@ -444,6 +443,7 @@ def test_a_view_that_loses_own_writes_during_a_look_is_noticed(
         look(self, current + 1)
 
     monkeypatch.setattr(views.ActorView, "_look", careless)
+    monkeypatch.setattr(views.ActorView, "_back", lambda *_: "")  # which would look once more
     with pytest.raises(AssertionError):
         _write_during_a_look(store, bucket)
 

@@ -108,7 +108,8 @@ def _all(store: Store) -> list[Object]:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(tmp_path, FileKeys(tmp_path / "keys"))
-    monkeypatch.setattr(s3, "bucket_at", made.bucket)
+    monkeypatch.setattr(s3, "bucket_at", lambda location, **_: made.bucket(location))
+    monkeypatch.setattr(s3.S3Store, "race_later", lambda *_: None)
 
     monkeypatch.setattr(opening, "backend", _backend)
     monkeypatch.setattr(moving, "backend", _backend)

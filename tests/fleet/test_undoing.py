@@ -43,6 +43,7 @@ class Way:
     def __init__(self, bucket: MemoryBucket) -> None:
         self._bucket = bucket
         self.time = 0
+        self.keeps_versions = False
         self.cut: Callable[[str], bool] = lambda _: False
 
     def _through(self, what: str) -> MemoryBucket:

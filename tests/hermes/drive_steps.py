@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from tests.hermes.watch import Watch, scratch
 
-_DRIVER = Path(__file__).parents[2] / "src" / "strongroom" / "cli" / "demonstration" / "driver.py"
+_DRIVER = Path(__file__).parents[2] / "demo" / "programs" / "driver.py"
 
 
 def _loaded() -> Any:

@@ -1,6 +1,6 @@
-"""The scripted model server, which the package ships for its demonstration."""
+"""The scripted model server, which is the demonstration's."""
 
-from strongroom.cli.demonstration.model_server import (
+from demo.model_server import (
     ModelServer,
     Reply,
     Request,

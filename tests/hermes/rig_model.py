@@ -1,5 +1,5 @@
-"""The scripted model for the rigs, and what reached it. The package ships it for its demonstration."""
+"""The scripted model for the rigs, and what reached it. It is the demonstration's."""
 
-from strongroom.cli.demonstration.scripted import Answer, Model, Seen
+from demo.scripted_model import Answer, Model, Seen
 
 __all__ = ["Answer", "Model", "Seen"]

@@ -119,6 +119,77 @@ def test_a_request_to_forget_without_a_tool_is_not_kept_and_the_model_is_told_th
             assert home.owner.texts() == kept == [SAID, "Noted."]
 
 
+ASKED = {
+    "de": "Bitte vergiss, dass mein Code {} ist.",
+    "es": "Por favor, olvida que mi código es {}.",
+    "fr": "Oublie que mon code est {}, s'il te plaît.",
+    "pt": "Por favor, esquece que o meu código é {}.",
+    "it": "Per favore, dimentica che il mio codice è {}.",
+    "ru": "Пожалуйста, забудь, что мой код {}.",
+    "zh": "请忘记我的密码是{}。",
+    "ja": "私のコードが{}だということを忘れてください。",
+    "ko": "내 코드가 {}라는 것을 잊어줘.",
+    "ar": "من فضلك انس أن رمزي هو {}.",
+    "hi": "भूल जाओ कि मेरा कोड {} है।",
+    "th": "ช่วยลืมว่ารหัสของฉันคือ {}",
+}
+
+
+@pytest.mark.requirement("hermes-turn-whole", "hermes-forget-request")
+def test_a_request_to_forget_in_each_language_is_not_kept_and_takes_the_whole_turn(tmp_path: Path) -> None:
+    codes = {language: str(7301 + number) for number, language in enumerate(ASKED)}
+    with Model() as model:
+        home = wired(tmp_path / "home", model, *TOOLS)
+        with rig_agent.start(home.rig) as process:
+            me = process.terminal(toolsets=("memory", "strongroom"))
+            me.say("The roof leaks in the north corner.", "I see.")
+            for language, code in codes.items():
+                fact = ToolCall("strongroom_remember", {"text": f"Code of the {language} gate: {code}"})
+                note = ToolCall(
+                    "memory", {"action": "add", "target": "user", "content": f"The {language} gate: {code}."}
+                )
+                me.say(f"My code of the {language} gate is {code}.", f"Noted: {code}.", (fact, note))
+                written = [str(line.hit.id) for line in home.owner.lines() if code in line.text]
+                assert len(written) == 4
+                me.command("/new")
+                asked = ASKED[language].format(code)
+                me.say(asked, f"I forgot {code}.", (ToolCall("strongroom_forget", {"ids": [written[-1]]}),))
+                assert "so this turn is not kept" in home.told(asked), language
+                assert '"lines": 4' in model.results(asked)[0], language
+                me.command("/new")
+        kept = " ".join(home.owner.texts())
+        assert [language for language, code in codes.items() if code in kept] == []
+        with rig_agent.start(home.rig) as process:
+            process.terminal(toolsets=("memory", "strongroom")).say(QUESTION)
+        prompt = model.seen(QUESTION).everything
+        assert [language for language, code in codes.items() if code in prompt] == []
+        assert "roof" in kept, "and nothing else"
+
+
+@pytest.mark.requirement("hermes-turn-whole", "hermes-gateway-undo", "hermes-cli-owner")
+def test_in_a_chat_an_undo_and_the_owners_command_take_the_whole_turn(tmp_path: Path) -> None:
+    with Model() as model:
+        home = wired(tmp_path / "home", model, *TOOLS, settings=[rig_gateway.CHATS])
+        with rig_gateway.start(home.rig) as gateway:
+            gateway.say("alice", "The roof leaks in the north corner.", chat="100")
+            for said in (SAID, f"{SAID} Again."):
+                model.answers(said, "Noted: the gym code is 5521.", *CALLS)
+            gateway.say("alice", SAID, chat="100")
+            assert len(of_the_code(home)) == 4
+            gateway.say("alice", "/undo", chat="100")
+            gateway.say("alice", "What about the roof?", chat="100")
+            assert of_the_code(home) == []
+            gateway.say("alice", f"{SAID} Again.", chat="100")
+        written = of_the_code(home)
+        assert len(written) == 4
+        assert ours(home, "forget", "--as", "telegram:alice", "--turn", written[2])["lines"] == 4
+        assert "5521" not in (home.rig.home.hermes / "memories" / "USER.md").read_text()
+        with rig_gateway.start(home.rig) as gateway:
+            gateway.say("alice", "/new", chat="100")
+            gateway.say("alice", QUESTION, chat="100")
+            assert "5521" not in model.seen(QUESTION).everything
+
+
 @pytest.mark.requirement("hermes-recall-once")
 def test_after_a_restart_of_the_gateway_nothing_is_shown_again_in_a_conversation_that_goes_on(tmp_path: Path) -> None:
     with Model() as model:

@@ -247,6 +247,18 @@ def test_an_agent_beside_a_conversation_goes_by_the_session_it_is_in_now(tmp_pat
     assert (args, told["agent_context"], told["user_id"]) == (("s2",), "cron", "7")
 
 
+@pytest.mark.requirement("context-whose-notes")
+def test_an_agent_beside_a_chat_of_which_nothing_is_known_has_its_notes_after_a_switch_too(tmp_path: Path) -> None:
+    """Such a chat has the notes of its first session, and an agent that is made later another session."""
+    with hosted(tmp_path, lambda: Recorder(Seen())) as host:
+        conversation = host.manager(session(platform="telegram", chat_type="group"))
+        conversation.on_session_switch("s2")
+        beside = conversation.temporary(AgentContext.FLUSH)
+        assert beside.builtin is not None
+        beside.builtin.add("memory", "The boat is blue.")
+        assert notes_of(conversation) == notes_of(beside.temporary(AgentContext.COMPRESS)) == "The boat is blue."
+
+
 def test_an_agent_beside_a_conversation_reaches_no_further_than_its_context(tmp_path: Path) -> None:
     with hosted(tmp_path, lambda: Recorder(Seen())) as host:
         conversation = host.manager(session())

@@ -6,13 +6,14 @@ import json
 from collections import UserDict
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strongroom.errors import InvalidRequest
-from strongroom.host.cache.signing import DEEPEST, fingerprint
+from strongroom.host.cache.signing import DEEPEST, fingerprint, plain
 
 KEY = bytes(32)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -101,6 +102,29 @@ def test_the_order_of_keys_and_the_kind_of_mapping_or_list_do_not_matter() -> No
 def test_fingerprints_are_equal_exactly_where_the_json_is(one: object, other: object) -> None:
     same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
     assert (fingerprint(one, KEY) == fingerprint(other, KEY)) == same
+
+
+class _Armed(str):
+    """A text that interrupts whoever looks at it."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+    __repr__ = __format__ = __hash__ = __eq__ = __len__ = __iter__ = __str__  # type: ignore[assignment]
+
+
+class _Number(int):
+    def __repr__(self) -> str:
+        raise KeyboardInterrupt
+
+
+def test_a_text_or_number_of_another_class_is_a_plain_one() -> None:
+    class Settings(UserDict[str, object]):
+        def items(self) -> Any:
+            return [(_Armed("model"), [_Armed("large"), _Number(3)])]
+
+    assert fingerprint(Settings(), KEY) == fingerprint({"model": ["large", 3]}, KEY)
+    assert json.dumps(plain(Settings())) == '{"model": ["large", 3]}'
 
 
 def test_another_key_gives_another_fingerprint() -> None:

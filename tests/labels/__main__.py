@@ -16,6 +16,11 @@ _JUDGES: tuple[tuple[str, str, Callable[[Sequence[Row]], list[Row]]], ...] = (
     ("sensitive ones that only the default holds", "routing", labels.unseen),
     ("nuisances: routed more sensitive than they are", "routing", labels.nuisances),
     ("requests to forget misread", "forget_requests", labels.misread_requests),
+    ("later secrets not masked whole", "secrets_later", labels.missed_secrets),
+    ("later ordinary sentences changed", "ordinary_later", labels.changed),
+    ("later leaks", "routing_later", labels.leaks),
+    ("later sensitive ones that only the default holds", "routing_later", labels.unseen),
+    ("later nuisances", "routing_later", labels.nuisances),
 )
 
 
@@ -26,17 +31,17 @@ def main() -> None:
             wrong = judge(rows)
             click.echo(f"{what}{', doubtful rows' * doubtful}: {len(wrong)} of {len(rows)}")
             for row in wrong:
-                click.echo(f"    {row['id']} {_wanted(row)}{row['text']!r} -> {_got(name, row)}")
+                click.echo(f"    {row['id']} {_wanted(row)}{row['text']!r} -> {_got(row)}")
 
 
 def _wanted(row: Row) -> str:
     return f"{row['namespace']}: " if "namespace" in row else ""
 
 
-def _got(name: str, row: Row) -> str:
-    if name == "routing":
+def _got(row: Row) -> str:
+    if "namespace" in row:
         return labels.routed(row)
-    return repr(labels.MASK.masked(row["text"])[0]) if name in ("secrets", "ordinary") else str(not row["is_request"])
+    return str(not row["is_request"]) if "is_request" in row else repr(labels.MASK.masked(row["text"])[0])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +13,9 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Token, Vault
 from strongroom.audit.entry import Decision, Entry
-from strongroom.cli.reading import Filter, matching, seen_row
+from strongroom.cli.reading import Filter, _seen, matching, seen_row
 from strongroom.errors import AuditUnavailable, StrongroomError
-from strongroom.memory.refusals import EACH, HELD, TOTAL, Refusals
+from strongroom.memory.refusals import EACH, HELD, NAMED, TOTAL, Refusals
 from strongroom.model import LinkId, Millis
 from tests.conftest import Clock
 
@@ -80,13 +81,98 @@ def test_caps_narrowed_from_one_share_its_count() -> None:
 
 
 @pytest.mark.requirement("audit-refusals")
-def test_many_caps_together_write_so_many_a_second_and_the_first_of_each() -> None:
+def test_many_caps_together_write_so_many_a_second_and_as_many_first_ones() -> None:
     refusals = Refusals()
     caps = 10
     written = sum(len(refusals.take(refused(link=f"{number % caps}", time=1000))) for number in range(TOTAL * caps))
     assert written == TOTAL + caps
     first = refused(link="new", time=1000)
     assert refusals.take(first) == [first]
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_more_caps_than_are_told_apart_write_no_more_in_any_second() -> None:
+    refusals = Refusals()
+    written: Counter[int] = Counter()
+    asked = 0
+    for second in range(70):
+        for number in range(TOTAL * 3):
+            asked += 1
+            entry = refused(link=f"{second}.{number}", reason=f"r{number % 3}", time=second * 1000 + number)
+            written[second] += len(refusals.take(entry))
+    assert max(written.values()) <= 3 * TOTAL
+    assert refusals.counted > asked - 70 * 3 * TOTAL
+    assert len(refusals._windows) + refusals._open + len(refusals._ready) <= 5 * HELD
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_no_refusal_is_lost_however_many_caps_there_are() -> None:
+    refusals = Refusals()
+    told = asked = 0
+    for second in range(70):
+        for number in range(TOTAL * 3):
+            asked += 1
+            told += sum(
+                max(one.count, 1) for one in refusals.take(refused(link=f"{second}.{number}", time=second * 1000))
+            )
+    while refusals.pending:
+        found = refusals.all(Millis(71_000))
+        told += sum(one.count for one in found)
+    assert told == asked
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_counted_refusals_are_told_apart_by_actor_and_say_each_namespace() -> None:
+    refusals = Refusals()
+    for number in range(EACH):
+        refusals.take(refused(time=number))
+    for number, (actor, namespace) in enumerate([("alice", "x"), ("bob", "y"), ("alice", "z"), ("alice", "x")]):
+        entry = refused(time=100 + number, request=f"r{number}")
+        assert refusals.take(msgspec.structs.replace(entry, actor=actor, namespaces=(namespace,))) == []
+    sums = refusals.over(Millis(60_000))
+    assert [(one.actor, one.count, one.namespaces, one.detail, one.request) for one in sums] == [
+        ("alice", 3, ("x", "z"), "repeated 100-103", "r3"),
+        ("bob", 1, ("y",), "repeated 101-101", "r1"),
+    ]
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_a_sum_that_cannot_name_all_says_so() -> None:
+    refusals = Refusals()
+    for number in range(EACH):
+        refusals.take(refused(time=number))
+    for number in range(HELD):
+        refusals.take(msgspec.structs.replace(refused(), actor=f"a{number}"))
+    for number in range(NAMED + 1):
+        refusals.take(msgspec.structs.replace(refused(reason="other"), namespaces=(f"n{number}",), time=Millis(1)))
+    sums = refusals.all(Millis(1_000))
+    apart = [one for one in sums if one.actor]
+    (several,) = [one for one in sums if not one.actor and one.reason != "other"]
+    assert {one.count for one in apart} == {1}
+    assert {one.detail for one in apart} == {"repeated 0-0"}
+    assert (several.count, several.detail, several.links) == (HELD - len(apart), "repeated 0-0 and others", ("a",))
+    assert len(apart) == HELD // 2
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_a_cap_for_many_actors_leaves_room_for_sums_of_others() -> None:
+    refusals = Refusals()
+    for number in range(EACH + HELD * 2):
+        refusals.take(msgspec.structs.replace(refused(), actor=f"a{number}"))
+    for _ in range(EACH + 1):
+        refusals.take(msgspec.structs.replace(refused(link="other"), actor="victim"))
+    (entry,) = [one for one in refusals.all(Millis(1)) if one.links == ("other",)]
+    assert (entry.actor, entry.detail) == ("victim", "repeated 0-0")
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_caps_for_which_there_is_no_room_are_counted_together_and_named_by_nobody() -> None:
+    refusals = Refusals()
+    for number in range(HELD * 4):
+        refusals.take(refused(link=f"{number}", reason="cap_expired"))
+    told = [one for one in refusals.all(Millis(1)) if not one.links]
+    assert [(one.reason, one.actor, one.holder) for one in told] == [("cap_expired", "", "")]
+    assert told[0].detail.endswith(" and others")
 
 
 @pytest.mark.requirement("audit-refusals")
@@ -115,8 +201,10 @@ def test_what_is_told_apart_is_bounded_and_no_count_is_dropped() -> None:
     for _ in range(EACH + 7):
         refusals.take(refused(link="counted"))
     written = [entry for number in range(HELD * 2) for entry in refusals.take(refused(link=str(number)))]
-    assert [entry.count for entry in written if entry.detail] == [7]
-    assert len(refusals._windows) <= HELD
+    sums = {entry.links[0]: entry.count for entry in written if entry.detail}
+    assert sums[LinkId("counted")] == 7
+    assert sum(max(entry.count, 1) for entry in written) + refusals.pending == HELD * 2 + 7
+    assert len(refusals._windows) <= HELD + 1
 
 
 @pytest.mark.requirement("audit-refusals")
@@ -214,6 +302,36 @@ def test_the_command_line_shows_how_many_more_there_were(vault: Vault) -> None:
     chosen = Filter.of(vault, ops=(), denied=True, since=None, actor=None, line=None)
     (row,) = map(seen_row, matching(vault, chosen, 1)[0])
     assert row[-1] == "12 more"
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_the_log_says_of_which_actor_and_namespace_counted_refusals_were(vault: Vault) -> None:
+    for actor in ("local/alice", "local/bob"):
+        vault.memory(vault.mint(actor=actor, ops=["put"], namespaces=["work"], ttl=3600)).put("a boat")
+    wide = vault.mint(actor_scope="local/", ops=["get"], namespaces=["work"], ttl=3600)
+    own = {name: strongroom.attenuate(wide, actor=f"local/{name}") for name in ("alice", "bob")}
+    asked = [("alice", "family")] * (EACH + 20) + [("bob", "travel"), ("bob", "family")]
+    size = vault.audit.size()
+    for name, namespace in asked:
+        with pytest.raises(StrongroomError) as raised:
+            vault.memory(own[name]).get("x", namespaces=[namespace])
+        assert raised.value.reason == "cap_namespace_denied"
+    vault.sum_up_refusals(wholly=True)
+    names = vault.names_in_log()
+    sums = [entry for entry in denials(vault, size) if entry.count]
+    assert [(names[one.actor], one.count, {names.get(tag) for tag in one.namespaces}) for one in sums] == [
+        ("local/alice", 20, {"family"}),
+        ("local/bob", 2, {"travel", "family"}),
+    ]
+    assert vault.audit.verify().ok
+
+
+@pytest.mark.requirement("audit-refusals")
+def test_the_command_line_does_not_take_refusals_of_several_caps_for_the_owners_acts() -> None:
+    entry = msgspec.structs.replace(refused(), links=(), count=7, detail="repeated 1-2 and others")
+    row = seen_row(_seen(3, entry, "", {}, {}))
+    assert "several caps" in row
+    assert row[-1] == "7 more, not all of them named"
 
 
 @pytest.mark.requirement("audit-refusals")

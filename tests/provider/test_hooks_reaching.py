@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from strongroom.cli.app import VERBS
+from strongroom.cli.app import VERBS as COMMAND_LINE_VERBS
 from strongroom.provider.hooks import reaching
 from strongroom.provider.hooks.ownership import HARMLESS
+from strongroom.provider.hooks.ownership import VERBS as OWNERS
 from strongroom.provider.hooks.paths import Guarded
 from strongroom.provider.hooks.reaching import Surroundings, reached
 
@@ -214,10 +215,19 @@ def test_links_are_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("hermes-hook-check-arguments")
-@pytest.mark.parametrize("verb", [*sorted(set(VERBS) - HARMLESS), "a-later-verb"])
+@pytest.mark.parametrize("verb", [*sorted(set(COMMAND_LINE_VERBS) - HARMLESS), "a-later-verb"])
 @pytest.mark.parametrize("start", ["strongroom", "python -m strongroom", "uvx strongroom", "echo x | xargs strongroom"])
 def test_every_verb_that_is_not_harmless_is_the_owners(verb: str, start: str) -> None:
     assert look({"command": f"{start} {verb} x"}) is not None
+
+
+def test_the_verbs_that_are_known_by_name_are_all_there_are() -> None:
+    assert set(COMMAND_LINE_VERBS) - HARMLESS <= OWNERS
+
+
+@pytest.mark.parametrize("command", ["mypy src/strongroom tests", "git add strongroom a-later-verb"])
+def test_a_folder_of_that_name_is_no_command(command: str) -> None:
+    assert look({"command": command}) is None
 
 
 def test_all_texts_are_found_and_nothing_else() -> None:

@@ -36,7 +36,10 @@ class Proxy(socketserver.ThreadingTCPServer):
         """How many answers were lost."""
         self.refused = 0
         """How many requests were answered by the way itself."""
+        self.cut_short = 0
+        """How many answers came with less than they should."""
         self._lose = 0
+        self._cut: list[tuple[bytes, str]] = []
         self._refuse = 0
         self._answer = b""
         self._only = b""
@@ -67,6 +70,19 @@ class Proxy(socketserver.ThreadingTCPServer):
         head = f"HTTP/1.1 {status} {code}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         with self._lock:
             self._refuse, self._answer, self._only = requests, (head + body).encode(), only.encode()
+
+    def tear(self, answers: int, how: str, *, only: str = "GET") -> None:
+        """Cut the next answers to one method: `empty` has no body and says so, `short` breaks off in the midst."""
+        with self._lock:
+            self._cut = [(only.encode(), how)] * answers
+
+    def torn(self, request: bytes) -> str:
+        """How the answer to this request is cut; empty if it is not."""
+        with self._lock:
+            if not self._cut or not request.startswith(self._cut[0][0]):
+                return ""
+            self.cut_short += 1
+            return self._cut.pop()[1]
 
     def refusal(self, request: bytes) -> bytes:
         """The error that answers a request, if one does."""
@@ -110,7 +126,7 @@ class _Connection(socketserver.BaseRequestHandler):
             self._pass(upstream)
 
     def _pass(self, upstream: socket.socket) -> None:
-        is_lost = False
+        is_lost, torn = False, ""
         # Not select(): a crowd of clients has more than 1,024 connections in this process.
         sides, waiting = {one.fileno(): one for one in (self.request, upstream)}, select.poll()
         for one in sides:
@@ -122,8 +138,11 @@ class _Connection(socketserver.BaseRequestHandler):
                     if refusal := self.server.refusal(data):
                         return self._refuse(refusal)
                     is_lost = data.startswith(b"PUT ") and self.server.is_lost()
+                    torn = self.server.torn(data)
                 if not data or (source is upstream and is_lost):
                     return None
+                if source is upstream and torn:
+                    return self.request.sendall(_cut(data, torn))
                 (upstream if source is self.request else self.request).sendall(data)
 
     def _refuse(self, refusal: bytes) -> None:
@@ -132,6 +151,14 @@ class _Connection(socketserver.BaseRequestHandler):
         self.request.shutdown(socket.SHUT_WR)
         while self.request.recv(_CHUNK):
             pass
+
+
+def _cut(answer: bytes, how: str) -> bytes:
+    """An answer without its body, or with a part of it. The connection ends behind it."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if how == "short":
+        return head + b"\r\n\r\n" + body[: len(body) // 2]
+    return re.sub(rb"(?i)(content-length: )[0-9]+", rb"\g<1>0", head) + b"\r\nConnection: close\r\n\r\n"
 
 
 @contextmanager

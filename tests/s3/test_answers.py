@@ -6,7 +6,9 @@ asks to try again is tried again, a bounded number of times.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -104,32 +106,85 @@ def test_a_swap_whose_answers_are_all_lost_is_our_own_when_tried_again(
     assert bucket.get("a/1") == (b"ours", through.swap("a/1", b"ours", old))
 
 
-CONFLICTS = pytest.mark.parametrize(
-    ("status", "code"), [(409, "ConditionalRequestConflict"), (412, "PreconditionFailed")]
-)
-
-
-@CONFLICTS
 @pytest.mark.requirement("s3-errors")
-def test_a_create_that_meets_a_conflict_is_a_lost_race_whatever_its_number(
-    bucket: S3Bucket, through: S3Bucket, proxy: Proxy, status: int, code: str
-) -> None:
-    proxy.refuse(ALWAYS, status, code, only="PUT")
-    with pytest.raises(Taken):
-        through.create("a/1", b"ours")
-    assert bucket.get("a/1") is None
-
-
-@CONFLICTS
-@pytest.mark.requirement("s3-errors")
-def test_a_swap_that_meets_a_conflict_is_a_lost_race_whatever_its_number(
-    bucket: S3Bucket, through: S3Bucket, proxy: Proxy, status: int, code: str
-) -> None:
+@pytest.mark.parametrize("theirs", [True, False])
+def test_a_failed_condition_is_a_lost_race(bucket: S3Bucket, through: S3Bucket, proxy: Proxy, *, theirs: bool) -> None:
     etag = bucket.create("a/1", b"one")
-    proxy.refuse(ALWAYS, status, code, only="PUT")
+    proxy.refuse(ALWAYS, 412, "PreconditionFailed", only="PUT")
     with pytest.raises(Changed):
         through.swap("a/1", b"ours", etag)
+    with pytest.raises(Taken):
+        through.create("a/1" if theirs else "a/2", b"ours")
     assert bucket.get("a/1") == (b"one", etag)
+
+
+@pytest.mark.requirement("s3-errors")
+def test_a_conflict_that_was_not_executed_is_tried_again(bucket: S3Bucket, through: S3Bucket, proxy: Proxy) -> None:
+    proxy.refuse(2, 409, "ConditionalRequestConflict", only="PUT")
+    etag = through.create("a/1", b"one")
+    proxy.refuse(2, 409, "ConditionalRequestConflict", only="PUT")
+    etag = through.swap("a/1", b"two", etag)
+    assert bucket.get("a/1") == (b"two", etag)
+
+
+@pytest.mark.requirement("s3-errors")
+def test_a_conflict_that_stays_and_changes_nothing_is_unavailable_and_no_lost_race(
+    bucket: S3Bucket, through: S3Bucket, proxy: Proxy
+) -> None:
+    etag = bucket.create("a/1", b"one")
+    proxy.refuse(ALWAYS, 409, "ConditionalRequestConflict", only="PUT")
+    with pytest.raises(StoreUnavailable):
+        through.create("a/2", b"ours")
+    with pytest.raises(StoreUnavailable):
+        through.swap("a/1", b"ours", etag)
+    assert (bucket.get("a/1"), bucket.get("a/2")) == ((b"one", etag), None)
+
+
+@pytest.mark.requirement("s3-errors")
+def test_a_conflict_with_what_is_there_is_a_lost_race(bucket: S3Bucket, through: S3Bucket, proxy: Proxy) -> None:
+    old = bucket.create("a/1", b"one")
+    bucket.swap("a/1", b"theirs", old)
+    proxy.refuse(ALWAYS, 409, "ConditionalRequestConflict", only="PUT")
+    with pytest.raises(Taken):
+        through.create("a/1", b"ours")
+    with pytest.raises(Changed):
+        through.swap("a/1", b"ours", old)
+
+
+@pytest.mark.requirement("fleet-honest-answers")
+@pytest.mark.parametrize("how", ["empty", "short"])
+def test_a_torn_answer_is_asked_for_again(bucket: S3Bucket, through: S3Bucket, proxy: Proxy, how: str) -> None:
+    etag = bucket.create("a/1", b"one" * 100)
+    proxy.tear(1, how)
+    assert through.get("a/1") == (b"one" * 100, etag)
+    assert proxy.cut_short == 1
+
+
+@pytest.mark.requirement("fleet-honest-answers")
+@pytest.mark.parametrize("how", ["empty", "short"])
+@pytest.mark.parametrize("call", ["get", "list"])
+def test_answers_that_stay_torn_are_unavailable_and_nothing_is_missing(
+    bucket: S3Bucket, through: S3Bucket, proxy: Proxy, how: str, call: str
+) -> None:
+    bucket.create("a/1", b"one" * 100)
+    proxy.tear(ALWAYS, how)
+    with pytest.raises(StoreUnavailable):
+        CALLS[call](through)
+    assert proxy.cut_short
+
+
+@pytest.mark.requirement("fleet-honest-answers", "s3-tombstone")
+def test_an_object_of_no_bytes_is_read_as_one(bucket: S3Bucket, through: S3Bucket) -> None:
+    etag = bucket.swap("a/1", b"", bucket.create("a/1", b"one"))
+    assert through.get("a/1") == (b"", etag)
+
+
+@pytest.mark.requirement("s3-errors")
+def test_a_clock_that_the_server_refuses_is_named(through: S3Bucket, proxy: Proxy) -> None:
+    proxy.refuse(ALWAYS, 403, "RequestTimeTooSkewed")
+    with pytest.raises(StoreUnavailable) as caught:
+        through.get("a/1")
+    assert "clock" in (caught.value.hint or "")
 
 
 @pytest.mark.requirement("s3-retries")
@@ -170,3 +225,36 @@ def test_any_other_answer_is_unavailable_and_never_taken_for_nothing(
     with pytest.raises(StoreUnavailable):
         call(through)
     assert proxy.refused
+
+
+class _Versioned(BaseHTTPRequestHandler):
+    """What a server answers to a write that keeps the old object, or that does not."""
+
+    version = ""
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("etag", '"0123"')
+        if self.version:
+            self.send_header("x-amz-version-id", self.version)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.requirement("s3-errors")
+@pytest.mark.parametrize(("version", "keeps"), [("", False), ("null", False), ("3HL4kqtJlcpXroDTDmJ", True)])
+def test_a_bucket_tells_with_a_write_that_it_keeps_versions(s3: Server, version: str, *, keeps: bool) -> None:
+    handler = type("Handler", (_Versioned,), {"version": version})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        bucket = S3Bucket(s3.access("t", endpoint=f"http://127.0.0.1:{server.server_address[1]}"))
+        assert not bucket.keeps_versions
+        bucket.create("a/1", b"one")
+        server.shutdown()
+        thread.join()
+    assert bucket.keeps_versions is keeps

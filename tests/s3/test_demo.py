@@ -12,19 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from strongroom.cli import demo
-from strongroom.cli.demonstration import talk
-from strongroom.cli.demonstration.fleet import fleet_of
-from strongroom.cli.demonstration.fleetsteps import FLEET
-from strongroom.cli.demonstration.report import FAIL, OK, Step
-from strongroom.cli.demonstration.stage import Stage
-from strongroom.cli.demonstration.steps import STEPS
+from demo import __main__ as command
+from demo import talk
+from demo.chapters.fleet_story import FLEET
+from demo.fleet_stage import fleet_of
+from demo.report import Step
+from demo.stage import Stage
+from demo.steps import STEPS
+from strongroom.cli.demo_stage import FAIL, OK
 from strongroom.cli.errors import BUG, BY_FAMILY, INTERRUPTED
 from strongroom.store.s3.bucket import S3Bucket
-from tests.cli.conftest import Cli, Done, cli, home
+from tests.cli.conftest import Cli, Done, home
+from tests.demo.conftest import run_demo
 from tests.s3.servers import BUCKET, Server, answers
 
-__all__ = ["cli", "home"]
+__all__ = ["home", "run_demo"]
 
 ROOT = Path(__file__).parents[2]
 REAL = {step.name: step for step in STEPS}
@@ -44,15 +46,15 @@ def scratch(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def play(cli: Cli, s3: Server, prefix: str, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
+def play(run_demo: Cli, s3: Server, prefix: str, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     """Plays a story below the test's prefix, with the server's login in the environment, which nobody shows."""
     for name, value in s3.environment().items():
         if name != "HOME":
             monkeypatch.setenv(name, value)
 
     def run(story: Sequence[Step[Stage]], *options: str) -> Done:
-        monkeypatch.setattr(demo, "STEPS", story)
-        done = cli("demo", "--json", "--require-extras", "--store", f"s3://{BUCKET}/{prefix}", *options)
+        monkeypatch.setattr(command, "STEPS", story)
+        done = run_demo("--json", "--require-extras", "--store", f"s3://{BUCKET}/{prefix}", *options)
         assert os.environ["AWS_SECRET_ACCESS_KEY"] not in done.out + done.err
         return done
 

@@ -163,6 +163,7 @@ class Pausing:
         self._guard = threading.Lock()
         self.asked = 0
         self.time = 0
+        self.keeps_versions = False
         self._at = -1
         self._do: Callable[[], object] = lambda: None
 
@@ -206,7 +207,8 @@ def paused(s3: Server, prefix: str, place: str, vault: Vault, monkeypatch: pytes
     bucket = Pausing(S3Bucket(s3.access(prefix), quoted=s3.quoted))
     cap = vault.mint(actor="local/first", ops=["get"], namespaces=["travel"], ttl=60)
     with monkeypatch.context() as patch:
-        patch.setattr("strongroom.store.s3.bucket_at", lambda location: bucket)
+        patch.setattr("strongroom.store.s3.bucket_at", lambda location, **_: bucket)
+        patch.setattr("strongroom.store.s3.S3Store.race_later", lambda *_: None)
         opened = strongroom.open(place)
     with opened:
         opened.memory(cap).get("anything")  # its first entry in the log takes a request more

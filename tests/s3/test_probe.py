@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+import threading
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from typing import Any
 
+import obstore
 import pytest
 
 from strongroom.errors import StoreUnavailable
 from strongroom.store.s3.access import access
-from strongroom.store.s3.bucket import Found, Listed, S3Bucket
+from strongroom.store.s3.bucket import Changed, Found, Listed, S3Bucket, Taken
 from strongroom.store.s3.probe import PLACE, Probe, Trial
+from tests.s3.proxy import proxied
 from tests.s3.servers import BUCKET, Server
 
 
@@ -30,10 +34,11 @@ def begun(probe: Probe) -> Generator[Trial, None, None]:
 def test_a_server_that_ignores_conditions_is_refused_by_the_name_of_each(rclone: Server, prefix: str) -> None:
     bucket = S3Bucket(rclone.access(prefix))
     failed = wrong(list(Probe(bucket, "one").run()))
-    assert len(failed) == 3
+    assert len(failed) == 4
     assert "If-None-Match" in failed[0]
     assert "If-Match" in failed[1]
     assert "not there" in failed[2]
+    assert "at the same time" in failed[3]
 
 
 @pytest.mark.requirement("s3-probe-refuses")
@@ -96,6 +101,92 @@ class Keeping(S3Bucket):
         pass
 
 
+class Looking(S3Bucket):
+    """Looks first, and writes then: conditions hold for one writer at a time only. Here all look, then all write."""
+
+    raced = "/new"
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._race = threading.Barrier(4)
+
+    def create(self, name: str, body: bytes) -> str:
+        if self.get(name) is not None:
+            raise Taken(name)
+        return self._written(name, body)
+
+    def swap(self, name: str, body: bytes, etag: str) -> str:
+        found = self.get(name)
+        if found is None or found.etag != etag:
+            raise Changed(name)
+        return self._written(name, body)
+
+    def _written(self, name: str, body: bytes) -> str:
+        if name.endswith(self.raced):
+            self._race.wait(60)
+        etag = obstore.put(self._store, self._prefix + name, body)["e_tag"]
+        assert etag is not None
+        return etag.strip('"')
+
+
+class SwapsLooking(Looking):
+    """Creates as it should."""
+
+    raced = "/old"
+    create = S3Bucket.create
+
+
+class Forgetful(S3Bucket):
+    """Loses some races that nobody else runs, as where an answer got lost."""
+
+    def __init__(self, *given: Any, every: int, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._every = every
+        self._count = 0
+
+    def create(self, name: str, body: bytes) -> str:
+        self._count += 1
+        if self._count % self._every == 0:
+            raise Taken(name)
+        return super().create(name, body)
+
+
+@pytest.mark.requirement("s3-probe-fits")
+@pytest.mark.parametrize("every", [7, 11])
+def test_a_trial_that_loses_a_race_which_nobody_runs_begins_again_elsewhere(
+    s3: Server, prefix: str, every: int
+) -> None:
+    bucket = Forgetful(s3.access(prefix), quoted=s3.quoted, every=every)
+    trials = {trial.what: trial.wrong for trial in Probe(bucket, "one").run()}
+    assert not any(wrong for what, wrong in trials.items() if "same time" not in what)
+    assert bucket.list(PLACE) == []
+
+
+@pytest.mark.requirement("s3-probe-refuses")
+def test_a_server_that_loses_every_race_is_unavailable(s3: Server, prefix: str) -> None:
+    bucket = Forgetful(s3.access(prefix), quoted=s3.quoted, every=1)
+    with pytest.raises(StoreUnavailable):
+        Probe(bucket, "one").check()
+    assert bucket.list(PLACE) == []
+
+
+@pytest.mark.requirement("s3-probe-fits")
+@pytest.mark.parametrize("skip", range(0, 24, 4))
+def test_a_lost_answer_or_a_conflict_during_the_trials_ends_nothing(s3: Server, prefix: str, skip: int) -> None:
+    with proxied(s3.endpoints[0]) as proxy:
+        bucket = S3Bucket(s3.access(prefix, endpoint=proxy.endpoint), quoted=s3.quoted)
+        faults: list[Callable[[], None]] = [
+            lambda: proxy.lose(1),
+            lambda: proxy.refuse(1, 409, "ConditionalRequestConflict", only="PUT"),
+        ]
+        for fault in faults:
+            with closing(begun(Probe(bucket, f"a{skip}"))) as trials:
+                for at, trial in enumerate(trials):
+                    assert not trial.wrong
+                    if at == skip // 4:
+                        fault()
+
+
 @pytest.mark.requirement("s3-probe-refuses")
 @pytest.mark.parametrize(
     ("kind", "named"),
@@ -104,6 +195,8 @@ class Keeping(S3Bucket):
         (Phantom, "comes back"),
         (Stubborn, "If-Match"),
         (Padded, "empty"),
+        (Looking, "at the same time"),
+        (SwapsLooking, "at the same time"),
         (Late, "just written"),
         (Repeating, "goes on after"),
         (Keeping, "deleted"),

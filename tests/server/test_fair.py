@@ -4,24 +4,24 @@ so."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
+from time import monotonic
 
 import pytest
 
 from strongroom import NewLine, Token, Vault
 from strongroom.cap import parse
-from strongroom.memory import forgetting
 from strongroom.memory.pages import Pages
 from strongroom.server import app
-from strongroom.shelves import Batch
 from tests.conftest import ALL_OPS, NAMESPACES
 from tests.server.conftest import StartThread
+from tests.server.holding import DEADLOCK, forgets_held, loads_held
+from tests.server.mcp.messages import tool_call
 from tests.server.running import Running
 from tests.server.talking import Answer, Connection, request
 
-DEADLOCK = 60.0
 EIGHT = 8
 GET, PUT, LIST, FORGET = (f"/v1/memory/{name}" for name in ("get", "put", "list", "forget"))
 ONE = {"lines": [{"text": "the boat leaves at noon", "namespace": "work"}]}
@@ -43,41 +43,6 @@ def small(vault: Vault) -> Token:
     cap = vault.mint(actor="local/bob", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600)
     vault.memory(cap).put("a boat", namespace="work")
     return cap
-
-
-@contextmanager
-def _loads_held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Alice's shelves have ever another portion to load, until the event is set."""
-    go, real = threading.Event(), Pages.batches
-
-    def batches(source: Pages) -> Iterator[Batch]:
-        while source._actor == "local/alice" and not go.wait(0.001):
-            yield Batch(())
-        yield from real(source)
-
-    monkeypatch.setattr(Pages, "batches", batches)
-    try:
-        yield go
-    finally:
-        go.set()
-
-
-@contextmanager
-def _forgets_held(monkeypatch: pytest.MonkeyPatch, began: threading.Semaphore) -> Iterator[threading.Event]:
-    """Alice's forgets keep their thread, until the event is set."""
-    go, real = threading.Event(), forgetting._delete
-
-    def delete(clerk: Any, grant: Any, *more: Any) -> Any:
-        if grant.actor == "local/alice":
-            began.release()
-            assert go.wait(DEADLOCK)
-        return (yield from real(clerk, grant, *more))
-
-    monkeypatch.setattr(forgetting, "_delete", delete)
-    try:
-        yield go
-    finally:
-        go.set()
 
 
 def _sent(stack: ExitStack, running: Running, cap: Token, path: str, body: object) -> list[Connection]:
@@ -103,6 +68,17 @@ def _all_answered(running: Running, cap: Token) -> None:
     assert running.ask("GET", "/readyz").status == 200
 
 
+def _places(running: Running) -> Counter[Hashable]:
+    """How many calls of each cap are under way."""
+    return running.app._open_lanes()._places
+
+
+def _wait_until(holds: Callable[[], bool]) -> None:
+    end = monotonic() + DEADLOCK
+    while not holds():
+        assert monotonic() < end
+
+
 def _statuses(asking: Sequence[Connection]) -> list[int]:
     return [connection.answer().status for connection in asking]
 
@@ -112,7 +88,7 @@ def _statuses(asking: Sequence[Connection]) -> list[int]:
 def test_eight_gets_of_a_memory_that_is_loading_hold_up_nobody_else(
     start: StartThread, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch, slow: int
 ) -> None:
-    with _loads_held(monkeypatch) as go, ExitStack() as stack:
+    with loads_held(monkeypatch) as go, ExitStack() as stack:
         running = start(slow=slow)
         asking = _sent(stack, running, large, GET, {"query": "boat"})
         _all_answered(running, small)
@@ -124,7 +100,7 @@ def test_eight_gets_of_a_memory_that_is_loading_hold_up_nobody_else(
 def test_an_actor_whose_memory_is_loading_can_still_put(
     start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _loads_held(monkeypatch) as go, ExitStack() as stack:
+    with loads_held(monkeypatch) as go, ExitStack() as stack:
         running = start()
         asking = _sent(stack, running, large, GET, {"query": "ferry", "k": 20})
         assert running.ask("POST", PUT, large, {"lines": [{"text": "a ferry", "namespace": "work"}]}).status == 200
@@ -140,7 +116,7 @@ def test_eight_forgets_of_everything_hold_up_nobody_else(
 ) -> None:
     vault.memory(large).list()
     began = threading.Semaphore(0)
-    with _forgets_held(monkeypatch, began) as go, ExitStack() as stack:
+    with forgets_held(monkeypatch, began) as go, ExitStack() as stack:
         running = start(slow=slow)
         asking = _sent(stack, running, large, FORGET, {"link": parse(large).links[0].id})
         assert began.acquire(timeout=DEADLOCK)
@@ -154,7 +130,7 @@ def test_eight_forgets_of_everything_hold_up_nobody_else(
 def test_a_cap_that_is_revoked_while_its_memory_loads_is_refused_on_record(
     start: StartThread, vault: Vault, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _loads_held(monkeypatch) as go, ExitStack() as stack:
+    with loads_held(monkeypatch) as go, ExitStack() as stack:
         running = start()
         asking = _sent(stack, running, large, GET, {"query": "boat"})
         _all_answered(running, small)
@@ -169,7 +145,7 @@ def test_a_cap_that_is_revoked_while_its_memory_loads_is_refused_on_record(
 def test_a_load_that_fails_is_heard_by_each_call_that_waits(
     start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _loads_held(monkeypatch) as go, ExitStack() as stack:
+    with loads_held(monkeypatch) as go, ExitStack() as stack:
         running = start()
         asking = _sent(stack, running, large, GET, {"query": "boat"})
         assert running.ask("POST", PUT, large, ONE).status == 200
@@ -188,7 +164,7 @@ def _broken(_: Pages) -> None:
 def test_an_erasure_while_a_memory_loads_leaves_nothing_to_answer_with(
     start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with _loads_held(monkeypatch) as go, ExitStack() as stack:
+    with loads_held(monkeypatch) as go, ExitStack() as stack:
         running = start()
         asking = _sent(stack, running, large, GET, {"query": "boat"})
         assert running.ask("POST", "/v1/memory/erase", large, {"namespaces": list(NAMESPACES)}).status == 200
@@ -207,3 +183,69 @@ def test_a_cap_that_has_taken_its_share_of_time_is_slowed_down(
     monkeypatch.setattr(app, "_SHARE", 1e-9)
     long = start(**slow)
     assert [long.ask("POST", GET, small, {}).status for _ in range(2)] == [200, 429]
+
+
+@pytest.mark.requirement("server-fair", "server-connections")
+def test_a_cap_with_many_calls_under_way_leaves_places_for_everybody_else(
+    start: StartThread, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with loads_held(monkeypatch) as go, ExitStack() as stack:
+        running = start(waiting=EIGHT)
+        asking = _sent(stack, running, large, GET, {"query": "boat"})
+        _all_answered(running, small)
+        assert running.ask("POST", PUT, large, ONE).outcome == (429, "rate_limited")
+        go.set()
+        assert sorted(_statuses(asking)) == [200] * 4 + [429] * 4
+        assert running.ask("POST", PUT, large, ONE).status == 200
+
+
+@pytest.mark.requirement("server-fair", "server-connections", "mcp-http")
+@pytest.mark.parametrize("path", [GET, "/mcp"])
+def test_a_caller_who_goes_while_a_memory_loads_frees_its_place_and_leaves_no_entry(
+    start: StartThread, vault: Vault, large: Token, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    body, headers = ({"query": "boat"}, {}) if path == GET else tool_call("memory_get", query="boat")
+    began = threading.Event()
+    with loads_held(monkeypatch, began) as go:
+        running = start(waiting=2, mcp=True)
+        with running.connect() as connection:
+            connection.send(request("POST", path, large, body, headers=headers))
+            assert began.wait(DEADLOCK)
+            assert running.ask("POST", PUT, large, ONE).outcome == (429, "rate_limited")
+            size = vault.audit.size()
+        while running.ask("POST", PUT, large, ONE).status == 429:
+            pass
+        go.set()
+        assert running.ask("POST", GET, large, {"query": "boat"}).status == 200
+    entries = [entry for _, entry in vault.audit.entries(size) if entry is not None]
+    assert [entry.op for entry in entries] == ["put", "get"]
+
+
+@pytest.mark.requirement("server-fair", "server-rates")
+def test_a_caller_who_goes_before_the_answer_is_charged(
+    start: StartThread, large: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with loads_held(monkeypatch) as go:
+        running = start(holder_rate=0.001, burst_seconds=3500)
+        for _ in range(3):
+            with running.connect() as connection:
+                connection.send(request("POST", GET, large, {"query": "boat"}))
+                _wait_until(lambda: bool(_places(running)))
+            _wait_until(lambda: not _places(running))
+        assert [running.ask("POST", PUT, large, ONE).status for _ in range(2)] == [200, 429]
+        go.set()
+
+
+@pytest.mark.requirement("server-fair")
+def test_a_forget_is_finished_though_its_caller_has_gone(
+    start: StartThread, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with loads_held(monkeypatch) as go:
+        running = start()
+        with running.connect() as connection:
+            connection.send(request("POST", FORGET, large, {"link": parse(large).links[0].id}))
+            _wait_until(lambda: bool(_places(running)))
+        _all_answered(running, small)
+        go.set()
+        _wait_until(lambda: not _places(running))
+        assert running.ask("POST", LIST, large, {}).json["lines"] == []

@@ -147,6 +147,24 @@ def test_large_bodies_share_a_bound(start: StartThread, cap: Token) -> None:
     assert [running.ask("POST", "/v1/memory/get", cap, big).status for _ in range(20)] == [200] * 20
 
 
+@pytest.mark.requirement("server-memory", "server-fair")
+def test_one_caps_large_bodies_leave_room_for_anothers(start: StartThread, vault: Vault, cap: Token) -> None:
+    other = vault.mint(actor="local/bob", ops=["get"], namespaces=["work"], ttl=3600)
+    running = start(bodies_limit=100_000, unproven_limit=1000)
+    large = {"Content-Length": "45000", "Content-Type": "application/json"}
+    with running.connect() as held, running.connect() as second, running.connect() as third:
+        held.send(request("POST", "/v1/memory/get", cap, headers=large))
+        while not running.app._room._taken:
+            pass
+        second.send(request("POST", "/v1/memory/get", cap, headers=large))
+        assert second.answer().outcome == (503, "server_unavailable")
+        third.send(request("POST", "/v1/memory/get", other, raw=b'{"query": "x"' + b" " * 44_986 + b"}"))
+        assert third.answer().status == 200
+    while running.app._room._taken:
+        pass
+    assert running.ask("POST", "/v1/memory/get", cap, raw=b'{"query": "x"' + b" " * 44_986 + b"}").status == 200
+
+
 @pytest.mark.requirement("admin-within", "admin-list")
 def test_an_admin_cap_neither_lists_nor_revokes_caps_of_other_namespaces(vault: Vault) -> None:
     token = vault.mint(

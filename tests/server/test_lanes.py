@@ -12,7 +12,7 @@ import pytest
 
 from strongroom import Vault
 from strongroom.engines.recency import Recency
-from strongroom.errors import ServerUnavailable, StoreUnavailable
+from strongroom.errors import RateLimited, ServerUnavailable, StoreUnavailable
 from strongroom.memory.doing import AT_ONCE, LONG, Doing, Loading
 from strongroom.server.lanes import Lanes
 from strongroom.shelves import Batch, Load, Shelves
@@ -42,8 +42,8 @@ class Server:
         self.charged: list[Hashable] = []
         self.lanes = Lanes(vault._state.store, together, 2, waiting, lambda cap, _: self.charged.append(cap))
 
-    async def ask(self, doing: Doing[str]) -> str:
-        return await asyncio.wait_for(self.lanes.carry_out(doing, CAP), DEADLOCK)
+    async def ask(self, doing: Doing[str], cap: Hashable = CAP) -> str:
+        return await asyncio.wait_for(self.lanes.carry_out(doing, cap), DEADLOCK)
 
 
 @asynccontextmanager
@@ -185,11 +185,99 @@ def test_an_operation_that_waits_for_a_load_holds_no_thread(vault: Vault) -> Non
 
         async with _server(vault) as server:
             asked = [server.lanes.carry_out(waits(), CAP) for _ in range(4)]
-            assert await server.ask(_in_portions(set())) == "done"
+            assert await server.ask(_in_portions(set()), "other") == "done"
             assert not any(one.done() for one in asked)
             source.go.set()
             assert await asyncio.wait_for(asyncio.gather(*asked), DEADLOCK) == ["done"] * 4
         shelves.close()
+
+    _run(work())
+
+
+def test_a_cap_has_as_many_places_as_are_left_and_there_is_one_for_the_next(vault: Vault) -> None:
+    async def work() -> None:
+        go = threading.Event()
+
+        def held() -> Doing[str]:
+            yield LONG
+            assert go.wait(DEADLOCK)
+            return "done"
+
+        async with _server(vault) as server:
+            asked = [server.lanes.carry_out(held(), "many") for _ in range(4)]
+            with pytest.raises(RateLimited):
+                server.lanes.carry_out(held(), "many")
+            asked += [server.lanes.carry_out(held(), "more") for _ in range(2)]
+            with pytest.raises(RateLimited):
+                server.lanes.carry_out(held(), "more")
+            asked.append(server.lanes.carry_out(held(), "few"))
+            go.set()
+            assert await asyncio.wait_for(asyncio.gather(*asked), DEADLOCK) == ["done"] * 7
+            assert await server.ask(held(), "many") == "done"
+            assert not server.lanes._places
+
+    _run(work())
+
+
+@pytest.mark.parametrize("only_reads", [True, False], ids=["question", "change"])
+def test_only_a_question_is_dropped_when_its_caller_goes_while_it_waits_for_a_load(
+    vault: Vault, only_reads: bool
+) -> None:
+    async def work() -> None:
+        shelves, source = Shelves(Recency(), 1 << 40), _Held()
+        ended: list[str] = []
+
+        def waits() -> Doing[str]:
+            yield Loading(shelves, [_begun(shelves, source)])
+            ended.append("whole")
+            return "done"
+
+        async with _server(vault) as server:
+            asked = server.lanes.carry_out(waits(), CAP, only_reads=only_reads)
+            assert await server.ask(_ends(), "other") == "done"
+            asked.set_exception(StoreUnavailable("gone"))
+            assert await server.ask(_ends(), "other") == "done"
+            assert await server.ask(_ends(), "other") == "done"
+            assert (CAP in server.lanes._places) is not only_reads
+            assert isinstance(asked.exception(), StoreUnavailable)
+            source.go.set()
+        assert ended == ([] if only_reads else ["whole"])
+        assert CAP in server.charged
+        shelves.close()
+
+    _run(work())
+
+
+def test_a_question_whose_caller_has_gone_is_not_begun(vault: Vault) -> None:
+    async def work() -> None:
+        go = threading.Event()
+        begun: list[str] = []
+
+        def held() -> Doing[str]:
+            yield LONG
+            assert go.wait(DEADLOCK)
+            return "done"
+
+        def asks() -> Doing[str]:
+            begun.append("at once")
+            return "done"
+            yield
+
+        def asks_slowly() -> Doing[str]:
+            yield LONG
+            begun.append("slowly")
+            return "done"
+
+        async with _server(vault) as server:
+            first = server.lanes.carry_out(held(), CAP)
+            behind = server.lanes.carry_out(asks_slowly(), CAP, only_reads=True)
+            assert await server.ask(_ends(), "other") == "done"
+            at_once = server.lanes.carry_out(asks(), CAP, only_reads=True)
+            behind.cancel()
+            at_once.cancel()
+            go.set()
+            assert await asyncio.wait_for(first, DEADLOCK) == "done"
+        assert begun == []
 
     _run(work())
 

@@ -58,6 +58,18 @@ def test_every_figure_that_is_asked_for_is_one_that_the_server_gives(samples: Sa
         assert set(_FIGURE.findall(expression)) <= there, expression
 
 
+@pytest.mark.requirement("server-monitoring", "audit-unseen")
+def test_a_figure_that_goes_missing_with_the_witness_or_the_backup_alarms_by_being_absent(
+    start: StartThread, tmp_path: Path
+) -> None:
+    (tmp_path / "keys" / "checkpoint").unlink()
+    there = {name for name, _ in figures(start())}
+    missing = {name for rule in ALERTS for name in _FIGURE.findall(rule["expr"]) if name not in there}
+    assert missing == {"strongroom_checkpoint_age_seconds", "strongroom_backup_age_seconds"}
+    for name in missing:
+        assert any(f"or absent({name})" in rule["expr"] for rule in ALERTS)
+
+
 @pytest.mark.requirement("server-monitoring")
 def test_every_figure_that_the_server_gives_is_on_the_dashboard(samples: Samples) -> None:
     shown = {name for panel in DASHBOARD["panels"] for one in panel["targets"] for name in _FIGURE.findall(one["expr"])}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from strongroom import Token, Vault, cap, errors
+from strongroom import Token, Vault, attenuate, cap, errors
 from strongroom.model import CapRecord, Void
 from strongroom.vault import void
 from tests.conftest import Clock
@@ -79,3 +79,27 @@ def test_a_cap_for_a_scope_is_not_void_but_shut_out_from_actors_whose_caps_were_
     assert vault.shut_out(link) == ("local/alice",), "an erased actor is nobody any more"
     assert _of(vault, old).void is None
     assert vault.shut_out(cap.parse(scope()).links[0].id) == vault.shut_out("0" * 64) == ()
+
+
+def test_a_scopes_cap_of_the_owner_made_in_the_second_of_a_revocation_opens_that_actors_memory(
+    vault: Vault, clock: Clock
+) -> None:
+    """Else the cap of a command typed at once is void for that actor for as long as it lives."""
+
+    def scope() -> Token:
+        return vault.mint(actor_scope="local/", ops=["get"], namespaces=["work"], ttl=3600)
+
+    def opens(token: Token) -> bool:
+        try:
+            vault.memory(attenuate(token, actor="local/alice", ops=["get"], ttl=60, now=clock)).get("x")
+        except errors.CapRevoked:
+            return False
+        return True
+
+    _mint(vault)
+    old = scope()
+    for _ in range(3):
+        vault.revoke_actor("local/alice")
+        new = scope()
+        assert (opens(old), opens(new)) == (False, True)
+        old = new

@@ -16,7 +16,17 @@ from strongroom.cap import Token
 from strongroom.errors import BY_REASON
 from strongroom.model import Millis
 from strongroom.provider.hermes_cli import register_cli, strongroom_command
-from strongroom.provider.remedies import REMEDIES
+from strongroom.provider.remedies import (
+    ADDRESS,
+    ASIDE,
+    CAP_EXPOSED,
+    FAULT,
+    FULL,
+    NO_INBOX,
+    NOT_COVERED,
+    OF_ALL,
+    REMEDIES,
+)
 from strongroom.wiring import capfile
 from tests.cli.conftest import Cli, opened
 from tests.cli.serving import Server
@@ -129,7 +139,9 @@ def test_every_reason_for_which_memory_may_not_answer_has_a_remedy() -> None:
     families = ("denied", "unavailable", "tampered")
     of_hosts = {"provider_unavailable", "journal_unavailable"}
     expected = {reason for reason, error in BY_REASON.items() if error.family in families} - of_hosts
-    assert set(REMEDIES) == expected | {"vault_missing"}
+    states = {CAP_EXPOSED, ADDRESS, NO_INBOX, FAULT, NOT_COVERED, ASIDE, FULL}  # test_states.py has them
+    assert set(REMEDIES) == expected | {"vault_missing"} | states
+    assert expected | {"vault_missing"} > OF_ALL
 
 
 @pytest.mark.requirement("docs-hermes")

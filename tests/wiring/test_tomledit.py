@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 
 import pytest
@@ -33,22 +34,45 @@ WIRING = Wiring("default", "/v", "", "", "/c/runtime.cap", "/c/state", KEY, poli
 
 
 @pytest.mark.requirement("wire-policy-kept")
-@pytest.mark.parametrize("text", ["people = {me = []}\n", "people.me = []\n", '[people]\n"me" = []\n'])
-def test_a_key_written_in_another_way_is_refused(text: str) -> None:
+def test_a_value_where_a_table_belongs_is_refused() -> None:
     with pytest.raises(InvalidRequest) as refused:
-        changed(text, "people", "me", ("telegram:2",))
+        changed("people = 3\n", "people", "me", ("telegram:2",))
     assert 'me = ["telegram:2"]' in refused.value.hint
-
-
-def test_a_header_within_a_text_is_not_taken_for_a_table() -> None:
-    text = 'note = """\n[people]\n"""\nvault = "/a"\n'
-    with pytest.raises(InvalidRequest):
-        changed(text, "", "vault", "/b")
 
 
 def test_a_name_that_is_no_utf8_is_refused() -> None:
     with pytest.raises(InvalidRequest):
         rendered("/home/\udcff")
+    with pytest.raises(InvalidRequest):
+        changed(MINE, "", "vault", "/home/\udcff")
+
+
+def test_without_tomlkit_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tomlkit", None)
+    with pytest.raises(InvalidRequest) as refused:
+        changed(MINE, "", "vault", "/b")
+    assert 'pip install "strongroom[hermes]"' in refused.value.hint
+
+
+@pytest.mark.requirement("wire-policy-kept")
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("people = {me = [], x = 1}  # one line\n", 'people = {me = ["telegram:2"], x = 1}  # one line\n'),
+        ("people.me = []\n", 'people.me = ["telegram:2"]\n'),
+        ('[people]\n"me" = []\n', '[people]\n"me" = ["telegram:2"]\n'),
+        ("[people.aliases]\nbob = []\n", '[people]\nme = ["telegram:2"]\n\n[people.aliases]\nbob = []\n'),
+        ("x = 1\r\n[people]\r\nme = []\r\n", 'x = 1\r\n[people]\r\nme = ["telegram:2"]\r\n'),
+        ("", '[people]\nme = ["telegram:2"]\n'),
+    ],
+)
+def test_a_key_is_found_however_it_is_written(text: str, wanted: str) -> None:
+    assert changed(text, "people", "me", ("telegram:2",)) == wanted
+
+
+def test_a_header_within_a_text_is_not_taken_for_a_table() -> None:
+    text = 'note = """\n[people]\n"""\nvault = "/a"\n'
+    assert changed(text, "", "vault", "/b") == 'note = """\n[people]\n"""\nvault = "/b"\n'
 
 
 @pytest.mark.requirement("wire-policy-kept")
@@ -63,17 +87,29 @@ def test_values_change_and_remarks_stay() -> None:
         "# mine\n"
         'vault = "/b \\"é\\\\"  # where # it is\n'
         '# url = "https://example.org"\n'
-        'url = "https://memory.example.org"\n'
         'namespaces = ["q", "r"]\n'
+        'url = "https://memory.example.org"\n'
         'cap = "/c"\n'
         "\n"
         "[people]\n"
         '# me = ["telegram:1"]\n'
-        'me = ["telegram:2"]\n'
         "x = 1\n"
+        'me = ["telegram:2"]\n'
         "[keep]\n"
         "mask_secrets = false # yes\n"
     )
+
+
+@pytest.mark.requirement("wire-policy-kept")
+def test_a_changed_key_of_the_template_changes_its_own_line_alone() -> None:
+    before = policy_text(WIRING)
+    after = changed(changed(before, "people", "me", ("telegram:2",)), "keep", "mask_secrets", value=False)
+    pairs = [pair for pair in zip(before.splitlines(), after.splitlines(), strict=True) if pair[0] != pair[1]]
+    assert [new.partition("#")[0].split() for _, new in pairs] == [
+        ["mask_secrets", "=", "false"],
+        ["me", "=", '["telegram:2"]'],
+    ]
+    assert changed(changed(after, "people", "me", ()), "keep", "mask_secrets", value=True) == before
 
 
 @pytest.mark.requirement("wire-policy-kept")

@@ -160,7 +160,7 @@ class FleetVerifier:
     def _walk(self, worker: str, members: Mapping[str, Member | None]) -> Walked:
         walked = Walked(worker)
         public = self._key(worker, members)
-        expected = 1
+        expected, is_entered = 1, False
         for number, bundle in self._logs.bundles(worker):
             if not number:
                 self._find(Flaw.LOG_EDITED, f"an object in the log of {worker} has a name that is no number")
@@ -175,7 +175,10 @@ class FleetVerifier:
                 continue
             if public is None and bundle.member is not None:
                 public = self._certified(worker, bundle.member)
+            is_entered = is_entered or bundle.member is None
             self._take(walked, bundle, public)
+        if worker not in members and public is not None and is_entered and worker not in dict(self._logs.roster()):
+            self._find(Flaw.ROSTER_MISSING, f"{worker} was in the roster, and its entry is gone")
         if expected == 1 and worker in members:
             self._find(Flaw.LOG_MISSING, f"the log of {worker}, a worker in the roster, is not there")
         elif expected > 1 and public is None:
@@ -209,12 +212,13 @@ class FleetVerifier:
                 f"a bundle in the log of {walked.worker} does not have its signature",
                 entry=bundle.first,
             )
-        if bundle.first == walked.edge.size:
+        goes_on = bundle.first == walked.edge.size
+        if goes_on:
             for entry in bundle.entries:
                 walked.edge.append(tlog.leaf_hash(entry))
                 self._check_fork(walked)
-        if walked.edge.size != bundle.size or walked.edge.packed() != bundle.peaks:
-            message = f"the entries of {walked.worker} do not add up to its log, or some are missing"
+        if not goes_on or walked.edge.size != bundle.size or walked.edge.packed() != bundle.peaks:
+            message = f"the entries of {walked.worker} do not add up to its log, or some are missing or there twice"
             self._find(Flaw.LOG_EDITED, message, entry=bundle.first)
             walked.edge = _edge(bundle) or walked.edge  # from here on it may be sound again
         if signed:  # what nobody vouches for says nothing of any object

@@ -93,7 +93,8 @@ class Witness:
             write_file(self.path, note.encode(), new=False)
         except OSError as error:
             raise KeyUnavailable(
-                f"cannot keep the checkpoint {self.path}: {error.strerror}", hint="make its directory writable"
+                f"cannot keep the checkpoint {self.path}: {error.strerror}",
+                hint="make room on its disk, or let this user write there",
             ) from None
 
 

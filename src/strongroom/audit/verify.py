@@ -49,6 +49,7 @@ class Flaw(StrEnum):
     LOG_MISSING = "log_missing"
     LOG_UNKNOWN = "log_unknown"
     ROSTER_FORGED = "roster_forged"
+    ROSTER_MISSING = "roster_missing"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -65,7 +66,7 @@ class Report(msgspec.Struct, frozen=True):
 
     `seen_before` is how many entries the checkpoint last seen covers. None: there was none that could be used, so a
     roll-back cannot be ruled out. `unsettled` are entries of a fleet that were begun and never said done; `recent`
-    counts those that are still too young to be judged.
+    counts those that are still too young to be judged. `notes` say what is no flaw, and should not stay so.
     """
 
     size: int
@@ -76,6 +77,7 @@ class Report(msgspec.Struct, frozen=True):
     seen_before: int | None = None
     unsettled: tuple[Unsettled, ...] = ()
     recent: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

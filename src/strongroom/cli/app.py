@@ -19,7 +19,7 @@ import click
 from strongroom.cli import errors, output
 from strongroom.cli.context import Run, common_options
 from strongroom.cli.pointers import UnknownVerb
-from strongroom.errors import InvalidRequest
+from strongroom.errors import InvalidRequest, StrongroomError
 
 _TOKEN = "eyJhbGciOiJFZDI1NTE5IiwidHlwIjoic3Ryb25ncm9vbS1jYXAifQ."  # noqa: S105 - how every cap starts
 F = TypeVar("F", bound=Callable[..., Any])
@@ -110,6 +110,9 @@ class Verbs(click.Group):
             # Nothing more can be written; the interpreter would try once more when it exits.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise errors.Failure(errors.BROKEN_PIPE) from None
+        except StrongroomError as error:
+            error.hint = ctx.ensure_object(Run).placed(errors.hint_of(error))
+            raise
         return answer
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -75,8 +74,9 @@ FLEET_HINTS = {
     "log_missing": f"the log of this worker was removed from the bucket; {_PUT_BACK}",
     "log_unknown": "somebody without the vault's keys wrote this log, and nothing in it is believed; delete it from the"
     " bucket, below logs/",
-    "roster_forged": "somebody without the vault's keys wrote this entry; delete it from the bucket, below roster/: a"
-    " worker's own log has its certificate, too",
+    "roster_missing": f"this worker's entry below roster/ was removed; its log is still there and is read; {_PUT_BACK}",
+    "roster_forged": "somebody without the vault's keys wrote this entry below roster/; if there is no log of that"
+    " worker, delete it from the bucket, else put the worker's own entry back as it was",
     "entry_edited": f"this entry was edited; {_PUT_BACK}",
     "entry_missing": f"a part of this log was removed; {_PUT_BACK}",
     "object_missing": f"something was deleted behind the vault's back; {_PUT_BACK}",
@@ -140,7 +140,7 @@ class Verdict(msgspec.Struct, frozen=True):
     `seen_before` is how many entries had been seen; null: there was nothing to compare with, so a roll-back cannot be
     ruled out, and `ok` is false. `unsettled` are entries of a fleet that were begun and never said done; `ok` is false
     if one of them is told for the first time and its effect is not there. `recent` counts those too young to be judged.
-    `is_sound` says that nothing else is wrong.
+    `is_sound` says that nothing else is wrong. `notes` say what is no flaw, and should not stay so.
     """
 
     ok: bool
@@ -154,6 +154,7 @@ class Verdict(msgspec.Struct, frozen=True):
     hint: str
     unsettled: tuple[Unsettled, ...]
     recent: int
+    notes: tuple[str, ...]
 
 
 @audit.command("verify", examples=["strongroom audit verify", "strongroom audit verify --json"])
@@ -187,6 +188,7 @@ def verify(run: Run, archive: Path | None) -> None:
         hint,
         report.unsettled,
         report.recent,
+        report.notes,
     )
     run.answer(verdict, _verdict(report, found, hint))
     if not report.is_sound:
@@ -224,7 +226,7 @@ def _finding(run: Run, one: Finding, hints: Mapping[str, str]) -> Told:
         "message": one.message,
         "entry": one.entry,
         "object": one.object,
-        "hint": re.sub("`strongroom ([^`]+)`", lambda found: run.command(found[1]), hints[one.flaw]),
+        "hint": run.placed(hints[one.flaw]),
     }
 
 
@@ -265,6 +267,8 @@ def _unsettled(report: Report) -> Iterator[str]:
         yield f"  {output.shown(one.op)} #{one.entry} of {one.worker}, {when}: {_PRESENCE[one.state]}"
     if known := len(report.unsettled) - len(new):
         yield f"{counted(known, 'write')} never said done, told before"
+    for note in report.notes:
+        yield f"note: {output.shown(note)}"
     if report.recent:
         yield f"{counted(report.recent, 'write')} of the last moments not said done yet: verify again later"
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _WARN = 5_000
 _ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
-_TRIALS = 8
+_TRIALS = 9
 _UNKNOWN = "unknown: the server does not tell, or not with these credentials"
 
 
@@ -94,7 +94,7 @@ def _reached(patient: BucketPatient) -> str:
 
 
 def _tried(patient: BucketPatient) -> str:
-    """The next trial of the probe. They build on each other, so the first that fails ends them."""
+    """The next trial of the probe. The first that fails ends them."""
     patient.reached()
     if patient.trials is None:
         raise Found("skip", "an earlier trial failed")
@@ -226,8 +226,9 @@ def _opens(patient: BucketPatient) -> str:
     if patient.vault_id is None:
         raise Found("skip", "there is no vault to open")
     patient.vault = patient.run.keep(settings.open_vault(patient.run.settings, patient.run.passphrase))
+    patient.vault.check_issuer()
     check_rotation(patient.run, patient.vault)
-    return "the keys open the vault"
+    return "the keys open the vault and sign its caps"
 
 
 def _seen(patient: BucketPatient) -> str:

@@ -331,5 +331,8 @@ def _issue(run: Run, token: Token, out: str | None) -> None:
     try:
         write_file(Path(out or ""), token.encode() + b"\n", new=True)
     except OSError as error:
-        raise InvalidRequest(f"cannot write {out}: {error.strerror}") from None
+        first, *narrowed = parse(token).links
+        lost = f"nobody has the cap that was signed; `strongroom cap revoke {first.id[:16]}` takes it off the list"
+        hint = "name another file" if narrowed else lost
+        raise InvalidRequest(f"cannot write {out}: {error.strerror}", hint=hint) from None
     run.answer(Issued(shown, None, out), [f"written to {output.one_line(out or '')}", *shown_lines(shown)])

@@ -25,8 +25,7 @@ from strongroom.cli.context import Run
 from strongroom.cli.keeping import unfinished_rotation
 from strongroom.engines.lexical import finding
 from strongroom.errors import Tampered, VaultMissing
-from strongroom.keys import default_directory
-from strongroom.keys.sources import hint_for
+from strongroom.keys import FileKeys, default_directory
 from strongroom.model import Void
 from strongroom.settings import Settings
 from strongroom.store import CLOCK_LEEWAY, backend
@@ -158,19 +157,9 @@ def key_files(directory: Path) -> str:
     """Whether a vault's keys are there, for nobody else to read."""
     if settings.in_environment():
         raise Found("warn", "the keys are in the environment, where other processes of yours can read them")
-    for name in ("root.keyring", "issuer.key"):
-        _key_file(directory / name)
+    FileKeys(directory).check()
     locked = ", behind a passphrase" if settings.is_locked(directory) else ""
     return f"in {directory}{locked}"
-
-
-def _key_file(path: Path) -> None:
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        raise Found("fail", f"{path} is not there", hint_for(path)) from None
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Found("fail", f"{path} can be read by others", f"chmod 600 {path}")
 
 
 def _opens(patient: Patient) -> str:
@@ -178,8 +167,9 @@ def _opens(patient: Patient) -> str:
         raise Found("skip", "there is no vault to open")
     found = patient.settings or Settings(patient.place, settings.config_path(), None, None)
     patient.vault = patient.run.keep(settings.open_vault(found, patient.run.passphrase))
+    patient.vault.check_issuer()
     check_rotation(patient.run, patient.vault)
-    return "the keys open the vault, and the log's head is authentic"
+    return "the keys open the vault and sign its caps, and the log's head is authentic"
 
 
 def check_rotation(run: Run, vault: Vault) -> None:

@@ -8,11 +8,12 @@ keys and no cap). The vault opens at the first use and closes with the command. 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -23,7 +24,15 @@ from strongroom import settings
 from strongroom.cap import Token
 from strongroom.cap.claims import HEADER
 from strongroom.cli import output, ownercap
-from strongroom.errors import CapMalformed, CapMissing, CapNamespaceDenied, Denied, InvalidRequest, KeyUnavailable
+from strongroom.errors import (
+    CapMalformed,
+    CapMissing,
+    CapNamespaceDenied,
+    Denied,
+    InvalidRequest,
+    KeyUnavailable,
+    StrongroomError,
+)
 from strongroom.keys import default_directory
 from strongroom.memory import Memory
 from strongroom.settings import Settings
@@ -35,6 +44,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _SECRET_LIMIT = 64 * 1024
+_ABOUT_A_VAULT = re.compile(
+    "`strongroom ((?:audit|cap|doctor|namespaces|profile|rotate)(?! [^`]*--(?:vault|store|url))[^`]*)`"
+)
+"""A command in a hint that looks after a vault, and names none."""
 
 
 class Declined(click.ClickException):
@@ -83,6 +96,15 @@ class Run:
         meant = self.settings.vault if place is None else place
         is_usual = Path(settings.find().vault).absolute() == Path(meant).absolute()
         return f"`strongroom {words}`" if is_usual else f"`strongroom {words} --vault {shlex.quote(meant)}`"
+
+    def placed(self, hint: str) -> str:
+        """A hint whose commands about a vault or a cap mean those of this run, typed as they stand."""
+        if self.place is not None:
+            with suppress(StrongroomError):  # the settings themselves may be what is wrong
+                hint = _ABOUT_A_VAULT.sub(lambda found: self.command(found[1]), hint)
+        if self.cap_file not in (None, "-"):
+            hint = re.sub("`(strongroom cap show)([ `])", rf"`\1 --cap-file {shlex.quote(self.cap_file)}\2", hint)
+        return hint
 
     def check_local(self) -> None:
         """Refuse what a server cannot be asked for."""

@@ -59,7 +59,7 @@ def doctor(run: Run, use_cap: bool) -> None:
     checks it all.
     """
     checks, patient = _examined(run, use_cap)
-    found = [_checked(number, name, look, patient) for number, (name, look) in enumerate(checks, start=1)]
+    found = [_checked(run, number, name, look, patient) for number, (name, look) in enumerate(checks, start=1)]
     failed = [check for check in found if check.state == "fail"]
     run.answer({"ok": not failed, "checks": found}, _lines(found))
     if failed:
@@ -90,13 +90,13 @@ def _examined(run: Run, use_cap: bool) -> tuple[Sequence[tuple[str, Callable[[An
     return SERVER_CHECKS, ServerPatient(run, run.server, use_cap)
 
 
-def _checked(number: int, name: str, look: Callable[[Any], str], patient: object) -> Check:
+def _checked(run: Run, number: int, name: str, look: Callable[[Any], str], patient: object) -> Check:
     try:
         return Check(number, name, "ok", look(patient))
     except Found as found:
-        return Check(number, name, found.state, found.message, found.hint, found.reason)
+        return Check(number, name, found.state, found.message, run.placed(found.hint), found.reason)
     except StrongroomError as error:
-        return Check(number, name, "fail", error.message, errors.hint_of(error), error.reason)
+        return Check(number, name, "fail", error.message, run.placed(errors.hint_of(error)), error.reason)
     except OSError as error:
         return Check(number, name, "fail", f"it cannot be looked at: {error.strerror or error}")
 

@@ -82,9 +82,15 @@ def _note_forgotten(run: Run, done: Forgotten) -> None:
         run.note(f"warning: {name} was not there")
     if not done.scrubbed:
         run.note(
-            "warning: old ciphertext may still wait: in a bucket, until packs are rewritten, within a minute; "
-            "in a file, while another process is reading the vault. Forget again when it has finished"
+            "warning: old ciphertext may still wait: in a bucket until packs are rewritten, within a minute, and for "
+            "good where it keeps versions; in a file while another process is reading the vault: when that has "
+            f"finished, {_scrubber(run)}"
         )
+
+
+def _scrubber(run: Run) -> str:
+    """What removes the bytes of deleted objects whose scrub was put off."""
+    return f"{run.command('doctor')} removes it" if run.server is None else "the server removes it within a minute"
 
 
 class Destroyed(msgspec.Struct, frozen=True):
@@ -129,7 +135,7 @@ def erase(run: Run, namespaces: tuple[str, ...], everything: bool, rotate_root: 
     if rotate_root:
         pending = run.vault().rotate_root().pending
     done = Destroyed(actor, namespaces, everything, erased.objects, pending, rotate_root)
-    run.answer(done, _promises(done, own=run.given is None))
+    run.answer(done, _promises(run, done, own=run.given is None))
 
 
 def _check_rotatable(run: Run) -> None:
@@ -138,7 +144,7 @@ def _check_rotatable(run: Run) -> None:
         pass
 
 
-def _promises(done: Destroyed, *, own: bool) -> Iterator[str]:
+def _promises(run: Run, done: Destroyed, *, own: bool) -> Iterator[str]:
     what = "everything" if done.everything else ", ".join(done.namespaces)
     yield f"erased {what} of {done.actor}: {counted(done.objects, 'object')}"
     yield "Its keys are destroyed: nothing in this vault opens those lines again."
@@ -153,4 +159,4 @@ def _promises(done: Destroyed, *, own: bool) -> Iterator[str]:
         yield "--rotate-root replaces it, where the vault is."
     if done.pending:
         yield "Pending: another process is reading the vault, so the destroyed keys may still wait in its journal."
-        yield "Erase again when it has finished."
+        yield f"When that has finished, {_scrubber(run)}."

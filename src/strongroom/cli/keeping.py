@@ -125,10 +125,11 @@ def restore(
     vault = _vault_of(source)
     if not move_away:
         _check_place(place)  # before any key is brought back
+    is_old = False
     if keys is not None:
         into = _key_files(run, vault)
         data = read_bounded(keys, _KEYS_LIMIT)
-        unlock_keys(data, leaving.passphrase(run, export_passphrase_file), vault=vault, into=into)
+        is_old = unlock_keys(data, leaving.passphrase(run, export_passphrase_file), vault=vault, into=into)
     moved = _moved(place) if move_away else None
     try:
         with leaving.bar(run, "copying") as copying, leaving.bar(run, "verifying") as verifying:
@@ -148,8 +149,8 @@ def restore(
         rolled_back=back.rolled_back,
         seen_before=None if back.report is None else back.report.seen_before,
     )
-    run.answer(done, _back(run, done, back))
-    if target is not None:
+    run.answer(done, _back(run, done, back, is_old=is_old))
+    if target is not None and not is_old:
         run.note("note: it shares keys and checkpoint with the vault that it is a copy of: use only one of the two")
 
 
@@ -196,7 +197,7 @@ def _keys_if_there(run: Run, vault: str) -> KeySource | None:
     return None
 
 
-def _back(run: Run, done: Back, back: Restored) -> Iterator[str]:
+def _back(run: Run, done: Back, back: Restored, *, is_old: bool) -> Iterator[str]:
     def step(words: str) -> str:
         return "  " + run.command(words, done.place).strip("`")
 
@@ -218,6 +219,10 @@ def _back(run: Run, done: Back, back: Restored) -> Iterator[str]:
         yield "Nothing was kept as last seen, so it is not known whether there was anything newer. If you have a copy"
         yield f"of the file `checkpoint`, put it into {default_directory(done.vault)}; if not, accept the log as it is:"
         yield step("audit checkpoint --yes")
+    elif is_old:
+        yield "Its log continues what had been seen when the keys were locked. Nothing here knows what came after that:"
+        yield "if you have a newer copy of the file `checkpoint`, put it beside the keys, then run"
+        yield step("audit verify")
     else:
         yield "Its log continues what was last seen."
 
@@ -252,7 +257,7 @@ def rotate_root(run: Run, resume: bool) -> None:
         )
     rotated = vault.rotate_root(resume=resume)
     done: dict[str, object] = {"rotated": "root"}
-    run.answer(done | {"pending": True} if rotated.pending else done, _of_root(rotated))
+    run.answer(done | {"pending": True} if rotated.pending else done, _of_root(run, rotated))
 
 
 def unfinished_rotation(stopped: Unfinished) -> str:
@@ -261,12 +266,12 @@ def unfinished_rotation(stopped: Unfinished) -> str:
     return f"a rotation of the root was stopped: {stopped.roots} roots in the keyring, {left} not yet under the newest"
 
 
-def _of_root(rotated: Rotated) -> Iterator[str]:
+def _of_root(run: Run, rotated: Rotated) -> Iterator[str]:
     yield "The root key is new. Back it up now: an older copy of root.keyring does not open this vault any more."
     yield "Earlier backups open only with the old one: destroy its copies where nothing may open them."
     if rotated.pending:
         yield "Pending: another process is reading the vault, and its journal may still hold what the old root wrapped."
-        yield "`strongroom doctor` removes that when it has finished."
+        yield f"{run.command('doctor')} removes that when it has finished."
 
 
 @rotate.command("issuer", examples=["strongroom rotate issuer --yes"])

@@ -12,6 +12,7 @@ from strongroom.audit import Decision, Entry
 from strongroom.cli import output
 from strongroom.errors import InvalidRequest, LineNotFound
 from strongroom.memory.clerk import SHOWN
+from strongroom.memory.refusals import OTHERS
 from strongroom.model import CapRecord
 from strongroom.vault.owner import Vault
 
@@ -155,7 +156,7 @@ def seen_row(one: Seen) -> tuple[str, ...]:
         one.op,
         one.decision if one.decision == "allow" else f"{one.decision}: {one.reason or one.detail}",
         one.actor or "-",
-        one.cap or ("owner's keys" if not one.actor else "-"),
+        one.cap or ("-" if one.actor else "several caps" if one.decision == "deny" else "owner's keys"),
         ",".join(name or "?" for name in one.namespaces) or "-",
         _what(one),
     )
@@ -163,7 +164,7 @@ def seen_row(one: Seen) -> tuple[str, ...]:
 
 def _what(one: Seen) -> str:
     if one.decision == "deny" and one.count:  # one entry for refusals that repeated
-        return f"{one.count} more"
+        return f"{one.count} more{', not all of them named' if one.detail.endswith(OTHERS) else ''}"
     if not one.lines:
         return one.detail or (str(one.count) if one.count else "")
     rest = len(one.lines) - _NAMED

@@ -43,7 +43,8 @@ _ADVICE = (
     ("certificate is not yet valid", "is this machine's clock right?"),
     (
         "[Errno 13]",
-        "you may not connect to that socket: its operator adds you to the group of the socket; log in again",
+        "you may not connect to that socket: its operator serves with --socket-mode 0660 and adds you to its group;"
+        " log in again then",
     ),
     ("CERTIFICATE_VERIFY_FAILED", "for a private certificate, name its CA with ca_file"),
 )

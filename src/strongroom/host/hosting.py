@@ -103,10 +103,10 @@ class Host:
             _check_identity(session)
         return self._made(session, reach)
 
-    def _made(self, session: AgentSession, reach: Reach | None) -> MemoryManager:
+    def _made(self, session: AgentSession, reach: Reach | None, notes: Path | None = None) -> MemoryManager:
         reach = DEFAULT_REACH[session.context] if reach is None else reach
         self._begin(reach)
-        manager = self._assembled(session, reach)
+        manager = self._assembled(session, reach, notes)
         manager.initialize()
         with self._guard:
             self._managers.add(manager)
@@ -150,8 +150,8 @@ class Host:
         except Exception as error:  # noqa: BLE001 - what is left behind must not keep anybody from beginning
             log.error("turns left in the journal were not handed over: %s", type(error).__name__, exc_info=error)
 
-    def _assembled(self, session: AgentSession, reach: Reach) -> MemoryManager:
-        manager = MemoryManager(self._shared, session, reach)
+    def _assembled(self, session: AgentSession, reach: Reach, notes: Path | None = None) -> MemoryManager:
+        manager = MemoryManager(self._shared, session, reach, notes)
         provider = self._provider() if reach in (Reach.FULL, Reach.RECALL) else None
         if provider is not None:
             with isolated(_cannot_be_made):

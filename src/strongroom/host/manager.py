@@ -40,7 +40,7 @@ BUILTIN = "builtin"
 class Make(Protocol):
     """Makes the manager of an agent whose identity is known to be whole: `Host` does."""
 
-    def __call__(self, session: AgentSession, reach: Reach | None) -> MemoryManager: ...
+    def __call__(self, session: AgentSession, reach: Reach | None, notes: Path | None) -> MemoryManager: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,15 @@ class Shared:
 class MemoryManager:
     """One agent's memory. Made by `Host.manager`, or by hand: `add` the provider, then `initialize`."""
 
-    def __init__(self, shared: Shared, session: AgentSession, reach: Reach) -> None:
+    def __init__(self, shared: Shared, session: AgentSession, reach: Reach, notes: Path | None = None) -> None:
         if reach is Reach.FULL and session.context is not AgentContext.PRIMARY:
             raise InvalidRequest(
                 f"an agent for {session.context} may not write to a provider", hint="give it Reach.RECALL, or less"
             )
         self.session = session
         self.reach = reach
-        self.builtin = None if reach is Reach.NONE else self._made_builtin(shared.home)
+        self._notes = notes or places.builtin(shared.home, session)
+        self.builtin = None if reach is Reach.NONE else self._made_builtin(self._notes)
         self._shared = shared
         self._limits = shared.limits
         self._session_id = session.id
@@ -163,7 +164,7 @@ class MemoryManager:
         context = context_of(context)
         if context is AgentContext.PRIMARY:
             raise InvalidRequest("a conversation is no agent for a moment", hint="make its memory with Host.manager")
-        return self._shared.make(replace(self.session, id=self._session_id, context=context), reach)
+        return self._shared.make(replace(self.session, id=self._session_id, context=context), reach, self._notes)
 
     def system_prompt_block(self) -> str:
         """What all providers say in the system prompt."""
@@ -313,9 +314,9 @@ class MemoryManager:
         """Whose tools are offered: a tool may write, so a provider that is only asked offers none."""
         return self._all if self.reach is Reach.FULL else self._inner
 
-    def _made_builtin(self, home: Path) -> BuiltinMemory:
+    def _made_builtin(self, notes: Path) -> BuiltinMemory:
         return BuiltinMemory(
-            places.builtin(home, self.session),
+            notes,
             status=self.session.status_callback,
             on_write=self._written,
             writable=self.reach is not Reach.RECALL,

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from strongroom import cobblestone
 from strongroom.errors import KeyUnavailable, Tampered
-from strongroom.files import draft, make_directory, write_file
+from strongroom.files import draft, make_directory, open_file, write_file
 
 _KEYRING = "root.keyring"
 _ISSUER = "issuer.key"
@@ -313,7 +313,7 @@ def write_secret(path: Path, data: bytes, *, new: bool) -> None:
 
 def read_secret(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             status = os.fstat(file.fileno())
             data = file.read(1 << 20)
     except OSError as error:
@@ -331,7 +331,8 @@ def read_secret(path: Path) -> bytes:
 
 
 def _unwritable(path: Path, error: OSError) -> KeyUnavailable:
-    return KeyUnavailable(f"cannot write the key file {path}: {error.strerror}")
+    hint = "nothing was replaced; make room on its disk, or let this user write to its directory"
+    return KeyUnavailable(f"cannot write the key file {path}: {error.strerror}", hint=hint)
 
 
 def _encode_ring(ring: Keyring) -> bytes:

@@ -130,7 +130,11 @@ class Clerk:
         if self.refusals.is_due(self.now()):
             yield from self.sum_up()
         locator = self._locator(caller)
-        self.state.catch_up(locator, looked)
+        try:
+            self.state.catch_up(locator, looked)
+        except Tampered as error:
+            yield from self._refused_as_known(error, caller, ask, decide)
+            raise
         now = self.now()
         try:
             decided = decide(self.state.gate, now // 1000)
@@ -144,6 +148,21 @@ class Clerk:
                 error.erased = self._is_erased(error)
             yield from self._refused(error, ask, now, caller)
             raise
+
+    def _refused_as_known(
+        self, error: Tampered, caller: Caller, ask: Ask | None, decide: Callable[[Gate, int], object]
+    ) -> Doing[None]:
+        """Put on record that the store cannot be followed. What is known stays in force: a revoked cap is told so."""
+        now = self.now()
+        try:
+            decide(self.state.gate, now // 1000)
+        except StrongroomError as refusal:
+            yield from self._refused(refusal, ask, now, caller)
+            raise refusal from None
+        if (held := self.state.gate.known(caller.token)) is not None:
+            error.links, error.actor, error.holder = held.links, held.actor, held.holder
+            yield self.state.log.pending([self._refusal(error, ask, now, caller.request)])
+            error.recorded = True
 
     def _is_erased(self, error: CapRevoked) -> bool:
         """Whether a cap is void because of its actor, of whom nothing is left: nothing needs to wait for a new one."""

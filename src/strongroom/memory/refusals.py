@@ -1,15 +1,16 @@
 """Which refusals get an entry of their own in the log, and which are counted: a refused cap must not fill the log.
 
-Refusals are told apart by the cap's first link and the reason. Of each such pair the first `EACH` within a minute are
-written one by one, and so is the first of each minute whatever else happens; beyond that first one, all pairs together
-write `TOTAL` a second. What comes on top is counted, and one entry for each pair and minute says how many there were,
-with all that the last of them would have said. Not responsible for writing; what is admitted never passes here.
+Refusals come in pairs of the cap's first link and the reason. Of each pair the first `EACH` within a minute are written
+one by one, as far as all pairs together write no more than `TOTAL` firsts and `TOTAL` others in a second. What comes on
+top is counted for each pair and actor, and one entry says how many there were, in which namespaces, with all that the
+last of them would have said. Of these entries, too, no more than `TOTAL` are written in a second. Not responsible for
+writing; what is admitted never passes here.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
 
 import msgspec
@@ -21,26 +22,43 @@ EACH = 60
 """Refusals of one first link for one reason that are written one by one within a minute."""
 
 TOTAL = 100
-"""Refusals that are written one by one within a second, beside the first of each pair."""
+"""Entries within a second: so many first ones of their pairs, so many further ones, and so many sums."""
 
 HELD = 1024
-"""Pairs that are told apart at once; the oldest is summed up early when there are more."""
+"""Pairs that are told apart at once, and sums."""
+
+NAMED = 256
+"""Namespaces that one sum names."""
+
+OTHERS = " and others"
+"""What `detail` ends with where a sum stands for more caps, actors or namespaces than it has room to name."""
 
 _MINUTE = 60_000
 _SECOND = 1000
 _NEVER = 2**63
 
 Pair = tuple[str, str]
+_ANY_CAP = ""
+"""Stands in a pair for the first link of caps that are not told apart."""
+
+
+class _Sum(msgspec.Struct):
+    """Refusals that were counted together. `last` is the latest of them."""
+
+    last: Entry
+    since: Millis
+    until: Millis
+    counted: int = 0
+    namespaces: dict[str, None] = {}
+    has_others: bool = False
 
 
 class _Window(msgspec.Struct):
-    """The current minute of one pair. `last` is the latest refusal that was counted."""
+    """The current minute of one pair; what was counted in it by the actor's tag, None for those beyond room."""
 
     start: Millis
     written: int = 0
-    counted: int = 0
-    since: Millis = Millis(0)
-    last: Entry | None = None
+    sums: dict[str | None, _Sum] = {}
 
 
 class Refusals:
@@ -50,10 +68,15 @@ class Refusals:
         self._guard = threading.Lock()
         self._windows: OrderedDict[Pair, _Window] = OrderedDict()
         """In the order in which their minutes began."""
+        self._ready: deque[Entry] = deque()
+        """Sums that are to be written, as soon as the second has room."""
+        self._open = 0
+        """Sums in windows."""
         self._second = 0
-        self._this_second = 0
+        self._spent: Counter[str] = Counter()
+        """What was written in this second."""
         self._due = _NEVER
-        """When the first minute is over in which something was counted, or earlier."""
+        """When a sum may have to be written."""
         self.counted = 0
         """Refusals without an entry of their own, since the vault was opened."""
 
@@ -61,7 +84,8 @@ class Refusals:
     def pending(self) -> int:
         """Counted refusals that no entry tells of yet."""
         with self._guard:
-            return sum(window.counted for window in self._windows.values())
+            windows = sum(one.counted for window in self._windows.values() for one in window.sums.values())
+            return windows + sum(entry.count for entry in self._ready)
 
     def take(self, entry: Entry) -> list[Entry]:
         """The entries to write for a refusal: none if it is counted; sums that are due go with it."""
@@ -69,13 +93,12 @@ class Refusals:
             return [entry]
         with self._guard:
             sums = self._over(entry.time)
-            if len(self._windows) >= HELD:
-                sums += self._sums([next(iter(self._windows))], entry.time)
-            window = self._window(entry)
-            if self._may_write(window, entry.time):
+            pair = self._pair(entry)
+            window = self._windows.setdefault(pair, _Window(entry.time))
+            if self._may_write(pair, window, entry):
                 window.written += 1
                 return [*sums, entry]
-            self._count(window, entry, 1, entry.time)
+            self._count(pair, window, entry)
             self.counted += 1
             return sums
 
@@ -84,72 +107,100 @@ class Refusals:
         return now >= self._due
 
     def over(self, now: Millis) -> list[Entry]:
-        """The sums of all minutes that are over."""
+        """The sums of all minutes that are over, as many as this second has room for."""
         with self._guard:
             return self._over(now)
 
     def all(self, now: Millis) -> list[Entry]:
         """The sums of all minutes, over or not."""
         with self._guard:
-            return self._sums(list(self._windows), now)
+            for pair in list(self._windows):
+                self._end(pair)
+            return self._told(now, len(self._ready))
 
     def restore(self, sums: Iterable[Entry]) -> None:
-        """Count again what sums said that could not be written."""
+        """Keep sums that could not be written."""
         with self._guard:
-            for entry in sums:
-                self._count(self._window(entry), entry, entry.count, _span(entry)[0])
+            self._ready.extendleft(reversed(list(sums)))
+            self._due = 0
 
-    def _window(self, entry: Entry) -> _Window:
+    def _pair(self, entry: Entry) -> Pair:
+        """As what a refusal is counted: the oldest minute ends early where there is no room for another."""
         pair = entry.links[0], entry.reason
-        if pair not in self._windows:
-            self._windows[pair] = _Window(entry.time)
-        return self._windows[pair]
+        if pair not in self._windows and len(self._windows) >= HELD:
+            oldest, window = next(iter(self._windows.items()))
+            if len(self._ready) + len(window.sums) > HELD:
+                return _ANY_CAP, entry.reason
+            self._end(oldest)
+        return pair
 
-    def _may_write(self, window: _Window, now: Millis) -> bool:
-        if not window.written:
-            return not window.counted
-        if window.written >= EACH or window.counted:
+    def _may_write(self, pair: Pair, window: _Window, entry: Entry) -> bool:
+        """Whether a refusal is written by itself. None is once one of its pair was counted in this minute."""
+        if window.sums or window.written >= EACH or pair[0] == _ANY_CAP:
             return False
-        if now // _SECOND != self._second:
-            self._second, self._this_second = now // _SECOND, 0
-        self._this_second += 1
-        return self._this_second <= TOTAL
+        return self._has_room("further" if window.written else "first", entry.time)
 
-    def _count(self, window: _Window, entry: Entry, number: int, since: Millis) -> None:
-        window.since = min(window.since, since) if window.counted else since
-        window.counted += number
-        window.last = entry
+    def _has_room(self, kind: str, now: Millis) -> bool:
+        """Whether one more entry of a kind may be written in this second; it is counted then."""
+        if now // _SECOND != self._second:
+            self._second = now // _SECOND
+            self._spent.clear()
+        self._spent[kind] += 1
+        return self._spent[kind] <= TOTAL
+
+    def _count(self, pair: Pair, window: _Window, entry: Entry) -> None:
+        """Count a refusal for its actor. A pair has at most as many sums as there is room left: none takes it all."""
+        actor: str | None = entry.actor
+        room = HELD - self._open - len(self._ready)
+        if pair[0] == _ANY_CAP or (actor not in window.sums and len(window.sums) >= room):
+            actor = None
+        found = window.sums.get(actor)
+        if found is None:
+            found = window.sums[actor] = _Sum(entry, entry.time, entry.time, has_others=actor is None)
+            self._open += 1
+        found.counted += 1
+        found.last, found.until = entry, entry.time
+        found.since = min(found.since, entry.time)
+        for tag in entry.namespaces:
+            if tag in found.namespaces or len(found.namespaces) < NAMED:
+                found.namespaces[tag] = None
+            else:
+                found.has_others = True
         self._due = min(self._due, window.start + _MINUTE)
 
     def _over(self, now: Millis) -> list[Entry]:
-        ended: list[Pair] = []
-        for pair, window in self._windows.items():
+        while self._windows and len(self._ready) <= HELD:
+            pair, window = next(iter(self._windows.items()))
             if window.start <= now < window.start + _MINUTE:
                 break
-            ended.append(pair)
-        return self._sums(ended, now)
+            self._end(pair)
+        room = 0
+        while room < len(self._ready) and self._has_room("sum", now):
+            room += 1
+        return self._told(now, room)
 
-    def _sums(self, pairs: list[Pair], now: Millis) -> list[Entry]:
-        """End the minutes of these pairs; what was counted in them."""
-        if not pairs:
-            return []
-        ended = [self._windows.pop(pair) for pair in pairs]
-        started = [window.start for window in self._windows.values() if window.counted]
-        self._due = min(started) + _MINUTE if started else _NEVER
-        return [_sum(window, now) for window in ended if window.counted]
+    def _end(self, pair: Pair) -> None:
+        """End the minute of a pair."""
+        window = self._windows.pop(pair)
+        self._open -= len(window.sums)
+        self._ready.extend(_entry(pair, actor, one) for actor, one in window.sums.items())
+
+    def _told(self, now: Millis, number: int) -> list[Entry]:
+        """Some of the sums that are ready, to be written now."""
+        found = [msgspec.structs.replace(self._ready.popleft(), time=now) for _ in range(number)]
+        if self._ready:
+            self._due = (now // _SECOND + 1) * _SECOND
+        else:
+            oldest = next(iter(self._windows.values()), None)
+            self._due = _NEVER if oldest is None else oldest.start + _MINUTE
+        return found
 
 
-def _sum(window: _Window, now: Millis) -> Entry:
-    """The entry that stands for what was counted in a minute."""
-    last = window.last
-    assert last is not None  # noqa: S101 - it was counted
-    detail = f"repeated {window.since}-{_span(last)[1]}"
-    return msgspec.structs.replace(last, time=now, count=window.counted, detail=detail)
-
-
-def _span(entry: Entry) -> tuple[Millis, Millis]:
-    """When the first and the last of the refusals were that an entry stands for."""
-    if not entry.detail:
-        return entry.time, entry.time
-    first, _, last = entry.detail.removeprefix("repeated ").partition("-")
-    return Millis(int(first)), Millis(int(last))
+def _entry(pair: Pair, actor: str | None, found: _Sum) -> Entry:
+    """The entry that stands for what was counted; it names no actor and no cap where it stands for several."""
+    detail = f"repeated {found.since}-{found.until}{OTHERS if found.has_others else ''}"
+    namespaces = tuple(found.namespaces)
+    entry = msgspec.structs.replace(found.last, count=found.counted, namespaces=namespaces, detail=detail)
+    if pair[0] == _ANY_CAP:
+        entry = msgspec.structs.replace(entry, links=(), holder="")
+    return msgspec.structs.replace(entry, actor="") if actor is None else entry

@@ -90,7 +90,13 @@ class State:
     """One open vault in one process. Thread-safe."""
 
     def __init__(
-        self, vault_id: str, store: Store, source: KeySource, shelves: Shelves, random: Callable[[int], bytes]
+        self,
+        vault_id: str,
+        store: Store,
+        source: KeySource,
+        shelves: Shelves,
+        random: Callable[[int], bytes],
+        ring: Keyring | None = None,
     ) -> None:
         self.vault_id = vault_id
         self.store = store
@@ -98,7 +104,7 @@ class State:
         self.shelves = shelves
         self.random = random
         self._guard = threading.RLock()
-        self._ring: Keyring | None = None
+        self._ring = ring
         self._actors: dict[str, HeldKeys] = {}
         self._vault_scope = store.scope(FORMAT)
         self._seen: dict[str, Version] = {}

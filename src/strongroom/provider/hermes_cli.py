@@ -25,6 +25,7 @@ from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import ask
 from strongroom.provider.speaking import ASSISTANT, Conversation, Nobody
 from strongroom.routing import Route
+from strongroom.wiring.homes import wire_command
 from strongroom.wiring.placing import placed
 from strongroom.wiring.steps import counted
 
@@ -97,10 +98,12 @@ def _command(
 def strongroom_command(args: argparse.Namespace) -> int:
     """Carry out a subcommand. Hermes heeds no return value: what failed ends the process with code 1."""
     name = getattr(args, "strongroom_command", None) or "status"
+    home = home_of(get_hermes_home())
     try:
-        found, text = _COMMANDS[name](home_of(get_hermes_home()), args)
+        found, text = _COMMANDS[name](home, args)
     except StrongroomError as error:
-        sys.stderr.write(f"Error: {error.message}\n" + (f"Hint: {error.hint}\n" if error.hint else ""))
+        check = f"; `{wire_command(home.path)} --check-only` says whether it is sound" if home.broken else ""
+        sys.stderr.write(f"Error: {error.message}\n" + (f"Hint: {error.hint}{check}\n" if error.hint else ""))
         raise SystemExit(1) from None
     sys.stdout.write(json.dumps(found, indent=2, default=str) + "\n" if args.json else text)
     if found.get("answers", "yes") != "yes":

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from strongroom.errors import StrongroomError
+from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, UnknownRoute
 from strongroom.model import Namespace
 from strongroom.provider import remedies, status
 from strongroom.provider.home import Home
@@ -19,6 +19,10 @@ from strongroom.wiring.ownplaces import is_anothers
 from strongroom.wiring.steps import counted
 
 _POLICY = "reading the policy"
+_WHOLE = (remedies.CAP_EXPOSED, remedies.ADDRESS)
+"""States that are the reason for all that failed."""
+_KEEPING = ("the spool", "keeping", "keeping a draft")
+"""Work that fails with the spool, whatever else does."""
 _WALLS = {
     True: "none against tools of your own user: the keys lie in your files (wire with --url for a wall)",
     False: "the server: this home holds a cap and no keys",
@@ -28,13 +32,14 @@ _WALLS = {
 def report(home: Home) -> dict[str, Any]:
     """Where memory is, what its cap allows, what waits and what does not work."""
     parts, policy = home.parts, home.policy
+    cap, unread = _cap(home)
     waiting = parts.spool.waiting()
     found: dict[str, Any] = {
         "home": str(home.path),
         "profile": policy.profile,
         "memory": home.way.place,
         "wall": _WALLS[home.way.is_embedded],
-        "cap": _cap(home),
+        "cap": cap,
         "namespaces": ", ".join(map(_reached(home), policy.namespaces)),
         "tools": str(policy.tools),
         "secrets": "masked" if policy.keep.mask_secrets else "kept as they are (keep.mask_secrets = false)",
@@ -46,8 +51,26 @@ def report(home: Home) -> dict[str, Any]:
     if aside := parts.spool.aside():
         found["set aside"] = f"{counted(aside, 'turn')} that the vault would not take, in {parts.spool.directory}"
     noted = status.read(parts.directory)
-    steps = remedies.next_steps(policy, home.path, filter(None, (reason, *(one.reason for one in noted.values()))))
+    covered = [name for name in policy.namespaces if name in home.look.allowed]
+    states = _states(home, unread or reason, noted, is_covered=len(covered) == len(policy.namespaces))
+    steps = remedies.next_steps(policy, home.path, states, covered)
     return {**found, **_policy(home), **_problems(noted), **({"next": "; ".join(steps)} if steps else {})}
+
+
+def _states(home: Home, reason: str, noted: Mapping[str, Problem], *, is_covered: bool) -> list[str]:
+    """What is to be mended: why memory does not answer, what failed before, what will not work when it is needed."""
+    over = () if reason else remedies.OF_ALL
+    is_full = "the spool" in noted
+    problems = [] if reason in _WHOLE else noted.items()
+    failed = [problem.reason for work, problem in problems if not (is_full and work in _KEEPING)]
+    also = {
+        remedies.FULL: is_full,
+        remedies.FAULT: bool(home.broken),
+        remedies.NO_INBOX: not home.policy.inbox,
+        remedies.NOT_COVERED: not (reason or is_covered),
+        remedies.ASIDE: bool(home.parts.spool.aside()),
+    }
+    return [reason, *(one for one in failed if one not in over), *(state for state, is_so in also.items() if is_so)]
 
 
 def _reached(home: Home) -> Callable[[Namespace], str]:
@@ -81,12 +104,15 @@ def _problems(noted: Mapping[str, Problem]) -> dict[str, str]:
     return found
 
 
-def _cap(home: Home) -> str:
+def _cap(home: Home) -> tuple[str, str]:
+    """How the cap is, and in which state it is if it cannot be read."""
     try:
         left = home.parts.caps.days_left()
+    except KeyUnavailable as error:
+        return f"{error.message} [{error.reason}]", remedies.CAP_EXPOSED
     except StrongroomError as error:
-        return f"{error.message} [{error.reason}]"
-    return f"ends in {left:.0f} days; it is renewed before that, unless it was revoked" if left > 0 else "has ended"
+        return f"{error.message} [{error.reason}]", error.reason
+    return f"ends in {left:.0f} days; it is renewed before that, unless it was revoked" if left > 0 else "has ended", ""
 
 
 def _answers(home: Home) -> tuple[str, str]:
@@ -96,6 +122,8 @@ def _answers(home: Home) -> tuple[str, str]:
         if isinstance(owner, Nobody):
             return owner.reason, ""
         ask(home, owner.actor, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
+    except (InvalidRequest, UnknownRoute) as error:  # of what the policy names
+        return f"no: {error.message} [{error.reason}]", remedies.ADDRESS
     except StrongroomError as error:
         return f"no: {error.message} [{error.reason}]", error.reason
     return "yes", ""

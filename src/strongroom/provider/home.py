@@ -33,6 +33,7 @@ from strongroom.provider.status import Status, Warn
 from strongroom.provider.steadying import once
 from strongroom.provider.turns import ID_KEY_SIZE
 from strongroom.routing import Rules
+from strongroom.wiring import homes
 from strongroom.wiring import policy as policies
 from strongroom.wiring.policy import Policy
 
@@ -116,7 +117,7 @@ class Home:
 
     def parts_of(self, policy: Policy) -> Parts:
         if not policy.is_wired:
-            raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
+            raise InvalidRequest("this home is not wired", hint=f"run `{homes.wire_command(self.path)}`")
         with self._lock:
             if policy.state not in self._parts:
                 self._parts[policy.state] = Parts(policy, self._has_lines)

@@ -210,7 +210,7 @@ def _is_header(part: str) -> bool:
 
 
 _PASSWORDS = (
-    r"pass(?:word|wort|code|phrase|wd)|(?<=_)pass(?=[\"'`]?\s{0,3}[:=])|pwd|kennwort"
+    r"pass(?:word|wort|code|phrase|wd)|(?<=_)pass(?=[\"'`]?\s{0,3}[:=])|pwd|\bpw(?=[\"'`]?\s{0,3}[:=])|kennwort"
     r"|contrase[ñn]a|mot de passe|senha|пароль|\bclave"
 )
 _TOKENS = r"token|secret(?:[ _-]?key)?|(?:access|api|auth|private)[ _-]?key"
@@ -223,7 +223,7 @@ _VALUE = (
     r"(?:[\"'`\]*]{0,2} {0,3}(?P<sign>:=|=>|[:=\uff1a])\*{0,2}\s{0,3}"
     rf"|,? {{0,3}}\b(?:{_VERBS})(?!\w):? {{0,3}})"
     r"(?:\"(?P<double>(?:\\.|[^\"\\\n]){3,128})\"|'(?P<single>[^'\n]{3,128})'"
-    r"|[`“‘«](?P<quoted>[^`“”‘’«»\n]{3,128})[`”’»]|(?P<bare>[^\s\"'`“”‘’«»]{3,256}))"
+    r"|[`“‘«](?P<quoted>[^`“”‘’«»\n]{3,128})[`”’»]|(?P<bare>[^\s\"'`“”‘’«»]{3,4096}))"
 )
 _GROUPS = ("double", "single", "quoted", "bare")
 _JOINED = re.compile(
@@ -271,7 +271,18 @@ _ORDINARY = frozenset(
         *("nil", "true", "false", "undefined", "any", "object", "password", "passphrase", "passwort", "token", "key"),
         *("ok", "yes", "something", "nothing", "everything", "important", "difficult", "easy", "like", "based"),
         *("used", "shared", "kept", "written", "printed", "available", "accepted", "rejected", "denied", "new"),
-        *("old", "different", "falsch", "richtig", "nicht"),
+        *(
+            "old",
+            "different",
+            "falsch",
+            "richtig",
+            "nicht",
+            "obligatoria",
+            "obligatorio",
+            "obligatoire",
+            "obbligatoria",
+        ),
+        *("obrigatória", "erforderlich", "incorrecta", "incorrecto", "incorrecte", "sbagliata", "errada"),
     )
 )
 
@@ -357,7 +368,13 @@ _OWN = (
         "openai key", ("sk-",), rf"sk-(?:proj|svcacct|admin|None)-{_TOKEN}{{20,}}", rf"sk-[A-Za-z0-9]{{32,}}{_TOKEN}*"
     ),
     _long("google key", ("aiza",), rf"AIza{_TOKEN}{{35,}}"),
-    _long("google token", ("ya29.", "gocspx-"), r"ya29\.[A-Za-z0-9_.-]{30,}", rf"GOCSPX-{_TOKEN}{{20,}}"),
+    _long(
+        "google token",
+        ("ya29.", "gocspx-", "1//0"),
+        r"ya29\.[A-Za-z0-9_.-]{30,}",
+        rf"GOCSPX-{_TOKEN}{{20,}}",
+        rf"1//0{_TOKEN}{{40,}}",
+    ),
     _long("hugging face token", ("hf_",), r"hf_[A-Za-z0-9]{30,}"),
     _long("groq key", ("gsk_",), r"gsk_[A-Za-z0-9]{40,}"),
     _long("xai key", ("xai-",), r"xai-[A-Za-z0-9]{40,}"),
@@ -374,7 +391,9 @@ _NAMED = (
     _Rule("url password", ("://",), _url_passwords),
     _Rule("authorization", ("bearer", "authorization"), _valued(_BEARER, _BEARING)),
     _Rule(
-        "password", ("pass", "pwd", "kennwort", "contrase", "senha", "пароль", "clave"), _told(_PASSWORDS, _is_password)
+        "password",
+        ("pass", "pwd", "pw", "kennwort", "contrase", "senha", "пароль", "clave"),
+        _told(_PASSWORDS, _is_password),
     ),
     _Rule("token", ("token", "secret", "key"), _told(_TOKENS, _is_token)),
     _Rule("password", ("密", "口令", "暗証番号", "パスワード", "비밀번호"), _valued(_JOINED)),

@@ -21,7 +21,7 @@ from strongroom.provider.home import Home, home_of
 from strongroom.provider.serving import Session, look_after, tend
 from strongroom.provider.speaking import Nobody
 from strongroom.provider.steadying import Steady
-from strongroom.wiring import setup
+from strongroom.wiring import homes, setup
 
 NAME = "strongroom"
 
@@ -59,7 +59,7 @@ class StrongroomProvider(MemoryProvider):
             return error.message
         # A home that is wired has its memory, whatever else is missing: what cannot work is then said at each turn, and
         # turns wait. A provider that is not available is dropped by the runtime without a word.
-        return "" if policy.is_wired else "this home is not wired; run `strongroom wire hermes`"
+        return "" if policy.is_wired else f"this home is not wired; run `{homes.wire_command(self._home().path)}`"
 
     def get_tool_schemas(self) -> list[Schema]:
         try:
@@ -83,7 +83,7 @@ class StrongroomProvider(MemoryProvider):
             self._place = Path(str(kwargs["hermes_home"]))
         home = self._home()
         if not home.policy.is_wired:
-            raise InvalidRequest("this home is not wired", hint="run `strongroom wire hermes`")
+            raise InvalidRequest("this home is not wired", hint=f"run `{homes.wire_command(home.path)}`")
         session = self._session = Session(home, str(session_id), kwargs, is_journalled=turn_journal)
         home.keep_good(session.warn)
         session.caught_up.clear()

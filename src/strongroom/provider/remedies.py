@@ -1,4 +1,4 @@
-"""For each state in which memory does not work: the command that helps, as it works in that state. Pure.
+"""For each state in which memory does not work: the command that helps, as it works in that state.
 
 A reason alone does not say it: a cap that ended is made anew here by `wire`, and on a server by its owner. A command is
 given whole, for this home and not for another one.
@@ -11,13 +11,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from strongroom.wiring import policy as policies
 from strongroom.wiring import runtimecap
+from strongroom.wiring.homes import wire_command
 from strongroom.wiring.policy import Policy
 
 _MINT = "the server's owner makes another cap: `{mint}`; then `{wire} --url {url} --cap-file FILE`"
 _VAULT = "`strongroom doctor --vault {vault}`"
-_SERVER = "`strongroom doctor --url {url}`; what waits is delivered by itself once the server answers"
-_RESTORE = "put the vault back at {vault} (is its disk mounted?), or `{wire} --vault PATH` for another one"
+_SERVER = (
+    "`strongroom doctor --url {url}` says what is wrong; if it is the address, mend `url` in {policy}; what waits is "
+    "delivered by itself once the server answers"
+)
+_RESTORE = (
+    "put the vault back at {vault} (is its disk mounted?); if it is gone for good, `strongroom init {vault}` and "
+    "`{wire}` begin with an empty one"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +36,30 @@ class Remedy:
     served: str
 
 
+_CHECK = "mend {policy}; `{wire} --check-only` says whether it is sound"
+_INBOX = "`{wire}` asks the vault for its inbox key, without which nothing can wait"
+_LEAVE = "`{wire} --namespaces {covered}` goes on with those that the cap covers"
+_AGAIN = "`{wire}` tries once more what was set aside"
+_ROOM = "see with `df {state}` whether its disk is full; else let `spool_bytes` below [keep] in {policy} be larger"
 _NEW_CAP = Remedy("`{wire}` makes another cap", _MINT)
 _LOOK = Remedy(_VAULT, _SERVER)
 _FORGED = Remedy("`strongroom audit verify --vault {vault}`", "the server's owner runs `strongroom audit verify`")
-_KEYS = Remedy("start Hermes with STRONGROOM_PASSPHRASE_FILE, or `strongroom doctor --vault {vault}`", _SERVER)
+_KEYS = Remedy(
+    "`strongroom doctor --vault {vault}` says what is missing; where the keys are behind a passphrase, start Hermes "
+    "with STRONGROOM_PASSPHRASE_FILE",
+    _SERVER,
+)
+_ASIDE = "`mv {cap} {cap}.broken`, then "
+CAP_EXPOSED, ADDRESS, NO_INBOX = "cap exposed", "address", "no inbox key"
+FAULT, NOT_COVERED, ASIDE, FULL = "a fault in the policy", "a namespace is not covered", "set aside", "full spool"
+"""States that have no reason of their own."""
 REMEDIES: Mapping[str, Remedy] = {
     "cap_audience": _NEW_CAP,
     "cap_data_class_mismatch": _NEW_CAP,
     "cap_expired": _NEW_CAP,
     "cap_holder_proof": _NEW_CAP,
     "cap_limit_exceeded": _NEW_CAP,
-    "cap_malformed": _NEW_CAP,
+    "cap_malformed": Remedy(f"{_ASIDE}{_NEW_CAP.embedded}", f"{_ASIDE}{_MINT}"),
     "cap_missing": _NEW_CAP,
     "cap_namespace_denied": _NEW_CAP,
     "cap_not_yet_valid": Remedy("set this machine's clock: `timedatectl`", "set both clocks: `timedatectl`"),
@@ -55,24 +76,40 @@ REMEDIES: Mapping[str, Remedy] = {
     "store_unavailable": _LOOK,
     "tampered": _FORGED,
     "vault_missing": Remedy(_RESTORE, _SERVER),
+    CAP_EXPOSED: Remedy(
+        "others may have read the cap: `{unwire}` revokes it, `{wire}` makes another",
+        "`chmod 600 {cap}`; others may have read it, so have it revoked, and " + _MINT,
+    ),
+    ADDRESS: Remedy(_CHECK, _CHECK),
+    FAULT: Remedy(_CHECK, _CHECK),
+    NO_INBOX: Remedy(_INBOX, _INBOX),
+    NOT_COVERED: Remedy(f"`{{wire}}` makes a cap for what the vault has; {_LEAVE}", _LEAVE),
+    ASIDE: Remedy(_AGAIN, _AGAIN),
+    FULL: Remedy(_ROOM, _ROOM),
 }
-"""By reason. What is not here speaks of one turn, or is a defect."""
+"""By reason, or by state. What is not here speaks of one turn, or is a defect."""
+OF_ALL = frozenset(
+    (
+        *("cap_audience", "cap_data_class_mismatch", "cap_expired", "cap_holder_proof", "cap_malformed", "cap_missing"),
+        *("cap_not_yet_valid", "cap_signature_invalid", "clock_behind", "server_unavailable", "vault_missing"),
+    )
+)
+"""Reasons for which nobody is answered: once the owner is, what failed for them is over."""
 
 
-def next_steps(policy: Policy, home: Path, reasons: Iterable[str]) -> list[str]:
-    """What to do about these reasons, each remedy once."""
+def next_steps(policy: Policy, home: Path, states: Iterable[str], covered: Iterable[str] = ()) -> list[str]:
+    """What to do about these reasons or states, each remedy once. `covered` are the namespaces of the cap."""
     words = {
         "wire": wire_command(home),
+        "unwire": wire_command(home, "unwire"),
         "mint": runtimecap.mint_command(policy.scope, policy.namespaces),
         "url": shlex.quote(policy.url),
         "vault": shlex.quote(policy.vault),
+        "cap": shlex.quote(str(policy.cap)),
+        "state": shlex.quote(str(policy.state)),
+        "policy": shlex.quote(str(policies.path_of(home))),
+        "covered": ",".join(covered),
     }
-    found = [REMEDIES[reason] for reason in reasons if reason in REMEDIES]
+    found = [REMEDIES[one] for one in states if one in REMEDIES]
     said = [(one.served if policy.url else one.embedded).format(**words) for one in found]
     return list(dict.fromkeys(said))
-
-
-def wire_command(home: Path) -> str:
-    """`strongroom wire hermes` for this home, whichever profile it is."""
-    is_usual = home == Path.home() / ".hermes"
-    return "strongroom wire hermes" if is_usual else f"strongroom wire hermes --home {shlex.quote(str(home))}"

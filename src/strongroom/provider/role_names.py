@@ -1,43 +1,56 @@
 """Names that no person may have as the author of a line, because a prompt uses them for somebody else. Pure.
 
-A name is compared by its skeleton: what is left of it to the eye. Full-width, mathematical and accented letters are
-plain ones, letters of other scripts are the Latin ones that they look like, digits and signs the letters for which they
-stand, and whatever is no letter is gone. Letters that are read for each other (l and i, rn and m) count as one. So a
-person named Ассистент keeps that name, and one who spells `assistant` with a Cyrillic letter does not.
+A name is compared by its skeleton: what is left of it to the eye. Full-width, mathematical, boxed, turned and accented
+letters are plain ones, letters of other scripts are the Latin ones that they look like, digits and signs the letters
+for which they stand, and whatever is no letter is gone. Letters that are read for each other (l and i, rn and m) count
+as one. So a person named Ассистент keeps that name, and one who spells `assistant` with a Cyrillic letter does not.
 """
 
 from __future__ import annotations
 
-from unicodedata import category, normalize
+import re
+from functools import lru_cache
+from unicodedata import category, digit, name, normalize
 
-ROLES = ("assistant", "developer", "function", "model", "owner", "someone", "system", "tool", "unknown", "user")
+ROLES = (
+    *("agent", "assistant", "developer", "function", "human", "model", "owner", "someone", "system", "tool"),
+    *("unknown", "user"),
+)
 _LETTERS = {
-    "a": "аɑαдаꭺᎪᴀ@4",
-    "b": "вьβʙᏴ8",
-    "c": "сϲᴄⅽ",
-    "d": "ԁժᴅⅾ",
-    "e": "еєҽεᴇℯ3",
-    "f": "ғƒϝꜰ",
-    "g": "ɡցɢ9",
-    "h": "һհнʜ",
-    "i": "іıιӏⅼɩɪlјⅰ1!|ІӀ",
-    "k": "кκᴋ",
-    "m": "мϻᴍⅿ",
-    "n": "пոռηɴ",
-    "o": "оοօσοᴏ0ө",
-    "p": "рρᴘ",
+    "a": "аɑαդaꭺᎪᴀ@4ⲁꓮաꬰ",
+    "b": "вьβʙᏴ8ꓐᏏ",
+    "c": "сϲᴄⅽⲥꓚᏟ",
+    "d": "ԁժᴅⅾꓓᎠ",
+    "e": "еєҽεᴇℯ3ⲉꓰᎬ€",
+    "f": "ғƒϝꜰꓝ",
+    "g": "ɡցɢ9ꓖᏀ",
+    "h": "һհнʜⲏꓧᎻ",
+    "i": "іıιӏⅼɩɪlјⅰ1!|ІӀⲓꓲꓡᎥᏞⵏ",
+    "k": "кκᴋⲕꓗᏦ",
+    "m": "мϻᴍⅿⲙꓟᎷ",
+    "n": "пոռηɴⲛꓠᏁ",
+    "o": "оοօσοᴏ0өⲟꓳ〇∘°○◯ⵔ",
+    "p": "рρᴘⲣꓑᏢ",
     "q": "ԛզ",
-    "r": "гřꭇʀ",
-    "s": "ѕꜱʂ5$",
-    "t": "тτᴛ7+",
-    "u": "υսцᴜʋ",
-    "v": "ѵνᴠⅴ",
-    "w": "ԝѡшωᴡ",
-    "x": "хχⅹ×",
-    "y": "уүγʏ",
-    "z": "ᴢʐ2",
+    "r": "гřꭇʀꓣᎡᏒ",
+    "s": "ѕꜱʂ5$ꓢᏚᏕ",
+    "t": "тτᴛ7+ⲧꓔᎢԏ",
+    "u": "υսцᴜʋꓴ∪",
+    "v": "ѵνᴠⅴꓦᏙ",
+    "w": "ԝѡшωᴡꓪᎳ",
+    "x": "хχⅹ×ⲭꓫ",
+    "y": "уүγʏⲩꓬᎩ",
+    "z": "ᴢʐ2ꓜᏃ",
 }
 _PLAIN = {ord(one): letter for letter, alike in _LETTERS.items() for one in alike}
+
+
+_NAMED = re.compile(
+    r"(?:NEGATIVE |CROSSED |SQUARED |CIRCLED )*(?:LATIN|REGIONAL INDICATOR SYMBOL)"
+    r"(?: SMALL| CAPITAL| LETTER SMALL CAPITAL)*(?: LETTER)?"
+    r"(?: TURNED| REVERSED| INVERTED| SIDEWAYS| OPEN| BARRED| BLACKLETTER)* ([A-Z])(?: WITH .*| ROTUNDA)?"
+)
+"""How Unicode calls one letter of the Latin alphabet, whatever was done to it."""
 
 
 def is_role(name: str, others: tuple[str, ...] = ()) -> bool:
@@ -48,5 +61,20 @@ def is_role(name: str, others: tuple[str, ...] = ()) -> bool:
 
 def skeleton(name: str) -> str:
     """What is left of a name to the eye."""
-    bare = normalize("NFKD", normalize("NFKD", name).casefold()).translate(_PLAIN)
-    return "".join(one for one in bare if category(one).startswith("L")).replace("m", "rn")
+    bare = normalize("NFKD", normalize("NFKD", name).casefold())
+    return "".join(map(_seen, bare)).replace("m", "rn").replace("w", "vv")
+
+
+@lru_cache(maxsize=4096)
+def _seen(one: str) -> str:
+    """A character as the letter that it passes for; nothing if it is none."""
+    if one.isascii():
+        plain = one
+    elif (number := digit(one, None)) is not None:
+        plain = str(number)
+    elif spelled := _NAMED.fullmatch(name(one, "")):
+        plain = spelled[1].lower()
+    else:
+        plain = one
+    plain = plain.translate(_PLAIN)
+    return plain if category(plain).startswith("L") else ""

@@ -79,6 +79,17 @@ PLACES: tuple[Form, ...] = (
             rf"\b(?:redis-cli[^\n]{{0,200}}?\s-a|docker login[^\n]{{0,200}}?\s-p|mongo\w{{0,8}}[^\n]{{0,200}}?\s-p)\s{{1,3}}{_QUOTES}?(?P<bare>{_CLI})",
         ),
     ),
+    (
+        "password",
+        ("sudo -s", "openssl", "basic auth"),
+        (
+            r"\becho\s{1,3}(?:-\w{1,3}\s{1,3})?'(?P<bare>[^'\n]{3,256})'\s{0,3}\|\s{0,3}sudo\s{1,3}-S\b",
+            r"\becho\s{1,3}(?:-\w{1,3}\s{1,3})?\"(?P<bare>[^\"\n$]{3,256})\"\s{0,3}\|\s{0,3}sudo\s{1,3}-S\b",
+            rf"\becho\s{{1,3}}(?:-\w{{1,3}}\s{{1,3}})?(?P<bare>{_CLI})\s{{0,3}}\|\s{{0,3}}sudo\s{{1,3}}-S\b",
+            rf"\bopenssl\b[^\n]{{0,300}}?\s(?:-k\s{{1,3}}|-pass(?:in|out)?\s{{1,3}}pass:){_QUOTES}?(?P<bare>{_CLI})",
+            rf"\bbasic auth\b(?: \w{{1,20}}){{0,3}}?\s{{0,3}}:?\s{{0,3}}[\w.@-]{{1,64}}:(?P<bare>{_CLI}(?<![.,;:!?)]))",
+        ),
+    ),
     ("password", ("--pass",), (rf"--pass(?:word|wd|phrase)?[ =]{_QUOTES}?(?P<bare>(?!-){_CLI})",)),
     (
         "password",
@@ -126,6 +137,8 @@ PLACES: tuple[Form, ...] = (
         ("token", "key", "secret"),
         (
             rf"\b{_KINDS}[ _-](?:token|key|secret)\s{{1,3}}(?P<bare>(?=[a-z]{{0,64}}\d)(?=\d{{0,64}}[a-z]){_HEX}{{32,128}})(?![A-Za-z0-9_-])",
+            r"\b(?:token|key|secret)\s{1,3}(?P<bare>(?-i:(?=[A-Za-z_-]{0,64}\d)(?=[A-Z0-9_-]{0,64}[a-z])"
+            r"(?=[a-z0-9_-]{0,64}[A-Z])[A-Za-z0-9_-]{32,256}))(?![A-Za-z0-9_.-])",
             r"\bclient-key-data:\s{0,3}(?P<bare>[A-Za-z0-9+/=]{40,})",
             r"\btls\.key[\"']?:\s{0,3}[\"']?(?P<bare>[A-Za-z0-9+/=]{40,})",
         ),

@@ -14,9 +14,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
-from functools import partial
+from dataclasses import replace
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -32,7 +32,7 @@ from strongroom.errors import (
     UnknownRoute,
 )
 from strongroom.memory.doing import LONG, Doing
-from strongroom.model import Profile
+from strongroom.model import Op, Profile
 from strongroom.server import logs, openapi
 from strongroom.server.connections import Connections
 from strongroom.server.lanes import Lanes
@@ -67,6 +67,16 @@ _SLOW, _SLOW_DISTANT = 2, 8
 """Threads for work that takes long: few where they would only fight over the interpreter, more where they wait for a
 network."""
 
+_MESSAGE_LIMIT = 1024 * 1024
+"""Bytes of an MCP message: a line fits many times over, and what is larger would be read on the event loop."""
+
+_MESSAGE_SECONDS, _MESSAGE_BYTE_SECONDS = 2e-3, 2e-8
+"""What the MCP library takes on the event loop for a message, and for each byte of it and of its answer."""
+
+_QUESTIONS = frozenset((Op.GET, Op.LIST, Op.SNAPSHOT))
+"""What leaves nothing behind but its answer: without a caller it need not be done."""
+
+T = TypeVar("T")
 _UNPROVEN = 401
 _encode = msgspec.json.Encoder().encode
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -106,6 +116,7 @@ class Application:
         self._holders = Buckets(self.options.holder_rate, self.options.burst_seconds)
         self._times = Buckets(_SHARE if self.options.holder_rate else 0.0, self.options.burst_seconds)
         self._addresses = Buckets(self.options.address_rate, self.options.burst_seconds)
+        self._mcp_options = replace(options, body_limit=min(options.body_limit, _MESSAGE_LIMIT))
         self._lanes: Lanes | None = None
         self._stack = AsyncExitStack()
         self._mcp: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
@@ -156,7 +167,7 @@ class Application:
         slow = self.options.slow or (_SLOW_DISTANT if store.is_distant else _SLOW)
         self._lanes = Lanes(store, self._vault.together, slow, self.options.waiting, self.charge)
         if self._mcp_app is not None:
-            self._mcp, lifespan = self._mcp_app(self._vault, body_limit=self.options.body_limit)
+            self._mcp, lifespan = self._mcp_app(body_limit=self._mcp_options.body_limit)
             await self._stack.enter_async_context(lifespan)
         tasks = [asyncio.create_task(self._keep_counts())]
         if self.options.checkpoint_seconds:
@@ -307,11 +318,12 @@ class Application:
             try:
                 if self._addresses.wait(request.neighbourhood, monotonic()) > 0:
                     await self._prove(request, door, holder)
-                with self._room.place() as take:
+                with self._room.place(holder) as take:
                     body = await request.body(self.options, prove) if has_body else b""
                     if body:
                         request.check_json()
-                    answer = await self._open_lanes().carry_out(_performing(door, kind, read, request, body), holder)
+                    performing = _performing(door, kind, read, request, body)
+                    answer = await self._carry_out(request, performing, holder, kind.op)
             except StrongroomError as error:
                 # A refusal is an entry in the log and must not be free; but nobody pays for a cap that is not theirs.
                 if error.links and wire.STATUS[error.reason] != _UNPROVEN:
@@ -333,9 +345,31 @@ class Application:
             raise _slow_down(wait)
         return token, holder
 
+    async def _carry_out(self, request: Request, doing: Doing[T], holder: Hashable, op: Op | None = None) -> T:
+        """What an operation answers. Raises Disconnected as soon as its caller has gone; a change is made all the same.
+
+        Whoever goes has asked: the request is charged.
+        """
+        connection = request.connection
+        if connection.is_lost:
+            doing.close()
+            raise Disconnected
+        asked = self._open_lanes().carry_out(doing, holder, only_reads=op in _QUESTIONS)
+
+        def leave() -> None:
+            if not asked.done():
+                self._holders.take(holder, monotonic())
+                asked.set_exception(Disconnected())
+
+        connection.on_loss = leave
+        try:
+            return await asked
+        finally:
+            connection.on_loss = None
+
     async def _prove(self, request: Request, door: VaultDoor, holder: Hashable) -> None:
         """Go no further unless the cap is valid."""
-        await self._open_lanes().carry_out(door.checking(), holder)
+        await self._carry_out(request, door.checking(), holder)
         request.connection.is_proven = True
 
     async def _pass_on(self, request: Request, receive: Receive, send: Send) -> None:
@@ -344,20 +378,37 @@ class Application:
         door = self._vault.door(token, source="mcp", request=request.id)
         await self._prove(request, door, holder)
         self._holders.take(holder, monotonic())
+
+        async def carry_out(doing: Doing[T], op: Op) -> T:
+            try:
+                return await self._carry_out(request, doing, holder, op)
+            except Disconnected:
+                raise ServerUnavailable("nobody waits for the answer any more") from None
+
         state = request.scope.setdefault("state", {})
-        state["strongroom.token"], state["strongroom.request"] = token, request.id
+        state["strongroom.door"], state["strongroom.carry_out"] = door, carry_out
 
         async def prove(size: int) -> None:
             take(size)
 
-        with self._room.place() as take:
-            body = await request.body(self.options, prove)
+        with self._room.place(holder) as take:
+            body = await request.body(self._mcp_options, prove)
             if len(body) > _LARGE:
-                await self._open_lanes().run(partial(check_unique_keys, body))
+                await self._carry_out(request, _checking_keys(body), holder)
             else:
                 check_unique_keys(body)
             assert self._mcp is not None  # noqa: S101 - the route is there only with it
-            await self._mcp(request.scope, _replayed(body, receive), _stamped(send, request.id))
+            size = len(body)
+
+            async def counted(message: Any) -> None:
+                nonlocal size
+                size += len(message.get("body", b""))
+                await send(message)
+
+            try:
+                await self._mcp(request.scope, _replayed(body, receive), _stamped(counted, request.id))
+            finally:
+                self.charge(holder, _MESSAGE_SECONDS + size * _MESSAGE_BYTE_SECONDS)
 
     def charge(self, holder: Hashable, seconds: float) -> None:
         """Count the server's time that a call of a cap took. Nobody is shut out for long because of one call."""
@@ -386,7 +437,7 @@ class Application:
         if not request.is_local:
             raise UnknownRoute(
                 "the figures are shown to callers on the server's own machine only",
-                hint="scrape http://127.0.0.1 there, or have a proxy on that machine pass them on",
+                hint="scrape them there, at 127.0.0.1 and this port, or have a proxy on that machine pass them on",
             )
         if self._scrape is None or self._scrape.done():
             self._scrape = self._open_lanes().run(self._metrics.text)  # one for all who ask at once
@@ -416,6 +467,11 @@ def _performing(
     if isinstance(answer, Profile) and answer.version:
         headers = ((b"etag", f'"{answer.version}"'.encode()),)
     return Answer(200, _encode(answer), headers)
+
+
+def _checking_keys(body: bytes) -> Doing[None]:
+    yield LONG
+    check_unique_keys(body)
 
 
 def _allowed(methods: Iterable[str]) -> str:

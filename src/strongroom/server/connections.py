@@ -12,6 +12,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from typing import Protocol
 
 SPARE = 32
@@ -42,12 +43,22 @@ class Connection(Protocol):
         """End it now."""
 
 
+class Asking(Connection, Protocol):
+    """A connection over which requests come."""
+
+    is_lost: bool
+    """The peer has gone: nobody would read an answer."""
+    on_loss: Callable[[], object] | None
+    """What to do when it goes, while a call of it is under way."""
+
+
 class Unheld:
     """Stands for the connection of a request that no server of ours received."""
 
     peer = ""
-    is_proven = is_spare = False
+    is_proven = is_spare = is_lost = False
     since = 0.0
+    on_loss: Callable[[], object] | None = None
 
     def is_waiting(self) -> bool:
         return False

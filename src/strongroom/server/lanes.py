@@ -6,15 +6,18 @@ interpreter, nothing is answered before it is durable, and one flush of the disk
 
 Work that takes long (many lines to rank, an erasure) moves to the slow lane, a few threads that are shared out fairly
 (`fair_queue.py`); between two portions of it the thread goes to whoever waits. An operation that waits for a shelf to
-be loaded holds no thread. The server's own work, such as its metrics, has threads of its own. What was begun is
-finished, also if whoever asked has gone: a write is whole or absent.
+be loaded holds no thread. The server's own work, such as its metrics, has threads of its own.
+
+Places are shared out, too: a cap has at most as many operations under way as places are left, so there is always one
+for the next cap. What was begun is finished, also if whoever asked has gone, since a write is whole or absent; but a
+question that nobody waits for any more is dropped where it would wait, and its place is free.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -23,7 +26,7 @@ from queue import SimpleQueue
 from time import perf_counter, thread_time
 from typing import Any, TypeVar
 
-from strongroom.errors import ServerUnavailable
+from strongroom.errors import RateLimited, ServerUnavailable
 from strongroom.memory.doing import AT_ONCE, Doing, Loading, Long, Step, carried_out
 from strongroom.server.fair_queue import FairQueue
 from strongroom.store import Commit, Grouping, Pending, Store
@@ -37,15 +40,21 @@ _OWN_THREADS = 3
 class _Job:
     """One operation, who waits for it, and for whom it is done."""
 
-    __slots__ = ("actor", "cap", "doing", "future", "seconds")
+    __slots__ = ("actor", "cap", "doing", "future", "only_reads", "seconds")
 
-    def __init__(self, future: asyncio.Future[Any], doing: Doing[Any], cap: Hashable) -> None:
+    def __init__(self, future: asyncio.Future[Any], doing: Doing[Any], cap: Hashable, *, only_reads: bool) -> None:
         self.future = future
         self.doing = doing
         self.cap = cap
+        self.only_reads = only_reads
         self.actor = ""
         self.seconds = 0.0
         """Time that it has taken: on the event loop, on a slow thread, and what it was the first to have loaded."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that is left is to answer somebody who has gone."""
+        return self.only_reads and self.future.done()
 
 
 class Lanes:
@@ -69,6 +78,8 @@ class Lanes:
         self._loop = asyncio.get_running_loop()
         self._limit = waiting
         self._under_way = 0
+        self._places: Counter[Hashable] = Counter()
+        """How many of those under way are each cap's."""
         self._arrived: list[_Job] = []
         self._waiting: list[tuple[_Job, Pending]] = []
         """Operations at their commit, for the next transaction."""
@@ -86,14 +97,21 @@ class Lanes:
         for thread in self._threads:
             thread.start()
 
-    def carry_out(self, doing: Doing[T], cap: Hashable) -> asyncio.Future[T]:
-        """Carry out an operation for a cap. Raises ServerUnavailable at once if too much waits already."""
-        if self._under_way >= self._limit:
+    def carry_out(self, doing: Doing[T], cap: Hashable, *, only_reads: bool = False) -> asyncio.Future[T]:
+        """Carry out an operation for a cap. Raises Unavailable at once if too much waits already, or too much of it.
+
+        One that `only_reads` may be dropped once its future is done, which whoever made the call ends when they go.
+        """
+        left = self._limit - self._under_way
+        if self._places[cap] >= left:
             doing.close()
-            raise ServerUnavailable("the server has more to do than it can", hint="try again in a moment")
+            if left <= 0:
+                raise ServerUnavailable("the server has more to do than it can", hint="try again in a moment")
+            raise RateLimited("too many requests are under way", hint="wait for the answer to one of them")
         self._under_way += 1
+        self._places[cap] += 1
         self._idle.clear()
-        job = _Job(self._loop.create_future(), doing, cap)
+        job = _Job(self._loop.create_future(), doing, cap, only_reads=only_reads)
         self._arrive(job)
         return job.future
 
@@ -126,7 +144,9 @@ class Lanes:
         try:
             with self._together() as nothing_new:
                 for job in arrived:
-                    if nothing_new:
+                    if job.is_idle:
+                        self._drop(job)
+                    elif nothing_new:
                         self._advance(job, None)
                     else:
                         self._slow.put(job)
@@ -171,10 +191,13 @@ class Lanes:
             self._committing = False
 
     def _await_loads(self, job: _Job, step: Loading) -> None:
-        """Go on with an operation when its shelves are loaded, or when its patience is over. No thread waits."""
+        """Go on with an operation when its shelves are loaded, its patience is over, or its caller has gone.
+
+        No thread waits.
+        """
         left, resumed = len(step.loads), False
 
-        def resume() -> None:
+        def resume(_: object = None) -> None:
             nonlocal resumed
             if not resumed:
                 resumed = True
@@ -190,6 +213,8 @@ class Lanes:
             if not left:
                 resume()
 
+        if job.only_reads:
+            job.future.add_done_callback(resume)
         if step.patience is not None:
             self._loop.call_later(step.patience, resume)
         step.begin_in_background()
@@ -198,15 +223,22 @@ class Lanes:
 
     def _finish(self, job: _Job, answer: Any, error: BaseException | None) -> None:
         self._under_way -= 1
+        self._places[job.cap] -= 1
+        if not self._places[job.cap]:
+            del self._places[job.cap]
         if not self._under_way:
             self._idle.set()
         self._charge(job.cap, job.seconds)
-        if job.future.done():  # its request was cancelled
+        if job.future.done():  # nobody waits for it any more
             return
         if error is None:
             job.future.set_result(answer)
         else:
             job.future.set_exception(error)
+
+    def _drop(self, job: _Job) -> None:
+        job.doing.close()
+        self._finish(job, None, None)
 
     def _catch(self) -> None:
         self._waking = False
@@ -252,6 +284,8 @@ class Lanes:
         It goes on until it ends, has to wait for shelves, or is between two portions while somebody else waits.
         """
         outcome: Outcome | None = None
+        if job.is_idle:
+            return partial(self._return, partial(self._drop, job))
         try:
             while True:
                 step = _resumed(job.doing, outcome)

@@ -5,7 +5,7 @@ A bucket is kept as the moment at which it would be full again. It holds request
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
@@ -47,24 +47,29 @@ class Buckets:
 
 
 class Room:
-    """Bytes of RAM for large bodies, shared by all requests."""
+    """Bytes of RAM for large bodies, shared by all requests. A cap has at most as much as is left for the others."""
 
     def __init__(self, size: int) -> None:
         self._left = size
+        self._taken: Counter[Hashable] = Counter()
 
     @contextmanager
-    def place(self) -> Iterator[Callable[[int], None]]:
+    def place(self, holder: Hashable) -> Iterator[Callable[[int], None]]:
         """A function that takes room for one request, or turns it away; it is given back when the context ends."""
         taken = 0
 
         def take(size: int) -> None:
             nonlocal taken
-            if size > self._left:
+            if size > self._left - self._taken[holder]:
                 raise ServerUnavailable("the server has as many large requests as it takes", hint="try again later")
             self._left -= size
+            self._taken[holder] += size
             taken += size
 
         try:
             yield take
         finally:
             self._left += taken
+            self._taken[holder] -= taken
+            if not self._taken[holder]:
+                del self._taken[holder]

@@ -130,6 +130,9 @@ class _VaultFigures(Collector):
             "Of these, those that no entry of the log counts yet.",
             value=usage.refusals_pending,
         )
+        yield CounterMetricFamily(
+            "strongroom_logs_taken", "Logs that had something foreign put in their way.", value=usage.taken_logs
+        )
         if usage.checkpoint_age is not None:
             yield GaugeMetricFamily(
                 "strongroom_checkpoint_age_seconds", "Since a checkpoint was last kept.", value=usage.checkpoint_age

@@ -9,6 +9,7 @@ import asyncio
 import socket
 import struct
 from asyncio import TimerHandle
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -46,8 +47,9 @@ class GuardedProtocol(HttpToolsProtocol):
         """How the body is said to be packed."""
         self._answering: RequestResponseCycle | None = None
         self.peer = ""
-        self.is_proven = self.is_spare = False
+        self.is_proven = self.is_spare = self.is_lost = False
         self.since = 0.0
+        self.on_loss: Callable[[], object] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -66,6 +68,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.places.remove(self)
+        self.is_lost = True
+        if self.on_loss is not None:
+            self.on_loss()
         self._came()
         self._written()
         # The library tells only the latest of several requests that were sent together.

@@ -25,7 +25,7 @@ from strongroom.errors import (
     MediaTypeRefused,
     OriginRefused,
 )
-from strongroom.server.connections import Connection, Unheld
+from strongroom.server.connections import Asking, Unheld
 from strongroom.server.options import LOOPBACK, Options
 from strongroom.unique_keys import check_unique_keys
 
@@ -46,7 +46,7 @@ _WHERE = re.compile(r" - at `(\$[^`]{0,80})`")
 
 
 class Disconnected(Exception):
-    """The peer went away before its request was whole."""
+    """The peer went away before its request was whole, or before it was answered."""
 
 
 class Request:
@@ -63,7 +63,7 @@ class Request:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         client = scope["client"]
         self.address: str = "" if client is None else client[0]
-        self.connection: Connection = scope.get("state", {}).get(CONNECTION) or Unheld()
+        self.connection: Asking = scope.get("state", {}).get(CONNECTION) or Unheld()
         given = self.headers.get(b"x-request-id")
         if given is not None and _REQUEST_ID.fullmatch(given):
             self.id = given.decode()

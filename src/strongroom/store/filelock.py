@@ -17,6 +17,8 @@ from pathlib import Path
 from strongroom.errors import AuditUnavailable, StoreUnavailable
 
 _POLL_SECONDS = 0.0005
+WRITABLE = "is its disk full, or may this user not write there? Every call is written to the vault's log, a get too"
+"""What to look at where a file of the vault cannot be written."""
 
 
 class FairLock:
@@ -71,7 +73,7 @@ def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from None
+        raise StoreUnavailable(f"cannot open {path}: {error.strerror}", hint=WRITABLE) from None
 
 
 def _take(lock: int, deadline: float) -> None:

@@ -15,7 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from strongroom.cobblestone import context
-from strongroom.store import Object
+from strongroom.store import Object, Store
 
 _SIGNED = "strongroom/bundle/v1"
 
@@ -71,6 +71,9 @@ class Fleet(Protocol):
     def bundles(self, worker: str) -> Iterator[Numbered]:
         """The bundles of a log, in the order of their numbers, which begin with 1."""
 
+    taken_logs: int
+    """How many logs of this process had something foreign put in their way."""
+
     def get_many(self, names: Sequence[str]) -> Sequence[Object | None]:
         """Objects by their names, read side by side; None for one that is not there, or is not framed as ours."""
 
@@ -79,6 +82,15 @@ class Fleet(Protocol):
 
     def strays(self) -> Iterator[str]:
         """What lies where a store of this kind keeps nothing, so that nobody reads it."""
+
+    def buried(self) -> Iterator[str]:
+        """Deleted objects of which bytes lie beside the tombstone, among what was read lately. Nobody reads these."""
+
+    def afresh(self) -> Store:
+        """The same place as somebody sees it who has seen nothing of it yet. Needs no close."""
+
+    def check_log(self) -> None:
+        """Raise AuditUnavailable if the log could not be written when it was last tried, and still cannot."""
 
     def scrub_soon(self) -> bool:
         """As `scrub`; but if that was done a moment ago, it is left to a timer, for many at once, and this is False."""

@@ -53,7 +53,7 @@ from strongroom.store import (
     journal,
 )
 from strongroom.store.copying import DATABASE, copy_database
-from strongroom.store.filelock import FairLock
+from strongroom.store.filelock import WRITABLE, FairLock
 from strongroom.store.group import GroupCommit, Request
 from strongroom.store.rows import apply, end_of
 
@@ -482,7 +482,7 @@ def _size(directory: Path) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StoreUnavailable(f"cannot look into {directory}: {error.strerror}") from None
+        raise StoreUnavailable(f"cannot look into {directory}: {error.strerror}", hint=WRITABLE) from None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
@@ -518,7 +518,8 @@ def _drafted(directory: Path) -> Iterator[str]:
             for suffix in ("", "-wal", "-shm", "-journal"):
                 (directory / (draft + suffix)).unlink(missing_ok=True)
     except OSError as error:
-        raise StoreUnavailable(f"cannot make a vault in {directory}: {error.strerror}") from None
+        hint = "name a place that can be written to"
+        raise StoreUnavailable(f"cannot make a vault in {directory}: {error.strerror}", hint=hint) from None
 
 
 def _publish(directory: Path, draft: str) -> None:
@@ -580,7 +581,7 @@ def _broken(error: apsw.Error) -> StrongroomError:
     # A constraint can only fail where rows, index and head no longer agree.
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError | apsw.ConstraintError):
         return _damaged()
-    return StoreUnavailable(f"the vault's database cannot be read: {type(error).__name__}")
+    return StoreUnavailable(f"the vault's database cannot be read: {type(error).__name__}", hint=WRITABLE)
 
 
 def _uncopied(error: apsw.Error, target: Path) -> StrongroomError:
@@ -588,7 +589,9 @@ def _uncopied(error: apsw.Error, target: Path) -> StrongroomError:
     if isinstance(broken, Tampered):
         return broken
     why = "the disk is full" if isinstance(error, apsw.FullError) else type(error).__name__
-    return StoreUnavailable(f"the vault could not be copied to {target}: {why}")
+    return StoreUnavailable(
+        f"the vault could not be copied to {target}: {why}", hint="make room, or name a place that can be written to"
+    )
 
 
 def _refused(error: apsw.Error) -> StrongroomError:
@@ -601,4 +604,4 @@ def _refused(error: apsw.Error) -> StrongroomError:
         apsw.BusyError: "it is locked",
     }
     detail = why.get(type(error), type(error).__name__)
-    return AuditUnavailable(f"nothing could be written to the vault's database: {detail}")
+    return AuditUnavailable(f"nothing could be written to the vault's database: {detail}", hint=WRITABLE)

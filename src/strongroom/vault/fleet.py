@@ -11,16 +11,23 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from strongroom import tlog
+from msgspec.structs import replace
+
+from strongroom import engines, tlog
 from strongroom.audit.entry import Entry
 from strongroom.audit.fleet import FleetVerifier, told
 from strongroom.audit.log import Witness
 from strongroom.audit.unsettled import Sighting
 from strongroom.audit.verify import Flaw, Progress, Report
-from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
+from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, Tampered
 from strongroom.memory import Clerk
+from strongroom.memory.state import State
+from strongroom.shelves import Shelves
 from strongroom.store.fleet import Fleet
 from strongroom.vault.auditing import BETWEEN, Audit, EntryOf
+
+_ENGINE = "recency"
+"""Nothing is asked of it."""
 
 
 class FleetAudit(Audit):
@@ -124,21 +131,27 @@ class FleetAudit(Audit):
     def _run(self, archive: str | Path | None, progress: Progress | None) -> tuple[FleetVerifier, Report]:
         if archive is not None:
             raise InvalidRequest("the logs of a fleet are not archived")
-        state = self._state
-        with suppress(Tampered):  # what stops a running process is what verification is to name
-            state.catch_up()
+        state = self._afresh()
         bad: list[str] = []
         try:
             seen = self.seen_logs()
         except (Tampered, KeyUnavailable) as error:
             seen, bad = {}, [error.message]
+        logs = state.store if isinstance(state.store, Fleet) else self._logs
         verifier = FleetVerifier(
-            state.store, self._logs, state.vault_id, state.log.public_key, state.fresh_tag_of, seen, self._clerk.now()
+            state.store, logs, state.vault_id, state.log.public_key, state.fresh_tag_of, seen, self._clerk.now()
         )
-        report = verifier.run(progress)
+        report = replace(verifier.run(progress), notes=tuple(map(_note, logs.buried())))
         return verifier, report.with_findings(
             [(Flaw.WITNESS_INVALID, f"the last seen checkpoint cannot be used: {one}") for one in bad]
         )
+
+    def _afresh(self) -> State:
+        """The vault as the bucket has it. What this process has seen before must not hide what is to be named."""
+        state, shelves = self._state, Shelves(engines.load(_ENGINE), 0)
+        with suppress(StrongroomError):
+            return State(state.vault_id, self._logs.afresh(), state.source, shelves, state.random, state.ring())
+        return state
 
     # What one log has and several have not.
 
@@ -165,6 +178,10 @@ class FleetAudit(Audit):
 
     def archive(self, directory: str | Path, *, keep: int = 0) -> int:  # noqa: ARG002
         raise InvalidRequest("the logs of a fleet are not archived")
+
+
+def _note(name: str) -> str:
+    return f"{name} was forgotten, and bytes of it lie beside its tombstone; compacting its actor removes them"
 
 
 def audit_of(clerk: Clerk, witness: Witness) -> Audit:

@@ -39,6 +39,8 @@ from strongroom.vault.void import judge
 
 TTL_LIMIT = 400 * 24 * 3600
 _TRIES = 8
+_SOON = 5
+"""Seconds by which a cap may be dated ahead, so that a revocation of just now does not void it."""
 _PORTION = 100
 """Objects in one commit: each is a request, and a commit that takes long is given up."""
 _GENERATIONS = 1000
@@ -256,11 +258,11 @@ def _signed(
     if type(terms.ttl) is not int or not 1 <= terms.ttl <= TTL_LIMIT:
         raise InvalidRequest(f"ttl is a whole number of seconds from 1 to {TTL_LIMIT}")
     token = cap.mint(
-        issuer_seed=_issuer_seed(state),
+        issuer_seed=issuer_seed(state),
         audience=state.vault_id,
         jti=os.urandom(16),
         holder_seed=os.urandom(32) if terms.delegable else None,
-        now=_issue_time(clerk, terms.actor),
+        now=_issue_time(clerk, terms.actor, by_owner=not parents),
         ttl=terms.ttl,
         ops=terms.ops,
         namespaces=names,
@@ -278,7 +280,8 @@ def _signed(
     return token, [PutNew(name, state.sealed_record(name, record)), *state.cap_index.markers(record)]
 
 
-def _issuer_seed(state: State) -> bytes:
+def issuer_seed(state: State) -> bytes:
+    """The key that signs caps; KeyUnavailable if it is not there, or is another vault's."""
     seed = state.source.issuer()
     if cap.issuer_id(cap.public_key(seed)) not in state.secrets.issuers:
         hint = ISSUER_HINT if isinstance(state.source, FileKeys) else "use the issuer key made with this vault"
@@ -286,12 +289,16 @@ def _issuer_seed(state: State) -> bytes:
     return seed
 
 
-def _issue_time(clerk: Clerk, actor: str | None) -> int:
-    """Now, but never before what an erasure or a revocation of this actor has voided."""
-    now = clerk.now() // 1000
-    if actor is None:
-        return now
-    return max(now, clerk.state.standing.not_before.get(clerk.state.slots.actor(model.actor(actor)), 0))
+def _issue_time(clerk: Clerk, actor: str | None, *, by_owner: bool) -> int:
+    """Now, but never before what an erasure or a revocation of this actor has voided.
+
+    A revocation voids what is issued until its second is over. An owner's cap for many actors is of the next one then:
+    else it would be void for that actor for ever. Made with another cap it is not, or would tell of the revocation.
+    """
+    now, standing = clerk.now() // 1000, clerk.state.standing
+    if actor is not None:
+        return max(now, standing.not_before.get(clerk.state.slots.actor(model.actor(actor)), 0))
+    return max((one for one in standing.not_before.values() if by_owner and now < one <= now + _SOON), default=now)
 
 
 def _check_within(held: Cap, terms: wire.Mint) -> None:

@@ -284,8 +284,11 @@ def lock_keys(
     return lock(msgspec.json.encode(file), passphrase)
 
 
-def unlock_keys(data: bytes, passphrase: str, *, vault: str, into: FileKeys) -> None:
-    """Bring locked keys back into a key directory: what is missing there. Nothing that is there is overwritten."""
+def unlock_keys(data: bytes, passphrase: str, *, vault: str, into: FileKeys) -> bool:
+    """Bring locked keys back into a key directory: what is missing there. Nothing that is there is overwritten.
+
+    True if the checkpoint is that of the file: it says nothing of what came later.
+    """
     file = _read_keys(unlock(data, passphrase))
     if file.vault != vault:
         raise InvalidRequest("these are the keys of another vault", hint=f"they are those of {file.vault}")
@@ -304,8 +307,10 @@ def unlock_keys(data: bytes, passphrase: str, *, vault: str, into: FileKeys) -> 
     if not has_issuer:
         into.replace_issuer(file.issuer)
     witness = Witness(into.directory / _CHECKPOINT)
-    if file.checkpoint and witness.read() is None:
+    is_old = bool(file.checkpoint) and witness.read() is None
+    if is_old:
         witness.keep(file.checkpoint)
+    return is_old
 
 
 def _read_keys(data: bytes) -> _KeysFile:

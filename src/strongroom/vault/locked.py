@@ -93,7 +93,10 @@ def _refused(said: str) -> InvalidRequest | KeyUnavailable | Tampered:
     if said == "Decryption failed":
         return KeyUnavailable("the passphrase does not open the file", hint="nothing was changed; try another one")
     if said.startswith("Excessive work"):
-        return InvalidRequest("the file asks for more work than this machine does", hint="open it on a quicker one")
+        return InvalidRequest(
+            "the file asks for more work than this machine does",
+            hint="open it when it is less busy, or on a quicker one",
+        )
     return _damaged()
 
 

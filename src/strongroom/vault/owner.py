@@ -23,6 +23,7 @@ from strongroom.memory.pages import keep_pages
 from strongroom.memory.state import NAMESPACES, NamespaceRegistry
 from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namespace, Op
 from strongroom.store import CLOCK_LEEWAY, Grouping, OnDisk, Store, Swap
+from strongroom.store.fleet import Fleet
 from strongroom.vault import issuing, rotation, void
 from strongroom.vault.door import VaultDoor
 from strongroom.vault.fleet import audit_of
@@ -46,6 +47,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     refusals_pending: int
     group_sizes: Mapping[int, int]
     grouped: int
+    taken_logs: int
+    """How many logs of this process had something foreign put in their way."""
 
 
 class Vault:
@@ -123,6 +126,8 @@ class Vault:
             state.source.check()
         else:
             state.source.load()
+        if isinstance(state.store, Fleet):
+            state.store.check_log()
         head = state.store.head()
         state.mac.check(head)
         if head.time - self._clerk.now() > CLOCK_LEEWAY:
@@ -145,6 +150,7 @@ class Vault:
             refusals_pending=self._clerk.refusals.pending,
             group_sizes=sizes,
             grouped=grouped,
+            taken_logs=state.store.taken_logs if isinstance(state.store, Fleet) else 0,
         )
 
     # Caps.
@@ -307,6 +313,10 @@ class Vault:
     def rotate_actor(self, actor: str) -> None:
         """Give an actor a new key and each of its namespaces a new epoch; old lines stay readable."""
         rotation.rotate_actor(self._clerk, model.actor(actor))
+
+    def check_issuer(self) -> None:
+        """Raise KeyUnavailable unless the issuer key is there and is this vault's: without it nothing is minted."""
+        issuing.issuer_seed(self._state)
 
     def rotate_issuer(self) -> None:
         """Replace the issuer key. Every cap minted before is void from now on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from pathlib import Path
 
@@ -35,7 +36,10 @@ def read(path: Path, *, waits: bool = False) -> Token:
     try:
         with open(path, "rb") if waits else open_file(path) as file:
             if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise KeyUnavailable(f"{path} can be read by others", hint=f"chmod 600 {path}, and revoke that cap")
+                raise KeyUnavailable(
+                    f"{path} can be read by others",
+                    hint=f"`chmod 600 {shlex.quote(str(path))}`, and revoke that cap: `strongroom cap list` shows it",
+                )
             return Token(file.read(LIMIT).decode("ascii", "replace").strip())
     except FileNotFoundError:
         raise CapMissing("the runtime's cap is not there", hint="run `strongroom wire hermes` again") from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,13 @@ def of(path: Path, users_home: Path) -> Home:
     if path != native and path.resolve().is_relative_to(native.resolve()) and path.resolve() != native.resolve():
         return Home(path, "custom", native)
     return Home(path, DEFAULT, path)
+
+
+def wire_command(path: Path, verb: str = "wire") -> str:
+    """The command that wires the home at a path, whichever profile it is and wherever it is typed."""
+    native = Path.home() / _NATIVE
+    is_usual = path == native and not (native / _ACTIVE).exists()
+    return f"strongroom {verb} hermes" if is_usual else f"strongroom {verb} hermes --home {shlex.quote(str(path))}"
 
 
 def _from_environment(environ: Mapping[str, str], users_home: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from strongroom.memory import Memory
 from strongroom.model import DEFAULT_NAMESPACES
 from strongroom.vault.opening import identify
 from strongroom.wiring import runtimecap
+from strongroom.wiring.homes import wire_command
 from strongroom.wiring.policy import FILE, SENSITIVITY
 from strongroom.wiring.steps import Outcome, State
 from strongroom.wiring.work import Work
@@ -50,7 +52,8 @@ def _vault(work: Work) -> Outcome:
         if known and not work.request.vault:
             raise VaultMissing(
                 f"the vault that this home was wired to is not there: {place}",
-                hint="put it back (is its disk mounted?), or name another with --vault",
+                hint="put it back (is its disk mounted?), or name another with --vault; "
+                f"`strongroom init {shlex.quote(place)}` makes an empty one there",
             ) from None
         return _made(work, place, is_usual=place == str(settings.default_vault()))
     work.refuse_within(default_directory(vault_id), "the vault's keys")
@@ -151,5 +154,12 @@ def _chosen(work: Work, there: Iterable[str]) -> tuple[str, ...]:
     kept = policy.namespaces if policy is not None and is_same else names
     wanted = work.request.namespaces or kept
     if unknown := [name for name in wanted if name not in names]:
-        raise UnknownNamespace(f"there is no namespace {unknown[0]}", hint=f"there are {', '.join(names) or 'none'}")
+        there_are = f"there are {', '.join(names) or 'none'}"
+        known = ",".join(name for name in names if name in wanted)
+        hint = (
+            f"{there_are}; `{wire_command(work.home.path)} --namespaces {known}` goes on with those"
+            if known
+            else there_are
+        )
+        raise UnknownNamespace(f"there is no namespace {unknown[0]}", hint=hint)
     return tuple(name for name in names if name in wanted) if work.request.namespaces else kept

@@ -5,6 +5,7 @@ Nothing is verified here: a cap is only read. Whether it is accepted, the vault 
 
 from __future__ import annotations
 
+import shlex
 import stat
 from collections.abc import Collection
 from pathlib import Path
@@ -67,7 +68,10 @@ def _body_of(path: Path) -> bytes:
 
 
 def _no_cap(path: Path) -> InvalidRequest:
-    return InvalidRequest(f"{path} is there and is no cap", hint="move it away: a cap is kept under that name")
+    return InvalidRequest(
+        f"{path} is there and is no cap",
+        hint=f"a cap is kept under that name: `mv {(name := shlex.quote(str(path)))} {name}.broken`",
+    )
 
 
 def fault(token: Token, scope: str, namespaces: Collection[str], now: float) -> str:

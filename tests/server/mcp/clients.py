@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from strongroom import Vault
-from strongroom.server.mcp import server_for
+from strongroom.server.mcp import on_threads, server_for
 
 ROOT = Path(__file__).parents[3]
 ERAS = {"legacy": "legacy", "modern": "auto"}
@@ -59,7 +59,7 @@ class Connector:
         carrier, _, era = self.way.partition("-")
         mode = ERAS[era]
         if carrier == "memory":
-            async with Client(server_for(lambda _: self.vault.door(cap, source="mcp")), mode=mode) as client:
+            async with Client(server_for(on_threads(self.vault.door(cap, source="mcp"))), mode=mode) as client:
                 yield client
         elif carrier == "stdio":
             with (self.directory / "stderr").open("a") as errors:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import anyio
 import pytest
@@ -14,34 +13,19 @@ from mcp import Client
 
 import strongroom
 from strongroom import Token, Vault
-from strongroom.server.mcp import server_for
+from strongroom.server.mcp import on_threads, server_for
 from tests.conftest import NAMESPACES
 from tests.server.conftest import QUIET
 from tests.server.mcp.clients import reason
 from tests.server.mcp.conftest import TOOL_OPS
+from tests.server.mcp.messages import ACCEPT, MODERN, tool_call
 from tests.server.running import Running, serving_in_thread
-
-ACCEPT = {"Accept": "application/json, text/event-stream"}
-MODERN = "2026-07-28"
 
 
 @pytest.fixture
 def server(vault: Vault) -> Iterator[Running]:
     with serving_in_thread(vault, replace(QUIET, mcp=True)) as running:
         yield running
-
-
-def _call(name: str = "memory_list", *, era: str = "legacy", **arguments: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """A message and its headers."""
-    params: dict[str, Any] = {"name": name, "arguments": arguments}
-    headers = dict(ACCEPT)
-    if era == "modern":
-        params["_meta"] = {
-            "io.modelcontextprotocol/protocolVersion": MODERN,
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }
-        headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": name}
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers
 
 
 @pytest.mark.requirement("mcp-http")
@@ -53,13 +37,13 @@ def _call(name: str = "memory_list", *, era: str = "legacy", **arguments: Any) -
 def test_a_request_without_a_valid_cap_never_reaches_the_protocol(
     server: Running, era: str, token: str | None, outcome: tuple[int, str]
 ) -> None:
-    body, headers = _call(era=era)
+    body, headers = tool_call(era=era)
     assert server.ask("POST", "/mcp", token, body, headers=headers).outcome == outcome
 
 
 @pytest.mark.requirement("mcp-http")
 def test_a_revoked_cap_gets_401(server: Running, vault: Vault, cap: Token) -> None:
-    body, headers = _call()
+    body, headers = tool_call()
     assert server.ask("POST", "/mcp", cap, body, headers=headers).status == 200
     vault.revoke(cap)
     assert server.ask("POST", "/mcp", cap, body, headers=headers).outcome == (401, "cap_revoked")
@@ -67,7 +51,7 @@ def test_a_revoked_cap_gets_401(server: Running, vault: Vault, cap: Token) -> No
 
 @pytest.mark.requirement("mcp-http")
 def test_a_page_of_another_origin_and_a_foreign_host_are_refused(server: Running, cap: Token) -> None:
-    body, headers = _call()
+    body, headers = tool_call()
     page = {**headers, "Origin": "https://evil.example"}
     host = {**headers, "Host": "evil.example"}
     assert server.ask("POST", "/mcp", cap, body, headers=page).outcome == (403, "origin_refused")
@@ -85,7 +69,7 @@ def test_anything_but_a_post_is_refused_at_once(server: Running, cap: Token, met
 @pytest.mark.requirement("mcp-http")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_the_request_id_stands_in_the_audit_log(server: Running, vault: Vault, cap: Token, era: str) -> None:
-    body, headers = _call("memory_put", era=era, text="kept", namespace="work")
+    body, headers = tool_call("memory_put", era=era, text="kept", namespace="work")
     answer = server.ask("POST", "/mcp", cap, body, headers={**headers, "X-Request-Id": f"my-{era}"})
     assert answer.status == 200
     assert answer.json["result"]["isError"] is False
@@ -98,7 +82,7 @@ def test_the_request_id_stands_in_the_audit_log(server: Running, vault: Vault, c
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_denial_by_the_gate_is_a_tool_result_with_its_reason(server: Running, vault: Vault, era: str) -> None:
     token = vault.mint(actor="local/alice", ops=["get"], namespaces=NAMESPACES)
-    body, headers = _call("memory_put", era=era, text="SECRET", namespace="work")
+    body, headers = tool_call("memory_put", era=era, text="SECRET", namespace="work")
     answer = server.ask("POST", "/mcp", token, body, headers=headers)
     assert answer.status == 200
     assert answer.json["result"]["isError"] is True
@@ -109,9 +93,9 @@ def test_a_denial_by_the_gate_is_a_tool_result_with_its_reason(server: Running, 
 @pytest.mark.requirement("mcp-http", "gate-no-actor")
 def test_two_caps_on_one_server_reach_two_memories(server: Running, vault: Vault, cap: Token) -> None:
     other = vault.mint(actor="local/bob", ops=TOOL_OPS, namespaces=NAMESPACES)
-    body, headers = _call("memory_put", text="alice only", namespace="work")
+    body, headers = tool_call("memory_put", text="alice only", namespace="work")
     server.ask("POST", "/mcp", cap, body, headers=headers)
-    body, headers = _call("memory_get", query="alice only")
+    body, headers = tool_call("memory_get", query="alice only")
     mine = server.ask("POST", "/mcp", cap, body, headers=headers).json["result"]["structuredContent"]
     theirs = server.ask("POST", "/mcp", other, body, headers=headers).json["result"]["structuredContent"]
     assert [len(one["lines"]) for one in (mine, theirs)] == [1, 0]
@@ -123,7 +107,7 @@ def test_the_tools_run_on_a_client_of_a_server_with_the_same_reasons(server: Run
     memory = strongroom.connect("http://{}:{}".format(*server.address), cap)
 
     async def main() -> None:
-        async with Client(server_for(lambda _: memory._door)) as client:
+        async with Client(server_for(on_threads(memory._door))) as client:
             put = await client.call_tool("memory_put", {"text": "kept", "namespace": "work"})
             got = await client.call_tool("memory_get", {"query": "kept"})
             assert [one["id"] for one in got.structured_content["lines"]] == [put.structured_content["id"]]
@@ -156,7 +140,7 @@ def test_a_body_that_is_no_message_is_a_protocol_error_that_repeats_nothing(
 
 @pytest.mark.requirement("mcp-http")
 def test_an_unknown_protocol_version_is_told_which_ones_there_are(server: Running, cap: Token) -> None:
-    body, headers = _call()
+    body, headers = tool_call()
     answer = server.ask("POST", "/mcp", cap, body, headers={**headers, "MCP-Protocol-Version": "1999-01-01"})
     assert answer.status == 400
     assert answer.json["error"]["code"] < 0
@@ -166,7 +150,7 @@ def test_an_unknown_protocol_version_is_told_which_ones_there_are(server: Runnin
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("padding", [0, 100_000])
 def test_a_message_with_a_key_twice_is_refused(server: Running, cap: Token, era: str, padding: int) -> None:
-    body, headers = _call(era=era)
+    body, headers = tool_call(era=era)
     doubled = json.dumps(body).replace('"name": ', f'"name": "{"x" * padding}", "name": ').encode()
     answer = server.ask("POST", "/mcp", cap, raw=doubled, headers={"Content-Type": "application/json", **headers})
     assert answer.outcome == (400, "invalid_request")

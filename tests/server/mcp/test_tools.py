@@ -12,7 +12,7 @@ from mcp import Client, MCPError
 
 from strongroom import Token, Vault, attenuate, fence, wire
 from strongroom.model import FIELD_LIMIT
-from strongroom.server.mcp import TOOLS, server_for
+from strongroom.server.mcp import TOOLS, on_threads, server_for
 from tests.conftest import NAMESPACES
 from tests.server.mcp.clients import Connector, reason, text
 from tests.server.mcp.conftest import TOOL_OPS
@@ -167,7 +167,7 @@ def test_a_defect_is_answered_without_its_words(vault: Vault, caplog: pytest.Log
 
     async def main() -> None:
         for mode in ("legacy", "auto"):
-            async with Client(server_for(lambda _: Broken()), mode=mode) as client:
+            async with Client(server_for(on_threads(Broken())), mode=mode) as client:
                 result = await client.call_tool("memory_get", {"query": "SECRET"})
                 assert reason(result) == "server_defect"
                 assert "SECRET" not in str(result)

@@ -58,9 +58,9 @@ def _month(match: re.Match[str], group: str = "month") -> int:
     return _MONTHS[match[group][:3]]
 
 
-def _is_month(match: re.Match[str], moment: Moment, group: str = "month") -> bool:
+def _is_month(match: re.Match[str], moment: Moment) -> bool:
     """Whether a word beside a number is a month: "may 25 come" is not, in a text that has capitals."""
-    word, start = match[group].rstrip("."), match.start(group)
+    word, start = match["month"].rstrip("."), match.start("month")
     if word not in _VERBS or moment.text[start].isupper() or moment.text.islower():
         return True
     return _BEFORE_A_DATE.search(moment.low, max(0, start - 8), start) is not None

@@ -31,20 +31,28 @@ def fingerprint(settings: object, key: bytes) -> Fingerprint:
 
 
 def plain(settings: object) -> object:
-    """Settings as mappings, lists and leaves of their own; what JSON does not have is refused."""
+    """Settings as mappings, lists and leaves of their own; what JSON does not have is refused.
+
+    Of texts and numbers of other classes, too: to look at one again would run what its class makes of it.
+    """
     return _plain(settings, "settings", DEEPEST)
 
 
 def _plain(value: object, where: str, deeper: int) -> object:
     """The value with nothing in it that JSON would change: a key 1 and a key "1" must not become the same."""
-    if value is None or isinstance(value, str | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
     if isinstance(value, float) and math.isfinite(value):
-        return value
+        return float.__float__(value)
     if isinstance(value, Mapping | list | tuple) and not deeper:
         raise _refusal(where, "is nested too deep")
     if isinstance(value, Mapping):
-        return {_name(key, where): _plain(one, f"{where}.{key}", deeper - 1) for key, one in value.items()}
+        named = [(_name(key, where), one) for key, one in value.items()]
+        return {name: _plain(one, f"{where}.{name}", deeper - 1) for name, one in named}
     if isinstance(value, list | tuple):
         return [_plain(one, f"{where}[{index}]", deeper - 1) for index, one in enumerate(value)]
     raise _refusal(where, f"is of the type {type(value).__name__}, which JSON does not have")
@@ -52,7 +60,7 @@ def _plain(value: object, where: str, deeper: int) -> object:
 
 def _name(key: object, where: str) -> str:
     if isinstance(key, str):
-        return key
+        return str.__str__(key)
     raise _refusal(where, f"has a key that is a {type(key).__name__}; keys are texts")
 
 

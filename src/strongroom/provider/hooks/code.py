@@ -1,7 +1,6 @@
-"""What code reaches for: Python by its syntax tree, with texts followed through names and calls; other languages by the
-texts that stand in them.
+"""What Python code reaches for, by its syntax tree, with texts followed through names and calls.
 
-Python's values are worked out as far as texts go: joined, formatted, decoded, as paths, from the environment. A call
+Values are worked out as far as texts go: joined, formatted, decoded, as paths, from the environment. A call
 that is not known to use names only is taken to read what it is given, as an unknown program is.
 """
 
@@ -15,10 +14,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from strongroom.provider.hooks import ownership
+from strongroom.provider.hooks import code_texts, ownership
 from strongroom.provider.hooks.paths import Reaches, Relation
 from strongroom.provider.hooks.programs import names
 from strongroom.provider.hooks.shell import ANY, UNKNOWN, TooMuch, clean, decode, fill, replace
+from strongroom.provider.hooks.simple import run_inner
 
 if TYPE_CHECKING:
     from strongroom.provider.hooks.commands import Follower
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 VALUES_LIMIT = 16
 LENGTH_LIMIT = 1 << 16
 _ITEMS_LIMIT = 4096
+_SPOKEN_LIMIT = 64
 _JOINER_LIMIT = 64
 
 _NAMES_ONLY = names(
@@ -40,11 +41,13 @@ _NAMES_ONLY = names(
 """Calls that read no content."""
 _RUNNERS = names(
     "run call check_call check_output Popen system popen getoutput getstatusoutput terminal shell spawn "
-    "create_subprocess_exec create_subprocess_shell execv execve execvp execl execlp spawnv spawnl posix_spawn "
-    "bash sh"
+    "create_subprocess_exec create_subprocess_shell posix_spawn posix_spawnp bash sh"
 )
-_IMPORTERS = frozenset(
-    ["import_module", "__import__", "run_module", "run_path", "find_spec", "find_loader", "load_module"]
+_EXEC = re.compile(r"(?:exec|spawn)[lv]p?e?")
+"""Runners that take the program, and then its name again among the arguments."""
+_IMPORTERS = names(
+    "import_module __import__ run_module run_path find_spec find_loader get_loader load_module resolve_name "
+    "locate safeimport"
 )
 _SAME = names(
     "str fspath resolve absolute as_posix abspath realpath normpath decode encode strip rstrip lstrip bytes "
@@ -52,45 +55,11 @@ _SAME = names(
 )
 _JOINS = frozenset(("Path", "PurePath", "PosixPath", "joinpath"))
 _WRITES = names("write_text write_bytes unlink rename replace copy copyfile copy2 move remove truncate")
-_TEXT = re.compile(r"\"((?:[^\"\\]|\\.)*+)\"|'((?:[^'\\]|\\.)*+)'|`((?:[^`\\]|\\.)*+)`", re.DOTALL)
-_HOME = re.compile(
-    r"\b(?:process\.env\.HOME|(?:os\.)?homedir\(\)|Dir\.home|Deno\.env\.get\([\"']HOME[\"']\)|getenv\([\"']HOME[\"']\)"
-    r"|ENV(?:\[[\"']HOME[\"']\]|\{HOME\})|ENVIRON\[\"HOME\"\])|\$ENV\{[\"']?HOME[\"']?\}|\$HOME\b"
-)
-_READING = re.compile(
-    r"read|open|slurp|cp|copy|archive|rename|rm|unlink|exec|system|spawn|file_get|send|glob", re.IGNORECASE
-)
-_RUNNING = re.compile(r"exec|system|spawn|popen|qx|passthru|\|", re.IGNORECASE)
+_SIGNS = {"sep": "/", "pathsep": ":", "linesep": "\n", "curdir": ".", "pardir": ".."}
 _PERCENT = re.compile(r"%[sdr]")
 _FIELD = re.compile(r"\{[^{}]*+\}")
-_PLACEHOLDER = re.compile(r"[$#]\{[^}]*+\}")
 
 Values = list[str]
-
-
-def follow_other(text: str, follower: Follower) -> None:
-    """Look at code of a language that is not known further: its texts, alone and put together."""
-    follower.look(text)
-    text = _HOME.sub(lambda _: f'"{(follower.scene.homes or (UNKNOWN,))[0]}"', text)
-    run: list[str] = []
-    at = statement = 0
-    for found in _TEXT.finditer(text):
-        if ";" in text[at : found.start()] or "\n" in text[at : found.start()]:
-            _look_at_run(run, text[statement : found.start()], follower)
-            run, statement = [], found.start()
-        run.append(_PLACEHOLDER.sub(UNKNOWN, next((one for one in found.groups() if one is not None), "")))
-        at = found.end()
-    _look_at_run(run, text[statement:], follower)
-
-
-def _look_at_run(run: Sequence[str], statement: str, follower: Follower) -> None:
-    is_reading, is_running = _READING.search(statement), _RUNNING.search(statement)
-    for one in dict.fromkeys((*run, "".join(run), "/".join(run))):
-        follower.look(one)
-        if is_reading:
-            follower.look_at(one, Relation.ABOVE)
-        if is_running and " " in one and len(one) < LENGTH_LIMIT:
-            follower.text(one)
 
 
 def follow_python(text: str, follower: Follower) -> None:
@@ -100,9 +69,9 @@ def follow_python(text: str, follower: Follower) -> None:
         raise Reaches(what)
     try:
         tree = ast.parse(text.replace(UNKNOWN, "_").replace(ANY, "_"))
-        _Python(follower).block(tree.body)
+        _Python(follower).all(tree.body)
     except (SyntaxError, ValueError):
-        follow_other(text, follower)
+        code_texts.follow(text, follower)
     except (RecursionError, MemoryError):
         raise TooMuch from None
 
@@ -113,6 +82,18 @@ class _Python:
         self._names: dict[str, Values] = {}
         self._lists: dict[str, ast.expr] = {}
         self._known: dict[int, Values] = {}
+        self._aliases: dict[str, str] = {}
+        self._returns: dict[str, list[ast.expr]] = {}
+        self._is_loose = False
+        self._spoken: list[list[str]] = []
+
+    def all(self, body: Sequence[ast.AST]) -> None:
+        """Look at a whole program. If it runs what is not known, that may be any text of it."""
+        self.block(body)
+        for words in self._spoken if self._is_loose else ():
+            if len(words) == 1:
+                self._follower.text(words[0])
+            run_inner(self._follower, words, None)
 
     def block(self, body: Sequence[ast.AST]) -> None:
         """Look at statements, in the order they stand."""
@@ -122,6 +103,16 @@ class _Python:
     def _visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom):
             self._imported(node)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            self._defined(node)
+        elif isinstance(node, ast.Call):
+            # what is called is no runner that is handed on; what it hangs on may be
+            self.block([node.func.value] if isinstance(node.func, ast.Attribute) else [])
+            if not isinstance(node.func, ast.Attribute | ast.Name):
+                self._is_loose = True
+                self.block([node.func])
+            self.block([*node.args, *node.keywords])
+            self._settle(node)
         elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
             self._visit(node.iter)
             self._bind(node.target, self.values(node.iter))
@@ -134,6 +125,19 @@ class _Python:
             self.block(list(ast.iter_child_nodes(node)))
             self._settle(node)
 
+    def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        """A function: its parameters may be their defaults."""
+        places = [*node.args.posonlyargs, *node.args.args]
+        defaults = [*zip(places[::-1], node.args.defaults[::-1], strict=False)]
+        defaults += [
+            (one, value) for one, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value
+        ]
+        for one, value in defaults:
+            self._names[one.arg] = self.values(value)
+        if not isinstance(node, ast.Lambda) and len(self._returns) < _SPOKEN_LIMIT:
+            self._returns[node.name] = [one.value for one in node.body if isinstance(one, ast.Return) and one.value]
+        self.block(list(ast.iter_child_nodes(node)))
+
     def _settle(self, node: ast.AST) -> None:
         """What a node means once all in it was looked at."""
         if isinstance(node, ast.Assign):
@@ -144,25 +148,44 @@ class _Python:
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             joined = _product(self._names.get(node.target.id, [""]), self.values(node.value), str.__add__)
             self._names[node.target.id] = joined
+            if isinstance(node.value, ast.List):
+                self._append(node.target.id, node.value.elts)
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
             self._bind(node.optional_vars, [UNKNOWN])
         elif isinstance(node, ast.Call):
             self._called(node)
         elif isinstance(node, ast.expr):
+            if self._called_name(node) in _RUNNERS and isinstance(getattr(node, "ctx", None), ast.Load):
+                self._is_loose = True
+            if isinstance(node, ast.List | ast.Tuple):
+                self._speak([self.values(one)[0] for one in node.elts[:VALUES_LIMIT]])
             for one in self.values(node):
                 self._look(one)
 
     def _look(self, text: str) -> None:
         """Look at a text that is known. One with unknown pieces is only names until something reads it."""
         if UNKNOWN not in text and ANY not in text:
+            self._speak([text])
             self._follower.look(text)
+
+    def _speak(self, words: list[str]) -> None:
+        if len(self._spoken) < _SPOKEN_LIMIT and any("strongroom" in one.casefold() for one in words):
+            self._spoken.append(words)
+
+    def _called_name(self, node: ast.expr) -> str:
+        name = _name(node)
+        return self._aliases.get(name, name)
 
     def _imported(self, node: ast.Import | ast.ImportFrom) -> None:
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
         if any(name.split(".")[0] == "strongroom" for name in names):
             raise Reaches(ownership.THE_LIBRARY)
+        self._aliases.update((one.asname, one.name) for one in node.names if one.asname)
 
     def _bind(self, target: ast.expr, values: Values, value: ast.expr | None = None) -> None:
+        if isinstance(target, ast.Subscript) and _name(target.value) == "environ":
+            for name in self.values(target.slice):
+                self._follower.assign(name, values, is_array=False)
         if isinstance(target, ast.Name):
             self._names[target.id] = values
             if value is not None:
@@ -178,28 +201,38 @@ class _Python:
     # calls
 
     def _called(self, node: ast.Call) -> None:
-        name = _name(node.func)
+        name = self._called_name(node.func)
         given = [*node.args, *(one.value for one in node.keywords)]
         values = [self.values(one) for one in given]
+        self._speak([some[0] for some in values[:VALUES_LIMIT]])
         if isinstance(node.func, ast.Attribute):
             values.append(self.values(node.func.value))
         texts = [one for some in values for one in some]
         for one in texts:
             self._look(one)
-        if name in _IMPORTERS and any(one.split(".")[0] == "strongroom" for one in texts):
+        if name in _IMPORTERS and any(re.split("[.:]", one)[0] == "strongroom" for one in texts):
             raise Reaches(ownership.THE_LIBRARY)
         if name in _RUNNERS:
             self._run(node)
+        elif _EXEC.fullmatch(name):
+            self._exec(name, node)
         elif name in ("exec", "eval", "compile"):
             for one in values[0] if values else ():
                 self._follower.python(one)
         elif name == "chdir":
             for one in values[0] if values else ():
                 self._follower.go(self._at_home(one))
+        elif name == "append" and isinstance(node.func, ast.Attribute):
+            self._append(_name(node.func.value), given)
         if name not in _NAMES_ONLY:
             for one in texts:
                 self._follower.look_at(one, Relation.ABOVE)
         self._changed(name, texts)
+
+    def _append(self, name: str, given: Sequence[ast.expr]) -> None:
+        value = self._lists.get(name)
+        if isinstance(value, ast.List) and len(value.elts) < VALUES_LIMIT:
+            self._lists[name] = ast.List([*value.elts, *given], ast.Load())
 
     def _run(self, node: ast.Call) -> None:
         first = (
@@ -209,14 +242,40 @@ class _Python:
         )
         if first is None:
             return
+        if isinstance(first, ast.Call) and _name(first.func) == "split":
+            first = (
+                first.args[0] if first.args else first.func.value if isinstance(first.func, ast.Attribute) else first
+            )
+        self._is_loose = self._is_loose or not isinstance(first, ast.Constant)
         items = self._items(first) if not isinstance(first, ast.Constant | ast.JoinedStr) else None
+        before = self._follower.scene.cwd
+        stdin = None
+        for one in node.keywords:
+            if one.arg == "cwd":
+                self._follower.go(*map(self._at_home, self.values(one.value)))
+            elif one.arg == "executable" and items:
+                items[0] = self.values(one.value)
+            elif one.arg == "input":
+                stdin = self.values(one.value)[0]
         if items is not None:
-            self._follower.words([some[0] for some in items])
-        elif len(node.args) > 1 and _name(node.func).startswith(("exec", "spawn", "posix", "create_subprocess_exec")):
+            self._follower.words([some[0] for some in items], stdin)
+        elif len(node.args) > 1 and _name(node.func).startswith(("posix", "create_subprocess_exec")):
             self._follower.words([self.values(one)[0] for one in node.args])
         else:
-            for one in self.values(first):
-                self._follower.text(one)
+            for text in self.values(first):
+                if stdin is not None and " " not in text:
+                    self._follower.words([text], stdin)
+                self._follower.text(text)
+        self._follower.scene.cwd = before
+
+    def _exec(self, name: str, node: ast.Call) -> None:
+        """`os.execlp` and the like, and `os.spawnlp` with a mode before."""
+        given = node.args[1:] if name.startswith("spawn") else node.args
+        items = self._items(given[1]) if "v" in name and len(given) > 1 else [self.values(one) for one in given[1:]]
+        if given and items is not None:
+            self._follower.words([self.values(given[0])[0], *(some[0] for some in items[1:])])
+        else:
+            self._is_loose = True
 
     def _changed(self, name: str, texts: Sequence[str]) -> None:
         modes = [one for one in texts if re.fullmatch(r"[rwaxbt+]{1,4}", one)]
@@ -260,6 +319,12 @@ class _Python:
             return self.values(node.elt)
         if isinstance(node, ast.Subscript):
             return self._picked(node)
+        if isinstance(node, ast.Starred):
+            return self.values(node.value)
+        if isinstance(node, ast.Dict):
+            return list(dict.fromkeys(one for part in node.values[:VALUES_LIMIT] for one in self.values(part)))
+        if isinstance(node, ast.Attribute) and node.attr in _SIGNS:
+            return [_SIGNS[node.attr]]
         if isinstance(node, ast.Attribute):
             return [os.path.dirname(one) for one in self.values(node.value)] if node.attr == "parent" else [UNKNOWN]
         return self._returned(node) if isinstance(node, ast.Call) else [UNKNOWN]
@@ -277,7 +342,9 @@ class _Python:
             return [value for name in self.values(node.slice) for value in self._variable(name)]
         if isinstance(node.slice, ast.Slice) and isinstance(node.slice.step, ast.UnaryOp):
             return [one[::-1] for one in self.values(node.value)]
-        return [UNKNOWN]
+        if isinstance(node.slice, ast.Slice) or isinstance(node.value, ast.Constant):
+            return [UNKNOWN]
+        return self.values(node.value)
 
     def _returned(self, node: ast.Call) -> Values:
         name = _name(node.func)
@@ -299,6 +366,11 @@ class _Python:
             return [*(value for one in first or () for value in self._variable(one)), *defaults]
         if name in ("glob", "iglob", "rglob", "iterdir", "listdir", "scandir", "walk"):
             return self._listed(name, receiver, first)
+        if isinstance(node.func, ast.Name) and name in self._returns:
+            returns = self._returns.pop(name)  # a function may call itself
+            found = [one for part in returns for one in self.values(part)]
+            self._returns[name] = returns
+            return found
         if name == "format" and receiver is not None:
             return (
                 [fill(_FIELD, one, UNKNOWN) for one in self.values(receiver)]
@@ -335,7 +407,8 @@ class _Python:
         if name in ("glob", "rglob"):
             pattern = [_globbed(one) for one in first or [UNKNOWN]]
             return _product(roots, [f"{UNKNOWN}/{one}" if name == "rglob" else one for one in pattern], _joined)
-        return [_joined(one, UNKNOWN if name == "walk" else ANY) for one in roots]
+        names = [ANY] if name == "listdir" else []
+        return [*names, *(_joined(one, UNKNOWN if name == "walk" else ANY) for one in roots)]
 
     def _joined_texts(self, node: ast.Call, receiver: ast.expr | None) -> Values:
         is_path = receiver is None or (
@@ -358,6 +431,9 @@ class _Python:
             return self._items(self._lists[node.id])
         if isinstance(node, ast.List | ast.Tuple):
             return [self.values(one) for one in node.elts[:_ITEMS_LIMIT]]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            left, right = self._items(node.left), self._items(node.right)
+            return None if left is None or right is None else [*left, *right][:_ITEMS_LIMIT]
         if (
             isinstance(node, ast.Call)
             and _name(node.func) == "map"

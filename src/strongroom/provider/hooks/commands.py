@@ -12,13 +12,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import unquote
 
-from strongroom.provider.hooks import code, ownership, simple
+from strongroom.provider.hooks import code, ownership, programs, simple
 from strongroom.provider.hooks.expansion import Scene, expand
-from strongroom.provider.hooks.paths import NOWHERE, SETTINGS, Map, Reaches, Relation
+from strongroom.provider.hooks.paths import NOWHERE, SETTINGS, Map, Reaches, Relation, without_star
 from strongroom.provider.hooks.shell import (
     SPLIT,
     UNKNOWN,
     Command,
+    Literal,
     Scope,
     Script,
     Substitution,
@@ -48,6 +49,7 @@ class Follower:
         self._bases = dict.fromkeys(scene.cwd)
         self._looked: set[tuple[str, int, Relation]] = set()
         self.files: dict[str, str] = {}
+        self.aliases: dict[str, str] = {}
         self._steps = 0
         self.feed: str | None = None
         self._depth = 0
@@ -58,9 +60,10 @@ class Follower:
         """Follow a shell text. What it prints, if that can be told."""
         self.scene.spend(len(text))
         self.note(text)
-        if what := ownership.by_text(text.replace("\\\n", "")):
+        script = parse(text, self._depth)
+        if what := ownership.by_text(text.replace("\\\n", ""), is_search=_is_search(script)):
             raise Reaches(what)
-        return self._nested(lambda: self.script(parse(text, self._depth), stdin))
+        return self._nested(lambda: self.script(script, stdin))
 
     def script(self, script: Script, stdin: str | None = None) -> str | None:
         """Follow commands, in the order they stand."""
@@ -90,18 +93,29 @@ class Follower:
             raise TooMuch
         if not argv:
             return None
+        if argv[0] in self.aliases:
+            return self._nested(lambda: self._aliased(argv, stdin))
+        program = ownership.program_of(argv[0])
         for word in argv:
             self.note(word)
-            self.look(word)
+            one = without_star(word) if program in programs.SHOWING else word
+            self.look(one, is_search=program in programs.SEARCHERS)
         return self._nested(lambda: simple.run(self, list(argv), stdin))
 
-    def look(self, text: str, least: Relation = Relation.WITHIN) -> None:
+    def _aliased(self, argv: Sequence[str], stdin: str | None) -> str | None:
+        meaning = self.aliases.pop(argv[0])  # an alias may name what it stands for
+        found = self.words([*meaning.split(), *argv[1:]], stdin)
+        self.aliases[argv[0]] = meaning
+        return found
+
+    def look(self, text: str, least: Relation = Relation.WITHIN, *, is_search: bool = False) -> None:
         """Whether a word or a text reaches for something, by itself or by a path in it."""
         key = (text, len(self._bases), least)
         if key in self._looked:
             return
         self._looked.add(key)
-        if what := self._map.mentioned(text.replace(UNKNOWN, "*")) or ownership.by_text(text):
+        what = self._map.mentioned(text.replace(UNKNOWN, "*")) or ownership.by_text(text, is_search=is_search)
+        if what:
             raise Reaches(what)
         relation, name = max((self._relation(one) for one in _candidates(text)), default=NOWHERE)
         if relation >= least and relation:
@@ -228,12 +242,14 @@ class Follower:
         for value in values:
             self.note(value)
             self.look(value)
+            if programs.RUN_VARIABLE.fullmatch(name):
+                self.text(value)
 
     def _loop(self, argv: Sequence[str], others: Sequence[str]) -> None:
         if len(argv) > 1:
             values = [*argv[3:], *others] if len(argv) > 2 else self.scene.arrays.get("@", [UNKNOWN])
             for value in values:
-                self.look(value)
+                self.look(without_star(value))
             self.scene.variables[argv[1]] = values[:64] if len(values) <= 64 else [*values[:63], UNKNOWN]
 
     # small helpers
@@ -254,6 +270,14 @@ class Follower:
     def keep(self, path: str, text: str | None) -> None:
         if text is not None and len(self.files) < 64:
             self.files[self.place_of(path)] = clean(text) if UNKNOWN not in text else text
+
+
+def _is_search(script: Script) -> bool:
+    """Whether commands only look for texts."""
+    commands = [one for one in script if isinstance(one, Command) and one.words]
+    first = [one.words[0][0] for one in commands if one.words[0]]
+    named = {one.text for one in first if isinstance(one, Literal)}
+    return bool(named & programs.SEARCHERS) and len(first) == len(commands) and named <= programs.QUIET
 
 
 def _candidates(text: str) -> Iterator[str]:

@@ -35,6 +35,7 @@ LENGTH_LIMIT = 1 << 17
 WORK_LIMIT = 1 << 22
 """Characters of all meanings of a call together."""
 _BRACES_LIMIT = 32
+_LINES_LIMIT = 16
 _BRACE = re.compile(f"([{OPEN}{COMMA}{CLOSE}])")
 _RANGE = re.compile(r"-?\w+\.\.-?\w+(?:\.\.-?\d+)?")
 _PLAIN = str.maketrans({OPEN: "{", COMMA: ",", CLOSE: "}"})
@@ -149,6 +150,8 @@ def _values(part: Part, scene: Scene, output: Output) -> Values:
     if isinstance(part, Substitution):
         found = output(part)
         value = UNKNOWN if found is None else found.rstrip("\n")
+        if part.quoted and "\n" in value and (ANY in value or UNKNOWN in value):
+            return value.split("\n")[:_LINES_LIMIT]  # which of them is printed is not known
         return [value if part.quoted else _split(value)]
     values = _variable(part, scene, output)
     return values if part.quoted else [_split(one) for one in values]

@@ -8,15 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from strongroom.provider.hooks.programs import names
 from strongroom.provider.hooks.shell import ANY, UNKNOWN
 
 HARMLESS = frozenset(("-h", "--help", "--version", "completion", "demo", "doctor", "route", "status"))
 """What an agent may ask of the command line: it shows nothing that is remembered, and changes nothing."""
 
+VERBS = names(
+    "audit backup cap erase export forget get hook import init list mcp migrate namespaces profile provider put "
+    "restore rotate scrub serve snapshot unwire who search recall wire"
+)
+"""The owner's verbs of today, for places where "strongroom" may as well be a folder or a package."""
+
 A_COMMAND = "a command that uses the owner's keys"
 THE_LIBRARY = "Strongroom's library, which opens the vault"
 _SECRETS = "secrets in the environment"
 _MODULE = re.compile(r"strongroom(?:\.(?:cli|__main__|cli\.__main__))?")
+_AS_MODULE = re.compile(r"-[bBdEhiIOPqRsSuvV]*+m(.*)|--module", re.DOTALL)
 _WITH_VALUE = re.compile(r"--(?:vault|home|url|cap-file|config|keys|cap|actor|profile)$|-[pC]$")
 _LIBRARY = re.compile(
     r"\b(?:import|from)[ \t]++strongroom\b"
@@ -29,7 +37,7 @@ _SECRET = re.compile(
 
 def program_of(word: str) -> str:
     """The name of a program, without where it is."""
-    return word.rsplit("/", 1)[-1].removesuffix(".exe")
+    return word.rsplit("/", 1)[-1].rpartition("#")[2].removesuffix(".exe")
 
 
 def by_command(words: Sequence[str]) -> str | None:
@@ -38,9 +46,22 @@ def by_command(words: Sequence[str]) -> str | None:
     return A_COMMAND if rest is not None and not _is_harmless(rest) else None
 
 
-def by_text(text: str) -> str | None:
-    """Whether code or a command names the library or the secrets."""
-    if _LIBRARY.search(text):
+def by_guess(words: Sequence[str]) -> str | None:
+    """Whether words are the owner's work if they are a command, which is not certain: only with a verb of today."""
+    rest = words[1:]
+    if words and (found := _AS_MODULE.fullmatch(words[0])):
+        name, rest = (found[1], rest) if found[1] else ("".join(words[1:2]), words[2:])
+        if not _MODULE.fullmatch(name):
+            return None
+    elif not words or program_of(words[0]).casefold() != "strongroom":
+        return None
+    verb = _first_verb(rest)
+    return A_COMMAND if verb in VERBS or UNKNOWN in verb or ANY in verb else None
+
+
+def by_text(text: str, *, is_search: bool = False) -> str | None:
+    """Whether code or a command names the library or the secrets. A search for the library's name is no use of it."""
+    if not is_search and _LIBRARY.search(text):
         return THE_LIBRARY
     return _SECRETS if _SECRET.search(text) else None
 
@@ -55,22 +76,28 @@ def _after_strongroom(words: Sequence[str]) -> Sequence[str] | None:
     if program == "hermes":
         return next((words[place + 1 :] for place, word in enumerate(words) if word == "strongroom"), None)
     if program.startswith(("python", "pypy")):
-        for place, word in enumerate(words[:-1]):
-            if word == "-m":
-                return words[place + 2 :] if _MODULE.fullmatch(words[place + 1]) else None
-            if word.startswith("-mstrongroom"):
-                return words[place + 1 :]
+        for place, word in enumerate(words):
+            if (found := _AS_MODULE.fullmatch(word)) and word != "--module":
+                name, rest = (found[1], place + 1) if found[1] else ("".join(words[place + 1 : place + 2]), place + 2)
+                return words[rest:] if _MODULE.fullmatch(name) else None
     return None
 
 
 def _is_harmless(words: Sequence[str]) -> bool:
-    """Whether the first verb is; options before it are passed over, with their values."""
+    """Whether the first verb is harmless."""
+    options = [word for word in words if word.startswith("-")]
+    if options in (["--help"], ["-h"]) and words[-1] == options[0]:
+        return True
+    verb = _first_verb(words)
+    return verb in HARMLESS or not (verb or any(UNKNOWN in word or ANY in word for word in words))
+
+
+def _first_verb(words: Sequence[str]) -> str:
+    """The first verb, or the first harmless option; other options are passed over, with their values."""
     place = 0
     while place < len(words):
         word = words[place]
-        if word in HARMLESS:
-            return True
-        if not word.startswith("-"):
-            return False
+        if word in HARMLESS or not word.startswith("-"):
+            return word
         place += 2 if _WITH_VALUE.match(word) else 1
-    return not any(UNKNOWN in word or ANY in word for word in words)
+    return ""

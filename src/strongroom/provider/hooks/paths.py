@@ -120,6 +120,12 @@ class Map:
         return self._seen[place]
 
 
+def without_star(word: str) -> str:
+    """The directory whose names a pattern such as `DIR/*` stands for; any other word as it is."""
+    place, slash, last = word.rstrip("/").rpartition("/")
+    return place if slash and last == ANY else word
+
+
 def _real(real: Real, path: str) -> str:
     try:
         return real(path)

@@ -23,21 +23,27 @@ LISTING = names(
 )
 """Show names, sizes and existence, or only words: what lies below a directory stays unread."""
 
+SHOWING = names("ls dir exa eza lsd tree du stat test [ [[ echo printf for select")
+"""Of these, the ones to which `DIR/*` is only the names in a directory."""
+
 FLAT = names(
     "cat bat head tail less more wc nl tac rev cut paste join sort uniq comm column fold fmt sed awk gawk mawk "
     "nawk jq yq xxd od hexdump hd base64 base32 strings md5sum sha1sum sha256sum sha512sum cksum b2sum tee split "
     "truncate dd source . vi vim nvim nano emacs ed curl wget unzip gunzip gzip zcat xz touch patch cmp iconv cp "
     "grep egrep fgrep zgrep chmod chown chgrp rm scp diff setfacl install gh pip pip3 python python3 node deno "
-    "bun ruby perl php lua sh bash zsh dash ksh ssh sqlite3 psql awk rm_file kubectl"
+    "bun ruby perl php lua sh bash zsh dash ksh ssh sqlite3 psql awk kubectl"
 )
 """Work on files named one by one: a directory is nothing to them, unless an option in RECURSIVE says so."""
 
 RECURSIVE = {
     **dict.fromkeys(
         ("cp", "scp", "rm", "grep", "egrep", "fgrep", "zgrep", "diff"),
-        re.compile(r"-\w*[rRa]|--(?:recursive|archive|dereference-r|directories)|-d$"),
+        re.compile(r"-\w*[rRa]|--(?:r|a|deref|dir)|-d$"),
     ),
+    **dict.fromkeys(("gzip", "gunzip", "xz"), re.compile(r"-\w*r|--r")),
     "php": re.compile(r"-[St]"),
+    "ruby": re.compile(r"-run"),
+    "kubectl": re.compile(r"cp$"),
     **dict.fromkeys(("chmod", "chown", "chgrp", "setfacl"), re.compile(r"-\w*R|--recursive")),
 }
 
@@ -60,8 +66,20 @@ NAMES_OPTION = re.compile(r"-T|-@|--(?:files-from|paths-from-stdin|null|from-std
 LATER = frozenset(("at", "batch", "crontab"))
 """Run what stands on stdin, later."""
 CRON = re.compile(r"(?m)^(?:@\w+|(?:\S+[ \t]+){4}\S+)[ \t]+(?=\S)")
-BANG = re.compile(r"(?:^|[:=])!(.+)", re.DOTALL)
-"""How git, vim and others spell a shell command in an argument."""
+BANG = re.compile(r"(?:^|[:=;+\n])[ \t]{0,8}+(?:\\?!|[.]?(?:shell|system)[ \t])[ \t]{0,8}+(.+)", re.DOTALL)
+"""How git, vim, database clients and others spell a shell command in an argument."""
+RUN_OPTION = re.compile(
+    r"(-[a-zA-Z]*[cexIPE]$|--(?:[\w-]{0,40}-)?(?:exec|eval|execute|command|cmd|shell|rsh|pager|editor|action|run|"
+    r"use-compress-program|tree-filter|index-filter|msg-filter|env-filter)(?:=|$))(.*)",
+    re.DOTALL,
+)
+"""Options whose value many programs run: as shell text, or as code of their own."""
+RUN_VARIABLE = re.compile(r"\w{0,64}(?:COMMAND|EDITOR|PAGER|VISUAL|BROWSER|ASKPASS|LESSOPEN)")
+"""Variables whose value other programs run."""
+KEYED = re.compile(r"[A-Za-z][\w.-]{0,64}=")
+COMMAND_READERS = names("sftp lftp ftp sqlite3 psql mysql gdb")
+"""Read commands of their own from stdin, and run what shells would by some of them."""
+SED_RUNS = re.compile(r"(?:^|[;\n\d$/}])e[ \t]{1,8}+(.+)", re.DOTALL)
 
 DIRECTORY = re.compile(r"(?:-C|--directory|--chdir)(?:=?(.+))?$")
 """Goes there first, for the programs in GOES."""
@@ -83,6 +101,7 @@ WRAPPED = re.compile(r"\d[\w.]*|\w+=.*|run|exec|tool|--|-.*", re.DOTALL)
 
 SHELLS = names("sh bash zsh dash ksh mksh ash fish rbash")
 PYTHONS = re.compile(r"(?:python|pypy)[\d.]*")
+WITH_PYTHON_VALUE = re.compile(r"-[WX]|--check-hash-based-pycs")
 CODE_OPTION = {
     **dict.fromkeys(("node", "nodejs", "bun"), re.compile(r"-(?:e|p|pe)$|--(?:eval|print)$")),
     **dict.fromkeys(("ruby", "lua", "luajit", "osascript", "julia", "elixir"), re.compile(r"-\w*e$|--eval$")),
@@ -93,16 +112,23 @@ CODE_OPTION = {
 }
 """What comes before code in an argument."""
 
-TEXT_COMMANDS = names(
-    "eval watch tmux screen script su trap entr hyperfine concurrently at batch parallel expect alias"
-)
+TEXT_COMMANDS = names("eval watch tmux screen script su trap entr hyperfine concurrently at batch parallel expect")
 """Some of their arguments are shell text."""
 LOCAL_HOSTS = re.compile(r"(?:[\w.-]+@)?(?:localhost(?:\.localdomain)?|ip6-localhost|127(?:\.\d+){1,3}|\[?::1\]?|0)")
 
+BACKTICKS_RUN = names("perl ruby php lua luajit")
+"""Interpreters to which a text between backticks is a command."""
+QUIET = SEARCHERS | names("cd head tail less more wc sort uniq cut cat ls")
+"""Run nothing that they are told as text."""
+LOCATORS = names("locate plocate mlocate mdfind")
+
 READERS = names("cat bat head tail less more wc grep egrep fgrep rg diff cmp stat ls jq file test [ view yq sed")
 """Leave a file as it is, unless they are told to write it in place."""
+OUTPUT_OPTION = re.compile(r"-[oO]|--output(?:-document|-file)?")
+PREFIX = re.compile(r"(?:--?[\w-]{0,64})?(?:prefix|destdir)(=|$)", re.IGNORECASE)
+"""Names of options and variables that say where to install to: nothing is read there."""
 IN_PLACE = re.compile(r"-\w*i|--in-?place|--write")
-GIT_TREES = names("add clean stash rm mv commit archive grep diff restore checkout reset hash-object")
+GIT_TREES = names("add clean stash rm mv commit archive grep diff restore checkout reset hash-object apply am")
 """Of git: take, show or change files of the work tree."""
 INNER_DOCKER = names("exec logs ps images image info inspect port start stop restart rm top stats wait version")
 """Of docker: what is named there lies in the container."""

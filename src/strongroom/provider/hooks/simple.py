@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from strongroom.provider.hooks import code, ownership, programs, special_programs, textfilters
+from strongroom.provider.hooks import code_texts, ownership, programs, special_programs, textfilters
 from strongroom.provider.hooks.ownership import program_of
-from strongroom.provider.hooks.paths import Reaches, Relation
+from strongroom.provider.hooks.paths import Reaches, Relation, without_star
 from strongroom.provider.hooks.shell import ANY, UNKNOWN
 
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 NAMES_LIMIT = 64
 """Names from stdin that are looked at one by one."""
 _SPACE = re.compile(r"\s")
-_RUNNERS = frozenset(("xargs", "strongroom", "env", "eval", "find", "perl", "node", "ruby", "php"))
+_CALL = re.compile(r"\s*+\(|[\w.]+\s?\(")
+"""How code begins that is no command."""
+_SET = re.compile(r"([A-Za-z_]\w*)=")
+_RUNNERS = frozenset(("xargs", "env", "eval", "find", "perl", "node", "ruby", "php"))
 
 
 def run(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
@@ -30,9 +33,7 @@ def run(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
         return None
     if (kept := follower.files.get(follower.place_of(argv[0]))) is not None and "/" in argv[0]:
         return special_programs.run_script(follower, kept, argv)
-    for word in argv[1:]:
-        if found := programs.BANG.search(word):
-            follower.text(found[1])
+    _follow_options(follower, program, argv)
     special = special_programs.WAYS.get(program)
     if special is not None:
         return special(follower, argv, stdin)
@@ -46,11 +47,27 @@ def run(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
     return _ordinary(follower, program, argv, stdin)
 
 
+def _follow_options(follower: Follower, program: str, argv: Sequence[str]) -> None:
+    """What an argument says to run: after a sign for that, or after an option for that."""
+    for word in argv[1:]:
+        if found := programs.BANG.search(word):
+            follower.text(found[1])
+    if program in programs.SEARCHERS | programs.SHELLS | programs.CODE_OPTION.keys():
+        return
+    for word, after in pairwise([*argv[1:], ""]):
+        if found := programs.RUN_OPTION.fullmatch(word):
+            value = programs.KEYED.sub("", found[2] or after, count=1)
+            if _SPACE.search(value):
+                code_texts.follow(value, follower)
+                if not _CALL.match(value):
+                    follower.text(value)
+
+
 def _ordinary(follower: Follower, program: str, argv: list[str], stdin: str | None) -> str | None:
     """A program that is known by tables alone."""
     _judge(follower, program, argv)
     _judge_stdin(follower, program, argv, stdin)
-    _follow_code(follower, program, argv)
+    _follow_code(follower, program, argv, stdin)
     if program in programs.TEXT_COMMANDS:
         _follow_texts(follower, argv)
     if program not in programs.LISTING and program not in programs.FLAT:
@@ -70,6 +87,11 @@ def _judge_stdin(follower: Follower, program: str, argv: Sequence[str], stdin: s
         for text in filter(None, (stdin, *lists)):
             for one in text.split("\n")[:NAMES_LIMIT]:
                 follower.look_at(one, Relation.ABOVE)
+    if program in programs.COMMAND_READERS and stdin is not None:
+        follower.text(stdin)
+        for line in stdin.split("\n")[:NAMES_LIMIT]:
+            if found := programs.BANG.search(line):
+                follower.text(found[1])
     if program in programs.LATER and stdin is not None:
         follower.text(programs.CRON.sub("", stdin))
 
@@ -85,7 +107,7 @@ def _judge(follower: Follower, program: str, argv: Sequence[str]) -> None:
     for place, word in enumerate(found):
         is_target = program in programs.MOVERS and place == len(found) - 1 > 0 and "--delete" not in argv
         if not is_target:
-            follower.look_at(word, least)
+            follower.look_at(without_star(word) if program in programs.SHOWING else word, least)
     follower.scene.cwd = before
 
 
@@ -108,6 +130,9 @@ def operands(follower: Follower, program: str, argv: Sequence[str]) -> Iterator[
     for word in words:
         if program in programs.GOES and (found := programs.DIRECTORY.fullmatch(word)):
             follower.go(found[1] or next(words, "."))
+        elif found := programs.PREFIX.match(word):
+            if not found[1] and word.startswith("-"):
+                next(words, "")
         elif word.startswith("-") and word != "-":
             value = word.partition("=")[2] if "=" in word else word[2:] if word[1] != "-" else ""
             yield from (value,) if value else ()
@@ -122,22 +147,41 @@ def _check_changes(follower: Follower, program: str, argv: Sequence[str]) -> Non
     is_edit = any(map(programs.IN_PLACE.match, argv[1:]))
     if program in programs.READERS and (not is_edit or program not in ("sed", "yq")):
         return
-    places = [word for word in argv[1:] if follower.is_settings(word)]
-    for path in places:
+    places = [(before, word) for before, word in pairwise(argv) if follower.is_settings(word)]
+    for before, path in places:
         is_target = program in programs.MOVERS and path == argv[-1]
-        is_whole = is_target or program in ("rm", "mv", "truncate", "shred", "dd")
+        is_target = is_target or programs.OUTPUT_OPTION.fullmatch(before) is not None
+        is_whole = is_target or program in ("rm", "mv", "truncate", "shred", "dd", "sponge")
         follower.change(path, is_whole=is_whole or (program == "tee" and "-a" not in argv))
 
 
-def _follow_code(follower: Follower, program: str, argv: Sequence[str]) -> None:
+def _follow_code(follower: Follower, program: str, argv: Sequence[str], stdin: str | None) -> None:
     option = programs.CODE_OPTION.get(program)
     if option is not None:
-        for before, word in pairwise(argv[1:]):
-            if option.match(before):
-                code.follow_other(word, follower)
+        _follow_interpreter(follower, option, argv, stdin, is_shell_like=program in programs.BACKTICKS_RUN)
     elif program in ("awk", "gawk", "mawk", "nawk"):
+        for word in [*argv[1:], *([stdin] if stdin is not None and "-f" in argv else [])]:
+            code_texts.follow(word, follower)
+    elif program == "sed":
         for word in argv[1:]:
-            code.follow_other(word, follower)
+            if found := programs.SED_RUNS.search(word) or textfilters.run_by_sed(word):
+                follower.text(found[1])
+
+
+def _follow_interpreter(
+    follower: Follower, option: re.Pattern[str], argv: Sequence[str], stdin: str | None, *, is_shell_like: bool
+) -> None:
+    """Code in an argument or on stdin. A script may read whatever stands behind its name."""
+    texts = [word for before, word in pairwise(argv[1:]) if option.match(before)]
+    texts += [word.partition("=")[2] for word in argv[1:] if option.match(word.partition("=")[0]) and "=" in word]
+    files = [word for word in argv[1:] if not word.startswith("-")]
+    if not texts and files:
+        for word in files[1:]:
+            follower.look_at(word, Relation.ABOVE)
+        kept = follower.files.get(follower.place_of(files[0]))
+        texts = [] if kept is None else [kept]
+    for text in texts or filter(None, [None if files else stdin]):
+        code_texts.follow(text, follower, is_shell_like=is_shell_like)
 
 
 def _follow_texts(follower: Follower, argv: Sequence[str]) -> None:
@@ -148,11 +192,14 @@ def _follow_texts(follower: Follower, argv: Sequence[str]) -> None:
 
 
 def run_inner(follower: Follower, words: Sequence[str], stdin: str | None) -> None:
-    """What an unknown program may run: each word that is a shell, an interpreter or Strongroom begins a command."""
+    """What an unknown program may run: each word that is a shell or an interpreter begins a command. So does
+    Strongroom with a verb; without one it may be a folder or a package."""
     for place, word in enumerate(words[:32]):
         program = program_of(word)
+        if what := ownership.by_guess(words[place:]):
+            raise Reaches(what)
         is_known = program in programs.SHELLS or programs.PYTHONS.fullmatch(program) or program in _RUNNERS
-        if is_known and (program == "strongroom" or len(words) > place + 1):
+        if is_known and len(words) > place + 1:
             follower.words(words[place:], stdin if program == "xargs" else None)
 
 
@@ -162,6 +209,8 @@ def _wrapper(follower: Follower, argv: list[str], stdin: str | None) -> str | No
     before = follower.scene.cwd
     while place < len(argv) and programs.WRAPPED.fullmatch(argv[place]):
         word = argv[place]
+        if found := _SET.match(word):
+            follower.assign(found[1], [word[found.end() :]], is_array=False)
         if word in ("-S", "--split-string"):
             follower.text(" ".join(argv[place + 1 :]))
         if word.startswith(("-C", "--chdir=")) and program_of(argv[0]) == "env":
@@ -171,9 +220,9 @@ def _wrapper(follower: Follower, argv: list[str], stdin: str | None) -> str | No
         return argv[-1]
     printed = follower.words(argv[place:], stdin)
     if program_of(argv[0]) not in ("command", "builtin", "exec"):
-        run_inner(follower, argv[place + 1 :], stdin)
+        run_inner(follower, argv[1:], stdin)
         if program_of(argv[0]) == "parallel":
-            _follow_texts(follower, argv[:2])
+            _follow_texts(follower, argv)
     follower.scene.cwd = before
     return printed
 
@@ -184,7 +233,14 @@ def _printed(follower: Follower, program: str, argv: Sequence[str], stdin: str |
         kept = [follower.files.get(follower.place_of(word)) for word in named]
         return "".join(one or UNKNOWN for one in kept) if any(one is not None for one in kept) else None
     if program == "ls":
-        return "\n".join(f"{word}/{ANY}" if "-d" not in argv else word for word in named) or None
+        is_self = any(word.startswith("-") and "d" in word for word in argv)
+        return "\n".join([*named] if is_self else [f"{word}/{ANY}" for word in named] + [ANY]) if named else None
+    if program in ("stat", "file"):
+        return "\n".join(named) or None
+    if program in ("du", "tree"):
+        return "\n".join(f"{word}/{UNKNOWN}" for word in named) or None
+    if program in programs.LOCATORS:
+        return "\n".join(f"{UNKNOWN}/{word.replace('*', ANY)}" for word in named) or None
     if program in ("which", "realpath", "readlink") or argv[:2] == ["type", "-p"]:
         return "\n".join(named) or None
     if program in ("dirname", "basename") and named:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from strongroom.provider.hooks.commands import Follower
 
 NAMES_LIMIT = 64
+_MODULE = re.compile(r"-[bBdEhiIOPqRsSuvV]*+m(.*)", re.DOTALL)
 
 
 def _echo(follower: Follower, argv: list[str], _stdin: str | None) -> str | None:
@@ -58,11 +59,14 @@ def shell(follower: Follower, argv: list[str], stdin: str | None) -> str | None:
                 rest = rest[1:]
             return run_script(follower, rest[0], rest[1:]) if rest else None
         if option in ("-s", "-"):
-            break
+            return None if stdin is None else run_script(follower, stdin, ["sh", *rest])
         rest = rest[1:] if option in ("-o", "+o", "-O", "--rcfile", "--init-file") else rest
     if rest and rest[0] not in ("-", "/dev/stdin"):
         kept = follower.files.get(follower.place_of(rest[0]))
-        return None if kept is None else run_script(follower, kept, rest)
+        if kept is not None:
+            return run_script(follower, kept, rest)
+        _operand_trees(follower, rest[1:])
+        return None
     return None if stdin is None else run_script(follower, stdin, ["sh", *rest[1:]])
 
 
@@ -81,14 +85,16 @@ def run_script(follower: Follower, text: str, arguments: Sequence[str]) -> str |
 def python_program(follower: Follower, argv: list[str], stdin: str | None) -> None:
     """`python`: with code, a module, a script that this call wrote, or a script on stdin."""
     for place, word in enumerate(argv[1:], 1):
+        if programs.WITH_PYTHON_VALUE.fullmatch(argv[place - 1]):
+            continue
         if re.fullmatch(r"-[A-Za-z]*c", word):
             follower.python("\n".join(argv[place + 1 : place + 2]))
             return
         if word.startswith("-c"):
             follower.python(word[2:])
             return
-        if word == "-m" or re.fullmatch(r"-m\w.*", word):
-            _module(follower, argv[place + 1 :] if word == "-m" else [word[2:], *argv[place + 1 :]])
+        if found := _MODULE.fullmatch(word):
+            _module(follower, [*filter(None, found.groups()), *argv[place + 1 :]])
             return
         if not word.startswith("-"):
             kept = follower.files.get(follower.place_of(word))
@@ -105,6 +111,7 @@ def _module(follower: Follower, words: Sequence[str]) -> None:
     if words and words[0] == "http.server" and not any(word.startswith(("-d", "--directory")) for word in words):
         words = [*words, "."]
     _operand_trees(follower, words[1:])
+    simple.run_inner(follower, words, None)
 
 
 def _operand_trees(follower: Follower, words: Sequence[str]) -> None:
@@ -134,11 +141,19 @@ def _declare(follower: Follower, argv: list[str], _stdin: str | None) -> None:
             follower.assign(name, [value], is_array=False)
 
 
+def _alias(follower: Follower, argv: list[str], _stdin: str | None) -> None:
+    for word in argv[1:]:
+        name, is_set, value = word.partition("=")
+        if is_set and len(follower.aliases) < NAMES_LIMIT:
+            follower.aliases[name] = value
+            follower.text(value)
+
+
 def _xargs(follower: Follower, argv: list[str], stdin: str | None) -> None:
     place = 1
     while place < len(argv) and argv[place].startswith("-"):
         place += 2 if re.fullmatch(r"-[IinPLsdEa]|--(?:replace|max-\w+|delimiter|arg-file)", argv[place]) else 1
-    given = [UNKNOWN] if stdin is None else stdin.split()[:512] or [""]
+    given = [UNKNOWN] if stdin is None else stdin.replace("\0", " ").split()[:512] or [""]
     command = argv[place:] or ["echo"]
     token = next((after for word, after in pairwise(argv[1:place]) if word in ("-I", "-i", "--replace")), "{}")
     if any(token in word for word in command):
@@ -192,9 +207,10 @@ def _git(follower: Follower, argv: list[str], _stdin: str | None) -> str | None:
     operands = list(simple.operands(follower, "git", argv))
     verb = next((word for word in argv[1:] if word in programs.GIT_TREES), None)
     if verb is not None:
-        is_whole = verb in ("add", "clean", "stash") or (verb == "grep" and "--no-index" in argv)
+        is_whole = verb in ("add", "clean", "stash", "apply", "am") or (verb == "grep" and "--no-index" in argv)
         files = operands[operands.index(verb) + 1 :] if verb in operands else operands
-        trees = [
+        trees = [*follower.scene.variables.get("GIT_WORK_TREE", ()), *_environment(follower, "GIT_WORK_TREE")]
+        trees += [
             word.partition("=")[2] or after
             for word, after in zip(argv, [*argv[1:], ""], strict=True)
             if word.startswith("--work-tree")
@@ -204,9 +220,17 @@ def _git(follower: Follower, argv: list[str], _stdin: str | None) -> str | None:
             follower.look_at(word, Relation.ABOVE)
     for word in operands:
         follower.look(word)
+        if verb in ("checkout", "restore", "reset", "rm", "mv"):
+            follower.change(word, is_whole=True)
     simple.run_inner(follower, argv[1:], None)
+    if "foreach" in argv:
+        follower.text(" ".join(argv[argv.index("foreach") + 1 :]))
     follower.scene.cwd = before
-    return None
+    return "\n".join(f"{word}/{UNKNOWN}" for word in operands if word != "ls-files") if "ls-files" in argv else None
+
+
+def _environment(follower: Follower, name: str) -> list[str]:
+    return [follower.scene.environment[name]] if name in follower.scene.environment else []
 
 
 def _docker(follower: Follower, argv: list[str], stdin: str | None) -> None:
@@ -214,6 +238,8 @@ def _docker(follower: Follower, argv: list[str], stdin: str | None) -> None:
     least = Relation.WITHIN if set(verbs) & programs.INNER_DOCKER else Relation.ABOVE
     for word in simple.operands(follower, "docker", argv):
         follower.look_at(word, least)
+    for word in (stdin or "").split()[:512]:
+        follower.look_at(word.strip("'\"[]{},"), least)
     simple.run_inner(follower, argv[1:], stdin)
 
 
@@ -243,6 +269,7 @@ WAYS: dict[str, Special] = {
     **dict.fromkeys(("docker", "podman", "nerdctl"), _docker),
     **dict.fromkeys(("make", "gmake"), _make),
     "eval": _eval,
+    "alias": _alias,
     "set": _set,
     "xargs": _xargs,
     "find": _find,

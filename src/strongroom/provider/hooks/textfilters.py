@@ -8,15 +8,18 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from strongroom.provider.hooks.shell import UNKNOWN, TooMuch, clean, decode, replace
 
 _PERCENT = re.compile(r"%(?:%|-?\d*(?:\.\d+)?([sdbqcxi]))")
-_SUBSTITUTE = re.compile(r"s([/|#,:!@])(.{0,500}?)\1(.{0,500}?)\1([a-z0-9]*)$", re.DOTALL)
+_SUBSTITUTE = re.compile(r"s([/|#,:!@])((?:(?!\1).){0,500}+)\1((?:(?!\1).){0,500}+)\1([a-z0-9]*)$", re.DOTALL)
 _SPECIAL = re.compile(r"[\\.*\[\]^$+?(){}|&]")
+_SPECIAL_NEW = re.compile(r"[\\&]")
+_LINES_LIMIT = 64
 _LIMIT = 1 << 17
 """Characters that `printf` prints by repeating its format."""
+_ANYTHING = re.compile(r"(.*)", re.DOTALL)
 _RANGE = re.compile(r"(.)-(.)", re.DOTALL)
 _CLASSES = {"[:lower:]": "a-z", "[:upper:]": "A-Z", "[:digit:]": "0-9", "[:alpha:]": "A-Za-z"}
 
@@ -46,9 +49,14 @@ def printf(words: Sequence[str]) -> str:
         size += len(form)
         if size > _LIMIT:
             raise TooMuch
-        out.append(_PERCENT.sub(lambda found: next(given, "") if found[1] else "%", clean_decoded(form)))  # noqa: B023
+        out.append(_PERCENT.sub(lambda found: _filled(found, given), clean_decoded(form)))  # noqa: B023
         if not rest or not slots:
             return "".join(out)
+
+
+def _filled(found: re.Match[str], given: Iterator[str]) -> str:
+    value = next(given, "") if found[1] else "%"
+    return clean_decoded(value) if found[1] == "b" else value
 
 
 def clean_decoded(text: str) -> str:
@@ -110,9 +118,18 @@ def _between(found: re.Match[str]) -> str:
 def _sed(options: Sequence[str], text: str) -> str | None:
     scripts = [one for one in options if not one.startswith("-")]
     found = _SUBSTITUTE.match(scripts[0]) if len(scripts) == 1 else None
-    if found is None or _SPECIAL.search(found[2]) or _SPECIAL.search(found[3]):
+    if found is not None and found[2] in ("^", "$") and not _SPECIAL_NEW.search(found[3]):
+        before, after = (found[3], "") if found[2] == "^" else ("", found[3])
+        return "\n".join(f"{before}{line}{after}" if line else line for line in text.split("\n")[:_LINES_LIMIT])
+    if found is None or _SPECIAL.search(found[2]) or _SPECIAL_NEW.search(found[3]):
         return None
     return replace(text, found[2], found[3], -1 if "g" in found[4] else 1) if found[2] else None
+
+
+def run_by_sed(word: str) -> re.Match[str] | None:
+    """The command that `s/.../COMMAND/e` runs, as the first group."""
+    found = _SUBSTITUTE.match(word)
+    return _ANYTHING.match(found[3]) if found is not None and "e" in found[4] else None
 
 
 def _same(_options: Sequence[str], text: str) -> str:

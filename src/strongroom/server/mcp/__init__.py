@@ -5,8 +5,8 @@ to a door, `stdio` and `http` carry it. Everything goes through the same calls a
 """
 
 from strongroom.server.mcp.http import mcp_app
-from strongroom.server.mcp.serving import server_for
+from strongroom.server.mcp.serving import on_threads, server_for
 from strongroom.server.mcp.stdio import run_stdio
 from strongroom.server.mcp.tools import TOOLS
 
-__all__ = ["TOOLS", "mcp_app", "run_stdio", "server_for"]
+__all__ = ["TOOLS", "mcp_app", "on_threads", "run_stdio", "server_for"]

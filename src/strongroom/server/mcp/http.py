@@ -1,12 +1,14 @@
 """MCP over streamable HTTP, to be mounted in the server, whose own checks come first.
 
 By the time a request is here its Host, Origin, size and cap have been looked at; the cap is looked at again by every
-call. Each request stands for itself: there are no sessions, so a server may be restarted under its clients.
+call. Calls wait in the server's own lanes, beside those over HTTP. Each request stands for itself: there are no
+sessions, so a server may be restarted under its clients.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
 
 import mcp_types as types
 import msgspec
@@ -17,31 +19,31 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strongroom import wire
 from strongroom.errors import CapMissing, MethodRefused
-from strongroom.server.mcp.serving import Context, server_for
-from strongroom.server.options import DEFAULT
-from strongroom.vault.door import VaultDoor
-from strongroom.vault.owner import Vault
+from strongroom.server.mcp.serving import Context, Question, server_for
 
-TOKEN = "strongroom.token"  # noqa: S105 - the key in a request's state, not a token
-REQUEST = "strongroom.request"
+R = TypeVar("R")
+DOOR = "strongroom.door"
+CARRY_OUT = "strongroom.carry_out"
 _BAD_REQUEST = 400
 _ABOUT_THE_BODY = (types.PARSE_ERROR, types.INVALID_REQUEST, types.INVALID_PARAMS)
 
 
-def mcp_app(vault: Vault, *, body_limit: int = DEFAULT.body_limit) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
+def mcp_app(*, body_limit: int) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
     """The app, and what must be entered, once, while it serves.
 
-    The request's state holds the cap under TOKEN and the request id under REQUEST.
+    The request's state holds the door that its cap opens under DOOR, and under CARRY_OUT what carries an operation out
+    for it, of which it is told the op.
     """
 
-    def door(context: Context) -> VaultDoor:
+    async def ask(context: Context, question: Question[R]) -> R:
         state = context.request.scope.get("state", {}) if context.request is not None else {}
-        if not state.get(TOKEN):
+        if DOOR not in state:
             raise CapMissing("no cap was shown", hint="send it as `Authorization: Bearer <cap>`")
-        return vault.door(state[TOKEN], source="mcp", request=state.get(REQUEST, ""))
+        answer: R = await state[CARRY_OUT](question.asking(state[DOOR]), question.kind.op)
+        return answer
 
     manager = StreamableHTTPSessionManager(
-        server_for(door),
+        server_for(ask),
         json_response=True,
         stateless=True,
         # The server checks Host and Origin before, with its operator's own lists.

@@ -1,4 +1,4 @@
-"""The server: takes what the protocol brings, asks a door, and answers. It knows no transport and decides nothing.
+"""The server: takes what the protocol brings, has it asked, and answers. It knows no transport and decides nothing.
 
 Whatever a call raises becomes the one shape of errors; nothing that a caller sent is repeated in it or logged.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -24,16 +24,15 @@ from mcp.shared.exceptions import MCPError
 
 from strongroom import fence, wire
 from strongroom.errors import Denied, Invalid, InvalidRequest, NotFound, ServerDefect, StrongroomError
+from strongroom.memory.doing import LONG, Doing
+from strongroom.model import Forgotten, Listing, Snapshot
 from strongroom.server import logs
 from strongroom.server.mcp import resources
-from strongroom.server.mcp.answers import Answer
 from strongroom.server.mcp.tools import TOOLS, MemoryTool
 from strongroom.vault.door import VaultDoor
 
-T = TypeVar("T")
+R = TypeVar("R")
 Context = ServerRequestContext[Any, Any]
-DoorFor = Callable[[Context], wire.Door]
-"""Which door a request goes to; over HTTP each brings its own cap."""
 
 THREADS = 16
 """Calls that run at once; more wait their turn."""
@@ -46,10 +45,58 @@ INSTRUCTIONS = (
 _WHERE = re.compile(r" - at `(\$[^`]{0,80})`")
 
 
-def server_for(door: DoorFor, *, random: Callable[[int], bytes] = os.urandom) -> Server[anyio.CapacityLimiter]:
-    """An MCP server whose calls go through `door`."""
+_MANY, _LARGE = 64, 2048
+"""Lines and characters that take a while to be made harmless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[R]):
+    """One call: how it is read, and what is made of its answer."""
+
+    kind: type[wire.Call[Any]]
+    read: Callable[[], wire.Call[Any]]
+    shown: Callable[[Any], R]
+
+    def asked(self, door: wire.Door) -> R:
+        """Ask it on this thread."""
+        try:
+            call = self.read()
+        except InvalidRequest as error:  # the cap comes first, whatever came with it
+            raise (door.refuse(self.kind, error) if isinstance(door, VaultDoor) else error) from None
+        return self.shown(door.call(call))
+
+    def asking(self, door: VaultDoor) -> Doing[R]:
+        """The same in steps."""
+        try:
+            call = self.read()
+        except InvalidRequest as error:
+            raise (yield from door.refusing(self.kind, error)) from None
+        answer = yield from door.doing(call)
+        if _is_large(answer):
+            yield LONG
+        return self.shown(answer)
+
+
+class Ask(Protocol):
+    """Has a question answered for whoever sent a request."""
+
+    async def __call__(self, context: Context, question: Question[R], /) -> R: ...
+
+
+def on_threads(door: wire.Door) -> Ask:
+    """Ask everything at one door, each question on a thread. Once begun it is finished: a write is whole or absent."""
+    limiter = anyio.CapacityLimiter(THREADS)
+
+    async def ask(_: Context, question: Question[R]) -> R:
+        return await anyio.to_thread.run_sync(question.asked, door, limiter=limiter)
+
+    return ask
+
+
+def server_for(ask: Ask, *, random: Callable[[int], bytes] = os.urandom) -> Server[Any]:
+    """An MCP server whose calls are asked by `ask`."""
     _hush_the_sdk()
-    handlers = _Handlers(door, random)
+    handlers = _Handlers(ask, random)
     listed = [tool.listed() for tool in TOOLS.values()]
     schemas = {tool.name: tool.input_schema for tool in listed}
     server = Server(
@@ -58,7 +105,6 @@ def server_for(door: DoorFor, *, random: Callable[[int], bytes] = os.urandom) ->
         title="Strongroom",
         description="Gated, encrypted, audited memory",
         instructions=INSTRUCTIONS,
-        lifespan=_limiter,
         get_tool_input_schema=schemas.get,
         on_list_tools=_giving(types.ListToolsResult(tools=listed)),
         on_call_tool=handlers.call_tool,
@@ -73,17 +119,22 @@ def server_for(door: DoorFor, *, random: Callable[[int], bytes] = os.urandom) ->
 class _Handlers:
     """What is done with a request."""
 
-    def __init__(self, door: DoorFor, random: Callable[[int], bytes]) -> None:
-        self._door = door
+    def __init__(self, ask: Ask, random: Callable[[int], bytes]) -> None:
+        self._ask = ask
         self._random = random
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = TOOLS.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, "there is no such tool: tools/list names those that there are")
+        mark = self._mark()
+        question = Question(
+            tool.call,
+            partial(_call_of, tool, params.arguments or {}),
+            lambda answer: _result(*tool.shown(answer, mark)),
+        )
         try:
-            work = partial(_called, tool, self._door(context), params.arguments or {}, self._mark())
-            return _result(*await _off_loop(context, work))
+            return await self._ask(context, question)
         except StrongroomError as error:
             return _refused(error)
         except Exception as error:  # noqa: BLE001 - the top: whatever it is, its words stay here
@@ -96,9 +147,10 @@ class _Handlers:
         call = resources.call_for(uri)
         if call is None:
             raise MCPError(types.INVALID_PARAMS, "there is no such resource: resources/list names those that there are")
+        mark = self._mark()
+        question = Question(type(call), lambda: call, lambda snapshot: resources.contents(uri, snapshot, mark))
         try:
-            snapshot = await _off_loop(context, partial(self._door(context).call, call))
-            return resources.contents(uri, snapshot, self._mark())
+            return await self._ask(context, question)
         except StrongroomError as error:
             raise _protocol_error(error) from None
         except Exception as error:  # noqa: BLE001 - the top: whatever it is, its words stay here
@@ -108,31 +160,25 @@ class _Handlers:
         return fence.mark_of(self._random(fence.MARK_BYTES))
 
 
-@asynccontextmanager
-async def _limiter(_: Server[anyio.CapacityLimiter]) -> AsyncIterator[anyio.CapacityLimiter]:
-    yield anyio.CapacityLimiter(THREADS)
-
-
-async def _off_loop(context: Context, work: Callable[[], T]) -> T:
-    """Run a call in a thread. Once begun it is finished, also if the client has gone: a write is whole or absent."""
-    return await anyio.to_thread.run_sync(work, limiter=context.lifespan_context)
-
-
-def _called(tool: MemoryTool, door: wire.Door, given: Mapping[str, Any], mark: str) -> Answer:
+def _call_of(tool: MemoryTool, given: Mapping[str, Any]) -> wire.Call[Any]:
     try:
-        call = msgspec.convert(given, tool.arguments, strict=True).call()
+        return msgspec.convert(given, tool.arguments, strict=True).call()
     except (msgspec.ValidationError, RecursionError) as error:
-        raise _unreadable(tool, door, str(error)) from None
-    return tool.shown(door.call(call), mark)
+        where = _WHERE.search(str(error))
+        place = "" if where is None else f" at {where[1]}"
+        takes = ", ".join(tool.arguments.__struct_fields__)
+        raise InvalidRequest(f"the arguments are not what this tool takes{place}", hint=f"it takes {takes}") from None
 
 
-def _unreadable(tool: MemoryTool, door: wire.Door, why: str) -> StrongroomError:
-    """What to raise for arguments that are none: the cap comes first, whatever came with it."""
-    where = _WHERE.search(why)
-    place = "" if where is None else f" at {where[1]}"
-    takes = ", ".join(tool.arguments.__struct_fields__)
-    error = InvalidRequest(f"the arguments are not what this tool takes{place}", hint=f"it takes {takes}")
-    return door.refuse(tool.call, error) if isinstance(door, VaultDoor) else error
+def _is_large(answer: Any) -> bool:
+    """Whether it takes long to show."""
+    if isinstance(answer, wire.Recalled):
+        return sum(len(hit.text) for hit in answer.lines) > _LARGE
+    if isinstance(answer, Listing):
+        return len(answer.lines) > _MANY
+    if isinstance(answer, Forgotten):
+        return len(answer.ids) + len(answer.missing) > _MANY
+    return isinstance(answer, Snapshot) and sum(len(one.text) for one in answer.profiles) > _LARGE
 
 
 def _result(answer: msgspec.Struct, text: str) -> types.CallToolResult:
@@ -166,9 +212,6 @@ def _protocol_error(error: StrongroomError) -> MCPError:
 def _defect(error: Exception, op: str) -> ServerDefect:
     logs.defect(error, op=op)
     return ServerDefect("the server met a defect", hint="its log names it")
-
-
-R = TypeVar("R")
 
 
 def _giving(result: R) -> Callable[[Context, object], Any]:

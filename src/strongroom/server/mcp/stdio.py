@@ -24,7 +24,7 @@ from mcp.shared.message import SessionMessage
 
 from strongroom import wire
 from strongroom.errors import InvalidRequest
-from strongroom.server.mcp.serving import server_for
+from strongroom.server.mcp.serving import on_threads, server_for
 from strongroom.server.options import DEFAULT
 from strongroom.unique_keys import check_unique_keys
 
@@ -43,7 +43,7 @@ def run_stdio(door: wire.Door) -> None:
 
 
 async def _serve(door: wire.Door, fd: int) -> None:
-    server = server_for(lambda _context: door)
+    server = server_for(on_threads(door))
     async with anyio.create_task_group() as group:
         group.start_soon(_cancel_at_signal, group.cancel_scope)
         # The SDK only iterates over its stdin, and its own reader cannot be interrupted.

@@ -7,7 +7,9 @@ worker that cannot be read again from the bucket.
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -49,16 +51,20 @@ from strongroom.store.s3.bucket import Bucket, S3Bucket
 from strongroom.store.s3.compacting import Compactor
 from strongroom.store.s3.leftovers import Leftovers
 from strongroom.store.s3.log import Later, WorkerLog
-from strongroom.store.s3.probe import Probe
+from strongroom.store.s3.probe import Probe, Trial, unfit
 from strongroom.store.s3.reading import VIEWS, Reader
 from strongroom.store.s3.writing import Places, Writer
 
 FORMAT = "vault/format"
+_logger = logging.getLogger("strongroom.store")
 _THREADS = 32
 _AT_MOST = 20.0
 """Seconds within which a commit has come from its conditions to its first effect; else it gives up."""
 _SETTLED = 60.0
 """Seconds after which a commit is over, with the time that a request may take."""
+_RACE_AFTER = 2.0
+"""Seconds from the opening of a store until it tries several writers at once, and between tries that came to nothing.
+A command is over by then."""
 
 
 class S3Store:
@@ -94,6 +100,11 @@ class S3Store:
         self.writer = Writer(self.reader, random, self._leftovers.add)
         self._background = Background(compactor) if packs else None
         self._log: WorkerLog | None = None
+        self._begins = threading.Lock()
+        self.taken_logs = 0
+        """How many logs of this process had something foreign put in their way. Each is an alarm."""
+        self._unfit: Trial | None = None
+        self._cancel_race: Callable[[], object] = lambda: None
         self._is_closed = False
 
     # Objects.
@@ -161,10 +172,38 @@ class S3Store:
 
     def authenticate(self, mac: HeadMac) -> None:
         self._check_open()
-        if self._log is not None:
-            return
+        if self._log is None:
+            self._mac, self._log = mac, self._new_log(mac)
+
+    def _new_log(self, mac: HeadMac) -> WorkerLog:
         worker = f"w{self._now():013d}{self._random(6).hex()}"
-        self._log = WorkerLog(self._bucket, worker, mac, self._random(32), self._now, self._later)
+        return WorkerLog(self._bucket, worker, mac, self._random(32), self._now, self._later)
+
+    def race_later(self, race: Callable[[], Trial]) -> None:
+        """Try in a moment what several writers do at the same time, beside the work. A server that fails is refused."""
+
+        def run() -> None:
+            try:
+                trial = race()
+            except StoreUnavailable:
+                self.race_later(race)
+                return
+            if trial.wrong:
+                self._unfit = trial
+                _logger.error("unfit store: %s: %s", trial.what, trial.wrong)
+
+        if not self._is_closed:
+            self._cancel_race = self._later(_RACE_AFTER, run)
+
+    def check_log(self) -> None:
+        """Raise AuditUnavailable if the log could not be written when it was last tried, and still cannot."""
+        own = self._writable()
+        try:
+            own.check()
+        except AuditUnavailable:
+            if not own.is_taken:
+                raise
+            self._writable()
 
     def commit(
         self,
@@ -182,7 +221,7 @@ class S3Store:
             raise Stale(ANY)
         places = self.writer.check(effects)
         looks = [self._looks.submit(look) for look in self.reader.looks(effects, since)]
-        first = own.append(Request(entries, effects, time, accept_clock=accept_clock)).first
+        own, first = self._appended(own, lambda: Request(entries, effects, time, accept_clock=accept_clock))
         try:
             if looks:
                 places = self._looked(looks, effects, since)
@@ -195,6 +234,16 @@ class S3Store:
         for scope in {*since, *(self.scope(one.name) for one in effects if isinstance(one, PutNew))}:
             self._consider(scope)
         return Commit(first, version)
+
+    def _appended(self, own: WorkerLog, request: Callable[[], Request]) -> tuple[WorkerLog, int]:
+        """Make entries durable, in a new log if something foreign is in the way: which log, and the first's number."""
+        try:
+            return own, own.append(request()).first
+        except AuditUnavailable:
+            if not own.is_taken:
+                raise
+        own = self._writable()
+        return own, own.append(request()).first
 
     def _carried_out(
         self, own: WorkerLog, first: int, count: int, effects: Sequence[Effect], places: Places
@@ -287,6 +336,10 @@ class S3Store:
         self._check_open()
         return self.reader.strays()
 
+    def buried(self) -> Iterator[str]:
+        self._check_open()
+        return self.reader.buried()
+
     def settle(self) -> None:
         clock.sleep(self._settled)
 
@@ -294,17 +347,28 @@ class S3Store:
         raise StoreUnavailable("the logs of a fleet are not archived yet")
 
     def scrub(self) -> bool:
-        """Take bytes of forgotten lines out of packs, now. What is deleted is gone, if the bucket keeps no versions."""
+        """Take bytes of forgotten lines out of packs, now. Returns whether what was deleted is gone from the bucket.
+
+        It is not if the bucket keeps versions, as far as its answers tell. What the server's disks hold until they are
+        swept, and copies elsewhere, nobody here knows.
+        """
         self._check_open()
-        return self._leftovers.take_out()
+        return self._leftovers.take_out() and not self._bucket.keeps_versions
 
     def scrub_soon(self) -> bool:
         self._check_open()
-        return self._leftovers.take_out_soon()
+        return self._leftovers.take_out_soon() and not self._bucket.keeps_versions
+
+    def afresh(self) -> S3Store:
+        """The same bucket as somebody sees it who has seen nothing of it. Reads only, and needs no close."""
+        other = S3Store(self._bucket, random=self._random, now=self._now, threads=self._threads, packs=False)
+        other.reader = Reader(self._bucket, self._threads, self._requests, self._now)
+        return other
 
     def close(self) -> None:
         if self._background is not None:
             self._background.close()
+        self._cancel_race()
         if not self._is_closed:
             self._leftovers.close()
         if not self._is_closed and self._log is not None:
@@ -317,12 +381,19 @@ class S3Store:
     def _check_open(self) -> None:
         if self._is_closed:
             raise StoreUnavailable("the store is closed", hint="open it again")
+        if self._unfit is not None:
+            raise unfit(self._unfit)
 
     def _writable(self) -> WorkerLog:
         self._check_open()
         if self._log is None:
             raise AuditUnavailable("the vault's keys are not open, so nothing can be logged")
-        return self._log
+        with self._begins:
+            if self._log.is_taken:
+                self.taken_logs += 1
+                taken, self._log = self._log, self._new_log(self._mac)
+                _logger.error("log taken: %s goes on as %s; verify the vault", taken.worker, self._log.worker)
+            return self._log
 
 
 def _changes(effects: Sequence[Effect]) -> list[Effect]:
@@ -352,13 +423,16 @@ class S3Backend:
 
     @classmethod
     def open(cls, location: str) -> S3Store:
-        return open_store(bucket_at(location), location)
+        bucket = bucket_at(location, at_once=False)
+        store = open_store(bucket, location)
+        store.race_later(lambda: Probe(bucket, os.urandom(8).hex()).race())
+        return store
 
 
-def bucket_at(location: str) -> S3Bucket:
-    """A bucket that will do, by trial."""
+def bucket_at(location: str, *, at_once: bool = True) -> S3Bucket:
+    """A bucket that will do, by trial; `at_once` also of several writers at the same time."""
     bucket = S3Bucket(access(location))
-    Probe(bucket, os.urandom(8).hex()).check()
+    Probe(bucket, os.urandom(8).hex()).check(at_once=at_once)
     return bucket
 
 

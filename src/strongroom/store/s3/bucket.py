@@ -2,7 +2,10 @@
 
 What a caller hears is one of four things: the answer, None for what is not there, `Taken` or `Changed` for a race that
 was lost, or StoreUnavailable for all else. A write whose answer got lost is looked at before it counts as lost: bodies
-are never the same by chance, so one that is there and equal is our own.
+are never the same by chance, so one that is there and equal is our own. So is one that met a conflict (409): a server
+may give up a write because of another one that it gave up, too. Where nothing has changed, the race has not been run.
+
+An answer that contradicts another one of the same server is no answer: it is asked for again, then unavailable.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import obstore
 from obstore import exceptions
@@ -21,17 +24,25 @@ from obstore.store import S3Store
 from strongroom.errors import StoreUnavailable
 from strongroom.store.s3.access import Access
 
+if TYPE_CHECKING:
+    from obstore import UpdateVersion
+
 PAGE = 1000
 _DELETES = 1000
 _RETRIES = 6
 _PATIENCE = timedelta(seconds=20)
 _TIMEOUT = timedelta(seconds=10)
 _CONNECT = timedelta(seconds=3)
+_ASKS = 3
+"""How often to ask where answers contradict each other."""
+_PAUSES = (0.05, 0.1, 0.2, 0.4)
+"""Seconds between the tries to create what met a conflict, and is not there. obstore does the same for a swap."""
 _DELETE_PAUSES = (0.05, 0.2, 0.8)
 """Seconds between the tries to delete what a server has deleted only in part."""
 _IN_PART = "DeleteObjects request failed for key"
 _LOST = (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError)
-"""A condition did not hold. Some servers answer 409 to an update, which obstore calls AlreadyExistsError."""
+"""A condition did not hold, or the server saw a conflict: both may be called AlreadyExistsError."""
+_CONFLICT = "409 Conflict"
 
 
 _FIXED = {"conditional_put": "etag", "skip_signature": "false"}
@@ -39,6 +50,7 @@ _FIXED = {"conditional_put": "etag", "skip_signature": "false"}
 _REFUSED = {"AccessDenied", "SignatureDoesNotMatch", "InvalidAccessKeyId", "ExpiredToken", "InvalidToken"}
 
 
+_SKEWED = "RequestTimeTooSkewed"
 _NO_BUCKET = "make it with your provider's tools; or is the name wrong, or AWS_ENDPOINT_URL?"
 
 
@@ -71,6 +83,8 @@ class Bucket(Protocol):
 
     time: int
     """The server's time, in ms, when it was last tried; 0 if it never was. A clock far behind it is refused."""
+    keeps_versions: bool
+    """Whether an answer to a write has told that the old object is kept."""
 
     def get(self, name: str) -> Found | None:
         """The object, or None."""
@@ -106,6 +120,7 @@ class S3Bucket:
         self.quoted = quoted
         """Whether conditions name an etag in quotes, as the standard has it; some servers know it only without."""
         self.time = 0
+        self.keeps_versions = False
         self._store = S3Store(
             access.bucket,
             config={**_FIXED, **access.config()},  # type: ignore[arg-type]
@@ -119,11 +134,20 @@ class S3Bucket:
 
     def get(self, name: str) -> Found | None:
         try:
-            with _answered("read"):
-                answer = obstore.get(self._store, self._prefix + name)
-                return Found(bytes(answer.bytes()), _bare(answer.meta["e_tag"]))
+            for _ in range(_ASKS):
+                found, size = self._get(name)
+                if len(found.body) == size:
+                    return found
         except _Missing:
             return None
+        raise contradiction()
+
+    def _get(self, name: str) -> tuple[Found, int]:
+        """An object, and its size by another answer if it came without any bytes: that would make it a tombstone."""
+        with _answered("read"):
+            answer = obstore.get(self._store, self._prefix + name)
+            found = Found(bytes(answer.bytes()), _bare(answer.meta["e_tag"]))
+            return found, len(found.body) or obstore.head(self._store, self._prefix + name)["size"]
 
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[Listed]:
         with _answered("list"):
@@ -149,27 +173,34 @@ class S3Bucket:
         return sorted({name for one in found if (name := one[start:].rstrip("/"))})
 
     def create(self, name: str, body: bytes) -> str:
-        try:
-            with _answered("write"):
-                return _bare(obstore.put(self._store, self._prefix + name, body, mode="create")["e_tag"])
-        except _Lost:
-            return self._own(name, body, Taken(name))
+        for pause in (*_PAUSES, 0.0):
+            try:
+                return self._put(name, body, "create")
+            except _Conflict:
+                if (found := self.get(name)) is not None:
+                    return _own(found, body, Taken(name))
+            except _Lost:
+                return _own(self.get(name) if body else None, body, Taken(name))
+            time.sleep(pause)
+        raise _conflicting()
 
     def swap(self, name: str, body: bytes, etag: str) -> str:
-        wanted = f'"{etag}"' if self.quoted else etag
         try:
-            with _answered("write"):
-                written = obstore.put(self._store, self._prefix + name, body, mode={"e_tag": wanted})
-                return _bare(written["e_tag"])
+            return self._put(name, body, {"e_tag": f'"{etag}"' if self.quoted else etag})
+        except _Conflict:
+            found = self.get(name)
+            if found is not None and found.etag == etag:
+                raise _conflicting() from None
+            return _own(found, body, Changed(name))
         except (_Lost, _Missing):
-            return self._own(name, body, Changed(name))
+            return _own(self.get(name) if body else None, body, Changed(name))
 
-    def _own(self, name: str, body: bytes, lost: Exception) -> str:
-        """The etag of what we wrote ourselves, if it is what is there: its answer was lost. Else the race was."""
-        found = self.get(name) if body else None
-        if found is None or found.body != body:
-            raise lost from None
-        return found.etag
+    def _put(self, name: str, body: bytes, mode: Literal["create"] | UpdateVersion) -> str:
+        with _answered("write"):
+            written = obstore.put(self._store, self._prefix + name, body, mode=mode)
+        if written["version"] not in (None, "null"):
+            self.keeps_versions = True
+        return _bare(written["e_tag"])
 
     def delete(self, names: Sequence[str]) -> None:
         for at in range(0, len(names), _DELETES):
@@ -188,8 +219,38 @@ class S3Bucket:
             return obstore.delete(self._store, paths)
 
 
+def as_listed(bucket: Bucket, one: Listed) -> Found | None:
+    """An object that a list had, as it is now. The same etag with another length contradicts the list."""
+    for _ in range(_ASKS):
+        found = bucket.get(one.name)
+        if found is None or found.etag != one.etag or len(found.body) == one.size:
+            return found
+    raise contradiction()
+
+
+def contradiction() -> StoreUnavailable:
+    return StoreUnavailable("the object store's answers contradict each other", hint="try again; nothing was lost")
+
+
+def _conflicting() -> StoreUnavailable:
+    return StoreUnavailable(
+        "the object store kept giving up a write for another one", hint="try again; nothing was lost"
+    )
+
+
+def _own(found: Found | None, body: bytes, lost: Exception) -> str:
+    """The etag of what we wrote ourselves, if it is what is there: its answer was lost. Else the race was."""
+    if found is None or not body or found.body != body:
+        raise lost from None
+    return found.etag
+
+
 class _Lost(Exception):
     pass
+
+
+class _Conflict(_Lost):
+    """Nothing says yet that the race was run."""
 
 
 class _Missing(Exception):
@@ -201,8 +262,8 @@ def _answered(what: str) -> Iterator[None]:
     """Make of obstore's errors what the contract knows. Nothing of a request is repeated but the server's code."""
     try:
         yield
-    except _LOST:
-        raise _Lost from None
+    except _LOST as error:
+        raise (_Conflict if _CONFLICT in str(error) else _Lost) from None
     except FileNotFoundError as error:
         if "NoSuchBucket" in str(error):
             raise StoreUnavailable("there is no such bucket", hint=_NO_BUCKET) from None
@@ -213,6 +274,11 @@ def _answered(what: str) -> Iterator[None]:
 
 def _unavailable(what: str, error: exceptions.BaseError) -> StoreUnavailable:
     text = str(error)
+    if _code(text) == _SKEWED:
+        return StoreUnavailable(
+            f"the object store refused to {what}: its clock and this machine's differ too much",
+            hint="set this machine's clock; `strongroom doctor --store s3://...` tells by how much it is wrong",
+        )
     refused = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
     if refused or _code(text) in _REFUSED:
         return StoreUnavailable(

@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 from strongroom.errors import Tampered
 from strongroom.store.s3 import layout, packs
-from strongroom.store.s3.bucket import Changed, Taken
+from strongroom.store.s3.bucket import Changed, Listed, Taken, as_listed
 from strongroom.store.s3.packs import Pack, Record
 from strongroom.store.s3.planning import SMALL, Look, Plan, doomed, finished, is_small, planned
 from strongroom.store.s3.reading import Reader
@@ -149,7 +149,7 @@ class Compactor:
     def _drop(self, claims: Mapping[str, str]) -> None:
         """Remove claims that were not filled. Nobody else fills them: what is a claim now stays one."""
         found = {place: self._bucket.get(place) for place in claims}
-        empty = [place for place, one in found.items() if one is not None and packs.is_claim(len(one.body))]
+        empty = [place for place, one in found.items() if one is not None and packs.is_whole_claim(one.body)]
         if empty:
             self._bucket.delete(empty)
 
@@ -168,7 +168,7 @@ class Compactor:
         for _ in range(_TRIES):
             listed = self._bucket.list(place)
             packed = {one.name: one for one in listed if one.name.startswith(f"{place}packs/")}
-            filled = {at: one.etag for at, one in packed.items() if not packs.is_claim(one.size)}
+            filled = {at: one for at, one in packed.items() if not packs.is_claim(one.size)}
             held = read_packs(self._bucket, self._reader.threads, filled, known)
             if held is not None:
                 shelf = shelf_of(f"{place}packs/")
@@ -183,7 +183,9 @@ class Compactor:
         for at in range(0, len(names), _AT_ONCE):
             some = names[at : at + _AT_ONCE]
             for name, found in zip(
-                some, self._reader.threads.map(self._bucket.get, map(look.place_of, some)), strict=True
+                some,
+                self._reader.threads.map(lambda name: as_listed(self._bucket, look.loose[name]), some),
+                strict=True,
             ):
                 if found is None or found.etag != look.loose[name].etag:
                     raise _GivenUp
@@ -221,11 +223,12 @@ class Compactor:
 
     def _replace(self, look: Look, place: str, etag: str, records: Mapping[str, Record]) -> None:
         """Fill a claim, or rewrite a pack, and prove that it is readable."""
+        body = packs.encoded(look.shelf, records)
         try:
-            self._bucket.swap(place, packs.encoded(look.shelf, records), etag)
+            written = self._bucket.swap(place, body, etag)
         except Changed:
             raise _GivenUp from None
-        found = self._bucket.get(place)
+        found = as_listed(self._bucket, Listed(place, written, len(body), 0))
         if found is None or packs.is_claim(len(found.body)):  # another one has absorbed it already
             raise _GivenUp
         held = packs.decoded(look.shelf, found.body, found.etag).records

@@ -80,6 +80,8 @@ class WorkerLog:
         self._cancel: Callable[[], object] | None = None
         """Takes back the timer that is set; None if none is."""
         self._is_closed = False
+        self.is_taken = False
+        """Whether something foreign lies where this log goes on. It never will, then."""
         self._guard = threading.Lock()
         self._group = GroupCommit(self._write)
 
@@ -126,6 +128,11 @@ class WorkerLog:
         if cancel is not None:
             cancel()
         self.flush()
+
+    def check(self) -> None:
+        """Write what could not be written, if anything could not. AuditUnavailable as long as it cannot."""
+        if self._unclear is not None:
+            self._group.submit(Request((), (), self._time))
 
     def _set_timer(self) -> None:
         """Have what is owed said soon. The guard is held."""
@@ -220,8 +227,9 @@ class WorkerLog:
         try:
             self._bucket.create(attempt.name, attempt.body)
         except Taken:
+            self.is_taken = self._is_closed = True
             raise AuditUnavailable(
-                "another process writes this worker's log", hint="start the worker again; it gets a log of its own"
+                "something foreign lies where this worker's log goes on", hint="try again; the worker begins a new log"
             ) from None
         except StoreUnavailable as error:
             raise AuditUnavailable(error.message, hint=error.hint) from None

@@ -69,6 +69,11 @@ def is_claim(size: int) -> bool:
     return size <= CLAIM_SIZE
 
 
+def is_whole_claim(body: bytes) -> bool:
+    """Whether these are the bytes of a claim: none at all, or the first of a pack, are not."""
+    return len(body) == CLAIM_SIZE and body.startswith(_CLAIM)
+
+
 def encoded(shelf: str, records: Mapping[str, Record]) -> bytes:
     """A pack of objects below `shelf`."""
     rows = [(name.removeprefix(shelf), one.version, one.body) for name, one in sorted(records.items())]

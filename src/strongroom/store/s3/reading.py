@@ -17,11 +17,14 @@ from typing import TypeVar
 from strongroom.errors import Tampered
 from strongroom.store import Effect, Expect, Object, Purge, PutNew, Version
 from strongroom.store.s3 import layout
-from strongroom.store.s3.bucket import PAGE, Bucket, Listed
+from strongroom.store.s3.bucket import PAGE, Bucket, Found, Listed, as_listed, contradiction
+from strongroom.store.s3.past import Past
 from strongroom.store.s3.views import ActorView, Known, VaultView, View
 
 VIEWS = 4096
 """How many actors are in view at once."""
+_PASTS = 16_384
+"""Of how many actors at once it is known what is past, in view or not."""
 _BYTES = 256 * 1024 * 1024
 """What packs may take in RAM, all views together. Who is not in view is looked at anew."""
 _TRIES = 8
@@ -47,6 +50,7 @@ class Reader:
         self.vault = VaultView(bucket, next(self._views), now)
         self._room = room
         self._actors: OrderedDict[str, ActorView] = OrderedDict()
+        self._pasts: OrderedDict[str, Past] = OrderedDict()
         self._counted: dict[str, int] = {}
         """What the packs of each view take, and of all together."""
         self._bytes = 0
@@ -73,9 +77,18 @@ class Reader:
         with self._guard:
             found = self._actors.get(locator)
             if found is None:
-                found = self._actors[locator] = ActorView(self.bucket, next(self._views), locator, self._requests)
+                past = self._past(locator)
+                found = self._actors[locator] = ActorView(self.bucket, next(self._views), locator, self._requests, past)
             self._actors.move_to_end(locator)
             return found
+
+    def _past(self, locator: str) -> Past:
+        """What is past of an actor. It outlives the view. The guard is held."""
+        past = self._pasts.setdefault(locator, Past())
+        self._pasts.move_to_end(locator)
+        while len(self._pasts) > _PASTS:
+            self._pasts.popitem(last=False)
+        return past
 
     def _is_kept(self, locator: str, view: ActorView) -> bool:
         """Whether a view is still the one that is held, after room was made."""
@@ -141,8 +154,9 @@ class Reader:
             found = self._read(name, known)
             if found is not None:
                 return found
+            self.vault.doubt()
             self.version(name)  # it was packed, replaced or purged since
-        return None
+        raise contradiction()
 
     def _read(self, name: str, known: Known) -> Object | None:
         """An object's body; None if it is not where it was."""
@@ -156,10 +170,14 @@ class Reader:
             pack = self.actor(locator).packs.get(known.pack)
             record = None if pack is None else pack.records.get(name)
             return None if record is None else Object(name, record.version, record.body)
-        raw = self.bucket.get(self.place(name))
-        if raw is None:
+        raw = as_listed(self.bucket, Listed(self.place(name), known.etag, known.size, 0))
+        if raw is None or ((version := layout.version_of(raw.etag)) != known.version and self._is_older(name, raw)):
             return None
-        return Object(name, layout.version_of(raw.etag), layout.unframed(raw.body, name))
+        return Object(name, version, layout.unframed(raw.body, name))
+
+    def _is_older(self, name: str, raw: Found) -> bool:
+        """Whether an object may have been replaced by an older one, or deleted, since it was listed: a list tells."""
+        return not raw.body or self.view(name).is_past(name, layout.version_of(raw.etag))
 
     def place(self, name: str) -> str:
         locator = layout.locator_of(name)
@@ -241,8 +259,25 @@ class Reader:
             if is_behind and layout.locator_of(place) is not None:
                 yield locator
 
+    def buried(self) -> Iterator[str]:
+        """Forgotten lines of which a body lies beside the tombstone, as far as actors have been looked at lately.
+
+        Nobody reads it: a forget was killed half-way, or somebody has put it back.
+        """
+        with self._guard:
+            views = list(self._actors.values())
+        for view in views:
+            with view.guard:
+                yield from sorted(name for name, known in view.objects.items() if known.is_gone and known.size)
+
+    def _unheard(self) -> Iterator[str]:
+        """Announcements that no reader comes to, because one before them is missing."""
+        numbered = enumerate(sorted(one.name for one in self.bucket.list(layout.NEWS)), 1)
+        yield from (name for number, name in numbered if name != layout.news(number))
+
     def strays(self) -> Iterator[str]:
         """What lies where nothing of ours does, so that nobody reads it."""
+        yield from self._unheard()
         for part in (layout.ACTORS, layout.LOGS):
             place = ""
             while (page := self.bucket.list(part, place, PAGE)) and page[-1].name > place:

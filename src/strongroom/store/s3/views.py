@@ -3,6 +3,9 @@
 There are two sorts of parts: the vault's own objects, and one actor's. `refresh` looks at the bucket; whatever was
 acknowledged to anybody before it was called is then known. A change gets a number of this process's own, which only
 grows, so that a follower can ask for what is newer than what it knows.
+
+A view never goes back. What a look finds older than what is known, or missing without a tombstone, is looked at once
+more, since a list takes time and is not of one moment; if it is so again it is tampering, and what is known stays.
 """
 
 from __future__ import annotations
@@ -15,34 +18,40 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from strongroom.errors import StoreUnavailable, Tampered
-from strongroom.store import Object, Version
+from strongroom.store import Object, Version, is_derived
 from strongroom.store.s3 import layout, packs
-from strongroom.store.s3.bucket import Bucket, Listed
+from strongroom.store.s3.bucket import Bucket, Listed, as_listed
 from strongroom.store.s3.layout import ActorHead, Table
 from strongroom.store.s3.packs import Pack
+from strongroom.store.s3.past import Past, is_as_new, moment
 
 _TRIES = 8
 _ROOM = 1 << 40
 """Numbers that each view has to itself: those of a later view are all greater."""
 _PACKS = "/packs/"
+_LINES = "/lines/"
 _A_WHILE = 60_000
 """How long, in ms, a process goes by announcements alone: who deletes them holds a revocation back no longer."""
 
 
 class Known(NamedTuple):
-    """One object as it is known. `etag` is that of an object of its own, `pack` the place of a pack that holds it."""
+    """One object as it is known. `etag` and `size` are of an object of its own, `pack` is where a pack holds it."""
 
     version: Version
     is_gone: bool = False
     etag: str = ""
     pack: str = ""
+    size: int = 0
 
 
 class View(ABC):
     """What is common to both. Thread-safe."""
 
-    def __init__(self, bucket: Bucket, which: int) -> None:
+    def __init__(self, bucket: Bucket, which: int, past: Past) -> None:
         self._bucket = bucket
+        self._past = past
+        self._since = 0
+        """The moment at which the present round began."""
         self.guard = threading.Condition(threading.RLock())
         self.objects: dict[str, Known] = {}
         self._changed: dict[str, int] = {}
@@ -65,6 +74,7 @@ class View(ABC):
                 if not self._running:
                     self._running = True
                     self._begun += 1
+                    self._since = moment()
                     break
                 self.guard.wait()
             else:
@@ -112,6 +122,7 @@ class View(ABC):
                 return self._changed.get(name, 0)
             self.objects[name] = known
             self._own[name] = self._begun
+            self._is_over(name, before)
             return self._note(name)
 
     def _counts(self, place: str) -> bool:  # noqa: ARG002
@@ -124,15 +135,37 @@ class View(ABC):
         self._changed[name] = self.latest
         return self.latest
 
+    def _is_over(self, name: str, before: Known | None) -> None:
+        """Remember a state that came to an end. That of a line ends with a tombstone alone, which is known as such."""
+        if before is not None and not before.is_gone and _LINES not in name:
+            self._past.replaced(name, before.version)
+
+    def is_past(self, name: str, version: Version) -> bool:
+        """Whether an object of this version has been replaced."""
+        return self._past.has_replaced(name, version, moment())
+
+    def _is_back(self, name: str, known: Known | None, current: int) -> bool:
+        """Whether an object that a look of this round has found is older than what is known of it."""
+        before = self.objects.get(name)
+        if before is None or self._own.get(name, -1) >= current or is_derived(name):
+            return False
+        if known is None or (before.is_gone and not known.is_gone):
+            return True
+        return known.version != before.version and self._past.has_replaced(name, known.version, self._since)
+
+    def _took(self, name: str, before: Known | None, known: Known | None) -> None:
+        """Note a change that a look has found, if it is one."""
+        if before is None or known is None or before[:2] != known[:2]:
+            self._is_over(name, before)
+            self._note(name)
+
     def _take(self, found: Mapping[str, Known], current: int) -> None:
         """Take in what a round found. The guard is held."""
         self._own = {name: began for name, began in self._own.items() if began >= current}
         merged = dict(found)
         merged.update({name: self.objects[name] for name in self._own if name in self.objects})
         for name, known in merged.items():
-            before = self.objects.get(name)
-            if before is None or (before.version, before.is_gone) != (known.version, known.is_gone):
-                self._note(name)
+            self._took(name, self.objects.get(name), known)
         vanished = self.objects.keys() - merged.keys()
         self.objects = merged
         for name in vanished:
@@ -143,22 +176,26 @@ class VaultView(View):
     """The vault's own objects, but for the records of caps: those are looked up one by one."""
 
     def __init__(self, bucket: Bucket, which: int, now: Callable[[], int]) -> None:
-        super().__init__(bucket, which)
+        super().__init__(bucket, which, Past())
         self._now = now
         self._heard = 0
         self._loaded = -1
         self._loaded_at = 0
+        self._is_deaf = False
+        """Whether the last announcement that was heard of is gone. Others may count anew: each look is whole."""
         self._doubts = 0
         """What is known is everything, if it was looked at since the last doubt."""
 
     def _look(self, current: int) -> None:
         doubts, now = self._doubts, self._now()
-        is_recent = 0 <= now - self._loaded_at < _A_WHILE
+        is_recent = not self._is_deaf and 0 <= now - self._loaded_at < _A_WHILE
         if is_recent and self._loaded == doubts and self._bucket.get(self.next_news()) is None:
             return  # announcements have no gaps, and to ask for the next one costs less than a list
         heard = self._newest()
         found = {one.name: by_itself(one) for one in self._bucket.list(layout.VAULT)}
         with self.guard:
+            if back := next((name for name in self.objects if self._is_back(name, found.get(name), current)), ""):
+                raise _put_back(f"the vault's own {back}")
             self._take(found, current)
             self._heard = max(heard, self._heard)
             self._loaded = -1 if self._own else doubts  # what came over an own write is not known
@@ -166,8 +203,9 @@ class VaultView(View):
 
     def _newest(self) -> int:
         """The last of the announcements that follow one on another; what else lies there was not announced."""
-        heard = self._heard
-        there = {one.name for one in self._bucket.list(layout.NEWS, layout.news(heard) if heard else "")}
+        known = heard = self._heard
+        there = {one.name for one in self._bucket.list(layout.NEWS, layout.news(known - 1) if known > 1 else "")}
+        self._is_deaf = known > 0 and layout.news(known) not in there
         while layout.news(heard + 1) in there:
             heard += 1
         return heard
@@ -190,8 +228,8 @@ class VaultView(View):
 class ActorView(View):
     """The objects of one actor: those of the present generation, in packs or by themselves."""
 
-    def __init__(self, bucket: Bucket, which: int, locator: str, threads: Executor) -> None:
-        super().__init__(bucket, which)
+    def __init__(self, bucket: Bucket, which: int, locator: str, threads: Executor, past: Past) -> None:
+        super().__init__(bucket, which, past)
         self.locator = locator
         self._threads = threads
         self.head = ActorHead()
@@ -221,9 +259,20 @@ class ActorView(View):
         """
         with self.guard:
             if head.table == self.head.table and self.head_etag == before:
-                self.head, self.head_etag = head, etag
+                self._have_head(head, etag)
                 return self._take_keys()
         return self.refresh()
+
+    def _have_head(self, head: ActorHead, etag: str) -> None:
+        """Take in a head that is newer than the one that is known. The guard is held."""
+        if etag != self.head_etag:
+            self._past.replaced(layout.AT, layout.version_of(self.head_etag))
+        self._past.reached(head.table)
+        self.head, self.head_etag = head, etag
+
+    def _is_head_back(self, head: ActorHead, etag: str) -> bool:
+        is_replaced = self._past.has_replaced(layout.AT, layout.version_of(etag), self._since)
+        return is_replaced or not is_as_new(head.table, self._past.floor(self._since))
 
     def _take_keys(self) -> int:
         """Have the keys as the head has them. The guard is held."""
@@ -258,19 +307,42 @@ class ActorView(View):
         self.refresh()
 
     def _look(self, current: int) -> None:
+        doubted = ""
         for _ in range(_TRIES):
+            known = self.head_etag
             listed = self._bucket.list(self.prefix)
             if self._see_little(listed, current):
-                return
-            head, etag = self._head(listed)
+                return None
+            if (now := self._head(listed)) is None:
+                continue
+            head, etag = now
             loose, packed = _split(listed, head.table)
-            held = self._packs(packed)
-            if held is not None:
-                keys = _keys_in(head, etag)
-                found = loose if keys is None else {**loose, f"{self.prefix}{layout.KEYS}": keys}
-                self._see(current, head, etag, found, packed, held, listed)
-                return
+            if (held := self._packs(packed)) is None:
+                continue
+            keys = _keys_in(head, etag)
+            found = loose if keys is None else {**loose, f"{self.prefix}{layout.KEYS}": keys}
+            with self.guard:
+                if self.head_etag != known:
+                    continue  # written meanwhile by this process itself: what was found may be older
+                back = self._back(head, etag, merged(loose, in_packs(held)), current)
+                if not back:
+                    return self._see(current, head, etag, found, packed, held, listed)
+            if doubted:
+                raise _put_back(back)
+            doubted = back  # or it was purged while the list was made: the next one tells
         raise StoreUnavailable("the bucket kept changing while it was read", hint="try again")
+
+    def _back(self, head: ActorHead, etag: str, found: Mapping[str, Known], current: int) -> str:
+        """Something that is older than it is known to be; empty if nothing is. The guard is held."""
+        if self._is_head_back(head, etag):
+            return f"the head of {self.prefix}"
+        for name in self.objects:
+            is_purged = head.table != self.table and layout.actor_place(name, head.table) != layout.actor_place(
+                name, self.table
+            )
+            if not is_purged and not layout.is_keys(name) and self._is_back(name, found.get(name), current):
+                return name
+        return ""
 
     def _see_little(self, listed: Sequence[Listed], current: int) -> bool:
         """Take in a list in which no more than objects by themselves have changed; False if it is not so.
@@ -285,32 +357,37 @@ class ActorView(View):
             places = [*(one.name for one in changed), *vanished]
             if not last or not all(_is_by_itself(place, self.table) for place in places):
                 return False
-            for one in changed:
-                self._take_one(one.name, by_itself(one), current)
-            for place in vanished:
-                self._take_one(place, None, current)
+            alone = [(one.name, by_itself(one)) for one in changed]
+            found = [self._as_found(*one) for one in (*alone, *((place, None) for place in vanished))]
+            if any(self._is_back(name, known, current) for name, known in found):
+                return False
+            for name, known in found:
+                self._take_one(name, known, current)
             self._last = seen
             self._look_at_own_again(current)
             return True
+
+    def _as_found(self, place: str, alone: Known | None) -> tuple[str, Known | None]:
+        """An object of the present generation by its name, with what packs hold of it."""
+        found = layout.below(place, self.table)
+        name = "" if found is None else found.name
+        return name, _both(alone, self._in_packs.get(name))
 
     def _look_at_own_again(self, current: int) -> None:
         """What this round had of own writes was not taken in: it counts as unknown, so that the next one does."""
         own = [name for name, began in self._own.items() if began >= current]
         self._last.update((layout.actor_place(name, self.table), "") for name in own)
 
-    def _take_one(self, place: str, alone: Known | None, current: int) -> None:
-        found = layout.below(place, self.table)
-        if found is None or self._own.get(found.name, -1) >= current:
+    def _take_one(self, name: str, known: Known | None, current: int) -> None:
+        if self._own.get(name, -1) >= current:
             return
-        known = _both(alone, self._in_packs.get(found.name))
-        before = self.objects.get(found.name)
-        if known is None:
-            if self.objects.pop(found.name, None) is not None:
-                self._note(found.name)
-            return
-        self.objects[found.name] = known
-        if before is None or (before.version, before.is_gone) != (known.version, known.is_gone):
-            self._note(found.name)
+        before = self.objects.get(name)
+        if known is not None:
+            self.objects[name] = known
+            self._took(name, before, known)
+        elif before is not None:
+            del self.objects[name]
+            self._note(name)
 
     def _see(
         self,
@@ -324,7 +401,8 @@ class ActorView(View):
     ) -> None:
         with self.guard:
             purged, table = head.table != self.head.table, head.table
-            self.head, self.head_etag, self.packs = head, etag, held
+            self._have_head(head, etag)
+            self.packs = held
             self.claims = {place: one.etag for place, one in packed.items() if packs.is_claim(one.size)}
             self.left_over = [one.name for one in listed if _is_left_over(one.name, table)]
             if purged:
@@ -337,21 +415,24 @@ class ActorView(View):
                 self._note(f"{self.prefix}{layout.KEYS}")  # who followed an earlier view may hold what was erased since
             self._look_at_own_again(current)
 
-    def _head(self, listed: Sequence[Listed]) -> tuple[ActorHead, str]:
+    def _head(self, listed: Sequence[Listed]) -> tuple[ActorHead, str] | None:
+        """The head as a list had it, and its etag; None if it was another one when it was to be read."""
         at = self.prefix + layout.AT
         seen, size = next(((one.etag, one.size) for one in listed if one.name == at), ("", 0))
         if seen == self.head_etag:
             return self.head, seen
         if size > layout.LARGEST_HEAD:
             raise _too_large(at)
-        found = self._bucket.get(at)
-        return (ActorHead(), "") if found is None else (ActorHead.decoded(found.body), found.etag)
+        found = as_listed(self._bucket, Listed(at, seen, size, 0))
+        if seen != ("" if found is None else found.etag):
+            return None
+        return (ActorHead(), "") if found is None else (ActorHead.decoded(found.body), seen)
 
     def _packs(self, packed: Mapping[str, Listed]) -> dict[str, Pack] | None:
         """Every filled pack; None if one was gone when it was to be read."""
         if large := next((place for place, one in packed.items() if one.size > packs.LARGEST), ""):
             raise _too_large(large)
-        wanted = {place: one.etag for place, one in packed.items() if not packs.is_claim(one.size)}
+        wanted = {place: one for place, one in packed.items() if not packs.is_claim(one.size)}
         return read_packs(self._bucket, self._threads, wanted, self.packs)
 
     def sweep(self) -> int:
@@ -364,16 +445,24 @@ class ActorView(View):
 
 
 def read_packs(
-    bucket: Bucket, threads: Executor, wanted: Mapping[str, str], known: Mapping[str, Pack]
+    bucket: Bucket, threads: Executor, wanted: Mapping[str, Listed], known: Mapping[str, Pack]
 ) -> dict[str, Pack] | None:
-    """Packs by their places and etags, read unless they are known; None if one was gone when it was to be read."""
-    held = {place: pack for place, pack in known.items() if wanted.get(place) == pack.etag}
+    """Packs by their places, read unless they are known; None if one was another, or gone, when it was to be read."""
+    held = {place: pack for place, pack in known.items() if place in wanted and wanted[place].etag == pack.etag}
     missing = [place for place in wanted if place not in held]
-    for place, found in zip(missing, threads.map(bucket.get, missing), strict=True):
-        if found is None or packs.is_claim(len(found.body)):
+    read = threads.map(lambda place: as_listed(bucket, wanted[place]), missing)
+    for place, found in zip(missing, read, strict=True):
+        if found is None or found.etag != wanted[place].etag:
             return None
         held[place] = packs.decoded(shelf_of(place), found.body, found.etag)
     return held
+
+
+def _put_back(what: str) -> Tampered:
+    return Tampered(
+        f"{what} was put back to an older state, or taken away",
+        hint="vault.audit.verify() names what is wrong; a worker that has seen better refuses it until it is put right",
+    )
 
 
 def _too_large(place: str) -> Tampered:
@@ -386,7 +475,7 @@ def _keys_in(head: ActorHead, etag: str) -> Known | None:
 
 def by_itself(one: Listed) -> Known:
     """What a list says of an object that is in no pack."""
-    return Known(layout.version_of(one.etag), one.size == 0, one.etag)
+    return Known(layout.version_of(one.etag), one.size == 0, one.etag, "", one.size)
 
 
 def _split(listed: Sequence[Listed], table: Table) -> tuple[dict[str, Known], dict[str, Listed]]:
@@ -428,7 +517,7 @@ def _both(alone: Known | None, packed: Known | None) -> Known | None:
         return alone or packed
     if alone.is_gone and not packed.is_gone:
         return alone._replace(pack=packed.pack)
-    return packed._replace(etag=alone.etag)
+    return packed._replace(etag=alone.etag, size=alone.size)
 
 
 def merged(loose: Mapping[str, Known], packed: Mapping[str, Known]) -> dict[str, Known]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from msgspec.structs import replace
 
@@ -164,7 +164,8 @@ class Writer:
             lost = self._lost(change.name)
             self._reader.version(change.name)
             raise lost from None
-        known = Known(layout.version_of(etag), isinstance(change, Delete), etag)
+        size = 0 if isinstance(change, Delete) else len(layout.framed(change.body))
+        known = Known(layout.version_of(etag), isinstance(change, Delete), etag, "", size)
         if change.name.startswith(layout.CAPS):
             return known, 0
         return known, self._reader.view(change.name).wrote(change.name, place, known, before)
@@ -243,16 +244,22 @@ class Writer:
         """
         for shelf in sorted({_shelf(one.name) for one in deletes}):
             records = {one.name: Record(one.version + 1, None) for one in deletes if _shelf(one.name) == shelf}
-            number = packs.next_number([*view.packs, *view.claims])
             # Beside the lines: if they were purged meanwhile, this belongs to what was.
-            beside = _shelf(places[next(iter(records))])
-            place = f"{beside}packs/{packs.pack_id(number, self._random(6))}"
-            try:
-                etag = self._bucket.create(place, packs.encoded(shelf, records))
-            except Taken:
-                continue  # our own, whose answer got lost; a compactor has carried its tombstones on since
+            place, etag = self._written_pack(_shelf(places[next(iter(records))]), view, packs.encoded(shelf, records))
             with view.guard:
                 view.packs = {**view.packs, place: Pack(etag, records)}
+
+    def _written_pack(self, beside: str, view: ActorView, body: bytes) -> tuple[str, str]:
+        """Write a pack under a new id; its place and its etag.
+
+        An id that is taken is no sign that it is our own: then a burial that nobody has would be taken for written.
+        """
+        for _ in range(_TRIES):
+            number = packs.next_number([*view.packs, *view.claims])
+            place = f"{beside}packs/{packs.pack_id(number, self._random(6))}"
+            with suppress(Taken):
+                return place, self._bucket.create(place, body)
+        raise StoreUnavailable("the object store kept taking new names for names in use", hint="try again")
 
     def _take_out(self, view: ActorView, places: Places) -> None:
         """Make an end of the bytes of the objects by themselves, and of what claims might come to.

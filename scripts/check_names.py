@@ -1,0 +1,90 @@
+"""Check that names in `src/strongroom` can be guessed: one module name, one class name, one idea each.
+
+Fails on a module named by a gerund, on a module name that two rooms use for different roles, on a public class name
+that is used twice, on a class with too many methods, on a long module, and on too many modules of a few lines.
+
+    python scripts/check_names.py            # prints what to change, exit code 1 if there is anything
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "strongroom"
+
+METHODS, LINES, SHORT, SHORT_MODULES = 20, 450, 40, 10
+"""Methods of a class and lines of a module at most; modules under `SHORT` lines at most, packages' own files apart."""
+
+NOUNS_IN_ING = frozenset({"setting", "string", "thing", "routing"})
+"""Words that end like a gerund and are nouns of the product or of the language."""
+
+SAME_ROLE: dict[str, str] = {}
+"""Module names that may occur more than once, each with the role that is the same everywhere."""
+
+
+def _modules() -> Iterator[Path]:
+    return (path for path in sorted(SOURCE.rglob("*.py")) if path.name not in {"__init__.py", "__main__.py"})
+
+
+def _is_gerund(name: str) -> bool:
+    last = name.rpartition("_")[2]
+    return bool(re.fullmatch(r"[a-z]+ing", last)) and last not in NOUNS_IN_ING
+
+
+def module_names() -> Iterator[str]:
+    """Modules named by what somebody does instead of by what they are, and names that two modules share."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in _modules():
+        places[path.stem].append(str(path.relative_to(SOURCE)))
+        if _is_gerund(path.stem):
+            yield f"{path.relative_to(SOURCE)}: named by a gerund; which noun would a stranger search for?"
+    for name, paths in places.items():
+        if len(paths) > 1 and name not in SAME_ROLE:
+            yield f"module name `{name}` is used {len(paths)} times: {', '.join(paths)}"
+
+
+def classes() -> Iterator[str]:
+    """Public class names that are used twice, and classes of more than one idea."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef):
+                where = f"{path.relative_to(SOURCE)}:{node.lineno}"
+                if not node.name.startswith("_"):
+                    places[node.name].append(where)
+                methods = sum(isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) for one in node.body)
+                if methods > METHODS:
+                    yield f"{where}: class {node.name} has {methods} methods; at most {METHODS}"
+    for name, found in places.items():
+        if len(found) > 1:
+            yield f"class name `{name}` is used {len(found)} times: {', '.join(found)}"
+
+
+def sizes() -> Iterator[str]:
+    """Modules that hold a second idea, and modules too small to be worth a file."""
+    short: list[str] = []
+    for path in _modules():
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        if lines > LINES:
+            yield f"{path.relative_to(SOURCE)}: {lines} lines; at most {LINES}"
+        if lines < SHORT:
+            short.append(f"{path.relative_to(SOURCE)} ({lines})")
+    if len(short) > SHORT_MODULES:
+        yield f"{len(short)} modules under {SHORT} lines; at most {SHORT_MODULES}: {', '.join(short)}"
+
+
+def main() -> None:
+    found = [*module_names(), *classes(), *sizes()]
+    if found:
+        print("\n".join(found))
+        sys.exit(f"check_names: {len(found)} names or sizes to change in {SOURCE.relative_to(SOURCE.parent.parent)}")
+    print("check_names: every module and class has a name of its own")
+
+
+if __name__ == "__main__":
+    main()

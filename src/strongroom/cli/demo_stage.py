@@ -1,0 +1,179 @@
+"""The place in which a demonstration happens: a temporary directory, and processes that see nothing else.
+
+Every command is a fresh process with a scrubbed environment, so nothing of the user's vaults, keys, caps or settings is
+read or written. Also here: what a process must have answered, so that a step can say it in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strongroom.cli.errors import BY_FAMILY
+from strongroom.errors import BY_REASON
+
+OK, FAIL = "ok", "fail"
+PATIENCE = 120
+"""Seconds after which a process that says nothing is given up."""
+_KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "SYSTEMROOT")
+_AT_ONCE = 3
+
+
+class Unexpected(Exception):
+    """A step did not end as it must."""
+
+    def __init__(self, expected: object, came: object) -> None:
+        super().__init__(f"expected {expected}, came {came}")
+        self.expected, self.came = str(expected), str(came)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a step ended. `reason` is for skips; `expected` and `came` are for fails; `seen` is what it has to show."""
+
+    number: int
+    name: str
+    state: str
+    sentence: str
+    reason: str = ""
+    expected: str = ""
+    came: str = ""
+    seen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a process ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def reason(self) -> str:
+        """The reason that it told, if it told one."""
+        with suppress(ValueError, TypeError, KeyError):
+            return str(json.loads(self.err)["reason"])
+        return self.err.strip() or "no reason"
+
+    @property
+    def json(self) -> Any:
+        try:
+            return json.loads(self.out)
+        except ValueError:
+            raise Unexpected("a JSON document", self.out or self.err or "nothing") from None
+
+
+class Place:
+    """A directory with a vault in it, and the processes that use it."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.vault = str(scratch / "vault")
+        """Where the memory is: a directory, or a place in a bucket."""
+        for name in ("home", "tmp"):
+            (scratch / name).mkdir()
+
+    def file(self, name: str) -> str:
+        return str(self.scratch / name)
+
+    def strongroom(self, *arguments: str, cap: str = "", stdin: str = "") -> Done:
+        """Run one command line in a fresh process, with a cap by file."""
+        given = ("--cap-file", self.file(cap)) if cap else ()
+        return self.run([sys.executable, "-m", "strongroom", *arguments, *given, "--json"], stdin)
+
+    def at_once(self, *commands: Sequence[str], cap: str = "") -> list[Done]:
+        """Run several command lines, three processes at a time: for those that do not depend on each other."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(lambda arguments: self.strongroom(*arguments, cap=cap), commands))
+
+    def answer(self, *arguments: str, cap: str = "", stdin: str = "") -> Any:
+        """The document that a command line answers with; it has to succeed."""
+        return answered(self.strongroom(*arguments, cap=cap, stdin=stdin))
+
+    def environment(self) -> dict[str, str]:
+        """What a process gets: places in the temporary directory, and of the user's only what programs need to run."""
+        return {
+            **{name: os.environ[name] for name in _KEPT if name in os.environ},
+            "HOME": self.file("home"),
+            "TMPDIR": self.file("tmp"),
+            "TZ": "UTC",
+            "PYTHONUTF8": "1",
+            "STRONGROOM_VAULT": self.vault,
+            "STRONGROOM_KEYS": self.file("keys"),
+            "STRONGROOM_CONFIG": self.file("config.toml"),
+        }
+
+    def run(self, command: Sequence[str], stdin: str = "", surroundings: Mapping[str, Any] | None = None) -> Done:
+        """Run a program to its end."""
+        given = {"cwd": self.scratch, "env": self.environment()} if surroundings is None else surroundings
+        try:
+            done = subprocess.run(  # noqa: S603 - our own programs, and those that the caller names
+                command, input=stdin, capture_output=True, text=True, encoding="utf-8", errors="replace",
+                timeout=PATIENCE, check=False, **given,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise Unexpected("an answer", f"none in {PATIENCE} seconds") from None
+        return Done(done.returncode, done.stdout, done.stderr)
+
+
+def answered(done: Done) -> Any:
+    """The document of a process that has to have succeeded."""
+    expect("exit 0", "exit 0", f"exit {done.code}" + (f", {done.reason}" if done.code else ""))
+    return done.json
+
+
+def refused(reason: str, *attempts: Done) -> None:
+    """Every attempt was refused with this reason and the exit code of its family, and answered nothing."""
+    code = BY_FAMILY[BY_REASON[reason].family]
+    for done in attempts:
+        expect(f"exit {code}, {reason}", (code, reason, ""), (done.code, done.reason, done.out))
+
+
+def expect(what: str, expected: object, came: object) -> None:
+    """These two are the same, or the step has failed."""
+    if expected != came:
+        raise Unexpected(what, came)
+
+
+@contextmanager
+def temporary_directory(*, keep: bool) -> Iterator[Path]:
+    """A directory that only this user can enter; removed afterwards, also after a signal, unless it is to be kept."""
+    with _interrupted_by_signals():
+        scratch = Path(tempfile.mkdtemp(prefix="strongroom-demo-"))
+        try:
+            yield scratch
+        finally:
+            if not keep:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _interrupted_by_signals() -> Iterator[None]:
+    """A signal that ends the process interrupts it: servers are ended and files removed as after Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt

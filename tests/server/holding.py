@@ -1,0 +1,54 @@
+"""Loads and forgets of one actor that do not end until a test says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from strongroom.memory import forgetting
+from strongroom.memory.pages import Pages
+from strongroom.shelves import Batch
+
+DEADLOCK = 60.0
+HELD = "local/alice"
+
+
+@contextmanager
+def loads_held(monkeypatch: pytest.MonkeyPatch, began: threading.Event | None = None) -> Iterator[threading.Event]:
+    """Alice's shelves have ever another portion to load, until the event is set; `began` tells of the first."""
+    go, real = threading.Event(), Pages.batches
+
+    def batches(source: Pages) -> Iterator[Batch]:
+        if source._actor == HELD and began is not None:
+            began.set()
+        while source._actor == HELD and not go.wait(0.001):
+            yield Batch(())
+        yield from real(source)
+
+    monkeypatch.setattr(Pages, "batches", batches)
+    try:
+        yield go
+    finally:
+        go.set()
+
+
+@contextmanager
+def forgets_held(monkeypatch: pytest.MonkeyPatch, began: threading.Semaphore) -> Iterator[threading.Event]:
+    """Alice's forgets keep their thread, until the event is set."""
+    go, real = threading.Event(), forgetting._delete
+
+    def delete(clerk: Any, grant: Any, *more: Any) -> Any:
+        if grant.actor == HELD:
+            began.release()
+            assert go.wait(DEADLOCK)
+        return (yield from real(clerk, grant, *more))
+
+    monkeypatch.setattr(forgetting, "_delete", delete)
+    try:
+        yield go
+    finally:
+        go.set()

@@ -74,6 +74,7 @@ def _forget(reader: Reader, *numbers: int) -> None:
     reader.version(SHELF)
     known = {name: reader.known(name) for name in names}
     Writer(reader, urandom).carry_out([Delete(name, one.version) for name, one in known.items() if one is not None])
+    _compactor(reader).finish(LOCATOR)  # as the vault does, at once or a moment later
 
 
 def _holding(bucket: S3Bucket, threads: Executor, number: int) -> list[str]:

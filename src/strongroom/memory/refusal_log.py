@@ -1,16 +1,16 @@
 """Which refusals get an entry of their own in the log, and which are counted: a refused cap must not fill the log.
 
-Refusals come in pairs of the cap's first link and the reason. Of each pair the first `EACH` within a minute are written
-one by one, as far as all pairs together write no more than `TOTAL` firsts and `TOTAL` others in a second. What comes on
-top is counted for each pair and actor, and one entry says how many there were, in which namespaces, with all that the
-last of them would have said. Of these entries, too, no more than `TOTAL` are written in a second. Not responsible for
-writing; what is admitted never passes here.
+Refusals come in pairs of the cap's first link and the reason. The first of a pair in a minute is written, of `HELD`
+pairs at most; of each pair `EACH` are written one by one, as far as all pairs together write no more than `TOTAL` in a
+second. What comes on top is counted for each pair and actor, and one entry says how many there were, in which
+namespaces, with all that the last of them would have said. Of these sums, too, no more than `TOTAL` are written in a
+second. Not responsible for writing; what is admitted never passes here.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 
 import msgspec
@@ -22,10 +22,10 @@ EACH = 60
 """Refusals of one first link for one reason that are written one by one within a minute."""
 
 TOTAL = 100
-"""Entries within a second: so many first ones of their pairs, so many further ones, and so many sums."""
+"""Entries within a second: so many beside the first of each pair, and so many sums."""
 
 HELD = 1024
-"""Pairs that are told apart at once, and sums."""
+"""Pairs that are told apart at once, those whose first refusal is written in one minute, and sums."""
 
 NAMED = 256
 """Namespaces that one sum names."""
@@ -40,6 +40,23 @@ _NEVER = 2**63
 Pair = tuple[str, str]
 _ANY_CAP = ""
 """Stands in a pair for the first link of caps that are not told apart."""
+
+
+class _Bound:
+    """So many within each span of time."""
+
+    def __init__(self, most: int, span: int) -> None:
+        self._most = most
+        self._span = span
+        self._current = 0
+        self._taken = 0
+
+    def takes(self, now: Millis) -> bool:
+        """Whether there is room for one more; it has it then."""
+        if now // self._span != self._current:
+            self._current, self._taken = now // self._span, 0
+        self._taken += 1
+        return self._taken <= self._most
 
 
 class _Sum(msgspec.Struct):
@@ -72,9 +89,8 @@ class RefusalLog:
         """Sums that are to be written, as soon as the second has room."""
         self._open = 0
         """Sums in windows."""
-        self._second = 0
-        self._spent: Counter[str] = Counter()
-        """What was written in this second."""
+        self._further, self._sums = _Bound(TOTAL, _SECOND), _Bound(TOTAL, _SECOND)
+        self._firsts = _Bound(HELD, _MINUTE)
         self._due = _NEVER
         """When a sum may have to be written."""
         self.counted = 0
@@ -138,15 +154,7 @@ class RefusalLog:
         """Whether a refusal is written by itself. None is once one of its pair was counted in this minute."""
         if window.sums or window.written >= EACH or pair[0] == _ANY_CAP:
             return False
-        return self._has_room("further" if window.written else "first", entry.time)
-
-    def _has_room(self, kind: str, now: Millis) -> bool:
-        """Whether one more entry of a kind may be written in this second; it is counted then."""
-        if now // _SECOND != self._second:
-            self._second = now // _SECOND
-            self._spent.clear()
-        self._spent[kind] += 1
-        return self._spent[kind] <= TOTAL
+        return (self._further if window.written else self._firsts).takes(entry.time)
 
     def _count(self, pair: Pair, window: _Window, entry: Entry) -> None:
         """Count a refusal for its actor. A pair has at most as many sums as there is room left: none takes it all."""
@@ -175,7 +183,7 @@ class RefusalLog:
                 break
             self._end(pair)
         room = 0
-        while room < len(self._ready) and self._has_room("sum", now):
+        while room < len(self._ready) and self._sums.takes(now):
             room += 1
         return self._told(now, room)
 

@@ -292,7 +292,8 @@ class ActorView(View):
 
     def wrote(self, name: str, place: str, known: Known, before: Known | None) -> int:
         with self.guard:
-            self._last.setdefault(place, "")
+            # What the last list had there is over: a list that has it again must not look like no change.
+            self._last[place] = ""
             return super().wrote(name, place, known, before)
 
     def places(self) -> Sequence[str]:

@@ -23,8 +23,8 @@ _TOLD_APART = 6
 
 
 _OWNERS = (
-    *("accept-clock", "accept-restore", "archive", "backup", "create", "migrate", "mint", "namespaces", "revoke"),
-    *("rotate-actor", "rotate-issuer", "rotate-root"),
+    *("accept-clock", "accept-restore", "archive", "backup", "create", "index-caps", "migrate", "mint", "namespaces"),
+    *("revoke", "rotate-actor", "rotate-issuer", "rotate-root"),
 )
 OPS = frozenset(_OWNERS) | frozenset(op.value for op in model.Op) | {SHOWN}
 """What an entry may be about: what a cap allows, the owner's own work, and a cap refused before it asked."""

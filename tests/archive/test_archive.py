@@ -447,7 +447,7 @@ def test_profiles_that_do_not_fit_one_snapshot_are_exported_all_the_same(vault: 
     assert [one.namespace for one in exported(vault, cap).profiles] == ["travel", "work"]
 
 
-SPEC = Path(__file__).parent.parent / "docs" / "spec" / "archive.md"
+SPEC = Path(__file__).parents[2] / "docs" / "spec" / "archive.md"
 
 
 @pytest.mark.requirement("archive-portable", "project-docs")

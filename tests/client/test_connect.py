@@ -224,13 +224,13 @@ _CROWD = """
 import sys, threading
 sys.setswitchinterval(1e-6)
 import msgspec
-from strongroom import wire
+from strongroom import api
 from strongroom.client.http_exchange import _decoder
 body = b'{"receipts":[{"id":"01JABCDEFGHJKMNPQRSTVWXYZ0","namespace":"travel"}]}'
 begin = threading.Barrier(32)
 def ask():
     begin.wait()
-    for kind in (wire.Put, wire.Get, wire.List):
+    for kind in (api.Put, api.Get, api.List):
         try:
             _decoder(kind)(body)
         except msgspec.MsgspecError:

@@ -331,7 +331,7 @@ def _reachable(start: object, without: set[int], text: str) -> list[str]:
 
 MESSAGES = """
 import os, sys
-from strongroom.host.cache import AgentCache, User
+from strongroom.host import AgentCache, User
 
 class Nothing:
     name = "nothing"

@@ -112,8 +112,7 @@ def test_a_provider_whose_signature_fails_keeps_its_agent(gateway: Gateway) -> N
 MESSAGES = """
 import sys
 from pathlib import Path
-from strongroom.host import AgentSession, Host
-from strongroom.host.cache import AgentCache, User
+from strongroom.host import AgentCache, AgentSession, Host, User
 
 class Agent:
     def __init__(self, memory): self.memory, self.end = memory, memory.end

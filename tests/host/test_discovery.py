@@ -660,16 +660,16 @@ def test_without_pyyaml_the_manifest_is_unread_and_the_plugin_loads(
 BUNDLED = """
 import json, sys
 from pathlib import Path
-from strongroom.host.plugins import discovery, setting_up
+from strongroom.host.plugins import discovery, provider_setup
 home = Path(sys.argv[1])
 said = {}
-for one in discovery.found(home):
-    examination = discovery.examined(one, home)
+for one in discovery.find_plugins(home):
+    examination = discovery.examine(one, home)
     said[one.name] = {"where": one.where, "available": examination.available, "reason": examination.reason}
     try:
         factory = discovery.load(one.name, home)
         said[one.name]["new"] = factory() is not factory()
-        said[one.name]["fields"] = len(setting_up.schema_of(factory.sample()))
+        said[one.name]["fields"] = len(provider_setup.schema_of(factory.sample()))
     except Exception as error:
         said[one.name]["error"] = f"{type(error).__name__}: {error}"
 print("\\n" + json.dumps(said))

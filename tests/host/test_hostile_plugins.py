@@ -26,7 +26,7 @@ BOMB = "a0: &a0 {x: 1}\n" + "".join(
 )
 NAMES = "# MemoryProvider\n"
 LISTED = "import sys; from pathlib import Path; from strongroom.host.plugins import discovery as d; "
-LISTED += "home = Path(sys.argv[1]); print([one.name for one in d.found(home)], len(d.skipped(home)))"
+LISTED += "home = Path(sys.argv[1]); print([one.name for one in d.find_plugins(home)], len(d.find_skipped(home)))"
 
 
 @pytest.fixture

@@ -165,10 +165,10 @@ KILLED = """
 import os, signal, sys
 import strongroom
 from strongroom import FileKeys
-from strongroom.vault import rotation
+from strongroom.vault import key_rotation
 
 place, keys, now, commits = sys.argv[1:]
-rotation._PORTION = 2
+key_rotation._PORTION = 2
 with strongroom.open(place, keys=FileKeys(keys), now=lambda: int(now)) as vault:
     commit, left = vault._state.store.commit, [None] * int(commits)
     def killing(*arguments, **named):

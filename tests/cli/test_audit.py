@@ -64,7 +64,7 @@ def test_damage_is_named_with_a_hint_and_exit_code_6_also_where_the_vault_does_n
 
 @pytest.mark.requirement("cli-audit")
 def test_every_flaw_has_a_hint() -> None:
-    of_a_fleet_alone = {Flaw.LOG_MISSING, Flaw.LOG_UNKNOWN, Flaw.ROSTER_FORGED}
+    of_a_fleet_alone = {Flaw.LOG_MISSING, Flaw.LOG_UNKNOWN, Flaw.ROSTER_FORGED, Flaw.ROSTER_MISSING}
     assert set(HINTS) == {flaw.value for flaw in set(Flaw) - of_a_fleet_alone}
     assert set(HINTS | FLEET_HINTS) == {flaw.value for flaw in Flaw}
 

@@ -33,7 +33,7 @@ def test_layers_are_the_ones_that_are_checked() -> None:
 @pytest.mark.requirement("project-docs")
 def test_every_top_level_module_has_its_row() -> None:
     modules = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    named = [code(cells[0])[0] for cells in rows(section(PAGE, "## Rooms"))]
+    named = [code(cells[0])[0] for cells in rows(section(PAGE, "## Layers"))]
     assert sorted(named) == sorted(modules - {"__init__"})
 
 

@@ -27,13 +27,15 @@ test-ceph: $(READY)  ## run the S3 tests on Ceph, from Debian's packages: 3 mons
 	$(BIN)/python -m tests.s3.install ceph rclone
 	STRONGROOM_TEST_S3=ceph $(BIN)/python -m pytest -q tests/s3 --ignore tests/s3/test_moving_many.py
 
-check: $(READY) $(HERMES)/.ready  ## style, types, import rules, generated pages, and that the core lives next to Hermes
+check: $(READY) $(HERMES)/.ready  ## style, types, import rules, names, messages, generated pages, and the core next to Hermes
 	@$(MAKE) --no-print-directory -j2 check-code check-pages
 
 check-code:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_names.py
+	$(BIN)/python scripts/check_commits.py
 	$(BIN)/mypy
 
 check-pages:

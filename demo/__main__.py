@@ -18,7 +18,7 @@ from demo.steps import STEPS
 from strongroom.cli import error_output, installed_extras, output
 from strongroom.cli.app import VerbCommand
 from strongroom.cli.demo import Played
-from strongroom.cli.demo_stage import FAIL, OK, Outcome, temporary_directory
+from strongroom.cli.demo_stage import FAIL, OK, StepOutcome, temporary_directory
 from strongroom.cli.error_output import BUG, CommandFailure
 from strongroom.cli.run_context import Run, pass_run
 from strongroom.errors import InvalidRequest
@@ -118,9 +118,9 @@ def _tell(run: Run, text: str) -> None:
 
 
 def _play(run: Run, set_up: Stage) -> Played:
-    outcomes: list[Outcome] = []
+    outcomes: list[StepOutcome] = []
     run.note(f"{len(STEPS)} steps; the question about the weekend is asked on {set_up.now:%Y-%m-%d}, a Monday")
-    skips: list[Outcome] = []
+    skips: list[StepOutcome] = []
     for outcome in report.performed(STEPS, set_up):
         outcomes.append(outcome)
         if run.json:
@@ -139,14 +139,14 @@ def _play(run: Run, set_up: Stage) -> Played:
     return Played(report.is_green(found), set_up.now, found, report.summary(found), kept)
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: StepOutcome) -> None:
     if chapter := STEPS[outcome.number - 1].chapter:
         click.secho(f"{_MARGIN}{chapter}", bold=True)
     for line in _lines(outcome):
         click.echo(line)
 
 
-def _show_skips(skips: list[Outcome]) -> None:
+def _show_skips(skips: list[StepOutcome]) -> None:
     """Steps that follow each other and are left out for one reason: in one line, if there are several."""
     first, last = skips[0], skips[-1]
     if first is last:
@@ -157,7 +157,7 @@ def _show_skips(skips: list[Outcome]) -> None:
     click.echo(f"{first.number:2}-{last.number}  {state}  {told}")
 
 
-def _lines(outcome: Outcome) -> Iterator[str]:
+def _lines(outcome: StepOutcome) -> Iterator[str]:
     state = click.style(f"{outcome.state:4}", fg=_COLOURS[outcome.state])
     reason = f"{outcome.reason} ({ALLOWED.get(outcome.reason, '')}): " if outcome.reason else ""
     yield f"{outcome.number:2}  {state}  {reason}{output.indent(outcome.sentence, _MARGIN)}"

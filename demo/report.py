@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from strongroom.cli.demo_stage import FAIL, OK, Outcome, Unexpected
+from strongroom.cli.demo_stage import FAIL, OK, StepOutcome, Unexpected
 
 S = TypeVar("S")
 
@@ -53,7 +53,7 @@ class Step(Generic[S]):
     chapter: str = ""
 
 
-def performed(steps: Sequence[Step[S]], stage: S) -> Iterator[Outcome]:
+def performed(steps: Sequence[Step[S]], stage: S) -> Iterator[StepOutcome]:
     """Make the steps one after the other and say how each ended. After a needed one fails, the rest are not run."""
     missing = 0
     for number, step in enumerate(steps, start=1):
@@ -66,45 +66,45 @@ def performed(steps: Sequence[Step[S]], stage: S) -> Iterator[Outcome]:
         yield outcome
 
 
-def _attempted(number: int, step: Step[S], stage: S) -> Outcome:
+def _attempted(number: int, step: Step[S], stage: S) -> StepOutcome:
     try:
         seen = step.attempt(stage)
     except Skipped as skip:
         if skip.reason in ALLOWED:
-            return Outcome(number, step.name, SKIP, step.sentence, reason=skip.reason)
+            return StepOutcome(number, step.name, SKIP, step.sentence, reason=skip.reason)
         return _failed(number, step, "a reason to skip that is on the list", skip.reason)
     except Unexpected as error:
         return _failed(number, step, error.expected, error.came)
     except Exception as error:  # noqa: BLE001 - whatever breaks a step, it has failed
         return _failed(number, step, "the step to come to its end", f"{type(error).__name__}: {error}")
-    return Outcome(number, step.name, OK, step.sentence, seen=seen or ())
+    return StepOutcome(number, step.name, OK, step.sentence, seen=seen or ())
 
 
-def not_run(number: int, step: Step[S], why: str) -> Outcome:
+def not_run(number: int, step: Step[S], why: str) -> StepOutcome:
     """A step that never ran: a fail like any other."""
     return _failed(number, step, "the step to be run", why)
 
 
-def _failed(number: int, step: Step[S], expected: str, came: str) -> Outcome:
-    return Outcome(number, step.name, FAIL, step.sentence, expected=_cut(expected), came=_cut(came))
+def _failed(number: int, step: Step[S], expected: str, came: str) -> StepOutcome:
+    return StepOutcome(number, step.name, FAIL, step.sentence, expected=_cut(expected), came=_cut(came))
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def complete(steps: Sequence[Step[S]], outcomes: Sequence[Outcome]) -> list[Outcome]:
+def complete(steps: Sequence[Step[S]], outcomes: Sequence[StepOutcome]) -> list[StepOutcome]:
     """One outcome for each step, in order: where there is none, the step was not run."""
     found = {outcome.number: outcome for outcome in outcomes}
     return [found.get(at) or not_run(at, step, "it was not run") for at, step in enumerate(steps, start=1)]
 
 
-def is_green(outcomes: Sequence[Outcome]) -> bool:
+def is_green(outcomes: Sequence[StepOutcome]) -> bool:
     """Whether every step is ok, or was left out for a reason on the list. Nothing at all is not green."""
     return bool(outcomes) and all(one.state == OK or (one.state == SKIP and one.reason in ALLOWED) for one in outcomes)
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
+def summary(outcomes: Sequence[StepOutcome]) -> str:
     """One line on the whole."""
     counts = {state: sum(one.state == state for one in outcomes) for state in (OK, SKIP, FAIL)}
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)

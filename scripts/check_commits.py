@@ -2,7 +2,8 @@
 
     python scripts/check_commits.py          # exit code 1, and the commits with what is wrong, if there are any
 
-Merges are left out. Without a git history that reaches back to `BASE` it says so, and checks what there is.
+Merges are left out. Where the history does not reach back to `BASE`, it says so: of a shallow clone nothing is checked,
+since a merge at its edge looks like any other commit, and of another history the newest commit.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-BASE = "f3647b1e4d9f53d1466150103dfce66989aad705"
+BASE = "746358611373f117abfc16163d815087f72cd0ce"
 """The last commit before this rule."""
 
 SUBJECT_LIMIT = 72
@@ -29,18 +30,21 @@ class Commit(NamedTuple):
     message: str
 
 
-def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
 
 
-def commits() -> Iterator[Commit]:
-    """The commits since `BASE`, newest first, without merges."""
-    reaches = _git("merge-base", "--is-ancestor", BASE, "HEAD").returncode == 0
-    if not reaches:
-        print(f"check_commits: this history does not reach {BASE[:7]}; only the newest commit is checked")
-    span = [f"{BASE}..HEAD"] if reaches else ["--max-count=1"]
-    log = _git("log", "--no-merges", "--format=%h%x00%B%x01", *span)
-    for record in log.stdout.split("\x01"):
+def commits(root: Path = ROOT, base: str = BASE) -> Iterator[Commit]:
+    """The commits since `base`, newest first, without merges."""
+    if _git(root, "merge-base", "--is-ancestor", base, "HEAD").returncode == 0:
+        span = f"{base}..HEAD"
+    elif _git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
+        print(f"check_commits: this clone is shallow and does not reach {base[:7]}; nothing is checked")
+        return
+    else:
+        print(f"check_commits: this history does not reach {base[:7]}; only the newest commit is checked")
+        span = "--max-count=1"
+    for record in _git(root, "log", "--no-merges", "--topo-order", "--format=%h%x00%B%x01", span).stdout.split("\x01"):
         name, _, message = record.strip().partition("\x00")
         if name:
             yield Commit(name, message)
@@ -53,12 +57,12 @@ def faults(message: str) -> Iterator[str]:
         yield "the subject is not `area: what changed`"
     if len(subject) > SUBJECT_LIMIT:
         yield f"the subject has {len(subject)} characters, at most {SUBJECT_LIMIT}"
-    if rest.startswith("\n") is False or not rest.strip():
+    if not rest.startswith("\n") or not rest.strip():
         yield "there is no body: why, and what was measured"
 
 
 def main() -> None:
-    if _git("rev-parse", "--git-dir").returncode:
+    if _git(ROOT, "rev-parse", "HEAD").returncode:
         print("check_commits: no git history here, nothing to check")
         return
     found = [

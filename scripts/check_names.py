@@ -1,7 +1,8 @@
 """Check that names in `src/strongroom` can be guessed: one module name, one class name, one idea each.
 
-Fails on a module named by a gerund, on a module name that two rooms use for different roles, on a public class name
-that is used twice, on a class with too many methods, on a long module, and on too many modules of a few lines.
+Fails on a module named by a gerund, on a module name that two packages use for different roles, on a public class name
+that is used twice, on a class with too many methods, on a long module, and on too many modules of a few lines. Classes
+and modules that were too large before this check have a bound each, which may only fall.
 
     python scripts/check_names.py            # prints what to change, exit code 1 if there is anything
 """
@@ -12,7 +13,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "strongroom"
@@ -20,15 +21,57 @@ SOURCE = Path(__file__).parent.parent / "src" / "strongroom"
 METHODS, LINES, SHORT, SHORT_MODULES = 20, 450, 40, 10
 """Methods of a class and lines of a module at most; modules under `SHORT` lines at most, packages' own files apart."""
 
+LARGE_CLASSES: Mapping[str, int] = {
+    "ActorView": 21,
+    "Application": 25,
+    "Audit": 27,
+    "CachePageSet": 25,
+    "CheckStage": 23,
+    "DecisionRecorder": 35,
+    "FakeStore": 21,
+    "FleetVerifier": 28,
+    "Follower": 26,
+    "GuardedProtocol": 24,
+    "LexicalIndex": 24,
+    "LineCache": 29,
+    "MemoryManager": 35,
+    "MemoryProvider": 21,
+    "Reader": 27,
+    "Replica": 51,
+    "Run": 25,
+    "S3Store": 42,
+    "Spool": 22,
+    "SqliteStore": 42,
+    "StrongroomProvider": 25,
+    "Vault": 34,
+    "Writer": 23,
+    "_Python": 29,
+}
+"""Methods of the classes that are larger. A figure may only fall, and a class of at most `METHODS` loses its row."""
+
+LARGE_MODULES: Mapping[str, int] = {
+    "api.py": 452,
+    "hermes/hooks/code_check.py": 517,
+    "hermes/provider/secret_mask.py": 520,
+    "memory/decision_recorder.py": 538,
+    "memory/replica.py": 648,
+    "server/http/application.py": 555,
+    "store/s3/bucket_replica.py": 540,
+    "store/sqlite.py": 607,
+}
+"""Lines of the modules that are longer. A figure may only fall, and a module of at most `LINES` loses its row."""
+
 NOUNS_IN_ING = frozenset({"setting", "string", "thing", "routing"})
 """Words that end like a gerund and are nouns of the product or of the language."""
 
-SAME_ROLE: dict[str, str] = {}
+SAME_ROLE: Mapping[str, str] = {
+    "hermes_cli": "the file from which Hermes takes the provider's commands, in both packages that a home may name",
+}
 """Module names that may occur more than once, each with the role that is the same everywhere."""
 
 
-def _modules() -> Iterator[Path]:
-    return (path for path in sorted(SOURCE.rglob("*.py")) if path.name not in {"__init__.py", "__main__.py"})
+def _modules(source: Path) -> Iterator[Path]:
+    return (path for path in sorted(source.rglob("*.py")) if path.name not in {"__init__.py", "__main__.py"})
 
 
 def _is_gerund(name: str) -> bool:
@@ -36,44 +79,46 @@ def _is_gerund(name: str) -> bool:
     return bool(re.fullmatch(r"[a-z]+ing", last)) and last not in NOUNS_IN_ING
 
 
-def module_names() -> Iterator[str]:
+def module_names(source: Path = SOURCE) -> Iterator[str]:
     """Modules named by what somebody does instead of by what they are, and names that two modules share."""
     places: dict[str, list[str]] = defaultdict(list)
-    for path in _modules():
-        places[path.stem].append(str(path.relative_to(SOURCE)))
+    for path in _modules(source):
+        places[path.stem].append(str(path.relative_to(source)))
         if _is_gerund(path.stem):
-            yield f"{path.relative_to(SOURCE)}: named by a gerund; which noun would a stranger search for?"
+            yield f"{path.relative_to(source)}: named by a gerund; which noun would a stranger search for?"
     for name, paths in places.items():
         if len(paths) > 1 and name not in SAME_ROLE:
             yield f"module name `{name}` is used {len(paths)} times: {', '.join(paths)}"
 
 
-def classes() -> Iterator[str]:
+def classes(source: Path = SOURCE) -> Iterator[str]:
     """Public class names that are used twice, and classes of more than one idea."""
     places: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in sorted(source.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.ClassDef):
-                where = f"{path.relative_to(SOURCE)}:{node.lineno}"
+                where = f"{path.relative_to(source)}:{node.lineno}"
                 if not node.name.startswith("_"):
                     places[node.name].append(where)
                 methods = sum(isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) for one in node.body)
-                if methods > METHODS:
-                    yield f"{where}: class {node.name} has {methods} methods; at most {METHODS}"
+                most = LARGE_CLASSES.get(node.name, METHODS)
+                if methods > most:
+                    yield f"{where}: class {node.name} has {methods} methods; at most {most}"
     for name, found in places.items():
         if len(found) > 1:
             yield f"class name `{name}` is used {len(found)} times: {', '.join(found)}"
 
 
-def sizes() -> Iterator[str]:
+def sizes(source: Path = SOURCE) -> Iterator[str]:
     """Modules that hold a second idea, and modules too small to be worth a file."""
     short: list[str] = []
-    for path in _modules():
-        lines = len(path.read_text(encoding="utf-8").splitlines())
-        if lines > LINES:
-            yield f"{path.relative_to(SOURCE)}: {lines} lines; at most {LINES}"
+    for path in _modules(source):
+        name, lines = path.relative_to(source).as_posix(), len(path.read_text(encoding="utf-8").splitlines())
+        most = LARGE_MODULES.get(name, LINES)
+        if lines > most:
+            yield f"{name}: {lines} lines; at most {most}"
         if lines < SHORT:
-            short.append(f"{path.relative_to(SOURCE)} ({lines})")
+            short.append(f"{name} ({lines})")
     if len(short) > SHORT_MODULES:
         yield f"{len(short)} modules under {SHORT} lines; at most {SHORT_MODULES}: {', '.join(short)}"
 
@@ -83,7 +128,7 @@ def main() -> None:
     if found:
         print("\n".join(found))
         sys.exit(f"check_names: {len(found)} names or sizes to change in {SOURCE.relative_to(SOURCE.parent.parent)}")
-    print("check_names: every module and class has a name of its own")
+    print("check_names: every module and class has a name of its own, and none has grown beyond its bound")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from demo.report import ALLOWED, SKIP, performed
 from demo.stage import Stage, opened
 from demo.steps import STEPS
 from demo.talk import QUESTION
-from strongroom.cli.demo_stage import FAIL, OK, Done, Outcome, Unexpected
+from strongroom.cli.demo_stage import FAIL, OK, Done, StepOutcome, Unexpected
 from strongroom.cli.error_output import USAGE
 from tests.cli.conftest import Cli, environment
 
@@ -107,7 +107,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-def attempted(place: Stage, name: str) -> Outcome:
+def attempted(place: Stage, name: str) -> StepOutcome:
     (found,) = performed([step for step in STEPS if step.name == name], place)
     return found
 

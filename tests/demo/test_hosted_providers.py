@@ -18,7 +18,7 @@ from demo.report import performed
 from demo.stage import Stage, opened
 from demo.steps import STEPS
 from strongroom import fence
-from strongroom.cli.demo_stage import FAIL, OK, Done, Outcome, Unexpected
+from strongroom.cli.demo_stage import FAIL, OK, Done, StepOutcome, Unexpected
 from strongroom.host.conformance import CHECKS
 from strongroom.host.plugins import hermes_stubs
 
@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-def outcome(place: Stage, name: str) -> Outcome:
+def outcome(place: Stage, name: str) -> StepOutcome:
     (found,) = performed([HOSTED[name]], place)
     return found
 

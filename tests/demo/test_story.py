@@ -32,7 +32,7 @@ from demo.stage import Stage
 from demo.steps import STEPS
 from strongroom import FileKeys, NewLine, Token, Vault
 from strongroom.cli import demo_stage, installed_extras
-from strongroom.cli.demo_stage import FAIL, OK, Done, Outcome, Unexpected
+from strongroom.cli.demo_stage import FAIL, OK, Done, StepOutcome, Unexpected
 from strongroom.cli.error_output import BUG, INTERRUPTED
 from strongroom.engines.dates.parser import dates_in_line, dates_in_query
 from strongroom.model import BATCH_LIMIT
@@ -149,7 +149,7 @@ def test_a_needed_step_that_was_skipped_leaves_the_rest_not_run() -> None:
 def test_a_step_that_never_ran_makes_it_exit_1(run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     story = steps(passes, passes, passes)
     played(monkeypatch, story)
-    only_two = [Outcome(1, "passes", OK, ""), Outcome(3, "passes", OK, "")]
+    only_two = [StepOutcome(1, "passes", OK, ""), StepOutcome(3, "passes", OK, "")]
     monkeypatch.setattr(report, "performed", lambda *_: iter(only_two))
     done = run_demo("--json")
     assert (done.code, [step["state"] for step in done.json["steps"]]) == (BUG, [OK, FAIL, OK])
@@ -166,10 +166,11 @@ def test_a_demonstration_without_steps_is_not_green(
 
 @pytest.mark.requirement("demo-strict")
 @pytest.mark.parametrize(
-    "outcome", [Outcome(1, "a", SKIP, ""), Outcome(1, "a", SKIP, "", reason="no_time"), Outcome(1, "a", "OK", "")]
+    "outcome",
+    [StepOutcome(1, "a", SKIP, ""), StepOutcome(1, "a", SKIP, "", reason="no_time"), StepOutcome(1, "a", "OK", "")],
 )
-def test_an_outcome_that_is_not_on_the_list_is_not_green(outcome: Outcome) -> None:
-    assert not report.is_green([Outcome(2, "b", OK, ""), outcome])
+def test_an_outcome_that_is_not_on_the_list_is_not_green(outcome: StepOutcome) -> None:
+    assert not report.is_green([StepOutcome(2, "b", OK, ""), outcome])
 
 
 @pytest.mark.requirement("demo-strict")
@@ -692,7 +693,7 @@ def test_every_step_has_a_name_of_its_own_and_a_sentence() -> None:
 def test_without_a_terminal_there_are_no_colours(run_demo: Cli, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, steps(passes, breaks, skips_as_allowed))
     assert "\x1b" not in run_demo().out
-    assert "\x1b[32mok" in next(iter(command._lines(Outcome(1, "a", OK, ""))))
+    assert "\x1b[32mok" in next(iter(command._lines(StepOutcome(1, "a", OK, ""))))
 
 
 # What is said, and when.

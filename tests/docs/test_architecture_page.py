@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pkgutil import resolve_name
 
@@ -33,8 +34,20 @@ def test_layers_are_the_ones_that_are_checked() -> None:
 @pytest.mark.requirement("project-docs")
 def test_every_top_level_module_has_its_row() -> None:
     modules = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    named = [code(cells[0])[0] for cells in rows(section(PAGE, "## Rooms"))]
+    named = [code(cells[0])[0] for cells in rows(section(PAGE, "## Layers"))]
     assert sorted(named) == sorted(modules - {"__init__"})
+
+
+@pytest.mark.requirement("project-docs")
+def test_the_tree_shows_every_package_and_every_top_level_module() -> None:
+    (tree,) = [block.text for block in blocks(PAGE, "text") if block.text.startswith("src/strongroom/\n")]
+    shown: list[str] = []
+    above: dict[int, str] = {}
+    for indent, name in re.findall(r"^((?:  )+)([a-z_0-9]+(?:/|\.py)) +\S", tree, re.MULTILINE):
+        above[len(indent)] = above.get(len(indent) - 2, "") + name
+        shown.append(above[len(indent)])
+    packages = {f"{path.parent.relative_to(PACKAGE)}/" for path in PACKAGE.glob("*/**/__init__.py")}
+    assert sorted(shown) == sorted(packages | {path.name for path in PACKAGE.glob("[a-z]*.py")})
 
 
 @pytest.mark.requirement("seed-architecture")

@@ -1,6 +1,7 @@
 """The portable archive: an actor's lines and profiles in one file, encrypted to a passphrase (docs/spec/archive.md).
 
-`format` is the bytes, `moving` takes lines out of a memory and brings them into one, `files` reads and writes the file.
+`archive_format` is the bytes, `export_import` moves lines out of a memory and into one, `archive_file` reads and writes
+the file.
 Lines move through `Memory` alone, so the gate decides about each and the log names each.
 """
 

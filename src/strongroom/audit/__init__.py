@@ -1,6 +1,6 @@
 """The audit log: every decision, in an RFC 6962 tree that cannot be quietly edited (docs/spec/audit.md).
 
-`entry` is what one decision looks like, `log` appends, signs and proves, `verify` finds what does not fit.
+`entry` is what one decision looks like, `log` appends, signs and proves, `verifier` finds what does not fit.
 Entries hold tags, link ids, operations, reasons, counts and hashes of ciphertext; never text, query or token.
 """
 

@@ -3,8 +3,8 @@
 Needs nothing but reading. Each log is checked by itself: numbers, tree, signatures, the vault's word for its key, and
 whether it continues what was seen of it. Then the objects are compared with what all of them say together. What does
 not read is named, and the rest is looked at all the same. Others may write meanwhile: whatever does not fit is read
-again, and so are the logs, before it is said. Entries that were begun and never said done are judged by `unsettled`,
-once they are so old that they cannot be under way any more.
+again, and so are the logs, before it is said. Entries that were begun and never said done are judged by
+`unfinished_entries`, once they are so old that they cannot be under way any more.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from strongroom.cli.app import command
 from strongroom.cli.demo_stage import (
     FAIL,
     OK,
-    Outcome,
     Place,
+    StepOutcome,
     Unexpected,
     answered,
     expect,
@@ -58,7 +58,7 @@ class Played(msgspec.Struct, frozen=True):
 
     ok: bool
     now: datetime
-    steps: list[Outcome]
+    steps: list[StepOutcome]
     summary: str
     kept: str | None
 
@@ -298,10 +298,10 @@ def demo(run: Run, as_json: bool, keep: bool) -> None:
         raise CommandFailure(BUG)
 
 
-def _played(run: Run, story: Story) -> Iterator[Outcome]:
+def _played(run: Run, story: Story) -> Iterator[StepOutcome]:
     failed = 0
     for number, step in enumerate(STEPS, start=1):
-        outcome = Outcome(number, step.name, OK, step.sentence)
+        outcome = StepOutcome(number, step.name, OK, step.sentence)
         try:
             if failed:
                 raise Unexpected("the step to be run", f"it was not run, because step {failed} failed")
@@ -313,13 +313,13 @@ def _played(run: Run, story: Story) -> Iterator[Outcome]:
                 if isinstance(error, Unexpected)
                 else (_ITS_END, f"{type(error).__name__}: {error}")
             )
-            outcome = Outcome(number, step.name, FAIL, step.sentence, expected=told[0], came=told[1])
+            outcome = StepOutcome(number, step.name, FAIL, step.sentence, expected=told[0], came=told[1])
         if not run.json:
             _show(outcome)
         yield outcome
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: StepOutcome) -> None:
     state = click.style(f"{outcome.state:4}", fg=_COLOURS[outcome.state])
     click.echo(f"{outcome.number:2}  {state}  {output.indent(outcome.sentence, _MARGIN)}")
     if outcome.state == FAIL:

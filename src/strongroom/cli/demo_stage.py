@@ -41,7 +41,7 @@ class Unexpected(Exception):
         self.expected, self.came = str(expected), str(came)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class StepOutcome(msgspec.Struct, frozen=True):
     """How a step ended. `reason` is for skips; `expected` and `came` are for fails; `seen` is what it has to show."""
 
     number: int

@@ -1,7 +1,7 @@
 """One request and what came of it: how a call is put into HTTP, and what each answer or failure means.
 
-It never sends anything twice; `door` decides about that. The transport is used alone, without httpx.Client: what
-that adds (redirects, cookies, proxies and passwords from the environment) could send a cap elsewhere.
+It never sends anything twice; `http_transport` decides about that. The transport is used alone, without httpx.Client:
+what that adds (redirects, cookies, proxies and passwords from the environment) could send a cap elsewhere.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from strongroom.host.agent_session import TERMINAL, AgentSession
-from strongroom.host.hashing import digest
+from strongroom.host.session_name import digest
 
 _BUILTIN = "memories"
 _PRIVATE_CHATS = ("", "dm", "private")

@@ -21,8 +21,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from strongroom.errors import InvalidRequest, StoreUnavailable
-from strongroom.host.hashing import digest
-from strongroom.host.session_name import SessionSettings, Strategy
+from strongroom.host.session_name import SessionSettings, Strategy, digest
 from strongroom.private_files import write_file
 
 FILES = ("memories/MEMORY.md", "memories/USER.md", "MEMORY.md", "USER.md", "SOUL.md")

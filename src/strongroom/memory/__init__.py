@@ -1,8 +1,7 @@
 """The memory service: the only path from a cap to a line.
 
-`state` knows an open vault and follows other processes, `clerk` asks the gate and keeps the record, `putting`,
-`delivering`, `recalling`, `profiles`, `forgetting` and `observing` carry out the operations, and `bound` is what
-callers hold.
+`replica` knows an open vault and follows other processes, `decision_recorder` asks the gate and keeps the record, the
+modules of `ops` carry out the operations, and `interface` is what callers hold.
 """
 
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder

@@ -1,5 +1,6 @@
-"""A vault as a service: HTTP and MCP in front of the same doors that embedded callers use.
+"""A vault as a service: HTTP and MCP in front of the same transports that embedded callers use.
 
-`app` answers requests, `reading` takes them apart, `limits` slows down who asks too much, `workers` runs the vault's
-calls off the event loop, `protocol` guards connections, `serving` binds and runs. Nothing here decides: the gate does.
+`http.application` answers requests, `http.request_parser` takes them apart, `http.connection` guards connections,
+`rate_limits` slows down whoever asks too much, `executor` runs the vault's calls, `listen` binds and runs. Nothing here
+decides: the gate does.
 """

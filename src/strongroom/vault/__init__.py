@@ -1,4 +1,5 @@
 """The vault: one store with its keys, log and issuer.
 
-`opening` makes and opens it, `owner` is what its owner holds, `rotation` replaces keys, `auditing` reads the log.
+`create_open` makes and opens it, `vault` is what its owner holds, `key_rotation` replaces keys, `owner_audit` reads the
+log.
 """

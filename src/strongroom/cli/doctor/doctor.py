@@ -1,6 +1,6 @@
 """doctor: numbered checks in plain words, each with what to do. It changes nothing and writes no line.
 
-Each check (see `checks` for a vault, `servercheck` for a server) looks at one thing and says ok, warn or fail. One that
+Each check (see `vault_checks` and `server_checks`) looks at one thing and says ok, warn or fail. One that
 needs what an earlier one did not find says skip, so that the first fail is the one to mend.
 """
 

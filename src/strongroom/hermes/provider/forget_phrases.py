@@ -1,6 +1,6 @@
 # ruff: noqa: E501 - a pattern to a line
 """Requests to forget, told from talk about forgetting: "please forget that my gym code is 5521" is one, "I always
-forget my keys" is none. Rules over words, in the languages of the phrases for off the record (`manners`); pure, and
+forget my keys" is none. Rules over words, in the languages of the phrases for off the record (`privacy_phrases`); pure, and
 never a model.
 
 - A verb of forgetting needs somebody who is asked (an imperative, "can you", "I want you to") and something that a

@@ -1,10 +1,10 @@
 """Which parts of a stored text were recalled, and the text without those that are gone. Pure.
 
-A recalled line is one line that begins with a dash and a day and ends with its id in brackets, as `provider.showing`
-writes it. Hermes keeps them in what it sent to the model, behind what the person said and between its own fence tags.
-A fence in which no recalled line is left goes as a whole. What the person said is never touched, even if it looks like
-a recalled line. A tool's result is JSON: entries go by their id. A result that names a gone line in a way that is not
-understood goes as a whole, because half of it may be that line.
+A recalled line is one line that begins with a dash and a day and ends with its id in brackets, as
+`provider.line_format` writes it. Hermes keeps them in what it sent to the model, behind what the person said and
+between its own fence tags. A fence in which no recalled line is left goes as a whole. What the person said is never
+touched, even if it looks like a recalled line. A tool's result is JSON: entries go by their id. A result that names a
+gone line in a way that is not understood goes as a whole, because half of it may be that line.
 """
 
 from __future__ import annotations

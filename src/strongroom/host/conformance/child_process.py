@@ -1,4 +1,4 @@
-"""The other end of `driving`: the process in which a check or a scene runs. Takes the job's file and the answer's."""
+"""The other end of `isolated_run`: the process of a check or a scene. Takes the job's file and the answer's."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Running a check in a process of its own, with a private home and a time limit.
 
-A broken provider can neither hang nor harm who checks it: it sees a home, a temporary directory and an environment
-that were made for the one check, and its process is ended with what it started when the check is over (`ending` says
-what escapes that). What it prints goes to a file beside them. The files of the person who runs the check are not hidden
-from it: this guards against faults, not against a hostile provider.
+A broken provider can neither hang nor harm who checks it: it sees a home, a temporary directory and an environment that
+were made for the one check, and its process is ended with what it started when the check is over (`process_cleanup`
+says what escapes that). What it prints goes to a file beside them. The files of the person who runs the check are not
+hidden from it: this guards against faults, not against a hostile provider.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Providers as plugins: found by name (`discovery`), imported (`loading`), set up (`setting_up`).
+"""Providers as plugins: found by name (`discovery`), imported (`loader`), set up (`provider_setup`).
 
-`manifest` reads what a plugin says of itself, `names` supplies what it imports from Hermes, `reasons` says why one is
-not available, `envfile` has its secrets.
+`manifest` reads what a plugin says of itself, `hermes_stubs` supplies what it imports from Hermes, `unavailable_reason`
+says why one is not available, `env_file` has its secrets.
 """

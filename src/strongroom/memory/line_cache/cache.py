@@ -1,7 +1,7 @@
 """Shelves: the opened lines of every (actor, namespace) that is in use, in RAM and within one budget of bytes.
 
 The least recently used shelves go first. A shelf is loaded once however many callers wait for it, in portions that
-count towards the budget as they come (`load.py`). What a shelf is: `shelf.py`.
+count towards the budget as they come (`cache_loader.py`). What a shelf is: `cached_namespace.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The memory as an MCP server: the tools and the profile, for any client that speaks the protocol.
 
-`tools` says what there is, `answers` how an answer reads to a model, `resources` shows the profile, `serving` ties them
-to a door, `stdio` and `http` carry it. Everything goes through the same calls as over HTTP: nothing here decides.
+`tool_schemas` says what there is, `tool_answers` how an answer reads to a model, `profile_resource` shows the profile,
+`mcp_server` ties them to a transport, `stdio` and `streamable_http` carry it. Everything goes through the same calls as
+over HTTP: nothing here decides.
 """
 
 from strongroom.server.mcp.mcp_server import on_threads, server_for

@@ -50,7 +50,7 @@ _MANY, _LARGE = 64, 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[R]):
+class McpCall(Generic[R]):
     """One call: how it is read, and what is made of its answer."""
 
     kind: type[api.Call[Any]]
@@ -77,23 +77,23 @@ class Question(Generic[R]):
         return self.shown(answer)
 
 
-class Ask(Protocol):
+class CallRunner(Protocol):
     """Has a question answered for whoever sent a request."""
 
-    async def __call__(self, context: Context, question: Question[R], /) -> R: ...
+    async def __call__(self, context: Context, question: McpCall[R], /) -> R: ...
 
 
-def on_threads(door: api.Transport) -> Ask:
+def on_threads(door: api.Transport) -> CallRunner:
     """Ask everything at one door, each question on a thread. Once begun it is finished: a write is whole or absent."""
     limiter = anyio.CapacityLimiter(THREADS)
 
-    async def ask(_: Context, question: Question[R]) -> R:
+    async def ask(_: Context, question: McpCall[R]) -> R:
         return await anyio.to_thread.run_sync(question.asked, door, limiter=limiter)
 
     return ask
 
 
-def server_for(ask: Ask, *, random: Callable[[int], bytes] = os.urandom) -> Server[Any]:
+def server_for(ask: CallRunner, *, random: Callable[[int], bytes] = os.urandom) -> Server[Any]:
     """An MCP server whose calls are asked by `ask`."""
     _hush_the_sdk()
     handlers = _Handlers(ask, random)
@@ -121,7 +121,7 @@ def server_for(ask: Ask, *, random: Callable[[int], bytes] = os.urandom) -> Serv
 class _Handlers:
     """What is done with a request."""
 
-    def __init__(self, ask: Ask, random: Callable[[int], bytes]) -> None:
+    def __init__(self, ask: CallRunner, random: Callable[[int], bytes]) -> None:
         self._ask = ask
         self._random = random
 
@@ -130,7 +130,7 @@ class _Handlers:
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, "there is no such tool: tools/list names those that there are")
         mark = self._mark()
-        question = Question(
+        question = McpCall(
             tool.call,
             partial(_call_of, tool, params.arguments or {}),
             lambda answer: _result(*tool.shown(answer, mark)),
@@ -150,7 +150,7 @@ class _Handlers:
         if call is None:
             raise MCPError(types.INVALID_PARAMS, "there is no such resource: resources/list names those that there are")
         mark = self._mark()
-        question = Question(type(call), lambda: call, lambda snapshot: profile_resource.contents(uri, snapshot, mark))
+        question = McpCall(type(call), lambda: call, lambda snapshot: profile_resource.contents(uri, snapshot, mark))
         try:
             return await self._ask(context, question)
         except StrongroomError as error:

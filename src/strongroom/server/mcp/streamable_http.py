@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strongroom import api
 from strongroom.errors import CapMissing, MethodRefused
-from strongroom.server.mcp.mcp_server import Context, Question, server_for
+from strongroom.server.mcp.mcp_server import Context, McpCall, server_for
 
 R = TypeVar("R")
 DOOR = "strongroom.door"
@@ -35,7 +35,7 @@ def mcp_app(*, body_limit: int) -> tuple[ASGIApp, AbstractAsyncContextManager[No
     for it, of which it is told the op.
     """
 
-    async def ask(context: Context, question: Question[R]) -> R:
+    async def ask(context: Context, question: McpCall[R]) -> R:
         state = context.request.scope.get("state", {}) if context.request is not None else {}
         if DOOR not in state:
             raise CapMissing("no cap was shown", hint="send it as `Authorization: Bearer <cap>`")

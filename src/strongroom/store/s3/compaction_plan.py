@@ -1,4 +1,4 @@
-"""What a pass of compaction over one shelf would do. Pure; carrying it out is `compacting`'s."""
+"""What a pass of compaction over one shelf would do. Pure; carrying it out is `compaction`'s."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packs: many stored bodies of one namespace in one object. Pure; who writes them when is `compacting`'s.
+"""Packs: many stored bodies of one namespace in one object. Pure; who writes them when is `compaction`'s.
 
 A pack begins as a claim, of a few bytes. Its records keep the versions that the objects had, so nobody who follows the
 store notices that they moved. A record without a body is a tombstone, and none ever gets a body again: whoever writes a

@@ -5,7 +5,7 @@ and becomes a vault in its new place with the very last write: whoever looks ear
 point, the same call goes on. The source is only read, and must not be written to meanwhile: that is checked at the end.
 What was last seen of the source still counts for it afterwards.
 
-How each kind of target is written is `tobucket`'s and `tofile`'s.
+How each kind of target is written is `to_bucket`'s and `to_sqlite`'s.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ import pytest
 import strongroom
 from strongroom import attenuate, settings
 from strongroom.errors import CapRevoked, ProviderUnavailable
-from strongroom.hermes import policy
-from strongroom.hermes.install import cap_file, config_yaml, hermes_probe, plugin_files, self_test
-from strongroom.hermes.install.hermes_homes import HermesHome
+from strongroom.hermes import cap_file, policy
+from strongroom.hermes.hermes_homes import HermesHome
+from strongroom.hermes.install import config_yaml, hermes_probe, plugin_files, self_test
 from strongroom.hermes.install.self_test import Verified
 from strongroom.hermes.state_paths import places_of
 from strongroom.keys import default_directory
@@ -328,10 +328,10 @@ _KILLED = """
 import os, signal, sys
 from pathlib import Path
 from importlib.metadata import version
-from strongroom.hermes.install import probing, verifying
-found = probing.Hermes(Path("/opt/hermes/bin/python"), "0.19.0", version("strongroom"), frozenset(), "")
-probing.find = lambda python=None, path=None: found
-verifying.verified = lambda *_, **__: verifying.Verified("", "")
+from strongroom.hermes.install import hermes_probe, self_test
+found = hermes_probe.Hermes(Path("/opt/hermes/bin/python"), "0.19.0", version("strongroom"), frozenset(), "")
+hermes_probe.find = lambda python=None, path=None: found
+self_test.verify_home = lambda *_, **__: self_test.Verified("", "")
 def deadly(write):
     def act(*arguments, **more):
         write(*arguments, **more)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.errors import InvalidRequest, StrongroomError
-from strongroom.hermes.install import hermes_homes, memory_setup
+from strongroom.hermes import hermes_homes
+from strongroom.hermes.install import memory_setup
 from strongroom.hermes.provider import (
     before_compression,
     delivery,

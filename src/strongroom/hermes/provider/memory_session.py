@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from strongroom.caps.chain import Token
 from strongroom.errors import CapExpired, InvalidRequest, ServerDefect, StrongroomError
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.policy import Policy
 from strongroom.hermes.provider.actor_caps import KEEPS, RECALLS
 from strongroom.hermes.provider.conversation import ConversationState

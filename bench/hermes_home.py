@@ -20,8 +20,7 @@ from bench import vaults
 from bench.hermes_child import OF_FACTS
 from bench.lines import facts, lines
 from strongroom import NewLine, routing
-from strongroom.hermes import runtime_cap
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file, runtime_cap
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv-hermes" / "bin" / "python"

@@ -60,8 +60,8 @@ BOUNDS: Mapping[str, Bound] = {
     "Memory.put": Bound(files=24, calls=67, climbs=2),
     "Memory.get": Bound(files=34, calls=84, climbs=2, outside=25),
     "HTTP get": Bound(files=40, calls=105, climbs=1),
-    "prefetch": Bound(files=55, calls=206, climbs=2),
-    "sync_turn": Bound(files=46, calls=197, climbs=2),
+    "prefetch": Bound(files=55, calls=196, climbs=2),
+    "sync_turn": Bound(files=46, calls=192, climbs=2),
 }
 
 

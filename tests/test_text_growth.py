@@ -23,6 +23,7 @@ from strongroom.hermes.provider import (
     before_compression,
     chat_history,
     dedupe,
+    detector_rules,
     forget_phrases,
     privacy_phrases,
     secret_mask,
@@ -218,12 +219,13 @@ ENTRIES: dict[Callable[..., object], tuple[Callable[[str], object], list[str]]] 
 # These take no text that a stranger wrote, or hand it on to one of the entries above.
 NO_ENTRIES = {
     *(fence.edges, fence.mark_of, fence.wrap_hits, fence.wrap_infos, fence.wrap_profiles),
-    routing.rules,
+    *(routing.rules, detector_rules.maintained_rules),
     *(turn_ids.time_of, turn_ids.turn_name, turn_ids.turn_of, turn_ids.turn_tag),  # of ids, which have 26 characters
 }
 RULE_MODULES: list[ModuleType] = [
     *(
         secret_mask,
+        detector_rules,
         privacy_phrases,
         forget_phrases,
         dedupe,

@@ -411,3 +411,8 @@ class LineIds:
             value = self._last + 1
         self._last = value
         return LineId(str(ULID.from_int(value)))
+
+
+def pluralize(count: int, noun: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

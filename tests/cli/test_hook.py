@@ -16,8 +16,7 @@ import pytest
 import strongroom
 from strongroom import settings
 from strongroom.cli import hook
-from strongroom.hermes import policy
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file, policy
 from strongroom.hermes.provider.provider_home import home_of
 from strongroom.model import Millis
 from strongroom.vault.create_open import identify

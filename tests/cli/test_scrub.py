@@ -12,8 +12,7 @@ import pytest
 from strongroom import settings
 from strongroom.cli.app import VerbCommand
 from strongroom.cli.scrub import scrub_hermes
-from strongroom.hermes import policy, scrub
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file, policy, scrub
 from strongroom.model import LineId
 from tests.cli.conftest import Cli, opened
 from tests.hermes.install.test_scrub import HEADING, MADE_BY_HERMES, MARK, raw, recalled, run_hermes

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from strongroom.cli import hook
-from strongroom.hermes import policy
-from strongroom.hermes.install import cap_file, isolation_advice, policy_template
+from strongroom.hermes import cap_file, policy
+from strongroom.hermes.install import isolation_advice, policy_template
 from strongroom.hermes.policy import Tools
 from strongroom.hermes.provider import model_tools
 from tests.docs.pages import DOCS, Step, blocks, code, rows, section

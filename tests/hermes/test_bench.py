@@ -13,7 +13,7 @@ from bench.hermes import Side
 from bench.hermes_child import AFTER, BEGIN, HOLOGRAPHIC, KEEP, PREFETCH, STRONGROOM, talk
 
 import strongroom
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 
 LINES = 30
 TURNS = 3

@@ -19,9 +19,8 @@ from strongroom.cli.argument_types import NAMESPACE
 from strongroom.cli.error_output import BY_FAMILY, CommandFailure
 from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.errors import CapNamespaceDenied, InvalidRequest
-from strongroom.hermes.install.install_steps import pluralize
 from strongroom.memory import Memory
-from strongroom.model import K_LIMIT
+from strongroom.model import K_LIMIT, pluralize
 from strongroom.vault.create_open import _system_clock
 
 

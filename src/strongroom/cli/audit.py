@@ -21,8 +21,8 @@ from strongroom.cli.error_output import BY_FAMILY, UNSEEN, CommandFailure
 from strongroom.cli.log_view import Filter, SeenEntry, find_entries, seen_row
 from strongroom.cli.run_context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest, LineNotFound, Tampered
-from strongroom.hermes.install.install_steps import pluralize
 from strongroom.keys import default_directory
+from strongroom.model import pluralize
 from strongroom.store import is_bucket
 from strongroom.vault.create_open import identify
 from strongroom.vault.owner_audit import BETWEEN

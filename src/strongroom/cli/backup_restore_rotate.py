@@ -17,8 +17,8 @@ from strongroom.cli import archive_options, owner_cap
 from strongroom.cli.app import Group, command
 from strongroom.cli.run_context import Run, owner_options, pass_run
 from strongroom.errors import InvalidRequest, LineNotFound, VaultExists, VaultMissing
-from strongroom.hermes.install.install_steps import pluralize
 from strongroom.keys import FileKeys, KeySource, default_directory
+from strongroom.model import pluralize
 from strongroom.store import is_bucket
 from strongroom.vault.backup import Restored, backup_of, check_free, lock_keys, move_away, unlock_keys
 from strongroom.vault.create_open import identify

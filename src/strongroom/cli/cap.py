@@ -22,8 +22,7 @@ from strongroom.cli.argument_types import DURATION, NAMES
 from strongroom.cli.cap_view import ShownCap, cap_lines, end_in_words, record_as_json, record_row, said_by
 from strongroom.cli.run_context import Run, cap_options, memory_options, owner_options, pass_run, refuse_server
 from strongroom.errors import CapMissing, InvalidRequest
-from strongroom.hermes.install.install_steps import pluralize
-from strongroom.model import DataClass
+from strongroom.model import DataClass, pluralize
 from strongroom.private_files import write_file
 from strongroom.vault import cap_void_reason
 

@@ -10,8 +10,7 @@ import msgspec
 
 from strongroom.caps.chain import Cap, parse
 from strongroom.cli import output, owner_cap
-from strongroom.hermes.install.install_steps import pluralize
-from strongroom.model import CapRecord, DataClass, Void
+from strongroom.model import CapRecord, DataClass, Void, pluralize
 
 
 class ShownCap(msgspec.Struct, frozen=True):

@@ -14,8 +14,7 @@ from strongroom.cli.app import command
 from strongroom.cli.argument_types import MOMENT, NAMESPACE
 from strongroom.cli.line_view import Filters, page
 from strongroom.cli.run_context import Run, memory_options, pass_run
-from strongroom.hermes.install.install_steps import pluralize
-from strongroom.model import LIST_LIMIT, Forgotten
+from strongroom.model import LIST_LIMIT, Forgotten, pluralize
 
 
 @command(

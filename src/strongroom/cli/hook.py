@@ -147,8 +147,8 @@ def _told() -> Payload:
 
 
 def _bound(home: str | None) -> Bound:
+    from strongroom.hermes import hermes_homes
     from strongroom.hermes.hooks.guarded_home import Bound
-    from strongroom.hermes.install import hermes_homes
 
     (one,) = hermes_homes.find(home, None, os.environ, Path.home())
     bound = Bound(one.path)

@@ -12,7 +12,7 @@ from strongroom import settings
 from strongroom.cli import archive_options, installed_extras
 from strongroom.cli.app import command
 from strongroom.cli.run_context import Run, owner_options, pass_run
-from strongroom.hermes.install.install_steps import pluralize
+from strongroom.model import pluralize
 from strongroom.vault.migrate.move import Moved
 from strongroom.vault.migrate.move import migrate as move
 

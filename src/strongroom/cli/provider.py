@@ -17,12 +17,12 @@ from strongroom.cli.app import Group
 from strongroom.cli.error_output import BY_FAMILY, CommandFailure
 from strongroom.cli.run_context import Run, common_options, pass_run
 from strongroom.errors import InvalidRequest
-from strongroom.hermes.install.install_steps import pluralize
 from strongroom.host.conformance import Report, Result, check
 from strongroom.host.conformance.provider_under_test import placed, with_environment
 from strongroom.host.conformance.runner import chosen
 from strongroom.host.plugins import discovery, env_file, provider_setup
 from strongroom.host.plugins.hermes_stubs import get_hermes_home
+from strongroom.model import pluralize
 
 _COLOURS = {"pass": "green", "FAIL": "red", "n/a": "yellow"}
 _HOME = click.option("--home", metavar="DIR", help="The runtime's home; else HERMES_HOME, else .hermes in yours.")

@@ -15,8 +15,7 @@ from strongroom.cli.error_output import BY_FAMILY, CommandFailure
 from strongroom.cli.line_view import Filters, hit_row, line_row, page
 from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.errors import CapNamespaceDenied, InvalidRequest, LineTooLarge
-from strongroom.hermes.install.install_steps import pluralize
-from strongroom.model import BATCH_BYTES, BATCH_LIMIT, LIST_LIMIT, Hit, Kind, LineInfo, NewLine, Receipt
+from strongroom.model import BATCH_BYTES, BATCH_LIMIT, LIST_LIMIT, Hit, Kind, LineInfo, NewLine, Receipt, pluralize
 from strongroom.routing import Route, route
 
 _MARGIN = "   "

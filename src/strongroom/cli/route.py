@@ -16,8 +16,7 @@ from strongroom.cli import output
 from strongroom.cli.app import command
 from strongroom.cli.run_context import Run, common_options, pass_run
 from strongroom.errors import InvalidRequest
-from strongroom.hermes import namespace_choice, policy
-from strongroom.hermes.install import hermes_homes
+from strongroom.hermes import hermes_homes, namespace_choice, policy
 from strongroom.hermes.install.home_files import read_text
 from strongroom.private_files import make_directory
 

@@ -20,17 +20,17 @@ from strongroom.cli.app import Group
 from strongroom.cli.error_output import BY_FAMILY, CommandFailure
 from strongroom.cli.run_context import Run, common_options, pass_run
 from strongroom.errors import InvalidRequest
+from strongroom.hermes import hermes_homes
 from strongroom.hermes import scrub as scrubbing
-from strongroom.hermes.install import hermes_homes
-from strongroom.hermes.install.hermes_homes import HermesHome
-from strongroom.hermes.install.install_steps import StepResult, Steps, StepState, WireStep, pluralize
+from strongroom.hermes.hermes_homes import HermesHome
+from strongroom.hermes.install.install_steps import StepResult, Steps, StepState, WireStep
 from strongroom.hermes.provider.memory_session import ask
 from strongroom.hermes.provider.provider_home import home_of
 from strongroom.hermes.provider.speaker import Conversation, Nobody
 from strongroom.hermes.scrub import Facts, Finished, Leftover, Scrubbed
 from strongroom.hermes.scrub.state_db import FILE
 from strongroom.memory import Memory
-from strongroom.model import LineId
+from strongroom.model import LineId, pluralize
 
 _COLOURS = {"ok": "green", "warn": "yellow", "drift": "yellow", "fail": "red", "skip": None}
 

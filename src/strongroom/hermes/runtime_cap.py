@@ -15,7 +15,7 @@ from strongroom.caps import chain
 from strongroom.caps.authority import effective
 from strongroom.caps.chain import Cap, Token
 from strongroom.errors import CapMalformed, CapMissing, InvalidRequest, KeyUnavailable
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.policy import OWNER
 from strongroom.memory import Memory
 from strongroom.model import CapRecord, DataClass, Op

@@ -17,7 +17,7 @@ from pathlib import Path
 import platformdirs
 
 from strongroom.errors import KeyUnavailable
-from strongroom.hermes.install.hermes_homes import HermesHome
+from strongroom.hermes.hermes_homes import HermesHome
 from strongroom.hermes.policy import FILE, Policy
 from strongroom.private_files import make_directory, open_file, write_file
 

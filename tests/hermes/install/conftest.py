@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from strongroom.cli.app import Group, VerbCommand
+from strongroom.hermes.hermes_homes import HermesHome
 from strongroom.hermes.install import hermes_probe, self_test
-from strongroom.hermes.install.hermes_homes import HermesHome
 from strongroom.hermes.install.hermes_probe import Hermes
 from strongroom.hermes.install.self_test import Verified
 from tests.cli.conftest import cli, home, process

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from strongroom.errors import InvalidRequest, ProviderUnavailable
-from strongroom.hermes.install import hermes_homes, hermes_probe
-from strongroom.hermes.install.hermes_homes import HermesHome
+from strongroom.hermes import hermes_homes
+from strongroom.hermes.hermes_homes import HermesHome
+from strongroom.hermes.install import hermes_probe
 from tests.hermes.homes import PYTHON
 
 

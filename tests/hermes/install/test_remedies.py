@@ -14,7 +14,7 @@ import pytest
 
 from strongroom.caps.chain import Token
 from strongroom.errors import BY_REASON
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.provider.hermes_cli import register_cli, strongroom_command
 from strongroom.hermes.provider.remedies import (
     ADDRESS,

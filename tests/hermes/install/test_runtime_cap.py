@@ -11,8 +11,7 @@ import pytest
 
 from strongroom import Token, Vault, attenuate
 from strongroom.errors import CapMalformed, CapRevoked, InvalidRequest, KeyUnavailable
-from strongroom.hermes import runtime_cap
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file, runtime_cap
 from tests.conftest import Clock
 
 SCOPE = "hermes/default/"

@@ -10,9 +10,9 @@ import pytest
 
 from strongroom import attenuate
 from strongroom.errors import CapRevoked, InvalidRequest
-from strongroom.hermes import policy, runtime_cap
-from strongroom.hermes.install import cap_file, toml_edit
-from strongroom.hermes.install.hermes_homes import HermesHome
+from strongroom.hermes import cap_file, policy, runtime_cap
+from strongroom.hermes.hermes_homes import HermesHome
+from strongroom.hermes.install import toml_edit
 from strongroom.hermes.policy import Policy
 from strongroom.hermes.state_paths import claim, places_named_by, places_of
 from tests.cli.conftest import Cli, opened

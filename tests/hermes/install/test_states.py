@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from strongroom.errors import StrongroomError
-from strongroom.hermes import policy
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file, policy
 from strongroom.hermes.provider import StrongroomProvider
 from strongroom.hermes.provider.hermes_cli import register_cli, strongroom_command
 from tests.cli.conftest import Cli, opened

@@ -10,8 +10,8 @@ import pytest
 from strongroom import attenuate
 from strongroom.cli.wire_unwire import unwire, wire
 from strongroom.errors import CapRevoked
-from strongroom.hermes import policy
-from strongroom.hermes.install import cap_file, config_yaml, plugin_files
+from strongroom.hermes import cap_file, policy
+from strongroom.hermes.install import config_yaml, plugin_files
 from strongroom.host.memory_file_import import MARKER
 from tests.cli.conftest import Cli, opened
 from tests.hermes.install.conftest import CONFIG, examples, files

@@ -23,9 +23,9 @@ import pytest
 import strongroom
 from strongroom import attenuate, settings
 from strongroom.errors import CapRevoked, ProviderUnavailable
-from strongroom.hermes import policy
-from strongroom.hermes.install import cap_file, config_yaml, hermes_probe, plugin_files, self_test
-from strongroom.hermes.install.hermes_homes import HermesHome
+from strongroom.hermes import cap_file, policy
+from strongroom.hermes.hermes_homes import HermesHome
+from strongroom.hermes.install import config_yaml, hermes_probe, plugin_files, self_test
 from strongroom.hermes.install.self_test import Verified
 from strongroom.hermes.state_paths import places_of
 from strongroom.keys import default_directory

@@ -11,8 +11,7 @@ import pytest
 from strongroom import attenuate
 from strongroom.crypto import inbox
 from strongroom.errors import CapRevoked, CapSignatureInvalid
-from strongroom.hermes import policy, runtime_cap
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file, policy, runtime_cap
 from tests.cli.conftest import Cli, Done, opened
 from tests.cli.serving import serve
 from tests.hermes.install.test_state_paths import named

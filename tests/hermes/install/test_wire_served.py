@@ -13,8 +13,7 @@ import pytest
 from strongroom import attenuate
 from strongroom.cli.wire_unwire import wire
 from strongroom.errors import CapRevoked
-from strongroom.hermes import policy
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file, policy
 from tests.cli.conftest import Cli, opened
 from tests.cli.serving import Server, serve
 from tests.hermes.install.conftest import CONFIG, examples, files

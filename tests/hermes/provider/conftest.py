@@ -18,7 +18,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Vault
 from strongroom.crypto import inbox
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.provider import StrongroomProvider, vault_connection
 from strongroom.hermes.provider import provider_home as homes
 from strongroom.hermes.provider.provider_home import ProviderHome, home_of

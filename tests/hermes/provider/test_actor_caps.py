@@ -21,7 +21,7 @@ from strongroom.errors import (
     KeyUnavailable,
     StrongroomError,
 )
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.provider import memory_session
 from strongroom.hermes.provider.actor_caps import FRESH, RECALLS, TTL, ActorCaps
 from strongroom.model import Actor, Namespace, Op

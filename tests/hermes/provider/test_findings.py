@@ -13,10 +13,10 @@ import pytest
 
 import strongroom
 from strongroom.errors import InvalidRequest, StrongroomError
+from strongroom.hermes import cap_file
 from strongroom.hermes import policy as policies
 from strongroom.hermes.hooks.guarded_home import Bound
 from strongroom.hermes.hooks.hook_payload import Payload
-from strongroom.hermes.install import cap_file
 from strongroom.hermes.provider import privacy_phrases, problem_log
 from strongroom.hermes.provider.privacy_phrases import Asked
 from strongroom.hermes.provider.speaker import Conversation, Nobody, Speaker, name_of, who

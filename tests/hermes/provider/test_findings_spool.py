@@ -14,8 +14,7 @@ from ulid import ULID
 from strongroom import errors
 from strongroom.crypto import inbox
 from strongroom.errors import CapRevoked, StoreUnavailable, StrongroomError
-from strongroom.hermes import runtime_cap
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file, runtime_cap
 from strongroom.hermes.provider import delivery, memory_session, offline_spool
 from strongroom.hermes.provider.delivery import begin_anew
 from strongroom.hermes.provider.memory_session import look_after

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from strongroom import routing
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.provider import provider_home as homes
 from strongroom.hermes.provider.secret_mask import Mask
 from tests.hermes.provider.conftest import OWNER, SCOPE, TRIP, Wired, say

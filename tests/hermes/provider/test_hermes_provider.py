@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from strongroom.errors import InvalidRequest, StoreUnavailable
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.provider import StrongroomProvider, delivery, register
 from strongroom.hermes.provider import provider_home as homes
 from strongroom.hermes.provider.memory_session import MemorySession

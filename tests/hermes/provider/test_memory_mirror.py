@@ -11,7 +11,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys
 from strongroom.errors import ServerUnavailable
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.host.memory_file_import import MARKER, migrate_memory_files
 from strongroom.model import Kind
 from tests.hermes.provider.conftest import DM, GROUP, GROUP_ACTOR, OWNER, SCOPE, Served, Wired, say

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.policy import Tools
 from strongroom.hermes.provider import model_tools
 from strongroom.hermes.provider.model_tools import FORGET, RECALL, REMEMBER

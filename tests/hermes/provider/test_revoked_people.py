@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strongroom.errors import CapRevoked
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.provider.actor_caps import KEEPS
 from strongroom.hermes.provider.delivery import begin_anew
 from strongroom.model import Millis

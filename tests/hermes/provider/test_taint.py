@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strongroom import settings
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.provider import StrongroomProvider, conversation
 from tests.hermes.provider.conftest import ALLERGY, DM, GROUP, GROUP_ACTOR, OWNER, SCOPE, TRIP, Wired, history
 

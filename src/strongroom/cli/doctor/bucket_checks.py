@@ -18,8 +18,8 @@ from strongroom.cli.doctor import bucket_settings
 from strongroom.cli.doctor.vault_checks import CheckProblem, check_rotation, key_files, last_seen, python, read_witness
 from strongroom.cli.run_context import Run
 from strongroom.errors import StrongroomError, Tampered, VaultMissing
-from strongroom.hermes.install.install_steps import pluralize
 from strongroom.keys import default_directory
+from strongroom.model import pluralize
 from strongroom.store import CLOCK_LEEWAY
 from strongroom.vault.fleet_audit import FleetAudit
 from strongroom.vault.vault import Vault

@@ -7,59 +7,23 @@ that is not known to use names only is taken to read what it is given, as an unk
 from __future__ import annotations
 
 import ast
-import base64
-import codecs
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from strongroom.hermes.hooks import code_texts, owner_commands
+from strongroom.hermes.hooks import code_texts, owner_commands, python_calls
 from strongroom.hermes.hooks.command_check import run_inner
 from strongroom.hermes.hooks.guarded_paths import Reaches, Relation
-from strongroom.hermes.hooks.program_tables import names
-from strongroom.hermes.hooks.shell_parser import ANY, UNKNOWN, TooMuch, clean, decode, fill, replace
+from strongroom.hermes.hooks.python_calls import LENGTH_LIMIT, VALUES_LIMIT, Values, globbed, product
+from strongroom.hermes.hooks.shell_parser import ANY, UNKNOWN, TooMuch, clean, fill, replace
 
 if TYPE_CHECKING:
     from strongroom.hermes.hooks.script_check import Follower
 
-VALUES_LIMIT = 16
-LENGTH_LIMIT = 1 << 16
 _ITEMS_LIMIT = 4096
 _SPOKEN_LIMIT = 64
 _JOINER_LIMIT = 64
-
-_NAMES_ONLY = names(
-    "print repr str len sorted list tuple set dict bool int sum min max any all enumerate zip map filter "
-    "isinstance type Path PurePath PosixPath join joinpath expanduser expandvars home abspath realpath normpath "
-    "resolve absolute relpath as_posix fspath exists isdir isfile islink is_dir is_file is_symlink is_mount stat "
-    "lstat getsize getmtime access listdir scandir iterdir walk glob iglob rglob basename dirname split splitext "
-    "with_name with_suffix relative_to is_relative_to startswith endswith format replace strip rstrip lstrip "
-    "append add_argument extend insert get setdefault getenv chdir mkdir makedirs disk_usage chr ord bytes "
-    "b64decode fromhex unhexlify decode encode lower upper match fnmatch info debug warning error exit"
-)
-"""Calls that read no content."""
-_RUNNERS = names(
-    "run call check_call check_output Popen system popen getoutput getstatusoutput terminal shell spawn "
-    "create_subprocess_exec create_subprocess_shell posix_spawn posix_spawnp bash sh"
-)
-_EXEC = re.compile(r"(?:exec|spawn)[lv]p?e?")
-"""Runners that take the program, and then its name again among the arguments."""
-_IMPORTERS = names(
-    "import_module __import__ run_module run_path find_spec find_loader get_loader load_module resolve_name "
-    "locate safeimport"
-)
-_SAME = names(
-    "str fspath resolve absolute as_posix abspath realpath normpath decode encode strip rstrip lstrip bytes "
-    "bytearray expandvars sorted list tuple set iter reversed"
-)
-_JOINS = frozenset(("Path", "PurePath", "PosixPath", "joinpath"))
-_WRITES = names("write_text write_bytes unlink rename replace copy copyfile copy2 move remove truncate")
-_SIGNS = {"sep": "/", "pathsep": ":", "linesep": "\n", "curdir": ".", "pardir": ".."}
-_PERCENT = re.compile(r"%[sdr]")
-_FIELD = re.compile(r"\{[^{}]*+\}")
-
-Values = list[str]
 
 
 def follow_python(text: str, follower: Follower) -> None:
@@ -146,7 +110,7 @@ class _Python:
         elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             self._bind(node.target, self.values(node.value), node.value)
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            joined = _product(self._names.get(node.target.id, [""]), self.values(node.value), str.__add__)
+            joined = product(self._names.get(node.target.id, [""]), self.values(node.value), str.__add__)
             self._names[node.target.id] = joined
             if isinstance(node.value, ast.List):
                 self._append(node.target.id, node.value.elts)
@@ -155,7 +119,7 @@ class _Python:
         elif isinstance(node, ast.Call):
             self._called(node)
         elif isinstance(node, ast.expr):
-            if self._called_name(node) in _RUNNERS and isinstance(getattr(node, "ctx", None), ast.Load):
+            if self._called_name(node) in python_calls.RUNNERS and isinstance(getattr(node, "ctx", None), ast.Load):
                 self._is_loose = True
             if isinstance(node, ast.List | ast.Tuple):
                 self._speak([self.values(one)[0] for one in node.elts[:VALUES_LIMIT]])
@@ -210,11 +174,11 @@ class _Python:
         texts = [one for some in values for one in some]
         for one in texts:
             self._look(one)
-        if name in _IMPORTERS and any(re.split("[.:]", one)[0] == "strongroom" for one in texts):
+        if name in python_calls.IMPORTERS and any(re.split("[.:]", one)[0] == "strongroom" for one in texts):
             raise Reaches(owner_commands.THE_LIBRARY)
-        if name in _RUNNERS:
+        if name in python_calls.RUNNERS:
             self._run(node)
-        elif _EXEC.fullmatch(name):
+        elif python_calls.EXEC.fullmatch(name):
             self._exec(name, node)
         elif name in ("exec", "eval", "compile"):
             for one in values[0] if values else ():
@@ -224,7 +188,7 @@ class _Python:
                 self._follower.go(self._at_home(one))
         elif name == "append" and isinstance(node.func, ast.Attribute):
             self._append(_name(node.func.value), given)
-        if name not in _NAMES_ONLY:
+        if name not in python_calls.NAMES_ONLY:
             for one in texts:
                 self._follower.look_at(one, Relation.ABOVE)
         self._changed(name, texts)
@@ -279,7 +243,7 @@ class _Python:
 
     def _changed(self, name: str, texts: Sequence[str]) -> None:
         modes = [one for one in texts if re.fullmatch(r"[rwaxbt+]{1,4}", one)]
-        is_writing = name in _WRITES or (name == "open" and any(set(one) & set("wax+") for one in modes))
+        is_writing = name in python_calls.WRITES or (name == "open" and any(set(one) & set("wax+") for one in modes))
         if is_writing:
             for one in texts:
                 self._follower.change(self._at_home(one), is_whole=False)
@@ -297,13 +261,13 @@ class _Python:
 
     def _values(self, node: ast.expr) -> Values:
         if isinstance(node, ast.Constant):
-            return [_text(node.value)]
+            return [python_calls.text_of(node.value)]
         if isinstance(node, ast.Name):
             return self._names.get(node.id, [UNKNOWN])
         if isinstance(node, ast.JoinedStr):
             found = [""]
             for one in node.values:
-                found = _product(found, self.values(one), str.__add__)
+                found = product(found, self.values(one), str.__add__)
             return found
         if isinstance(node, ast.FormattedValue):
             return self.values(node.value)
@@ -323,8 +287,8 @@ class _Python:
             return self.values(node.value)
         if isinstance(node, ast.Dict):
             return list(dict.fromkeys(one for part in node.values[:VALUES_LIMIT] for one in self.values(part)))
-        if isinstance(node, ast.Attribute) and node.attr in _SIGNS:
-            return [_SIGNS[node.attr]]
+        if isinstance(node, ast.Attribute) and node.attr in python_calls.SIGNS:
+            return [python_calls.SIGNS[node.attr]]
         if isinstance(node, ast.Attribute):
             return [os.path.dirname(one) for one in self.values(node.value)] if node.attr == "parent" else [UNKNOWN]
         return self._returned(node) if isinstance(node, ast.Call) else [UNKNOWN]
@@ -332,10 +296,10 @@ class _Python:
     def _computed(self, node: ast.BinOp) -> Values:
         left, right = self.values(node.left), self.values(node.right)
         if isinstance(node.op, ast.Div):
-            return _product(left, right, _joined)
+            return product(left, right, python_calls.joined)
         if isinstance(node.op, ast.Mod):
-            return _product(left, right, lambda form, value: fill(_PERCENT, form, value))
-        return _product(left, right, str.__add__) if isinstance(node.op, ast.Add) else [UNKNOWN]
+            return product(left, right, lambda form, value: fill(python_calls.PERCENT, form, value))
+        return product(left, right, str.__add__) if isinstance(node.op, ast.Add) else [UNKNOWN]
 
     def _picked(self, node: ast.Subscript) -> Values:
         if _name(node.value) == "environ":
@@ -352,7 +316,7 @@ class _Python:
         first = self.values(node.args[0]) if node.args else None
         if name == "join":
             return self._joined_texts(node, receiver)
-        if name in _JOINS:
+        if name in python_calls.JOINS:
             parts = [*([receiver] if name == "joinpath" and receiver else []), *node.args]
             return self._path(parts) if parts else ["."]
         if name in ("home", "homedir"):
@@ -373,9 +337,9 @@ class _Python:
             return found
         if name == "format" and receiver is not None:
             return (
-                [fill(_FIELD, one, UNKNOWN) for one in self.values(receiver)]
+                [fill(python_calls.FIELD, one, UNKNOWN) for one in self.values(receiver)]
                 if not first
-                else _product(self.values(receiver), first, lambda form, value: fill(_FIELD, form, value))
+                else product(self.values(receiver), first, lambda form, value: fill(python_calls.FIELD, form, value))
             )
         if name == "replace" and receiver is not None and len(node.args) > 1:
             old, new = self.values(node.args[0])[0], self.values(node.args[1])[0]
@@ -384,17 +348,17 @@ class _Python:
 
     def _decoded(self, name: str, node: ast.Call, receiver: ast.expr | None, first: Values | None) -> Values:
         is_codec = name == "decode" and len(node.args) > 1
-        decoder = _CODECS.get(self.values(node.args[1])[0]) if is_codec else _DECODERS.get(name)
+        decoder = python_calls.CODECS.get(self.values(node.args[1])[0]) if is_codec else python_calls.DECODERS.get(name)
         if decoder is not None and first:
             try:
                 return [clean(decoder(one)) for one in first]
             except (ValueError, OverflowError):
                 return [UNKNOWN]
         if name in ("bytes", "bytearray") and node.args and (items := self._items(node.args[0])) is not None:
-            return ["".join(_DECODERS["chr"](some[0]) for some in items)]
+            return ["".join(python_calls.DECODERS["chr"](some[0]) for some in items)]
         if name in ("lower", "upper") and receiver is not None:
             return [one.lower() for one in self.values(receiver)]
-        if name in _SAME:
+        if name in python_calls.SAME:
             is_method = receiver is not None and name not in ("abspath", "realpath", "normpath", "fspath", "expandvars")
             return self.values(receiver) if is_method and receiver is not None else first or [UNKNOWN]
         return [UNKNOWN]
@@ -403,12 +367,14 @@ class _Python:
         is_module = receiver is None or _name(receiver) in ("glob", "os")
         roots = [self._at_home(one) for one in (first or ["."] if is_module else self.values(receiver))]  # type: ignore[arg-type]
         if is_module and name in ("glob", "iglob"):
-            return [_globbed(one) for one in roots]
+            return [globbed(one) for one in roots]
         if name in ("glob", "rglob"):
-            pattern = [_globbed(one) for one in first or [UNKNOWN]]
-            return _product(roots, [f"{UNKNOWN}/{one}" if name == "rglob" else one for one in pattern], _joined)
+            pattern = [globbed(one) for one in first or [UNKNOWN]]
+            return product(
+                roots, [f"{UNKNOWN}/{one}" if name == "rglob" else one for one in pattern], python_calls.joined
+            )
         names = [ANY] if name == "listdir" else []
-        return [*names, *(_joined(one, UNKNOWN if name == "walk" else ANY) for one in roots)]
+        return [*names, *(python_calls.joined(one, UNKNOWN if name == "walk" else ANY) for one in roots)]
 
     def _joined_texts(self, node: ast.Call, receiver: ast.expr | None) -> Values:
         is_path = receiver is None or (
@@ -441,14 +407,14 @@ class _Python:
             and _name(node.args[0]) == "chr"
         ):
             items = self._items(node.args[1])
-            return None if items is None else [[_DECODERS["chr"](some[0])] for some in items]
+            return None if items is None else [[python_calls.DECODERS["chr"](some[0])] for some in items]
         if isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
             return self._comprehended(node)
         if isinstance(node, ast.Call) and _name(node.func) in ("reversed",) and node.args:
             items = self._items(node.args[0])
             return None if items is None else items[::-1]
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
-            return [[char] for char in _text(node.value)[:_ITEMS_LIMIT]]
+            return [[char] for char in python_calls.text_of(node.value)[:_ITEMS_LIMIT]]
         return None
 
     def _comprehended(self, node: ast.ListComp | ast.GeneratorExp) -> list[Values] | None:
@@ -465,7 +431,7 @@ class _Python:
     def _path(self, nodes: Sequence[ast.expr]) -> Values:
         found = self.values(nodes[0]) if nodes else [UNKNOWN]
         for one in nodes[1:]:
-            found = _product(found, self.values(one), _joined)
+            found = product(found, self.values(one), python_calls.joined)
         return found
 
     def _variable(self, name: str) -> Values:
@@ -480,38 +446,3 @@ class _Python:
 
 def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bytes):
-        return clean(value.decode("utf-8", "replace"))
-    return clean(str(value)) if isinstance(value, str | int) else UNKNOWN
-
-
-def _joined(base: str, more: str) -> str:
-    return more if more.startswith("/") else f"{base.rstrip('/')}/{more}"
-
-
-def _globbed(pattern: str) -> str:
-    return "/".join(UNKNOWN if part == "**" else part.replace("*", ANY) for part in pattern.split("/"))
-
-
-def _product(left: Values, right: Values, join: Callable[[str, str], str]) -> Values:
-    if len(left) * len(right) > VALUES_LIMIT:
-        right = [UNKNOWN]
-    return [join(one, other)[:LENGTH_LIMIT] for one in left for other in right]
-
-
-_DECODERS: dict[str, Callable[[str], str]] = {
-    "b64decode": lambda text: base64.b64decode(text).decode("utf-8", "replace"),
-    "urlsafe_b64decode": lambda text: base64.urlsafe_b64decode(text).decode("utf-8", "replace"),
-    "b32decode": lambda text: base64.b32decode(text).decode("utf-8", "replace"),
-    "fromhex": lambda text: bytes.fromhex(text).decode("utf-8", "replace"),
-    "unhexlify": lambda text: bytes.fromhex(text).decode("utf-8", "replace"),
-    "chr": lambda text: chr(int(text)) if re.fullmatch(r"[0-9]{1,6}", text) else UNKNOWN,
-}
-_CODECS: dict[str, Callable[[str], str]] = {
-    **dict.fromkeys(("rot13", "rot_13", "rot-13"), lambda text: codecs.decode(text, "rot13")),
-    **dict.fromkeys(("hex", "hex_codec"), _DECODERS["fromhex"]),
-    **dict.fromkeys(("unicode_escape", "unicode-escape"), decode),
-}

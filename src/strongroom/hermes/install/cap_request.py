@@ -11,11 +11,11 @@ from pathlib import Path
 
 from strongroom.caps.chain import Token
 from strongroom.errors import Denied, InvalidRequest, StrongroomError
-from strongroom.hermes import runtime_cap
-from strongroom.hermes.install import cap_file
-from strongroom.hermes.install.install_steps import StepResult, StepState, pluralize
+from strongroom.hermes import cap_file, runtime_cap
+from strongroom.hermes.install.install_steps import StepResult, StepState
 from strongroom.hermes.install.wire_request import Work
 from strongroom.hermes.state_paths import claim, is_claimed
+from strongroom.model import pluralize
 from strongroom.vault.vault import Vault
 
 _DAY = 86_400

@@ -23,7 +23,8 @@ from strongroom.host.plugins import hermes_stubs
 LEAST = (0, 19)
 PATIENCE = 120.0
 """Seconds after which a child counts as hung: a cold start of Hermes takes a few."""
-_MARK = "strongroom-wire:"
+MARK = "strongroom-wire:"
+"""What the line begins with on which a child says what it found."""
 _SCRIPT_LIMIT = 16 * 1024
 
 
@@ -53,7 +54,7 @@ def find(python: str | None = None, path: str | None = None) -> Hermes:
         raise InvalidRequest(
             "no `hermes` is on the search path", hint="install Hermes, or name the Python that runs it with --python"
         )
-    said = ask(found, _PROBE, ())
+    said = ask(found, ("-c", _PROBE))
     if not said["hermes"]:
         raise InvalidRequest(f"{found} cannot import Hermes", hint="name the Python that runs it with --python")
     lacks = frozenset(map(str, said["lacks"]))
@@ -105,11 +106,9 @@ def _commands(text: str) -> list[list[str]]:
     return found
 
 
-def ask(
-    python: Path, program: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Run a program in a Python and take the JSON object that it says last. What else it says stays unsaid."""
-    command = [str(python), "-B", "-P", "-c", program, *arguments]
+def ask(python: Path, program: Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Run a program (`-c` or `-m`, and its arguments) in a Python and take the JSON object that it says last."""
+    command = [str(python), "-B", "-P", *program]
     try:
         done = subprocess.run(  # noqa: S603 - the Python that the user runs Hermes with
             command,
@@ -124,21 +123,16 @@ def ask(
     except OSError as error:
         raise InvalidRequest(f"{python} does not start: {error.strerror}", hint="name another with --python") from None
     for line in reversed(done.stdout.decode("utf-8", "replace").splitlines()):
-        if line.startswith(_MARK):
-            found: dict[str, Any] = json.loads(line.removeprefix(_MARK))
+        if line.startswith(MARK):
+            found: dict[str, Any] = json.loads(line.removeprefix(MARK))
             return found
     raise ProviderUnavailable(f"{python} ended with code {done.returncode} and said nothing")
 
 
-SAY = f"""
-import json as _json
-def say(**found):
-    print("\\n{_MARK}" + _json.dumps(found), flush=True)
-"""
-
+# A text, since strongroom itself may be missing in the Python that is asked.
 _PROBE = (
-    SAY
-    + """
+    """
+import json
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 def of(name):
@@ -159,6 +153,7 @@ if hermes:
         platforms = sorted({one.value for one in Platform} | Platform._scan_bundled_plugin_platforms())
     except Exception:
         pass  # another version of Hermes: nothing is known of them
-say(hermes=hermes, strongroom=of("strongroom"), lacks=lacks, broken=broken, platforms=platforms)
+found = dict(hermes=hermes, strongroom=of("strongroom"), lacks=lacks, broken=broken, platforms=platforms)
 """
+    f'print("\\n{MARK}" + json.dumps(found), flush=True)'
 )

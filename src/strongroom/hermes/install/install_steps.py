@@ -33,11 +33,6 @@ class StepResult:
     """Whether anything was written or removed."""
 
 
-def pluralize(count: int, noun: str) -> str:
-    """`1 line`, `2 lines`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def as_done(message: str, hint: str = "") -> StepResult:
     """Something was changed."""
     return StepResult(StepState.OK, message, hint, changed=True)

@@ -16,17 +16,18 @@ from typing import Any
 
 from strongroom.caps.chain import Token
 from strongroom.errors import KeyUnavailable, VaultMissing
+from strongroom.hermes import hermes_homes, runtime_cap
 from strongroom.hermes import policy as policies
-from strongroom.hermes import runtime_cap
-from strongroom.hermes.install import config_yaml, hermes_homes, plugin_files
-from strongroom.hermes.install.hermes_homes import HermesHome
+from strongroom.hermes.hermes_homes import HermesHome
+from strongroom.hermes.install import config_yaml, plugin_files
 from strongroom.hermes.install.home_changes import BACKUP
 from strongroom.hermes.install.home_files import read_text, remove, replace_text
-from strongroom.hermes.install.install_steps import StepResult, Steps, StepState, as_done, pluralize
+from strongroom.hermes.install.install_steps import StepResult, Steps, StepState, as_done
 from strongroom.hermes.install.wire import WireReport
 from strongroom.hermes.install.wire_request import Machine, Vaults, WireRequest, Work
 from strongroom.hermes.state_paths import is_ours
 from strongroom.host.memory_file_import import forget_marks
+from strongroom.model import pluralize
 
 
 def unwire(request: WireRequest, vaults: Vaults, machine: Machine, *, purge: bool = False) -> WireReport:

@@ -12,7 +12,7 @@ from strongroom.caps.chain import Token
 from strongroom.client import connect
 from strongroom.errors import Denied, InvalidRequest, UnknownNamespace, VaultMissing
 from strongroom.hermes import runtime_cap
-from strongroom.hermes.install.hermes_homes import wire_command
+from strongroom.hermes.hermes_homes import wire_command
 from strongroom.hermes.install.install_steps import StepResult, StepState
 from strongroom.hermes.install.wire_request import Work
 from strongroom.hermes.policy import FILE, SENSITIVITY

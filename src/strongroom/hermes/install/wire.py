@@ -14,10 +14,11 @@ from importlib.metadata import version
 
 from strongroom.client.connect import how_to_install
 from strongroom.errors import InvalidRequest, ProviderUnavailable
+from strongroom.hermes import hermes_homes
+from strongroom.hermes.hermes_homes import HermesHome
 from strongroom.hermes.install import (
     cap_request,
     config_yaml,
-    hermes_homes,
     hermes_probe,
     home_changes,
     isolation_advice,
@@ -25,11 +26,11 @@ from strongroom.hermes.install import (
     self_test,
     vault_or_server,
 )
-from strongroom.hermes.install.hermes_homes import HermesHome
 from strongroom.hermes.install.hermes_probe import Hermes
-from strongroom.hermes.install.install_steps import StepResult, Steps, StepState, WireStep, pluralize
+from strongroom.hermes.install.install_steps import StepResult, Steps, StepState, WireStep
 from strongroom.hermes.install.isolation_advice import Beyond
 from strongroom.hermes.install.wire_request import Machine, Vaults, WireRequest, Work
+from strongroom.model import pluralize
 
 Planned = list[tuple[str, Callable[[], StepResult]]]
 

@@ -12,8 +12,8 @@ from strongroom import model
 from strongroom.caps.chain import Token
 from strongroom.errors import InvalidRequest
 from strongroom.hermes import policy as policies
+from strongroom.hermes.hermes_homes import HermesHome
 from strongroom.hermes.install import config_yaml
-from strongroom.hermes.install.hermes_homes import HermesHome
 from strongroom.hermes.install.hermes_probe import Hermes
 from strongroom.hermes.install.home_files import inside, is_within, read_text
 from strongroom.hermes.install.install_steps import StepResult, StepState, as_done

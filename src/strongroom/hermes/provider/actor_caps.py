@@ -16,7 +16,7 @@ from strongroom.caps import chain
 from strongroom.caps.authority import effective
 from strongroom.caps.chain import Cap, Token
 from strongroom.errors import CapExpired, CapRevoked, CapSignatureInvalid, InvalidRequest
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.provider.hook_memo import again, once
 from strongroom.hermes.provider.vault_connection import VaultConnection
 from strongroom.model import Actor, Namespace, Op

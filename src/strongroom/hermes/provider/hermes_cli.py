@@ -16,8 +16,7 @@ from typing import Any
 
 from strongroom import model
 from strongroom.errors import InvalidRequest, StrongroomError
-from strongroom.hermes.install.hermes_homes import wire_command
-from strongroom.hermes.install.install_steps import pluralize
+from strongroom.hermes.hermes_homes import wire_command
 from strongroom.hermes.namespace_choice import route_text
 from strongroom.hermes.provider import dedupe, line_format, memory_files, owner_view, status_command
 from strongroom.hermes.provider.memory_session import ask
@@ -26,7 +25,7 @@ from strongroom.hermes.provider.speaker import ASSISTANT, Conversation, Nobody
 from strongroom.hermes.provider.user_accounts import ALT
 from strongroom.host.plugins.hermes_stubs import get_hermes_home
 from strongroom.memory import Memory
-from strongroom.model import Actor, Hit
+from strongroom.model import Actor, Hit, pluralize
 from strongroom.routing import Route
 
 Answer = tuple[dict[str, Any], str]

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.errors import InvalidRequest, StrongroomError
-from strongroom.hermes.install import hermes_homes, memory_setup
+from strongroom.hermes import hermes_homes
+from strongroom.hermes.install import memory_setup
 from strongroom.hermes.provider import (
     before_compression,
     delivery,
@@ -113,13 +114,12 @@ class StrongroomProvider(MemoryProvider):
         if session and isinstance(message, str):
             with Steady():
                 turn_writer.begin(session, message, turn_number if isinstance(turn_number, int) else 0)
-                session.found.leave()
 
     def prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> str:  # noqa: ARG002 - it isolates nothing
         session = self._session
         if not session or not isinstance(query, str):
             return ""
-        with Steady(session.found):
+        with Steady():
             return _spared(session, "recall", lambda: recall.recall(session, query))
 
     def recall_status(self) -> RecallStatus | None:

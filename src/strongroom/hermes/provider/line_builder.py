@@ -12,11 +12,12 @@ from typing import Any
 from strongroom import model
 from strongroom.errors import StrongroomError
 from strongroom.hermes.namespace_choice import route_text
+from strongroom.hermes.policy import Policy
 from strongroom.hermes.provider import privacy_phrases, turn_ids
 from strongroom.hermes.provider.chat_history import digest
 from strongroom.hermes.provider.conversation import ConversationState
 from strongroom.hermes.provider.memory_session import MemorySession
-from strongroom.hermes.provider.provider_home import HomeView
+from strongroom.hermes.provider.provider_home import Parts
 from strongroom.hermes.provider.speaker import Speaker
 from strongroom.hermes.provider.turn_ids import Heard, SaidTurn, Worded
 from strongroom.memory import Memory
@@ -85,8 +86,9 @@ def lines_of(
     look = session.home.look
     if said.namespace not in look.allowed:
         return Worded((), outside=1)
-    text, secrets = _masked(look, said.text)
-    began, key, told_in = Millis(began + place), look.parts.id_key, label(session_id)
+    parts = look.parts
+    text, secrets = _masked(look.policy, parts, said.text)
+    began, key, told_in = Millis(began + place), parts.id_key, label(session_id)
     lines = [
         NewLine(
             text=piece,
@@ -116,13 +118,14 @@ def lines_to_keep(session: MemorySession, worded: Worded) -> tuple[NewLine, ...]
 def mask_secrets(session: MemorySession, text: str) -> str:
     """The text without secrets, unless the owner keeps them; those are counted."""
     look = session.home.look
-    safe, found = _masked(look, text)
-    look.parts.status.count("secrets masked", found)
+    parts = look.parts
+    safe, found = _masked(look.policy, parts, text)
+    parts.status.count("secrets masked", found)
     return safe
 
 
-def _masked(look: HomeView, text: str) -> tuple[str, int]:
-    return look.parts.mask.masked(text) if look.policy.keep.mask_secrets else (text, 0)
+def _masked(policy: Policy, parts: Parts, text: str) -> tuple[str, int]:
+    return parts.mask.masked(text) if policy.keep.mask_secrets else (text, 0)
 
 
 def label(session_id: str) -> str:

@@ -1,7 +1,7 @@
 """One agent's hold on memory: who speaks, in which conversation, and the cap with which the gate is asked.
 
 Nothing about the speaker is frozen: it is worked out anew from the policy at each call, so that an edit of the policy
-holds from the next turn. Not responsible for what is recalled or kept: `recalling` and `keeping` are.
+holds from the next turn. Not responsible for what is recalled or kept: `recall` and `turn_writer` are.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 
 from strongroom.caps.chain import Token
 from strongroom.errors import CapExpired, InvalidRequest, ServerDefect, StrongroomError
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file
 from strongroom.hermes.policy import Policy
 from strongroom.hermes.provider.actor_caps import KEEPS, RECALLS
 from strongroom.hermes.provider.conversation import ConversationState
-from strongroom.hermes.provider.hook_memo import Handover
 from strongroom.hermes.provider.problem_log import Warn
 from strongroom.hermes.provider.provider_home import ProviderHome
 from strongroom.hermes.provider.speaker import Conversation, Nobody, Speaker
@@ -55,8 +54,6 @@ class MemorySession:
         warn = (told or {}).get("warning_callback")
         self.warn: Warn | None = warn if callable(warn) else None
         self.turns = Turns()
-        self.found = Handover()
-        """What was found when a turn began, for the recall that follows."""
         self.is_journalled = is_journalled
         """Whether the runtime itself keeps a turn safe until `sync_turn` has returned."""
         self.last_shown = 0

@@ -10,6 +10,9 @@ Three sorts:
 
 A process that lives holds a lock on its `.alive` file. The spool has a bound, and what does not fit is refused: the
 older turns stay. Files are for the owner alone. Thread-safe; several processes share a spool.
+
+It shares no code with the host's journal (`host/turn_journal`): that one appends frames to one file, locked by its
+host and sealed with a key that the next host opens, where this one has a file for each turn that nobody here can open.
 """
 
 from __future__ import annotations

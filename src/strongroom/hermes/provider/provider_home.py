@@ -17,8 +17,8 @@ from pathlib import Path
 
 from strongroom import model, settings
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError
+from strongroom.hermes import hermes_homes
 from strongroom.hermes import policy as policies
-from strongroom.hermes.install import hermes_homes
 from strongroom.hermes.policy import Policy
 from strongroom.hermes.provider.actor_caps import ActorCaps
 from strongroom.hermes.provider.conversation import Sessions

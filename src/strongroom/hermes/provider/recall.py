@@ -10,6 +10,7 @@ from datetime import datetime
 
 from strongroom.errors import StrongroomError
 from strongroom.hermes.provider import dedupe, line_format, turn_writer
+from strongroom.hermes.provider.conversation import ConversationState
 from strongroom.hermes.provider.line_builder import words
 from strongroom.hermes.provider.memory_session import MemorySession
 from strongroom.hermes.provider.speaker import ASSISTANT, Nobody, Speaker
@@ -71,20 +72,28 @@ def search(session: MemorySession, query: str, lines: int, *, again: bool = Fals
     speaker = session.speaker
     if isinstance(speaker, Nobody):
         return "", []
-    text, taken = line_format.format_hits(
-        _hits(session, speaker, query, lines, again), session.policy.recall.characters
-    )
+    state, wanted = session.state(speaker), session.policy.recall
+    hits = _hits(session, speaker, state, query, lines, again=again, unrelated=wanted.unrelated)
+    text, taken = line_format.format_hits(hits, wanted.characters)
     session.show(speaker, {hit.namespace for hit in taken})
-    session.state(speaker).see(hit.id for hit in taken)
+    state.see(hit.id for hit in taken)
     session.home.parts.status.count("recalled", len(taken))
     return text, taken
 
 
-def _hits(session: MemorySession, speaker: Speaker, query: str, k: int, again: bool) -> list[Hit]:
+def _hits(
+    session: MemorySession,
+    speaker: Speaker,
+    state: ConversationState,
+    query: str,
+    k: int,
+    *,
+    again: bool,
+    unrelated: bool,
+) -> list[Hit]:
     text = words(speaker, query)[0][: QUERY_LIMIT // 4]
     if not k or (dedupe.is_small_talk(text) and not again):
         return []
-    state = session.state(speaker)
     with state.guard:
         left_out = [] if again else list(state.seen)
     now = datetime.now().astimezone()
@@ -96,7 +105,7 @@ def _hits(session: MemorySession, speaker: Speaker, query: str, k: int, again: b
 
     for _ in range(_ROUNDS):
         hits = session.ask(speaker, get, hasty=True)
-        if not session.policy.recall.unrelated:
+        if not unrelated:
             hits = [hit for hit in hits if hit.score > 0]
         taken = dedupe.without_echoes([*taken, *hits], text, ASSISTANT)[:k]
         # Fewer than were asked for are all there are, unless they only repeat: others may have been left out for them.

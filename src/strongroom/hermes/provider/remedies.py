@@ -13,7 +13,7 @@ from pathlib import Path
 
 from strongroom.hermes import policy as policies
 from strongroom.hermes import runtime_cap
-from strongroom.hermes.install.hermes_homes import wire_command
+from strongroom.hermes.hermes_homes import wire_command
 from strongroom.hermes.policy import Policy
 
 _MINT = "the server's owner makes another cap: `{mint}`; then `{wire} --url {url} --cap-file FILE`"

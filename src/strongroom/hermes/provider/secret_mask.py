@@ -16,43 +16,25 @@ from __future__ import annotations
 
 import base64
 import binascii
-import importlib
 import json
 import re
 import unicodedata
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
-from strongroom.errors import InvalidRequest
 from strongroom.hermes.provider import secret_patterns
+from strongroom.hermes.provider.detector_rules import maintained_rules
+from strongroom.hermes.provider.secret_patterns import LONG, Finder, SecretRule, Span
 
-Span = tuple[int, int]
-_Finder = Callable[[str], Iterable[Span]]
 _REMOVED = "[secret removed: "
 _MASKED = re.compile(r"(\[secret removed: [a-z0-9 ]{1,40}\])")
 _ROUNDS = 4
-LONG = 16
-"""Characters in a row that people seldom write, and that most tokens have."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """A kind of secret and how it is found. It is looked for only in a text that holds one of the `signs`."""
-
-    kind: str
-    signs: tuple[str, ...]
-    find: _Finder
-    is_long: bool = False
-    """Whether it is `LONG` characters in a row, or more, none of them white space."""
 
 
 class Mask:
     """Masks secrets in texts. Built once: it holds nothing but rules, so any number of threads may use it."""
 
     def __init__(self) -> None:
-        self._rules = (*_OWN, *_maintained(), *_NAMED)  # of two that see the same, the first gives the kind
+        self._rules = (*_OWN, *maintained_rules(), *_NAMED)  # of two that see the same, the first gives the kind
         self._signs = [(sign, rank) for rank, rule in enumerate(self._rules) for sign in rule.signs]
         self._signs_of_short = [(sign, rank) for sign, rank in self._signs if not self._rules[rank].is_long]
 
@@ -132,7 +114,7 @@ _WRAPPED = re.compile(
 )
 
 
-def _whole(text: str, end: int, rule: _Rule) -> int:
+def _whole(text: str, end: int, rule: SecretRule) -> int:
     """Where a secret ends: a long one that was wrapped goes on in the next line."""
     wrapped = _WRAPPED.match(text, end) if rule.is_long else None
     return wrapped.end() if wrapped else end
@@ -155,7 +137,7 @@ def _replaced(text: str, found: Sequence[tuple[int, int, int, str]]) -> tuple[st
 # Rules of our own
 
 
-def _starting(*patterns: str) -> _Finder:
+def _starting(*patterns: str) -> Finder:
     """Tokens that begin where no word goes on. Each pattern ends in an open repeat, so a token is found whole."""
     pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(patterns)})")
     return lambda text: (found.span() for found in pattern.finditer(text))
@@ -287,7 +269,7 @@ _ORDINARY = frozenset(
 )
 
 
-def _told(words: str, is_value: Callable[[re.Match[str], str], bool]) -> _Finder:
+def _told(words: str, is_value: Callable[[re.Match[str], str], bool]) -> Finder:
     """Secrets that somebody names: a word for one, a verb or sign, and a value that looks like one."""
     pattern = re.compile(rf"(?P<word>{words})s?{_ABOUT}{_VALUE}", re.IGNORECASE)
 
@@ -325,12 +307,12 @@ def _is_token(found: re.Match[str], value: str) -> bool:
     return bool(_LONG.fullmatch(value) or (is_named and len(value) >= _NAMED_LONG and _ANY_LONG.fullmatch(value)))
 
 
-def _valued(*patterns: re.Pattern[str]) -> _Finder:
+def _valued(*patterns: re.Pattern[str]) -> Finder:
     """What the group `bare` of a pattern holds."""
     return lambda text: (found.span("bare") for pattern in patterns for found in pattern.finditer(text))
 
 
-def _both(one: _Finder, other: _Finder) -> _Finder:
+def _both(one: Finder, other: Finder) -> Finder:
     return lambda text: (*one(text), *other(text))
 
 
@@ -354,14 +336,14 @@ def _url_passwords(text: str) -> Iterator[Span]:
             yield found.span("bare")
 
 
-def _long(kind: str, signs: tuple[str, ...], *patterns: str) -> _Rule:
-    return _Rule(kind, signs, _starting(*patterns), is_long=True)
+def _long(kind: str, signs: tuple[str, ...], *patterns: str) -> SecretRule:
+    return SecretRule(kind, signs, _starting(*patterns), is_long=True)
 
 
 _TOKEN = "[A-Za-z0-9_-]"  # noqa: S105 - a pattern
 _OWN = (
-    _Rule("private key", ("private key", "putty-user-key-file"), _key_blocks),
-    _Rule("signed token", ("eyj",), _signed_tokens, is_long=True),
+    SecretRule("private key", ("private key", "putty-user-key-file"), _key_blocks),
+    SecretRule("signed token", ("eyj",), _signed_tokens, is_long=True),
     _long("anthropic key", ("sk-ant-",), rf"sk-ant-{_TOKEN}{{16,}}"),
     _long("openrouter key", ("sk-or-",), rf"sk-or-{_TOKEN}{{16,}}"),
     _long(
@@ -380,7 +362,7 @@ _OWN = (
     _long("xai key", ("xai-",), r"xai-[A-Za-z0-9]{40,}"),
     _long("age key", ("age-secret-key-",), r"(?i:AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{20,})"),
     _long("github token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{40,}"),
-    _Rule("npm token", ("npm_", ":_authtoken="), _both(_starting(r"npm_[A-Za-z0-9]{36,}"), _valued(_NPMRC))),
+    SecretRule("npm token", ("npm_", ":_authtoken="), _both(_starting(r"npm_[A-Za-z0-9]{36,}"), _valued(_NPMRC))),
     _long("stripe access key", ("k_live_", "k_test_"), r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
     _long(
         "slack token", ("xapp-", "xoxe", "xoxc-", "xoxd-"), r"(?:xapp|xoxe(?:\.xox[bp])?|xox[cd])-[A-Za-z0-9%-]{20,}"
@@ -388,133 +370,19 @@ _OWN = (
     *(_long(kind, signs, *patterns) for kind, signs, patterns in secret_patterns.TOKENS),
 )
 _NAMED = (
-    _Rule("url password", ("://",), _url_passwords),
-    _Rule("authorization", ("bearer", "authorization"), _valued(_BEARER, _BEARING)),
-    _Rule(
+    SecretRule("url password", ("://",), _url_passwords),
+    SecretRule("authorization", ("bearer", "authorization"), _valued(_BEARER, _BEARING)),
+    SecretRule(
         "password",
         ("pass", "pwd", "pw", "kennwort", "contrase", "senha", "пароль", "clave"),
         _told(_PASSWORDS, _is_password),
     ),
-    _Rule("token", ("token", "secret", "key"), _told(_TOKENS, _is_token)),
-    _Rule("password", ("密", "口令", "暗証番号", "パスワード", "비밀번호"), _valued(_JOINED)),
-    _Rule("pin", ("pin", "cvv", "cvc"), _valued(_PIN)),
-    _Rule("seed phrase", ("phrase", "word"), _valued(_PHRASE)),
-    *(_Rule(kind, signs, _valued(*secret_patterns.compiled(places))) for kind, signs, places in secret_patterns.PLACES),
+    SecretRule("token", ("token", "secret", "key"), _told(_TOKENS, _is_token)),
+    SecretRule("password", ("密", "口令", "暗証番号", "パスワード", "비밀번호"), _valued(_JOINED)),
+    SecretRule("pin", ("pin", "cvv", "cvc"), _valued(_PIN)),
+    SecretRule("seed phrase", ("phrase", "word"), _valued(_PHRASE)),
+    *(
+        SecretRule(kind, signs, _valued(*secret_patterns.compiled(places)))
+        for kind, signs, places in secret_patterns.PLACES
+    ),
 )
-
-
-# Detectors of detect-secrets
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """A detector and how its patterns are read. `group`: what they capture is the secret, not the whole match."""
-
-    module: str
-    detector: str
-    signs: tuple[str, ...]
-    group: bool = False
-    is_whole: bool = False
-    """Whether a longer word than the pattern takes is none of its kind. Otherwise the rest of the word goes too."""
-    needs: re.Pattern[str] = re.compile("")
-    shortest: int = LONG
-    """Characters that a secret of its kind has in a row, none of them white space."""
-
-
-_MIXED = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[a-z])(?=.{0,200}[A-Z])")
-_DIGIT = re.compile(r".{0,200}\d")
-_KEYS = ("key", "pwd", "pass", "token")
-_TAKEN = (
-    _Taken("aws", "AWSKeyDetector", ("akia", "asia", "abia", "acca", "a3t", "aws"), group=True, is_whole=True),
-    _Taken("artifactory", "ArtifactoryDetector", ("akc", "ap"), is_whole=True, needs=_MIXED, shortest=11),
-    _Taken("azure_storage_key", "AzureStorageKeyDetector", ("accountkey=",)),
-    _Taken("discord", "DiscordBotTokenDetector", (".",), needs=_MIXED),
-    _Taken("github_token", "GitHubTokenDetector", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
-    _Taken("gitlab_token", "GitLabTokenDetector", ("gl", "gr1348941")),
-    _Taken("mailchimp", "MailchimpDetector", ("-us",), is_whole=True),
-    _Taken("pypi_token", "PypiTokenDetector", ("pypi-age",)),
-    _Taken("sendgrid", "SendGridDetector", ("sg.",)),
-    _Taken("slack", "SlackDetector", ("xox", "hooks.slack.com"), shortest=8),
-    _Taken("square_oauth", "SquareOAuthDetector", ("sq0csp-",)),
-    _Taken("stripe", "StripeDetector", ("k_live_",)),
-    _Taken("telegram_token", "TelegramBotTokenDetector", (":",), is_whole=True),
-    _Taken("twilio", "TwilioKeyDetector", ("ac", "sk"), is_whole=True),
-)
-_ASSIGNED = (
-    _Taken("cloudant", "CloudantDetector", ("cl",), group=True, shortest=24),
-    _Taken("ibm_cloud_iam", "IbmCloudIamDetector", _KEYS, group=True, needs=_DIGIT, shortest=44),
-    _Taken("ibm_cos_hmac", "IbmCosHmacDetector", ("secret",), group=True, shortest=48),
-    _Taken("softlayer", "SoftlayerDetector", ("sl", "softlayer"), group=True, shortest=64),
-)
-_SPACES = re.compile(" {3,}")
-_REST = re.compile(r"[A-Za-z0-9_-]*")
-
-
-def _maintained() -> Iterator[_Rule]:
-    for taken in _TAKEN:
-        detector = _detector(taken)
-        yield _Rule(_kind(detector), taken.signs, _by_place(detector.denylist, taken), taken.shortest >= LONG)
-    for taken in _ASSIGNED:
-        detector = _detector(taken)
-        yield _Rule(
-            _kind(detector), taken.signs, _spaced(_by_place(detector.denylist, taken), taken), taken.shortest >= LONG
-        )
-
-
-def _detector(taken: _Taken) -> Any:
-    try:
-        importlib.import_module("detect_secrets")
-        return getattr(importlib.import_module(f"detect_secrets.plugins.{taken.module}"), taken.detector)()
-    except (ImportError, AttributeError):
-        raise InvalidRequest(
-            "masking secrets needs detect-secrets 1.5", hint='pip install "strongroom[hermes]"'
-        ) from None
-
-
-def _kind(detector: Any) -> str:
-    return str(detector.secret_type).lower()
-
-
-def _by_place(patterns: Iterable[re.Pattern[str]], taken: _Taken) -> _Finder:
-    held = tuple(patterns)
-
-    def find(text: str) -> Iterator[Span]:
-        for pattern in held:
-            done = 0  # a long word is measured once, not for each match in it
-            for found in pattern.finditer(text):
-                start, end = _trimmed(text, *found.span(found.lastindex if taken.group and found.lastindex else 0))
-                if start >= done and not _is_inside(text, start) and taken.needs.match(text[start:end]):
-                    done = _REST.match(text, end).end()  # type: ignore[union-attr]  # it matches the empty text
-                    if done == end or not taken.is_whole:
-                        yield start, done
-
-    return find
-
-
-def _trimmed(text: str, start: int, end: int) -> Span:
-    """A match without what only marks its edges."""
-    found = text[start:end]
-    return start + len(found) - len(found.lstrip(' \t\r\n=:"')), end - len(found) + len(found.rstrip(' \t\r\n"'))
-
-
-def _is_inside(text: str, start: int) -> bool:
-    """Whether a word goes on here rather than begins."""
-    before = text[start - 1 : start]
-    return before.isascii() and before.isalnum()
-
-
-def _spaced(find: _Finder, taken: _Taken) -> _Finder:
-    """For patterns that take cubic time where spaces repeat: they see two in a row at most."""
-    run = re.compile(f"[A-Za-z0-9_-]{{{taken.shortest}}}")
-
-    def found(text: str) -> Iterator[Span]:
-        if run.search(text):
-            places, gone = [0], [0]  # from each place on, how many spaces are gone before it
-            for spaces in _SPACES.finditer(text):
-                gone.append(gone[-1] + len(spaces[0]) - 2)
-                places.append(spaces.end() - gone[-1])
-            for start, end in find(_SPACES.sub("  ", text)):
-                before = gone[bisect_right(places, start) - 1]
-                yield start + before, end + before
-
-    return found

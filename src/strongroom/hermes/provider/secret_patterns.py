@@ -1,14 +1,33 @@
 # ruff: noqa: E501 - a pattern to a line
 """Forms in which secrets stand: the tokens that services give out, and places where a password stands by convention,
-such as command lines, addresses, connection strings and files of settings. Pure: names, signs and patterns.
+such as command lines, addresses, connection strings and files of settings. Pure: names, signs, patterns and the form of a rule.
 
 Each pattern is linear: what repeats is bounded, or ends the pattern. What a pattern's group `bare` holds is the secret;
-a token is the secret as a whole. How they are looked for is `masking`'s.
+a token is the secret as a whole. How they are looked for is `secret_mask`'s.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+Span = tuple[int, int]
+Finder = Callable[[str], Iterable[Span]]
+LONG = 16
+"""Characters in a row that people seldom write, and that most tokens have."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRule:
+    """A kind of secret and how it is found. It is looked for only in a text that holds one of the `signs`."""
+
+    kind: str
+    signs: tuple[str, ...]
+    find: Finder
+    is_long: bool = False
+    """Whether it is `LONG` characters in a row, or more, none of them white space."""
+
 
 Form = tuple[str, tuple[str, ...], tuple[str, ...]]
 """A kind, the signs of which a text must hold one, in lower case, and patterns."""

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, UnknownRoute
-from strongroom.hermes.install import hermes_homes
-from strongroom.hermes.install.install_steps import pluralize
+from strongroom.hermes import hermes_homes
 from strongroom.hermes.provider import problem_log, remedies
 from strongroom.hermes.provider.memory_session import ask
 from strongroom.hermes.provider.problem_log import Problem
 from strongroom.hermes.provider.provider_home import ProviderHome
 from strongroom.hermes.provider.speaker import Conversation, Nobody
 from strongroom.hermes.state_paths import is_anothers
-from strongroom.model import Namespace
+from strongroom.model import Namespace, pluralize
 
 _POLICY = "reading the policy"
 _WHOLE = (remedies.CAP_EXPOSED, remedies.ADDRESS)

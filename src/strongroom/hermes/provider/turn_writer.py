@@ -1,7 +1,7 @@
 """What is kept of a conversation: turns, notes of the built-in memory, what another agent brought back.
 
-Not what is off the record, by phrase, by chat or by platform. What a line looks like is `wording`, where it goes is
-`storing`, and how it is taken back is `undoing`.
+Not what is off the record, by phrase, by chat or by platform. What a line looks like is `line_builder`, how it
+is stored `delivery`, and how it is taken back `undo`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 
 from strongroom.crypto import inbox
 from strongroom.errors import StrongroomError
+from strongroom.hermes.policy import Policy
 from strongroom.hermes.provider import privacy_phrases, turn_ids, undo
 from strongroom.hermes.provider.chat_history import Messages
 from strongroom.hermes.provider.conversation import ConversationState, KeptTurn
@@ -48,7 +49,7 @@ def begin(session: MemorySession, message: str, number: int = 0) -> None:
     """
     begun = session.turns.begin(message, millis())
     speaker = session.speaker
-    if isinstance(speaker, Nobody) or not _keeps(session, speaker):
+    if isinstance(speaker, Nobody) or not _keeps(session.policy, speaker):
         return
     state = session.state(speaker)
     first = begun.heard = hear(session, speaker, message, session.id)
@@ -135,10 +136,12 @@ def _keep(session: MemorySession, speaker: Speaker, begun: Begun, state: Convers
     _noted(session, lambda: state.carry({first.said.namespace, *session.stood(begun)}))
     lines: list[NewLine] = []
     spooled: tuple[Path, ...] = ()
-    if _is_off(session, state, first.asked, begun) or not _keeps(session, speaker):
+    policy = session.policy
+    if _is_off(session, state, first.asked, begun) or not _keeps(policy, speaker):
         session.home.parts.status.count("off the record")
     else:
-        lines = _lines(session, speaker, begun, first, _reply(session, speaker, state, told.reply))
+        reply = _reply(session, speaker, state, told.reply) if policy.keep.replies else None
+        lines = _lines(session, speaker, begun, first, reply)
         if begun.turn_id and not begun.is_known:
             lines = absent_lines(session, speaker, lines, {"session": label(told.session)})
         spooled = store(session, speaker, lines) or ()
@@ -174,9 +177,8 @@ def _tag(session: MemorySession, speaker: Speaker, begun: Begun) -> bytes:
     return begun.tag
 
 
-def _keeps(session: MemorySession, speaker: Speaker) -> bool:
+def _keeps(policy: Policy, speaker: Speaker) -> bool:
     """Whether this chat is kept at all."""
-    policy = session.policy
     off = policy.off_the_record
     return (
         speaker.keeps
@@ -218,9 +220,7 @@ def _noted(session: MemorySession, note_it: Callable[[], None]) -> None:
 def _reply(session: MemorySession, speaker: Speaker, state: ConversationState, reply: str) -> SaidTurn | None:
     """What the model said, as sensitively as anything that stood before it."""
     text = turn_ids.storable(privacy_phrases.bare(reply))
-    if not text or not session.policy.keep.replies:
-        return None
-    return SaidTurn(text, ASSISTANT, reply_namespace(session, speaker, state, text))
+    return SaidTurn(text, ASSISTANT, reply_namespace(session, speaker, state, text)) if text else None
 
 
 # Other things that are kept.
@@ -250,7 +250,7 @@ def is_on_record(session: MemorySession, speaker: Speaker) -> bool:
     """Whether what is said now is kept."""
     last = session.turns.last
     is_off = last is not None and (last.is_off or last.is_taken_back) and not last.is_kept
-    return _keeps(session, speaker) and not is_off and not session.state(speaker).is_off
+    return _keeps(session.policy, speaker) and not is_off and not session.state(speaker).is_off
 
 
 def keep_delegated(session: MemorySession, task: str, result: str, child: str = "") -> None:

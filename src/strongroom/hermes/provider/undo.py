@@ -14,7 +14,6 @@ from ulid import ULID
 
 from strongroom import model
 from strongroom.errors import StrongroomError
-from strongroom.hermes.install.install_steps import pluralize
 from strongroom.hermes.provider import memory_files, turn_ids, turn_lines
 from strongroom.hermes.provider.chat_history import History, Messages
 from strongroom.hermes.provider.conversation import ConversationState, KeptTurn
@@ -27,7 +26,7 @@ from strongroom.hermes.provider.turn_lines import Gone
 from strongroom.hermes.provider.undo_record import undone_in
 from strongroom.hermes.scrub.state_db import FILE
 from strongroom.memory import Memory
-from strongroom.model import Hit, Kind, LineId, LineInfo
+from strongroom.model import Hit, Kind, LineId, LineInfo, pluralize
 
 _NEAR = 600.0
 """Seconds by which Hermes' time of a message may differ from ours: it is written when its turn ends."""

@@ -1,13 +1,14 @@
 """The journal: turns on their way to a provider, sealed, so that none is lost between a reply and its keeping.
 
 A turn is appended and on disk before the turn's thread goes on, and stays until the provider has taken it. What a
-process leaves behind, because it was killed or the provider hung, the next host finds and hands over (`remains`). A
+process leaves behind, because it was killed or the provider hung, the next host finds and hands over (`left_behind`). A
 turn can therefore reach a provider twice, never not at all.
 
 Each host writes a file of its own and holds a lock on it while it lives, so a file without a lock is left behind. The
 key is kept elsewhere. Turns that were taken are marked so, without waiting for the disk: a mark that is lost means once
-more, not never. `frames` is the format, `files` the locks. Not responsible for what a turn means, or for asking
-providers.
+more, not never. `record_format` is the format, `journal_files` the locks. Not responsible for what a turn means, or for
+asking providers. It shares no code with the provider's spool (`hermes/provider/offline_spool`), which keeps each turn
+in a file of its own that only the vault can open, where this one appends to one file per host and reads it back.
 """
 
 from __future__ import annotations

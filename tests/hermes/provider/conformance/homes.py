@@ -20,8 +20,7 @@ from pathlib import Path
 import strongroom
 from strongroom import FileKeys, settings
 from strongroom.caps.chain import Token
-from strongroom.hermes import policy, runtime_cap
-from strongroom.hermes.install import cap_file
+from strongroom.hermes import cap_file, policy, runtime_cap
 from strongroom.hermes.install.policy_template import Wiring, policy_text
 from strongroom.hermes.provider import StrongroomProvider
 from strongroom.host.conformance import Subject

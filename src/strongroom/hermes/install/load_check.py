@@ -1,0 +1,87 @@
+"""What the self test runs in Hermes' own Python: load the plugin as Hermes does, and go through the gate once.
+
+A program of its own (`python -m`). Its arguments are `look` or `ask`, and the seconds that waiting turns are given.
+What it found is the last line that it prints. Hermes' modules are found by name: elsewhere they are not installed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from importlib import import_module
+
+import msgspec
+
+from strongroom.errors import ProviderUnavailable
+from strongroom.hermes.install.hermes_probe import MARK
+from strongroom.hermes.provider.delivery import begin_anew
+from strongroom.hermes.provider.hermes_provider import StrongroomProvider
+from strongroom.hermes.provider.speaker import Nobody
+
+
+class Found(msgspec.Struct):
+    """What was found, for `self_test`. With a fault, the rest may be missing."""
+
+    fault: str = ""
+    hint: str = ""
+    actor: str = ""
+    profile: str = ""
+    pinned: str = ""
+    delivered: int = 0
+    waiting: int = 0
+
+
+def check(found: Found, *, asks: bool, patience: float) -> None:
+    """Load the plugin through Hermes, and ask the gate if that is wanted."""
+    found.profile = str(import_module("hermes_cli.profiles").get_active_profile_name())
+    with suppress(Exception):  # an older or a newer Hermes: nothing is pinned that we know of
+        managed = import_module("hermes_cli.managed_scope").load_managed_config() or {}
+        found.pinned = str((managed.get("memory") or {}).get("provider") or "")
+    provider: StrongroomProvider | None = import_module("plugins.memory").load_memory_provider("strongroom")
+    if provider is None:
+        found.fault = "Hermes does not load the plugin"
+    elif not provider.is_available():
+        found.fault = provider.unavailable_reason() or "the provider says that it cannot be used"
+    elif asks:
+        _ask(provider, found, patience)
+
+
+def _ask(provider: StrongroomProvider, found: Found, patience: float) -> None:
+    home = provider._home()
+    begin_anew(home)
+    spool = home.parts.spool
+    waited = spool.waiting().turns
+    provider.initialize(
+        "strongroom-wire",
+        hermes_home=os.environ["HERMES_HOME"],
+        platform="cli",
+        agent_context="background",
+        agent_identity=found.profile,
+    )
+    if session := provider._session:
+        if isinstance(session.speaker, Nobody):
+            raise ProviderUnavailable(f"no memory is opened: {session.speaker.reason}")
+        found.actor = str(session.speaker.actor)
+        session.ask(session.speaker, lambda memory: memory.snapshot())
+        session.caught_up.wait(patience)
+    found.waiting = spool.waiting().turns + spool.aside()
+    found.delivered = max(waited - found.waiting, 0)
+    provider.shutdown()
+
+
+def main() -> None:
+    """Say what was found; what the provider does in the background is not waited for."""
+    found = Found()
+    try:
+        check(found, asks=sys.argv[1] == "ask", patience=float(sys.argv[2]))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        found.fault = str(getattr(error, "message", "")) or f"it failed with {type(error).__name__}"
+        found.hint = str(getattr(error, "hint", ""))
+    sys.stdout.write(f"\n{MARK}{msgspec.json.encode(found).decode()}\n")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

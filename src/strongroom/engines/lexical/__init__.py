@@ -1,7 +1,8 @@
 """The default engine: BM25 over exactly the lines it is given, and what the structure of a conversation adds to it.
 
 No vectors and no model: words, sessions, neighbours, speakers, days, and what sort of answer the question wants.
-`tokenizer` and `line_features` look at one line, `codec` keeps what they found; `index` keeps a shelf. `query` and `term_weights` weigh a question against the shelves given, and `search` finds the lines by the
+`tokenizer` and `line_features` look at one line, `codec` keeps what they found; `index` and `session_order` keep a
+shelf. `query` and `term_weights` weigh a question against the shelves given, and `search` finds the lines by the
 `signals`: compiled (`_kernel.c`), or by the `python_reference`.
 Figures: docs/recall.md.
 """

@@ -15,9 +15,10 @@ from collections.abc import Collection, Sequence
 from strongroom.engines import Ranked
 from strongroom.engines.lexical import term_weights
 from strongroom.engines.lexical.codec import TF_BITS
-from strongroom.engines.lexical.index import NOBODY, LexicalIndex
+from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.line_features import ASKS, TF_LIMIT
 from strongroom.engines.lexical.query import Question
+from strongroom.engines.lexical.session_order import NOBODY
 from strongroom.engines.lexical.signals import CONTEXT, DATE, MATCH, QUESTION_BEFORE, SESSION, of_line, of_marks
 from strongroom.engines.lexical.term_weights import BASE, SLOPE, TOP, Term, Terms, rarity
 

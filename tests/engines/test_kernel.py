@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strongroom.engines.lexical import candidates, search, signals, term_weights
+from strongroom.engines.lexical import search, signals, term_weights
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.model import Line, LineId
 from tests.engines.test_lexical_index import EXAMPLES
@@ -79,7 +79,7 @@ def test_it_answers_as_python_does_where_days_have_many_lines(monkeypatch: pytes
 
 def test_it_answers_as_python_does_where_many_words_are_common(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_weights, "SURELY", 3)
-    monkeypatch.setattr(candidates, "SHORTLIST", 7)
+    monkeypatch.setattr(term_weights, "SHORTLIST", 7)
     for query in ASKED:
         _compare(query, world(5), 10)
 
@@ -89,6 +89,23 @@ def test_it_looks_for_as_many_words_as_a_question_may_have() -> None:
     chance = Random(1)
     index = filled(line(number, " ".join(chance.sample(words, 60))) for number in range(40))
     _compare(" ".join(words), [index], 10)
+
+
+@pytest.mark.requirement("recall-pruning")
+def test_it_leaves_out_most_lines_that_cannot_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the tests that compare an answer with the first of a longer one would hold for the wrong reason."""
+    assert search.kernel is not None
+    indexes, returned, kernel = world(1), list[int](), search.kernel
+
+    def counted(*given: Any) -> Any:
+        found = kernel(*given)
+        returned.append(0 if found is None else len(found[0]))
+        return found
+
+    monkeypatch.setattr(search, "kernel", counted)
+    for k in (3, 10**9):
+        answer("boat harbour lantern rope", *indexes, k=k)
+    assert 3 <= returned[0] < returned[1] / 4
 
 
 # Columns that are wrong.

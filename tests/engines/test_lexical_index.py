@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strongroom import NewLine, Token, Vault
-from strongroom.engines.lexical import candidates, term_weights
+from strongroom.engines.lexical import term_weights
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.line_features import Days
 from strongroom.model import Hit, Line, Millis
@@ -280,7 +280,7 @@ def test_the_answer_does_not_depend_on_arrival_when_most_lines_are_pruned(
     examples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(term_weights, "ENOUGH", 3)
-    monkeypatch.setattr(candidates, "SHORTLIST", 2)
+    monkeypatch.setattr(term_weights, "SHORTLIST", 2)
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(shelves(16), st.integers(0, 2**32))

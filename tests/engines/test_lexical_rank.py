@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from strongroom import engines, errors
 from strongroom.engines import Keeping
-from strongroom.engines.lexical import Lexical, candidates, signals, term_weights
+from strongroom.engines.lexical import Lexical, signals, term_weights
 from strongroom.engines.lexical.tokenizer import words
 from strongroom.model import Line, LineId
 from tests.engines.tools import ENGINE, NOON, QUERIES, answer, arrived, filled, line, texts
@@ -325,7 +325,7 @@ def test_a_long_question_in_a_script_without_spaces_finds_the_lines_that_hold_it
 @pytest.mark.requirement("recall-pruning")
 def test_lines_as_good_as_the_last_of_the_shortlist_are_all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were equals cut off, which of them stay would depend on the order in which they came."""
-    monkeypatch.setattr(candidates, "SHORTLIST", 3)
+    monkeypatch.setattr(term_weights, "SHORTLIST", 3)
     equal = [line(number, "boat") for number in range(8)]
     assert len(answer("boat", filled(equal), k=100)) == 8
     better = [line(number, "boat boat") for number in range(20, 23)]
@@ -343,7 +343,7 @@ def test_the_more_lines_there_are_the_more_must_hold_a_rarer_word(monkeypatch: p
 
 @pytest.mark.requirement("recall-pruning")
 def test_the_shortlist_is_one_for_all_shelves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "SHORTLIST", 3)
+    monkeypatch.setattr(term_weights, "SHORTLIST", 3)
     better = filled([line(number, "boat boat", namespace="work") for number in range(3)])
     worse = filled([line(number, "boat") for number in range(20, 23)])
     assert {one.namespace for one in answer("boat", better, worse, k=100)} == {"work"}
@@ -357,7 +357,7 @@ def test_the_shortlist_is_one_for_all_shelves(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("left_out", [0, 50, 99, 100, 160, 250, 296])
 def test_however_many_of_the_best_lines_are_not_wanted_the_best_of_the_others_are_found(left_out: int) -> None:
     index = filled([line(number, f"Falcon budget step {number}" + " paper" * (number % 3)) for number in range(300)])
-    with patch.object(candidates, "SHORTLIST", 300):
+    with patch.object(term_weights, "SHORTLIST", 300):
         everything = answer("what is the Falcon budget?", index, k=300)
     assert len(everything) == 300
     without = frozenset(LineId(one.id) for one in everything[:left_out])

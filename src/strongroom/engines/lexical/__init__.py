@@ -1,9 +1,9 @@
 """The default engine: BM25 over exactly the lines it is given, and what the structure of a conversation adds to it.
 
 No vectors and no model: words, sessions, neighbours, speakers, days, and what sort of answer the question wants.
-`words` and `reading` look at one line, `index` keeps a shelf, `holding` tells who on it holds a word, `question` and
-`terms` weigh a query against the shelves given, and `finding` finds the lines, compiled or in Python: `matching` looks
-for them and `weighing` scores them with the `signals`.
+`tokenizer` and `line_features` look at one line, `codec` keeps what they found; `index` and `session_order` keep a
+shelf. `query` and `term_weights` weigh a question against the shelves given, and `search` finds the lines by the
+`signals`: compiled (`_kernel.c`), or by the `python_reference`.
 Figures: docs/recall.md.
 """
 

@@ -1,11 +1,11 @@
-/* The ranking's inner loops: what `terms`, `matching` and `weighing` do, for all shelves in one call.
+/* The ranking's inner loops: what `python_reference` does, for all shelves in one call.
 
    Plain arithmetic over the columns of indexes. Lines are numbers here: no text is seen but the words of the question,
    and nothing is kept between calls. The columns are held through the buffer protocol, so nobody can resize one meanwhile, and every number that is
    read from a column is checked before it is used as a place.
 
-   Nothing is left out that cannot win, as `weighing` does: here it takes less to work a line out than to find out
-   whether one has to. Sums are added up in the same order, so scores differ by rounding at most. */
+   Every line of the shortlist is worked out: that takes less than to find out which ones have to be. Sums are added up
+   in the same order, so scores differ by rounding at most. */
 
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
@@ -64,7 +64,7 @@ typedef struct {
     int common;
 } Word;
 
-/* A question, as numbers; the names are those of `matching` and `weighing`. */
+/* A question, as numbers; the names are those of `python_reference` and `signals`. */
 typedef struct {
     double base, top, slope, session_slope, lines, sessions;
     double by_match, by_session, by_context, by_before, by_date, most_of_line;

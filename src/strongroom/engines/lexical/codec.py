@@ -14,13 +14,10 @@ from itertools import chain
 
 import msgspec
 
-from strongroom.engines.lexical.line_features import RULES, TF_LIMIT, Days, LineFeatures
+from strongroom.engines.lexical.line_features import RULES, Days, LineFeatures
 
 TF_BITS = 8
 """How an occurrence is packed: the line's number, then how often the word stands in it."""
-
-_COUNTS = slice(0 if sys.byteorder == "little" else array("I").itemsize - 1, None, array("I").itemsize)
-"""Where the counts stand among the bytes of packed occurrences."""
 
 _VERSION = f"{RULES}/{sys.byteorder}/{array('I').itemsize}"
 
@@ -50,16 +47,6 @@ class EncodedFeatures(msgspec.Struct, array_like=True, frozen=True):
 
 
 _decode = msgspec.msgpack.Decoder(EncodedFeatures).decode
-
-
-def repeated_words(occurrences: Sequence[int]) -> list[tuple[int, int]]:
-    """The lines in which a word stands more than once, each with how often; mostly there are none.
-
-    An array is asked by its bytes first: a loop would take ten times as long.
-    """
-    if isinstance(occurrences, array) and not occurrences.tobytes()[_COUNTS].strip(b"\1"):
-        return []
-    return [(packed >> TF_BITS, count) for packed in occurrences if (count := packed & TF_LIMIT) > 1]
 
 
 def pack(readings: Sequence[LineFeatures]) -> bytes:

@@ -10,14 +10,11 @@ from array import array
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import repeat
 
 from strongroom.engines.lexical.codec import TF_BITS, unpack
 from strongroom.engines.lexical.line_features import Days, LineFeatures, extract, speaker_words
+from strongroom.engines.lexical.session_order import SessionOrder
 from strongroom.model import Line, LineId, Millis
-
-NOBODY = -1
-"""The neighbour of a line that has none on that side."""
 
 _NUMBER_BITS = 32 - TF_BITS
 _FIRST, _LAST = Millis(0), Millis(1 << 62)
@@ -33,9 +30,11 @@ class LexicalIndex:
         self.lines: list[Line | None] = []
         self.lengths = array("H")
         self.marks = bytearray()
-        self.sessions = array("I")
-        self.previous = array("i")
-        self.next = array("i")
+        self._order = SessionOrder(self.lines, self.lengths)
+        self.sessions = self._order.sessions
+        self.previous = self._order.previous
+        self.next = self._order.next
+        self.session_lengths = self._order.lengths
         self.postings: dict[str, array[int] | int] = {}
         """The occurrences of each word, in the order of lines: a line's number and the count in one (`TF_BITS`).
 
@@ -43,7 +42,6 @@ class LexicalIndex:
         """
         self._numbers: dict[LineId, int] = {}
         self.word_count = 0
-        self.session_lengths = array("I")
         self.columns = (
             self.lengths,
             self.sessions,
@@ -58,10 +56,7 @@ class LexicalIndex:
         self.calendar = Calendar()
         self._speakers: Counter[str] = Counter()
         """The words of the names of who said the lines, and how often."""
-        self._named: dict[str, int] = {}
-        self._members: dict[int, list[int]] = {}
         self._free_lines: list[int] = []
-        self._free_sessions: list[int] = []
 
     @property
     def line_count(self) -> int:
@@ -69,12 +64,7 @@ class LexicalIndex:
 
     @property
     def session_count(self) -> int:
-        return len(self.session_lengths) - len(self._free_sessions)
-
-    @property
-    def joined(self) -> bool:
-        """Whether any session has more than one line; else no line has a neighbour."""
-        return len(self.session_lengths) - len(self._free_sessions) < len(self.lines) - len(self._free_lines)
+        return len(self.session_lengths) - len(self._order.free)
 
     def add(self, line: Line) -> None:
         self.take(line, extract(line))
@@ -85,7 +75,7 @@ class LexicalIndex:
         for word, count in reading.counts.items():
             self._post(word, number << TF_BITS | count)
         self.word_count += reading.length
-        self._join(number, line)
+        self._order.join(number, line)
         self._count_speaker(line.author, 1)
         self.calendar.add(number, line.time, reading.days)
 
@@ -102,11 +92,10 @@ class LexicalIndex:
         self.lengths.frombytes(kept.lengths)
         self.marks.extend(kept.marks)
         self.word_count += sum(self.lengths[start:])
-        for column, value in ((self.sessions, 0), (self.previous, NOBODY), (self.next, NOBODY)):
-            column.extend(repeat(value, len(lines)))
+        self._order.make_room(len(lines))
         for number, line in enumerate(lines, start):
             self._numbers[line.id] = number
-            self._join(number, line)
+            self._order.join(number, line)
         for author, count in Counter([line.author for line in lines]).items():
             self._count_speaker(author, count)
         self.calendar.extend(start, lines, kept.spoken())
@@ -122,7 +111,7 @@ class LexicalIndex:
             if not held:
                 del self.postings[word]
         self.word_count -= reading.length
-        self._leave(number, line)
+        self._order.leave(number, line)
         self._count_speaker(line.author, -1)
         self.calendar.remove(number, line.time, reading.days)
         self.lines[number] = None
@@ -147,12 +136,8 @@ class LexicalIndex:
     def line(self, number: int) -> Line:
         found = self.lines[number]
         if found is None:
-            raise self.gone()
+            raise LookupError("the index names a line that is gone")
         return found
-
-    def gone(self) -> LookupError:
-        """What to raise where a posting, session or day leads to a line that was removed: none may."""
-        return LookupError("the index names a line that is gone")
 
     def numbers(self, names: Set[LineId]) -> set[int]:
         """The numbers of those of these lines that are here."""
@@ -181,71 +166,8 @@ class LexicalIndex:
         self.lines.append(line)
         self.lengths.append(reading.length)
         self.marks.append(reading.marks)
-        self.sessions.append(0)
-        self.previous.append(NOBODY)
-        self.next.append(NOBODY)
+        self._order.make_room(1)
         return number
-
-    # Sessions: a line without one is a session of its own.
-
-    def _join(self, number: int, line: Line) -> None:
-        session = self._session(line.session)
-        self.sessions[number] = session
-        self.session_lengths[session] += self.lengths[number]
-        before = after = NOBODY
-        if line.session:
-            members = self._members[session]
-            at = self._place(number, members)
-            before = members[at - 1] if at else NOBODY
-            after = members[at] if at < len(members) else NOBODY
-            members.insert(at, number)
-        self._link(before, number)
-        self._link(number, after)
-
-    def _leave(self, number: int, line: Line) -> None:
-        session = self.sessions[number]
-        self.session_lengths[session] -= self.lengths[number]
-        self._link(self.previous[number], self.next[number])
-        members = self._members.get(session, [])
-        if members:
-            del members[bisect_left(members, self._order(number), key=self._order)]
-        if not members:
-            self._named.pop(line.session, None)
-            self._members.pop(session, None)
-            self._free_sessions.append(session)
-
-    def _session(self, name: str) -> int:
-        known = self._named.get(name) if name else None
-        if known is not None:
-            return known
-        if self._free_sessions:
-            session = self._free_sessions.pop()
-        else:
-            session = len(self.session_lengths)
-            self.session_lengths.append(0)
-        if name:
-            self._named[name] = session
-            self._members[session] = []
-        return session
-
-    def _place(self, number: int, members: list[int]) -> int:
-        """Where a line belongs in its session. Lines mostly come oldest first, pages of them newest first."""
-        own = self._order(number)
-        if not members or own < self._order(members[0]):
-            return 0
-        if own > self._order(members[-1]):
-            return len(members)
-        return bisect_left(members, own, key=self._order)
-
-    def _order(self, number: int) -> tuple[Millis, LineId]:
-        line = self.line(number)
-        return line.time, line.id
-
-    def _link(self, before: int, after: int) -> None:
-        if before != NOBODY:
-            self.next[before] = after
-        if after != NOBODY:
-            self.previous[after] = before
 
 
 class Calendar:

@@ -1,7 +1,7 @@
 """Finds the lines that answer best: compiled where that was possible, else in Python, with the same answer.
 
-The kernel (`_kernel.c`, ADR 0030) does what `terms`, `matching` and `weighing` do, for all shelves in one call and
-several times as fast. It knows lines by their numbers; what speaks for a line itself is added here.
+The kernel (`_kernel.c`, ADR 0030) does what `python_reference` does, for all shelves in one call and many times as
+fast. It knows lines by their numbers; what speaks for a line itself is added here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from strongroom.engines import Ranked
-from strongroom.engines.lexical import candidates, signals, term_weights
-from strongroom.engines.lexical import score as weighing
+from strongroom.engines.lexical import python_reference, signals, term_weights
 from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.engines.lexical.line_features import ASKS
 from strongroom.engines.lexical.query import Question
@@ -57,7 +56,9 @@ def best(
         if sought is None:
             return None
         numbers = [index.numbers(without) for index in indexes]
-        return SearchResult(weighing.best(question, sought, indexes, k, numbers), sought.is_pruned, sought.is_cut)
+        return SearchResult(
+            python_reference.rank(question, sought, indexes, numbers) if k > 0 else [], sought.is_pruned, sought.is_cut
+        )
     size = Size.of(indexes)
     when = when_term(question, indexes, size)
     days: Sequence[Mapping[int, float]] = [_NO_DAYS] * len(indexes)
@@ -71,7 +72,7 @@ def best(
         signals.SUBSTANCES,
         ASKS,
         min(k, size.lines),
-        (*size.limits(pruned=pruned, cut=cut), term_weights.MOST_WORDS, candidates.SHORTLIST),
+        (*size.limits(pruned=pruned, cut=cut), term_weights.MOST_WORDS, term_weights.SHORTLIST),
         _numbers(question, size, when, indexes),
     )
     if found is None:
@@ -87,10 +88,10 @@ def _numbers(
     """What the kernel is told of a question, in the order in which it reads them."""
     is_speaker = any(index.is_speaker(question.names) for index in indexes)
     return (
-        candidates.BASE,
-        candidates.TOP,
-        candidates.SLOPE / size.line_length,
-        candidates.SLOPE / size.session_length,
+        term_weights.BASE,
+        term_weights.TOP,
+        term_weights.SLOPE / size.line_length,
+        term_weights.SLOPE / size.session_length,
         size.lines,
         size.sessions,
         signals.MATCH,

@@ -15,7 +15,7 @@ from strongroom.engines.lexical import line_features
 from strongroom.engines.lexical.query import Question
 from strongroom.model import Line
 
-# Signals of matching: shares of all that was looked for. `matching` works them out.
+# Signals of matching: shares of all that was looked for. `python_reference` works them out.
 
 MATCH = 4.42
 """The line holds what was looked for (BM25): the ground on which all the rest stands."""

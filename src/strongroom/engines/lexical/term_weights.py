@@ -39,6 +39,15 @@ NEARLY = 0.3
 MOST_WORDS = 100
 """Of a longer query only the rarest words count: a question does not have so many, and each costs a look."""
 
+SHORTLIST = 100
+"""Lines that get the second look, of all shelves together; their neighbours do too."""
+
+# BM25 gives a text `rarity * TOP * n / (n - 1 + BASE + SLOPE * length / average)` for a word that it holds `n` times.
+_K1, _B = 1.2, 0.75
+BASE = 1 + _K1 * (1 - _B)
+SLOPE = _K1 * _B
+TOP = _K1 + 1
+
 _WEEK, _MONTHS = 7, 62
 
 

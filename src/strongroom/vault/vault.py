@@ -19,6 +19,7 @@ from strongroom.caps.chain import Token
 from strongroom.errors import ClockBehind, InvalidRequest, StrongroomError, UnknownNamespace
 from strongroom.keys import FileKeys
 from strongroom.memory import DecisionRecorder, Memory
+from strongroom.memory.cap_records import standing_effects
 from strongroom.memory.local_transport import LocalTransport
 from strongroom.memory.operation import run_inline
 from strongroom.memory.replica import NAMESPACES, NamespaceRegistry
@@ -203,7 +204,7 @@ class Vault:
         whose = model.actor(actor)
         retry_commit(
             self._state,
-            lambda: self._clerk.record_owner("revoke", self._state.standing_effects(whose, self._clerk.now())),
+            lambda: self._clerk.record_owner("revoke", standing_effects(self._state, whose, self._clerk.now())),
         )
         issue.index(self._clerk)
 

@@ -15,14 +15,14 @@ import apsw
 
 from strongroom.store import Commit
 from strongroom.store.group_commit import CommitRequest, GroupCommit
-from strongroom.store.sqlite import _PRAGMAS
+from strongroom.store.sqlite_schema import PRAGMAS
 
 DATABASE = "vault.db"
 
 
 def connect(file: Path) -> apsw.Connection:
     connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
-    for name, value in _PRAGMAS:
+    for name, value in PRAGMAS:
         connection.execute(f"PRAGMA {name} = {value}").fetchall()
     return connection
 

@@ -22,8 +22,8 @@ from strongroom.model import (
 )
 from strongroom.server.listen import PORT
 from strongroom.server.server_options import DEFAULT
+from strongroom.vault.admin_calls import _ENTRIES
 from strongroom.vault.issue import TTL_LIMIT
-from strongroom.vault.local_transport import _ENTRIES
 
 INTRODUCTION = f"""\
 # HTTP

@@ -18,7 +18,7 @@ import pytest
 
 from strongroom.crypto import merkle_log
 from strongroom.errors import StoreUnavailable, StrongroomError
-from strongroom.store import Effect, Expect, HeadMac, Object, PutNew, sqlite
+from strongroom.store import Effect, Expect, HeadMac, Object, PutNew, sqlite, sqlite_schema
 from strongroom.store.conformance.helpers import NOW, SuiteMac, everything
 from strongroom.store.fair_lock import FairLock
 from strongroom.store.sqlite import SqliteStore
@@ -55,17 +55,17 @@ def store(place: Path) -> Iterator[SqliteStore]:
 @pytest.mark.requirement("store-pragmas")
 def test_every_connection_has_its_pragmas(store: SqliteStore) -> None:
     wanted = {"journal_mode": "wal", "synchronous": 2, "secure_delete": 1}
-    assert wanted.items() <= dict(sqlite._PRAGMAS).items()
+    assert wanted.items() <= dict(sqlite_schema.PRAGMAS).items()
     one, two = store._take(), store._take()
     assert one is not two
     for connection in (one, two):
-        for name, value in sqlite._PRAGMAS:
+        for name, value in sqlite_schema.PRAGMAS:
             assert connection.execute(f"PRAGMA {name}").fetchone() == (value,)
         store._give_back(connection)
 
 
 @pytest.mark.requirement("store-pragmas")
-@pytest.mark.parametrize("name", [name for name, _ in sqlite._PRAGMAS])
+@pytest.mark.parametrize("name", [name for name, _ in sqlite_schema.PRAGMAS])
 def test_a_pragma_that_does_not_take_refuses_the_connection(
     store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

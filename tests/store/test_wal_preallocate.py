@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from strongroom.store import Delete, PutNew, sqlite, wal_preallocate
+from strongroom.store import Delete, PutNew, sqlite_scrub, wal_preallocate
 from strongroom.store.conformance.helpers import NOW, SuiteMac, everything
 from strongroom.store.sqlite import SqliteStore
 from tests.store.children import in_fork
@@ -113,7 +113,7 @@ def test_another_process_goes_on_in_the_room(store: SqliteStore, place: Path) ->
 
 
 def test_the_room_is_bounded(store: SqliteStore, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "_ROOM", 10_000)
+    monkeypatch.setattr(sqlite_scrub, "_ROOM", 10_000)
     for number in range(20):
         _put(store, f"things/{number}")
     assert _length(place) > 10_000

@@ -17,7 +17,7 @@ from strongroom.errors import AuditUnavailable, BodyTooLarge, InvalidRequest
 from strongroom.memory.operation import run_inline
 from strongroom.model import DataClass, Op
 from strongroom.store import Commit
-from strongroom.vault.local_transport import _DOINGS
+from strongroom.vault.admin_calls import OPERATIONS
 from tests.audit import rfc
 from tests.audit.tools import fill, stored_entries
 from tests.conftest import NAMESPACES, Clock
@@ -81,7 +81,7 @@ KINDS = pytest.mark.parametrize("kind", api.CALLS, ids=lambda kind: kind.__name_
 
 
 def test_every_call_has_something_that_carries_it_out_and_a_row_here() -> None:
-    assert set(_DOINGS) == set(api.CALLS) == set(_calls("0" * 64))
+    assert set(OPERATIONS) == set(api.CALLS) == set(_calls("0" * 64))
 
 
 # Denials, for every call there is.

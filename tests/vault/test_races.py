@@ -13,6 +13,7 @@ from strongroom.errors import StrongroomError
 from strongroom.memory.replica import Replica
 from strongroom.model import Actor
 from strongroom.store import Expect, Lost
+from strongroom.vault import issue
 from tests.conftest import Clock
 from tests.store.children import Child, Place, children
 from tests.vault.tools import (
@@ -162,7 +163,7 @@ def test_a_vault_that_keeps_losing_is_unavailable_and_makes_no_cap(
         raise Lost("vault/standing/x")
 
     before, size = registry(vault), vault.audit.size()
-    monkeypatch.setattr(Replica, "pin_standing", lost)
+    monkeypatch.setattr(issue, "pin_standing", lost)
     assert refusal(lambda: (renewed if how == "renew" else minted)(vault, token)).reason == "store_unavailable"
     assert tries > 1
     assert (registry(vault), vault.audit.size()) == (before, size)

@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from strongroom.audit.entry import Entry, decode_entry, done_entry
 from strongroom.crypto import merkle_log
 from strongroom.crypto.chunked_aead import context
-from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.model import Millis
 from strongroom.private_files import make_directory, write_file
@@ -32,26 +31,22 @@ def certified_part(vault_id: str, worker: str, public: bytes) -> bytes:
     return context("strongroom/worker/v1", vault_id, worker, public)
 
 
-class VaultMac:
-    """Authenticates the log's head with the vault's tag key, and the keys of workers with the log's own."""
+class VaultMac(merkle_log.EdgeMac):
+    """Authenticates the log's head with the vault's tag key, and the keys of workers with the log's own.
+
+    A store signs each head with it: `sign` lies below the store, so that no commit calls up into this package.
+    """
 
     def __init__(self, vault_id: str, tag_key: bytes, log_seed: bytes) -> None:
+        super().__init__(vault_id, tag_key)
         self._vault = vault_id
         self._seed = log_seed
-        self._prefix = context("strongroom/head/v1", vault_id)
-        self._keyed = HmacState(tag_key)
-
-    def __repr__(self) -> str:
-        return "<vault mac redacted>"
 
     def certify(self, worker: str, public: bytes) -> bytes:
         return Ed25519PrivateKey.from_private_bytes(self._seed).sign(certified_part(self._vault, worker, public))
 
     def done(self, done: Runs, undone: Runs, time: int) -> bytes:
         return done_entry(done, undone, Millis(time)).encoded()
-
-    def sign(self, size: int, peaks: bytes, time: int) -> bytes:
-        return self._keyed.digest(self._prefix + context(size, peaks, time))
 
     def check(self, head: Head) -> None:
         if not hmac.compare_digest(self.sign(head.size, head.peaks, head.time), head.mac):

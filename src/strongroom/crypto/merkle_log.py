@@ -1,7 +1,8 @@
 """The transparency log's arithmetic: RFC 6962 tree, C2SP checkpoints, proofs and tiles (docs/spec/audit.md).
 
 Pure functions over hashes; it knows neither entries nor storage. Formats are those of c2sp.org/tlog-tiles,
-tlog-checkpoint, tlog-proof and signed-note, so other tools can check what it makes.
+tlog-checkpoint, tlog-proof and signed-note, so other tools can check what it makes. `EdgeMac` is ours alone: it
+authenticates the edge of the tree between two checkpoints.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from hashlib import sha256
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from strongroom.crypto.chunked_aead import context
+from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import Tampered
 
 HASH_SIZE = 32
@@ -74,6 +77,20 @@ class Range:
 
     def packed(self) -> bytes:
         return b"".join(self.peaks)
+
+
+class EdgeMac:
+    """Authenticates the edge of a vault's tree with the vault's tag key."""
+
+    def __init__(self, vault_id: str, tag_key: bytes) -> None:
+        self._prefix = context("strongroom/head/v1", vault_id)
+        self._keyed = HmacState(tag_key)
+
+    def __repr__(self) -> str:
+        return "<vault mac redacted>"
+
+    def sign(self, size: int, peaks: bytes, time: int) -> bytes:
+        return self._keyed.digest(self._prefix + context(size, peaks, time))
 
 
 def tree_hash(leaves: Iterable[bytes]) -> bytes:

@@ -7,7 +7,7 @@ since the last look and applies it, so that a put, a forget or a revocation anyw
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -24,16 +24,14 @@ from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, T
 from strongroom.gate import NEVER, Gate, Revocations
 from strongroom.keys import ActorKeys, Keyring, KeySource, Slots, VaultSecrets
 from strongroom.keys.hierarchy import root_of, tag
-from strongroom.memory.cap_index import CAPS, CapIndex, is_record
+from strongroom.memory.cap_index import CapIndex
 from strongroom.memory.line_cache.cache import LineCache
-from strongroom.model import Actor, CapRecord, DataClass, Line, LineId, LinkId, Millis, Namespace
+from strongroom.model import Actor, CapRecord, Line, LineId, LinkId, Namespace
 from strongroom.store import (
     ANY,
-    CLOCK_LEEWAY,
     Delete,
     Effect,
     Expect,
-    Lost,
     Object,
     Purge,
     PutNew,
@@ -59,8 +57,6 @@ _NAMES = 10_000
 _AT_ONCE = 16
 """Actors of a bucket that are looked at side by side."""
 _TRIES = 4
-_KEPT = 24 * 3600
-"""Seconds after its end in which a cap's record still counts: clocks differ."""
 _QUIET, _QUIET_AT_MOST = 8, 1024
 """Looks in a row that find nothing new before it is decided by what is known; more, where that went wrong."""
 
@@ -125,7 +121,7 @@ class Replica:
         self._seen[self._vault_scope] = self.store.version(self._vault_scope)
         self._load_secrets()
         self.slots = Slots(self.secrets.name_key)
-        self.cap_index = CapIndex(self.store, self.vault_tag, self._cap_record)
+        self.cap_index = CapIndex(self.store, self.vault_tag, self.cap_record)
         self.mac = VaultMac(self.vault_id, self.secrets.tag_key, self.secrets.log_seed)
         self.log = AuditLog(self.store, self.vault_id, self.secrets.log_seed, self.mac)
         self.standing = Revocations(self.slots.actor)
@@ -448,93 +444,11 @@ class Replica:
     def sealed_record(self, name: str, record: msgspec.Struct) -> bytes:
         return line_encryption.seal_record(record, name, self.vault_id, self.secrets.record_key, self.random(24))
 
-    def cap_records(self, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
-        """What the registry keeps of the caps that were minted, but for the records named in `beside`.
-
-        In a bucket, what does not open is passed over: one object of a stranger must not stop every revocation. It is
-        no record, or one that was destroyed, and verification names it.
-        """
-        for thing in self._registered(beside):
-            if thing.body is None:
-                continue
-            try:
-                record = self._cap_record(thing)
-            except Tampered:
-                if self.store.is_whole:
-                    raise
-                continue
-            yield thing, record
-
-    def _cap_record(self, thing: Object) -> CapRecord:
+    def cap_record(self, thing: Object) -> CapRecord:
+        """Open what the registry keeps of a cap."""
         return line_encryption.open_record(
             thing.body or b"", thing.name, self.vault_id, self.secrets.record_key, CapRecord
         )
-
-    def cap_records_of(self, actor: Actor, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
-        """What the registry keeps of an actor's caps, and of caps for scopes. Where there is no index, of all caps."""
-        return self.cap_index.of(actor, beside) if self.cap_index.is_made() else self.cap_records(beside)
-
-    def descendants(self, link: LinkId, of: LinkId) -> list[CapRecord]:
-        """What the registry keeps of the caps that came from one. `of` is the link on record that it was made from."""
-        family = self.cap_index.family(of) if self.cap_index.is_made() else None
-        return [one for _, one in (self.cap_records() if family is None else family) if link in one.parents]
-
-    def _registered(self, beside: Collection[str]) -> Iterator[Object]:
-        """The records as they are stored, tombstones too."""
-        if self.store.is_whole:
-            yield from (one for one in self.objects(CAPS) if one.name not in beside and is_record(one.name))
-            return
-        after = ""
-        if not isinstance(self.store, FleetStore):
-            return
-        while page := self.store.names(CAPS, after, _PAGE):
-            names = [thing.name for thing in page if thing.body is not None and is_record(thing.name)]
-            found = self.store.get_many([name for name in names if name not in beside])
-            yield from (thing for thing in found if thing is not None)
-            after = page[-1].name
-
-    def is_over(self, record: CapRecord, now: Millis) -> bool:
-        """Whether a cap ended so long ago that no worker takes it; of a vault in a file all records are kept."""
-        return not self.store.is_whole and record.expires + _KEPT < now // 1000
-
-    def standing_effects(
-        self, actor: Actor, now: Millis, records: Iterable[tuple[Object, CapRecord]] | None = None
-    ) -> list[Effect]:
-        """Void every cap of an actor that was issued up to now. Who has read the `records` of caps says so.
-
-        A cap that a worker issued whose clock was ahead is revoked by its link: one for more actors, too. It holds
-        nowhere else yet, and voiding all until then would shut the actor out.
-        """
-        locator = self.slots.actor(actor)
-        if self.store.is_whole:
-            return [self._standing_effect(locator, now)]
-        soon = (now + CLOCK_LEEWAY) // 1000
-        known = self.cap_records_of(actor) if records is None else records
-        own = [one for _, one in known if _concerns(one, actor)]
-        ahead = {one.link for one in own if one.issued > soon} - self.standing.revoked
-        issued = [one.issued for one in own if one.issued <= soon]
-        return [self._standing_effect(locator, now, issued), *(PutNew(REVOKED + link, b"") for link in sorted(ahead))]
-
-    def _standing_effect(self, locator: str, now: Millis, issued: Sequence[int] = ()) -> Effect:
-        """Void every cap of the actor at `locator` that was issued up to now, or at one of the times `issued`."""
-        name = STANDING + locator
-        stored = self.store.get(name)
-        before = 0 if stored is None else self.record(name, NotBefore).not_before
-        # Later than every cap there can be: mint issues none before `not_before`, and the clock may be behind the log,
-        # or behind that of another worker, with a log of its own, which minted one.
-        latest = max(now, self.store.head().time) // 1000
-        sealed = self.sealed_record(name, NotBefore(max(latest, before, *issued) + 1))
-        return PutNew(name, sealed) if stored is None else Swap(name, sealed, stored.version)
-
-    def pin_standing(self, actor: Actor, issued: int) -> Expect:
-        """Make a commit depend on an actor's standing. Lost if it voids a cap issued then: ask the gate again."""
-        name = STANDING + self.slots.actor(actor)
-        stored = self.store.get(name)
-        if stored is None:
-            return Expect(name, 0)
-        if issued < self.record(name, NotBefore).not_before:
-            raise Lost(name)
-        return Expect(name, stored.version)
 
     def objects(self, prefix: str, after: str = "", last: str | None = None, most: int = _PAGE) -> Iterator[Object]:
         """Everything below `prefix`, tombstones too; only what follows `after`, and nothing behind `last`.
@@ -630,12 +544,6 @@ class Replica:
             self._actors.pop(locator, None)
             found = self._read_keys(locator)
         return found is None or found.version != held.version
-
-
-def _concerns(record: CapRecord, actor: Actor) -> bool:
-    """Whether a cap falls when the caps of an actor are voided: one of the actor's own, or one to be narrowed to it."""
-    is_scope = record.actor.endswith("/") and record.data_class != DataClass.ADMIN
-    return record.actor == actor or (is_scope and actor.startswith(record.actor))
 
 
 def line_id_of(name: str) -> LineId:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import operator
 import os
-import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,17 +20,7 @@ from typing import Any, TypeVar
 import apsw
 
 from strongroom.crypto import merkle_log
-from strongroom.errors import (
-    AuditUnavailable,
-    ClockBehind,
-    StoreUnavailable,
-    StrongroomError,
-    Tampered,
-    Unavailable,
-    VaultExists,
-    VaultMissing,
-)
-from strongroom.private_files import make_directory
+from strongroom.errors import AuditUnavailable, ClockBehind, StoreUnavailable, Tampered, Unavailable
 from strongroom.store import (
     ANY,
     CLOCK_LEEWAY,
@@ -50,33 +39,19 @@ from strongroom.store import (
     Version,
     check_derived,
     check_effects,
-    wal_preallocate,
+    sqlite_scrub,
 )
-from strongroom.store.fair_lock import WRITABLE, FairLock
+from strongroom.store.fair_lock import FairLock
 from strongroom.store.group_commit import CommitRequest, GroupCommit
 from strongroom.store.sqlite_copy import DATABASE, copy_database
+from strongroom.store.sqlite_errors import broken, damaged, headless, refused, uncopied
+from strongroom.store.sqlite_files import already_there, check_there, drafted, size_of
 from strongroom.store.sqlite_row_writes import apply, end_of
+from strongroom.store.sqlite_schema import SCHEMA, SELECT_SCHEMA, Rows, configure, own_schema
 
-_FILE = DATABASE
-_DUE = "vault.scrub"
-"""A file that is there while a scrub is due."""
-_MISSING = "put it back (is its disk mounted?) or name the right place; `strongroom init` makes a new, empty one"
 _BUSY_SECONDS = 10.0
-_ROOM = 1024 * 1024
-"""Bytes of room at most that a scrubbed journal keeps: some dozen turns."""
 _SCRUB_SECONDS = 0.25  # a reader elsewhere must not hold up every writer; scrubbing can be done later
 
-_SCHEMA = """
-CREATE TABLE objects (version INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, body BLOB) STRICT;
-CREATE TABLE entries (number INTEGER PRIMARY KEY, leaf BLOB NOT NULL, entry BLOB) STRICT;
-CREATE TABLE head (
-    one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL,
-    size INTEGER NOT NULL, peaks BLOB NOT NULL, time INTEGER NOT NULL, mac BLOB NOT NULL
-) STRICT;
-"""
-_PRAGMAS = (("journal_mode", "wal"), ("synchronous", 2), ("secure_delete", 1), ("foreign_keys", 0))
-
-_SELECT_SCHEMA = "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"
 _NO_BODY = "CASE WHEN body IS NULL THEN NULL ELSE x'' END"
 # One lower bound each: of two SQLite seeks the first, and steps over all that lies between for every page anew.
 _PAGES = {
@@ -93,38 +68,182 @@ _ARCHIVE = "UPDATE entries SET entry = NULL WHERE number < ? AND entry IS NOT NU
 _INSERT_ENTRY = "INSERT INTO entries (number, leaf, entry) VALUES (?, ?, ?)"
 
 
-Rows = list[tuple[Any, ...]]
 T = TypeVar("T")
 
 
-class SqliteStore:
+class SqliteConnections:
+    """Connections to one file, each for one thread at a time, and the lock that keeps writers fair."""
+
+    def __init__(self, directory: Path, file: str = DATABASE) -> None:
+        self._directory = directory
+        self._file = directory / file
+        self._pid = os.getpid()
+        self._idle: deque[apsw.Connection] = deque()
+        self._closed = False
+        self._lock = FairLock(directory, _BUSY_SECONDS)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._pid == os.getpid():
+            self._drain()
+            self._lock.close()
+
+    def _drain(self) -> None:
+        """Close the connections that nobody uses; who uses one closes it when done."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def _transaction(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Do work in an exclusive write transaction, which is committed then; or rolled back, if it raises."""
+        connection = self._take()
+        try:
+            with self._lock.held():
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    done = work(connection)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+                return done
+        finally:
+            self._give_back(connection)
+
+    def _read(self, query: str, values: tuple[str | int, ...], *, patience: float | None = None) -> Rows:
+        connection = self._take()
+        try:
+            if patience is not None:
+                connection.set_busy_timeout(int(patience * 1000))
+            return connection.execute(query, values).fetchall()
+        except apsw.Error as error:
+            raise broken(error) from None
+        except UnicodeDecodeError:
+            raise damaged() from None
+        finally:
+            if patience is not None:
+                connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
+            self._give_back(connection)
+
+    def _usable(self) -> None:
+        """Raise unless this process may use the store: neither SQLite nor file locks may cross a fork."""
+        if self._closed or self._pid != os.getpid():
+            raise StoreUnavailable(
+                "the vault is closed" if self._closed else "the vault was opened before a fork",
+                hint="open the vault again in this process",
+            )
+
+    def _take(self) -> apsw.Connection:
+        """A connection for this thread alone until it is given back."""
+        self._usable()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._connect()
+
+    def _give_back(self, connection: apsw.Connection) -> None:
+        if connection.in_transaction:  # an interrupt came at the wrong moment: it would keep everybody else out
+            connection.close()
+            return
+        self._idle.append(connection)
+        if self._closed:
+            self._drain()
+
+    def _connect(self) -> apsw.Connection:
+        try:
+            connection = apsw.Connection(str(self._file), flags=apsw.SQLITE_OPEN_READWRITE)
+            connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
+            configure(connection, self._directory)
+        except apsw.Error as error:
+            raise broken(error) from None
+        return connection
+
+
+class SqliteReader(SqliteConnections):
+    """What can be read without keys."""
+
+    def get(self, name: str) -> Object | None:
+        rows = self._read("SELECT name, version, body FROM objects WHERE name = ?", (name,))
+        return _object(rows[0]) if rows else None
+
+    def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
+        return self._page("body", prefix, after, limit)
+
+    def names(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
+        return self._page(_NO_BODY, prefix, after, limit)
+
+    def _page(self, body: str, prefix: str, after: str, limit: int) -> Sequence[Object]:
+        lower, bound = (">", after) if after >= prefix else (">=", prefix)
+        found = [_object(row) for row in self._read(_PAGES[body, lower], (bound, end_of(prefix), limit))]
+        # In a damaged index a seek may come out anywhere: who pages would go round in circles.
+        _check_rising([after, *[thing.name for thing in found]])
+        return found
+
+    def scope(self, name: str) -> str:  # noqa: ARG002 - it is all one
+        return ""
+
+    def version(self, scope: str = "") -> Version:  # noqa: ARG002
+        rows = self._read("SELECT version FROM head", ())
+        if not rows or type(rows[0][0]) is not int:
+            raise headless()
+        version: Version = rows[0][0]
+        return version
+
+    def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
+        return [self.version()] * len(scopes)
+
+    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:  # noqa: ARG002
+        found = [_object(row) for row in self._read(_SELECT_CHANGES, (after, limit))]
+        _check_rising([after, *[thing.version for thing in found]])
+        return found
+
+    def head(self) -> Head:
+        return _head(self._read(_SELECT_HEAD, ()))[1]
+
+    def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
+        while rows := self._read(_SELECT_ENTRIES, (start, stop)):
+            for number, leaf, entry in rows:
+                if type(leaf) is not bytes or not (entry is None or type(entry) is bytes):
+                    raise damaged()
+                yield number, leaf, entry
+                start = number + 1
+
+    def directory(self) -> Path:
+        return self._directory
+
+    def scrub_is_due(self) -> bool:
+        return (self._directory / sqlite_scrub.DUE).exists()
+
+    def _check_schema(self) -> None:
+        """Refuse a file with tables, indexes or triggers that are not ours: they could keep what we delete."""
+        if sorted(self._read(SELECT_SCHEMA, ())) != sorted(own_schema()):
+            raise Tampered("the vault's database holds more than a vault does", hint="keep the files, restore a backup")
+
+
+class SqliteStore(SqliteReader):
     """A `Store` in one SQLite file."""
 
     is_whole = True
     is_distant = False
 
-    def __init__(self, directory: Path, file: str = _FILE) -> None:
-        self._directory = directory
-        self._file = directory / file
-        self._due = directory / _DUE
-        self._pid = os.getpid()
-        self._idle: deque[apsw.Connection] = deque()
+    def __init__(self, directory: Path, file: str = DATABASE) -> None:
+        super().__init__(directory, file)
+        self._due = directory / sqlite_scrub.DUE
         self._group = GroupCommit(self._write)
-        self._closed = False
         self._mac: HeadMac | None = None
         self._trusted: Head | None = None
         self._edge: merkle_log.Range | None = None
         """The edge of the tree whose head that is."""
-        self._lock = FairLock(directory, _BUSY_SECONDS)
 
     @classmethod
     def create(
         cls, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
     ) -> SqliteStore:
         directory = Path(location)
-        if _size(directory) is not None:
-            raise _exists(directory)
-        with _drafted(directory) as draft:
+        if size_of(directory) is not None:
+            raise already_there(directory)
+        with drafted(directory) as draft:
             cls._fill(directory, draft, mac, entries, effects, time)
         store = cls.open(location)
         store.authenticate(mac)
@@ -145,20 +264,20 @@ class SqliteStore:
         try:
             empty = merkle_log.Range().packed()
             row = (0, 0, empty, 0, mac.sign(0, empty, 0))
-            store._transaction(lambda connection: (connection.execute(_SCHEMA), connection.execute(_INSERT_HEAD, row)))
+            store._transaction(lambda connection: (connection.execute(SCHEMA), connection.execute(_INSERT_HEAD, row)))
             store.commit(entries, effects, time)
             # Closing would do this too, but in silence where it fails, and the draft's journal is not kept.
             if not store.scrub():
                 raise StoreUnavailable(f"cannot make a vault in {directory}: its journal cannot be written back")
         except apsw.Error as error:
-            raise _refused(error) from None
+            raise refused(error) from None
         finally:
             store.close()
 
     @classmethod
     def open(cls, location: str) -> SqliteStore:
         directory = Path(location)
-        _check_there(directory)
+        check_there(directory)
         store = cls(directory)
         try:
             store.head()
@@ -171,42 +290,20 @@ class SqliteStore:
     @classmethod
     def copy(cls, location: str, target: str, progress: Callable[[int, int], None] | None = None) -> None:
         source, directory = Path(location), Path(target)
-        _check_there(source)
-        if _size(directory) is not None:
-            raise _exists(directory)
-        with _drafted(directory) as draft:
+        check_there(source)
+        if size_of(directory) is not None:
+            raise already_there(directory)
+        with drafted(directory) as draft:
             try:
-                copy_database(source / _FILE, directory / draft, progress)
+                copy_database(source / DATABASE, directory / draft, progress)
             except apsw.Error as error:
-                raise _uncopied(error, directory) from None
-
-    def _check_schema(self) -> None:
-        """Refuse a file with tables, indexes or triggers that are not ours: they could keep what we delete."""
-        if sorted(self._read(_SELECT_SCHEMA, ())) != sorted(_own_schema()):
-            raise Tampered("the vault's database holds more than a vault does", hint="keep the files, restore a backup")
+                raise uncopied(error, directory) from None
 
     def authenticate(self, mac: HeadMac) -> None:
         mac.check(self.head())
         self._mac = mac
 
-    # Objects.
-
-    def get(self, name: str) -> Object | None:
-        rows = self._read("SELECT name, version, body FROM objects WHERE name = ?", (name,))
-        return _object(rows[0]) if rows else None
-
-    def list(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
-        return self._page("body", prefix, after, limit)
-
-    def names(self, prefix: str, after: str = "", limit: int = 1000) -> Sequence[Object]:
-        return self._page(_NO_BODY, prefix, after, limit)
-
-    def _page(self, body: str, prefix: str, after: str, limit: int) -> Sequence[Object]:
-        lower, bound = (">", after) if after >= prefix else (">=", prefix)
-        found = [_object(row) for row in self._read(_PAGES[body, lower], (bound, end_of(prefix), limit))]
-        # In a damaged index a seek may come out anywhere: who pages would go round in circles.
-        _check_rising([after, *[thing.name for thing in found]])
-        return found
+    # Derived objects.
 
     def put_if_absent(self, name: str, body: bytes, *given: Expect) -> Version:
         return self._derived(PutNew(name, body), *given)
@@ -216,24 +313,6 @@ class SqliteStore:
 
     def delete(self, name: str, version: Version) -> Version:
         return self._derived(Delete(name, version))
-
-    def scope(self, name: str) -> str:  # noqa: ARG002 - it is all one
-        return ""
-
-    def version(self, scope: str = "") -> Version:  # noqa: ARG002
-        rows = self._read("SELECT version FROM head", ())
-        if not rows or type(rows[0][0]) is not int:
-            raise _headless()
-        version: Version = rows[0][0]
-        return version
-
-    def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
-        return [self.version()] * len(scopes)
-
-    def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:  # noqa: ARG002
-        found = [_object(row) for row in self._read(_SELECT_CHANGES, (after, limit))]
-        _check_rising([after, *[thing.version for thing in found]])
-        return found
 
     # The ledger.
 
@@ -255,87 +334,36 @@ class SqliteStore:
         requests = [CommitRequest(one.entries, one.effects, one.time, since=one.since) for one in pending]
         return self._group.submit_all(requests)
 
-    def head(self) -> Head:
-        return _head(self._read(_SELECT_HEAD, ()))[1]
-
-    def entries(self, start: int, stop: int) -> Iterator[tuple[int, bytes, bytes | None]]:
-        while rows := self._read(_SELECT_ENTRIES, (start, stop)):
-            for number, leaf, entry in rows:
-                if type(leaf) is not bytes or not (entry is None or type(entry) is bytes):
-                    raise _damaged()
-                yield number, leaf, entry
-                start = number + 1
-
     def archive(self, stop: int) -> None:
         self._usable()
         self._authenticated()
         try:
             self._transaction(lambda connection: connection.execute(_ARCHIVE, (stop,)))
         except apsw.Error as error:
-            raise _refused(error) from None
-
-    def directory(self) -> Path:
-        return self._directory
-
-    def scrub_is_due(self) -> bool:
-        return self._due.exists()
+            raise refused(error) from None
 
     def scrub(self) -> bool:
         try:
             self._usable()
-            self._mark(due=True)  # before it is tried: a process that is killed meanwhile leaves it to the next
+            # Before it is tried: a process that is killed meanwhile leaves it to the next.
+            sqlite_scrub.mark(self._due, due=True)
             with self._lock.held():
                 connection = self._take()
                 try:
                     connection.set_busy_timeout(int(_SCRUB_SECONDS * 1000))
-                    done = self._scrubbed(connection)
+                    done = sqlite_scrub.empty_journal(connection, self._file)
                 except apsw.Error as error:
-                    raise _broken(error) from None
+                    raise broken(error) from None
                 finally:
                     connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
                     self._give_back(connection)
-                self._mark(due=not done)
+                sqlite_scrub.mark(self._due, due=not done)
                 return done
         except Unavailable:
             return False
 
-    def _mark(self, *, due: bool) -> None:
-        with suppress(OSError):  # on a full disk nothing is written down, and the next scrub does it all the same
-            if due:
-                self._due.touch(0o600)
-            else:
-                self._due.unlink(missing_ok=True)
-
-    def _scrubbed(self, connection: apsw.Connection) -> bool:
-        """Empty the journal, and then give it its room back: a commit that has to lengthen it takes much longer."""
-        room = min(wal_preallocate.size_of(self._file), _ROOM)
-        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
-        if busy:
-            return False
-        try:
-            connection.execute("BEGIN IMMEDIATE")  # nobody else writes to the journal meanwhile, or cuts it
-            wal_preallocate.lengthen(self._file, room)
-        except apsw.BusyError:
-            return True  # it is empty, and somebody fills it
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-        return True
-
     def group_sizes(self) -> tuple[Mapping[int, int], int]:
         return dict(self._group.sizes), self._group.grouped
-
-    def close(self) -> None:
-        self._closed = True
-        if self._pid == os.getpid():
-            self._drain()
-            self._lock.close()
-
-    def _drain(self) -> None:
-        """Close the connections that nobody uses; who uses one closes it when done."""
-        with suppress(IndexError):
-            while True:
-                self._idle.pop().close()
 
     # Writing.
 
@@ -348,7 +376,7 @@ class SqliteStore:
         try:
             self._trusted, self._edge = self._transaction(lambda connection: self._append(connection, group, edge))
         except apsw.Error as error:
-            raise _refused(error) from None
+            raise refused(error) from None
 
     def _append(
         self, connection: apsw.Connection, group: Sequence[CommitRequest], edge: merkle_log.Range | None
@@ -397,152 +425,15 @@ class SqliteStore:
             raise AuditUnavailable("the vault's keys are not open, so nothing can be logged")
         return self._mac
 
-    # Connections and locks.
-
-    def _transaction(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Do work in an exclusive write transaction, which is committed then; or rolled back, if it raises."""
-        connection = self._take()
-        try:
-            with self._lock.held():
-                try:
-                    connection.execute("BEGIN IMMEDIATE")
-                    done = work(connection)
-                    connection.execute("COMMIT")
-                except BaseException:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-                    raise
-                return done
-        finally:
-            self._give_back(connection)
-
-    def _read(self, query: str, values: tuple[str | int, ...], *, patience: float | None = None) -> Rows:
-        connection = self._take()
-        try:
-            if patience is not None:
-                connection.set_busy_timeout(int(patience * 1000))
-            return connection.execute(query, values).fetchall()
-        except apsw.Error as error:
-            raise _broken(error) from None
-        except UnicodeDecodeError:
-            raise _damaged() from None
-        finally:
-            if patience is not None:
-                connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
-            self._give_back(connection)
-
-    def _usable(self) -> None:
-        """Raise unless this process may use the store: neither SQLite nor file locks may cross a fork."""
-        if self._closed or self._pid != os.getpid():
-            raise StoreUnavailable(
-                "the vault is closed" if self._closed else "the vault was opened before a fork",
-                hint="open the vault again in this process",
-            )
-
-    def _take(self) -> apsw.Connection:
-        """A connection for this thread alone until it is given back."""
-        self._usable()
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._connect()
-
-    def _give_back(self, connection: apsw.Connection) -> None:
-        if connection.in_transaction:  # an interrupt came at the wrong moment: it would keep everybody else out
-            connection.close()
-            return
-        self._idle.append(connection)
-        if self._closed:
-            self._drain()
-
-    def _connect(self) -> apsw.Connection:
-        try:
-            connection = apsw.Connection(str(self._file), flags=apsw.SQLITE_OPEN_READWRITE)
-            connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
-            # Else SQLite (built with STAT4) plans a range query anew for every bound value: 5.5 against 1.9 us.
-            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            # Nothing that somebody wrote into the file may run.
-            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
-            connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-            for name, wanted in _PRAGMAS:
-                connection.execute(f"PRAGMA {name} = {wanted}")
-                got = connection.execute(f"PRAGMA {name}").get
-                if got != wanted:
-                    raise StoreUnavailable(f"SQLite refused {name} = {wanted} for {self._directory}: it is {got}")
-        except apsw.Error as error:
-            raise _broken(error) from None
-        return connection
-
-
-def _size(directory: Path) -> int | None:
-    """The size of the vault's file; None if there is none. Not being allowed to look is no answer."""
-    try:
-        found = (directory / _FILE).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise StoreUnavailable(f"cannot look into {directory}: {error.strerror}", hint=WRITABLE) from None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-def _check_there(directory: Path) -> None:
-    """Raise unless there is a database that SQLite can look at."""
-    size = _size(directory)
-    if size is None:
-        raise VaultMissing(f"there is no vault in {directory}", hint=_MISSING)
-    # SQLite would turn an empty file into a database. Its first bytes are SQLite's to check: to open and close
-    # the file here would drop the locks that this process's other connections hold on it.
-    if not size:
-        raise Tampered(f"{directory / _FILE} is empty", hint="restore a backup")
-    # A vault writes ahead and never has one. SQLite would roll it back, and older versions delete the file it names.
-    if os.path.lexists(directory / f"{_FILE}-journal"):
-        raise Tampered(f"{directory / _FILE}-journal is not the vault's", hint="keep the files, move that one away")
-
-
-def _exists(directory: Path) -> VaultExists:
-    return VaultExists(f"{directory} already holds a vault", hint="open it, or name another directory")
-
-
-@contextmanager
-def _drafted(directory: Path) -> Iterator[str]:
-    """The name of an empty draft in a vault's directory, which becomes the vault if the block succeeds."""
-    draft = f".new-{os.urandom(8).hex()}.db"
-    try:
-        make_directory(directory)
-        os.close(os.open(directory / draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        try:
-            yield draft
-            _publish(directory, draft)
-        finally:
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                (directory / (draft + suffix)).unlink(missing_ok=True)
-    except OSError as error:
-        hint = "name a place that can be written to"
-        raise StoreUnavailable(f"cannot make a vault in {directory}: {error.strerror}", hint=hint) from None
-
-
-def _publish(directory: Path, draft: str) -> None:
-    """Link a whole draft under its name: there is no half-made vault, and of two creators one is told."""
-    try:
-        os.link(directory / draft, directory / _FILE)
-    except FileExistsError:
-        raise _exists(directory) from None
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
 
 def _head(rows: Rows) -> tuple[Version, Head]:
     """The store's version and the log's head, from their one row."""
     if len(rows) != 1:
-        raise _headless()
+        raise headless()
     version, size, peaks, time, mac = rows[0]
     whole = type(version) is int and type(size) is int and type(time) is int
     if not whole or type(peaks) is not bytes or type(mac) is not bytes or size < 0 or time < 0:
-        raise _headless()
+        raise headless()
     return version, Head(size, peaks, time, mac)
 
 
@@ -550,58 +441,10 @@ def _object(row: tuple[Any, ...]) -> Object:
     """A row as an object. A table's types hold for what SQLite wrote, not for what was edited behind its back."""
     name, version, body = row
     if type(name) is not str or type(version) is not int or not (body is None or type(body) is bytes):
-        raise _damaged()
+        raise damaged()
     return Object(name, version, body)
 
 
 def _check_rising(keys: Sequence[Any]) -> None:
     if not all(map(operator.lt, keys, islice(keys, 1, None))):
-        raise _damaged()
-
-
-def _own_schema() -> Rows:
-    """What SQLite says of a database that holds our schema and nothing else."""
-    connection = apsw.Connection(":memory:")
-    try:
-        connection.execute(_SCHEMA)
-        return connection.execute(_SELECT_SCHEMA).fetchall()
-    finally:
-        connection.close()
-
-
-def _damaged() -> Tampered:
-    return Tampered("the vault's database is damaged", hint="keep the files and restore a backup")
-
-
-def _headless() -> Tampered:
-    return Tampered("the vault's database has lost its head", hint="keep the files and restore a backup")
-
-
-def _broken(error: apsw.Error) -> StrongroomError:
-    # A constraint can only fail where rows, index and head no longer agree.
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError | apsw.ConstraintError):
-        return _damaged()
-    return StoreUnavailable(f"the vault's database cannot be read: {type(error).__name__}", hint=WRITABLE)
-
-
-def _uncopied(error: apsw.Error, target: Path) -> StrongroomError:
-    broken = _broken(error)
-    if isinstance(broken, Tampered):
-        return broken
-    why = "the disk is full" if isinstance(error, apsw.FullError) else type(error).__name__
-    return StoreUnavailable(
-        f"the vault could not be copied to {target}: {why}", hint="make room, or name a place that can be written to"
-    )
-
-
-def _refused(error: apsw.Error) -> StrongroomError:
-    broken = _broken(error)
-    if isinstance(broken, Tampered):
-        return broken
-    why = {
-        apsw.FullError: "the disk is full",
-        apsw.ReadOnlyError: "it is read-only",
-        apsw.BusyError: "it is locked",
-    }
-    detail = why.get(type(error), type(error).__name__)
-    return AuditUnavailable(f"nothing could be written to the vault's database: {detail}", hint=WRITABLE)
+        raise damaged()

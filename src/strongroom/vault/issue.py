@@ -31,6 +31,7 @@ from strongroom.keys import FileKeys
 from strongroom.keys.sources import ISSUER_HINT
 from strongroom.memory import Caller, DecisionRecorder
 from strongroom.memory.cap_index import CAPS, INDEXED
+from strongroom.memory.cap_records import cap_records, cap_records_of, descendants, is_over, pin_standing
 from strongroom.memory.operation import SLOW_STEP, Operation
 from strongroom.memory.replica import REVOKED, Replica
 from strongroom.model import Actor, CapRecord, DataClass, LinkId, Op
@@ -156,7 +157,7 @@ def _list_with(clerk: DecisionRecorder, office: AdminGrant, caller: Caller) -> O
 def records(state: Replica, actor: str | None = None) -> Iterator[CapRecord]:
     """Every cap that was minted, oldest first, but for those of erased actors; or those of one actor or scope."""
     state.catch_up()
-    known = state.cap_records() if actor is None else state.cap_records_of(Actor(actor))
+    known = cap_records(state) if actor is None else cap_records_of(state, Actor(actor))
     found = [record for _, record in known if actor in (None, record.actor)]
     for record in sorted(found, key=lambda one: (one.issued, one.link)):
         yield judge(state, record)
@@ -168,7 +169,7 @@ def index(clerk: DecisionRecorder) -> None:
     state.catch_up()
     if not isinstance(state.store, FleetStore) or state.cap_index.is_made():
         return
-    missing = state.cap_index.missing(record for _, record in state.cap_records())
+    missing = state.cap_index.missing(record for _, record in cap_records(state))
     with suppress(Lost):  # another one makes it at this moment
         while some := list(islice(missing, _PORTION)):
             clerk.record_owner("index-caps", some)
@@ -189,7 +190,7 @@ def _line_of_descent(clerk: DecisionRecorder, link: LinkId, of: LinkId) -> Itera
     yield link
     state, now = clerk.state, clerk.now()
     state.catch_up()
-    found = [record for record in state.descendants(link, of) if not state.is_over(record, now)]
+    found = [record for record in descendants(state, link, of) if not is_over(state, record, now)]
     yield from [record.link for record in sorted(found, key=lambda one: len(one.parents))]
 
 
@@ -241,7 +242,7 @@ def _pinned(token: Token) -> dict[Actor, int]:
 
 
 def _pins(state: Replica, pinned: Mapping[Actor, int]) -> list[Effect]:
-    return [state.pin_standing(actor, issued) for actor, issued in pinned.items()]
+    return [pin_standing(state, actor, issued) for actor, issued in pinned.items()]
 
 
 def _signed(

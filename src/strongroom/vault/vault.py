@@ -19,6 +19,8 @@ from strongroom.caps.chain import Token
 from strongroom.errors import ClockBehind, InvalidRequest, StrongroomError, UnknownNamespace
 from strongroom.keys import FileKeys
 from strongroom.memory import DecisionRecorder, Memory
+from strongroom.memory.cap_records import standing_effects
+from strongroom.memory.local_transport import LocalTransport
 from strongroom.memory.operation import run_inline
 from strongroom.memory.replica import NAMESPACES, NamespaceRegistry
 from strongroom.memory.stored_pages import keep_pages
@@ -26,10 +28,10 @@ from strongroom.model import Actor, CapRecord, DataClass, Erased, LinkId, Namesp
 from strongroom.store import CLOCK_LEEWAY, Grouping, OnDisk, Store, Swap
 from strongroom.store.fleet_contract import FleetStore
 from strongroom.vault import cap_void_reason, issue, key_rotation
+from strongroom.vault.admin_calls import OPERATIONS
 from strongroom.vault.fleet_audit import audit_of
 from strongroom.vault.health import Upkeep, upkeep_of
 from strongroom.vault.key_rotation import Rotated, Unfinished, all_keys, retry_commit
-from strongroom.vault.local_transport import LocalTransport
 
 TTL_DEFAULT = 300
 
@@ -94,7 +96,7 @@ class Vault:
 
     def door(self, token: str, *, source: str = "python", request: str = "") -> LocalTransport:
         """Where calls made with a cap go; `memory` is the friendly form of it."""
-        return LocalTransport(self._clerk, token, source=source, request=request)
+        return LocalTransport(self._clerk, token, OPERATIONS, source=source, request=request)
 
     @property
     def store(self) -> Store:
@@ -202,7 +204,7 @@ class Vault:
         whose = model.actor(actor)
         retry_commit(
             self._state,
-            lambda: self._clerk.record_owner("revoke", self._state.standing_effects(whose, self._clerk.now())),
+            lambda: self._clerk.record_owner("revoke", standing_effects(self._state, whose, self._clerk.now())),
         )
         issue.index(self._clerk)
 

@@ -24,7 +24,7 @@ def main(directory: Path) -> None:
 class _Printing:
     """A door that does what a careless library does."""
 
-    def __init__(self, door: strongroom.vault.local_transport.LocalTransport) -> None:
+    def __init__(self, door: strongroom.memory.local_transport.LocalTransport) -> None:
         self._door = door
 
     def call(self, call: strongroom.api.Call[strongroom.api.A]) -> strongroom.api.A:

@@ -14,6 +14,7 @@ from strongroom import api, model
 from strongroom.errors import CapLimitExceeded, CapNamespaceDenied, InvalidRequest, StoreUnavailable, StrongroomError
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
+from strongroom.memory.cap_records import cap_records_of, is_over, standing_effects
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.line_cache.cache import CachedNamespace
 from strongroom.memory.operation import AT_ONCE, Operation, SlowStep
@@ -166,10 +167,10 @@ def _erase_actor(clerk: DecisionRecorder, grant: Grant, caller: Caller) -> Opera
     state = clerk.state
     locator = state.slots.actor(grant.actor)
     held = state.held_keys(locator)
-    records = list(state.cap_records_of(grant.actor))
+    records = list(cap_records_of(state, grant.actor))
     removed = _own_records(state, grant, records)
     # Logged apart from the actor's tag: what can be recomputed from a name must not stand beside it.
-    vault_wide: list[Effect] = [*state.standing_effects(grant.actor, clerk.now(), records), *removed]
+    vault_wide: list[Effect] = [*standing_effects(state, grant.actor, clerk.now(), records), *removed]
     prefix = f"{ACTORS}{locator}/"
     # What was never there must still not be there: a first line may be written at this moment.
     own: list[Effect] = [Expect(prefix + "keys", 0)]
@@ -215,11 +216,11 @@ def _sweep_records(
     own = [(thing, record) for thing, record in records if record.actor == grant.actor and thing.name not in removed]
     own += [
         (thing, record)
-        for thing, record in state.cap_records_of(grant.actor, {thing.name for thing, _ in records})
+        for thing, record in cap_records_of(state, grant.actor, {thing.name for thing, _ in records})
         if record.actor == grant.actor and record.issued < voided
     ]
     others = {thing.name: (thing, record) for thing, record in [*records, *state.cap_index.sample()]}.values()
-    over = [(thing, record) for thing, record in others if record.actor != grant.actor and state.is_over(record, now)]
+    over = [(thing, record) for thing, record in others if record.actor != grant.actor and is_over(state, record, now)]
     batches = [own[at : at + _RECORDS] for at in range(0, len(own), _RECORDS)]
     for batch in [*batches, over[:_RECORDS]] if over else batches:
         with suppress(Lost):  # another erasure was first

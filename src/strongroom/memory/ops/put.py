@@ -20,6 +20,7 @@ from strongroom.errors import (
 )
 from strongroom.gate import Ask, Grant
 from strongroom.keys import ActorKeys
+from strongroom.memory.cap_records import pin_standing
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.operation import Operation, SlowStep
 from strongroom.memory.replica import SECRETS, Replica
@@ -237,4 +238,4 @@ def keys_for(state: Replica, grant: Grant, namespaces: set[Namespace]) -> tuple[
     if held is not None:
         return keys, [rotation, Swap(name, sealed, held.version)]
     # Nor may a cap that an erasure has just voided bring the actor back.
-    return keys, [rotation, state.pin_standing(grant.actor, grant.issued), PutNew(name, sealed)]
+    return keys, [rotation, pin_standing(state, grant.actor, grant.issued), PutNew(name, sealed)]

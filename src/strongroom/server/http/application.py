@@ -31,6 +31,7 @@ from strongroom.errors import (
     Unavailable,
     UnknownRoute,
 )
+from strongroom.memory.local_transport import LocalTransport
 from strongroom.memory.operation import SLOW_STEP, Operation
 from strongroom.model import Op, Profile
 from strongroom.server import json_log
@@ -42,7 +43,6 @@ from strongroom.server.metrics import CONTENT_TYPE, Metrics
 from strongroom.server.rate_limits import BodyBudget, Buckets
 from strongroom.server.server_options import DEFAULT, Options
 from strongroom.strict_json import check_unique_keys
-from strongroom.vault.local_transport import LocalTransport
 from strongroom.vault.vault import Vault
 
 MCP = "/mcp"

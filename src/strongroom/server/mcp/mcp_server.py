@@ -24,12 +24,12 @@ from mcp.shared.exceptions import MCPError
 
 from strongroom import api, fence
 from strongroom.errors import Denied, Invalid, InvalidRequest, NotFound, ServerDefect, StrongroomError
+from strongroom.memory.local_transport import LocalTransport
 from strongroom.memory.operation import SLOW_STEP, Operation
 from strongroom.model import Forgotten, Listing, Snapshot
 from strongroom.server import json_log
 from strongroom.server.mcp import profile_resource
 from strongroom.server.mcp.tool_schemas import TOOLS, MemoryTool
-from strongroom.vault.local_transport import LocalTransport
 
 R = TypeVar("R")
 Context = ServerRequestContext[Any, Any]

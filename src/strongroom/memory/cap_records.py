@@ -1,0 +1,113 @@
+"""What the registry keeps of caps, and how all caps of an actor are voided."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from strongroom.errors import Tampered
+from strongroom.memory.cap_index import CAPS, is_record
+from strongroom.memory.replica import REVOKED, STANDING, NotBefore, Replica
+from strongroom.model import Actor, CapRecord, DataClass, LinkId, Millis
+from strongroom.store import CLOCK_LEEWAY, Effect, Expect, Lost, Object, PutNew, Swap
+from strongroom.store.fleet_contract import FleetStore
+
+_PAGE = 1000
+_KEPT = 24 * 3600
+"""Seconds after its end in which a cap's record still counts: clocks differ."""
+
+
+def cap_records(state: Replica, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
+    """What the registry keeps of the caps that were minted, but for the records named in `beside`.
+
+    In a bucket, what does not open is passed over: one object of a stranger must not stop every revocation. It is
+    no record, or one that was destroyed, and verification names it.
+    """
+    for thing in _registered(state, beside):
+        if thing.body is None:
+            continue
+        try:
+            record = state.cap_record(thing)
+        except Tampered:
+            if state.store.is_whole:
+                raise
+            continue
+        yield thing, record
+
+
+def cap_records_of(state: Replica, actor: Actor, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
+    """What the registry keeps of an actor's caps, and of caps for scopes. Where there is no index, of all caps."""
+    return state.cap_index.of(actor, beside) if state.cap_index.is_made() else cap_records(state, beside)
+
+
+def descendants(state: Replica, link: LinkId, of: LinkId) -> list[CapRecord]:
+    """What the registry keeps of the caps that came from one. `of` is the link on record that it was made from."""
+    family = state.cap_index.family(of) if state.cap_index.is_made() else None
+    return [one for _, one in (cap_records(state) if family is None else family) if link in one.parents]
+
+
+def _registered(state: Replica, beside: Collection[str]) -> Iterator[Object]:
+    """The records as they are stored, tombstones too."""
+    if state.store.is_whole:
+        yield from (one for one in state.objects(CAPS) if one.name not in beside and is_record(one.name))
+        return
+    after = ""
+    if not isinstance(state.store, FleetStore):
+        return
+    while page := state.store.names(CAPS, after, _PAGE):
+        names = [thing.name for thing in page if thing.body is not None and is_record(thing.name)]
+        found = state.store.get_many([name for name in names if name not in beside])
+        yield from (thing for thing in found if thing is not None)
+        after = page[-1].name
+
+
+def is_over(state: Replica, record: CapRecord, now: Millis) -> bool:
+    """Whether a cap ended so long ago that no worker takes it; of a vault in a file all records are kept."""
+    return not state.store.is_whole and record.expires + _KEPT < now // 1000
+
+
+def standing_effects(
+    state: Replica, actor: Actor, now: Millis, records: Iterable[tuple[Object, CapRecord]] | None = None
+) -> list[Effect]:
+    """Void every cap of an actor that was issued up to now. Who has read the `records` of caps says so.
+
+    A cap that a worker issued whose clock was ahead is revoked by its link: one for more actors, too. It holds
+    nowhere else yet, and voiding all until then would shut the actor out.
+    """
+    locator = state.slots.actor(actor)
+    if state.store.is_whole:
+        return [_standing_effect(state, locator, now)]
+    soon = (now + CLOCK_LEEWAY) // 1000
+    known = cap_records_of(state, actor) if records is None else records
+    own = [one for _, one in known if _concerns(one, actor)]
+    ahead = {one.link for one in own if one.issued > soon} - state.standing.revoked
+    issued = [one.issued for one in own if one.issued <= soon]
+    return [_standing_effect(state, locator, now, issued), *(PutNew(REVOKED + link, b"") for link in sorted(ahead))]
+
+
+def _standing_effect(state: Replica, locator: str, now: Millis, issued: Sequence[int] = ()) -> Effect:
+    """Void every cap of the actor at `locator` that was issued up to now, or at one of the times `issued`."""
+    name = STANDING + locator
+    stored = state.store.get(name)
+    before = 0 if stored is None else state.record(name, NotBefore).not_before
+    # Later than every cap there can be: mint issues none before `not_before`, and the clock may be behind the log,
+    # or behind that of another worker, with a log of its own, which minted one.
+    latest = max(now, state.store.head().time) // 1000
+    sealed = state.sealed_record(name, NotBefore(max(latest, before, *issued) + 1))
+    return PutNew(name, sealed) if stored is None else Swap(name, sealed, stored.version)
+
+
+def pin_standing(state: Replica, actor: Actor, issued: int) -> Expect:
+    """Make a commit depend on an actor's standing. Lost if it voids a cap issued then: ask the gate again."""
+    name = STANDING + state.slots.actor(actor)
+    stored = state.store.get(name)
+    if stored is None:
+        return Expect(name, 0)
+    if issued < state.record(name, NotBefore).not_before:
+        raise Lost(name)
+    return Expect(name, stored.version)
+
+
+def _concerns(record: CapRecord, actor: Actor) -> bool:
+    """Whether a cap falls when the caps of an actor are voided: one of the actor's own, or one to be narrowed to it."""
+    is_scope = record.actor.endswith("/") and record.data_class != DataClass.ADMIN
+    return record.actor == actor or (is_scope and actor.startswith(record.actor))

@@ -1,0 +1,96 @@
+"""The transport into a vault in this process: which function carries out which call.
+
+The calls of memory are known here. What else a vault takes (caps, its log) is given by the vault, which lies above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from strongroom import api, model
+from strongroom.api import A, Call
+from strongroom.errors import Invalid, StrongroomError
+from strongroom.gate import AdminGrant, Ask, Grant
+from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.operation import Operation, run_inline
+from strongroom.memory.ops import deliver, forget, get, observe, profile, put
+from strongroom.model import DataClass, Op
+
+Operations = Mapping[type[Call[Any]], Callable[[DecisionRecorder, Caller, Any], Operation[Any]]]
+
+MEMORY_OPERATIONS: Operations = {
+    api.Put: put.put,
+    api.ReadInbox: deliver.read_inbox,
+    api.Deliver: deliver.deliver,
+    api.Observe: observe.observe,
+    api.Get: get.get,
+    api.List: get.list_lines,
+    api.TakeSnapshot: profile.snapshot,
+    api.ReadProfile: profile.profile,
+    api.WriteProfile: profile.set_profile,
+    api.Forget: forget.forget,
+    api.Erase: forget.erase,
+}
+
+
+class LocalTransport:
+    """Takes the calls made with one cap. Thread-safe and cheap to make."""
+
+    def __init__(
+        self,
+        clerk: DecisionRecorder,
+        token: str,
+        operations: Operations = MEMORY_OPERATIONS,
+        *,
+        source: str = "python",
+        request: str = "",
+    ) -> None:
+        self._clerk = clerk
+        self._operations = operations
+        # What the gate verifies must be what is renewed: the text itself, not what a subclass makes of it.
+        plain = str.__str__(token) if isinstance(token, str) else token
+        self._caller = Caller(plain, model.clean_field(source, "a source"), model.clean_field(request, "a request id"))
+
+    def __repr__(self) -> str:
+        return "<door into a vault>"
+
+    def call(self, call: Call[A]) -> A:
+        return run_inline(self.doing(call), self._clerk.state.store)
+
+    def with_cap(self, token: str) -> LocalTransport:
+        """A door into the same vault for another cap."""
+        return LocalTransport(
+            self._clerk, token, self._operations, source=self._caller.source, request=self._caller.request
+        )
+
+    def refuse(self, kind: type[Call[Any]], error: Invalid) -> StrongroomError:
+        """What to raise for a call that could not even be read; see `refusing`."""
+        return run_inline(self.refusing(kind, error), self._clerk.state.store)
+
+    # The same in steps, for who carries out many side by side.
+
+    def doing(self, call: Call[A]) -> Operation[A]:
+        return cast("Operation[A]", self._operations[type(call)](self._clerk, self._caller, call))
+
+    def checking(self) -> Operation[str]:
+        """Make sure that the cap is valid, and give its first link; a refusal is on record."""
+        return (yield from self._clerk.check(self._caller)).links[0]
+
+    def refusing(self, kind: type[Call[Any]], error: Invalid) -> Operation[StrongroomError]:
+        """What to raise for a call that could not even be read: the gate's refusal of the cap, or else `error`.
+
+        Either is on record: the cap comes first, whatever came with it.
+        """
+        ask = Ask(kind.op, data_class=kind.data_class)
+        opens_memory = kind.data_class == DataClass.MEMORY and kind.op != Op.RENEW
+        admitted: Grant | AdminGrant
+        try:
+            if opens_memory:
+                admitted = yield from self._clerk.admit(self._caller, ask)
+            else:
+                admitted = yield from self._clerk.appoint(self._caller, ask)
+            yield from self._clerk.record_failure(error, admitted, self._caller.request)
+        except StrongroomError as refused:
+            return refused
+        return error

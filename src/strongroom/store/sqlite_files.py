@@ -1,0 +1,76 @@
+"""The vault's file in its directory: whether it is there, and how a new one gets its name only when it is whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from strongroom.errors import StoreUnavailable, Tampered, VaultExists, VaultMissing
+from strongroom.private_files import make_directory
+from strongroom.store.fair_lock import WRITABLE
+from strongroom.store.sqlite_copy import DATABASE
+
+_MISSING = "put it back (is its disk mounted?) or name the right place; `strongroom init` makes a new, empty one"
+
+
+def size_of(directory: Path) -> int | None:
+    """The size of the vault's file; None if there is none. Not being allowed to look is no answer."""
+    try:
+        found = (directory / DATABASE).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreUnavailable(f"cannot look into {directory}: {error.strerror}", hint=WRITABLE) from None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def check_there(directory: Path) -> None:
+    """Raise unless there is a database that SQLite can look at."""
+    size = size_of(directory)
+    if size is None:
+        raise VaultMissing(f"there is no vault in {directory}", hint=_MISSING)
+    # SQLite would turn an empty file into a database. Its first bytes are SQLite's to check: to open and close
+    # the file here would drop the locks that this process's other connections hold on it.
+    if not size:
+        raise Tampered(f"{directory / DATABASE} is empty", hint="restore a backup")
+    # A vault writes ahead and never has one. SQLite would roll it back, and older versions delete the file it names.
+    if os.path.lexists(directory / f"{DATABASE}-journal"):
+        raise Tampered(f"{directory / DATABASE}-journal is not the vault's", hint="keep the files, move that one away")
+
+
+def already_there(directory: Path) -> VaultExists:
+    return VaultExists(f"{directory} already holds a vault", hint="open it, or name another directory")
+
+
+@contextmanager
+def drafted(directory: Path) -> Iterator[str]:
+    """The name of an empty draft in a vault's directory, which becomes the vault if the block succeeds."""
+    draft = f".new-{os.urandom(8).hex()}.db"
+    try:
+        make_directory(directory)
+        os.close(os.open(directory / draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        try:
+            yield draft
+            _publish(directory, draft)
+        finally:
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                (directory / (draft + suffix)).unlink(missing_ok=True)
+    except OSError as error:
+        hint = "name a place that can be written to"
+        raise StoreUnavailable(f"cannot make a vault in {directory}: {error.strerror}", hint=hint) from None
+
+
+def _publish(directory: Path, draft: str) -> None:
+    """Link a whole draft under its name: there is no half-made vault, and of two creators one is told."""
+    try:
+        os.link(directory / draft, directory / DATABASE)
+    except FileExistsError:
+        raise already_there(directory) from None
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

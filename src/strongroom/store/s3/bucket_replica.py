@@ -292,8 +292,7 @@ class ActorView(View):
 
     def wrote(self, name: str, place: str, known: Known, before: Known | None) -> int:
         with self.guard:
-            # What the last list had there is over: a list that has it again must not look like no change.
-            self._last[place] = ""
+            self._last[place] = ""  # a list that has what was there before must not look like no change
             return super().wrote(name, place, known, before)
 
     def places(self) -> Sequence[str]:

@@ -32,16 +32,14 @@ LARGE_CLASSES: Mapping[str, int] = {
     "FleetVerifier": 28,
     "Follower": 26,
     "GuardedProtocol": 24,
-    "LexicalIndex": 24,
     "LineCache": 29,
     "MemoryManager": 35,
     "MemoryProvider": 21,
     "Reader": 27,
-    "Replica": 51,
+    "Replica": 43,
     "Run": 25,
     "S3Store": 42,
     "Spool": 22,
-    "SqliteStore": 42,
     "StrongroomProvider": 25,
     "Vault": 34,
     "Writer": 23,
@@ -51,13 +49,10 @@ LARGE_CLASSES: Mapping[str, int] = {
 
 LARGE_MODULES: Mapping[str, int] = {
     "api.py": 452,
-    "hermes/hooks/code_check.py": 517,
-    "hermes/provider/secret_mask.py": 520,
     "memory/decision_recorder.py": 538,
-    "memory/replica.py": 648,
+    "memory/replica.py": 556,
     "server/http/application.py": 555,
     "store/s3/bucket_replica.py": 540,
-    "store/sqlite.py": 607,
 }
 """Lines of the modules that are longer. A figure may only fall, and a module of at most `LINES` loses its row."""
 

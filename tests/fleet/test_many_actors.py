@@ -12,6 +12,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Token, Vault, api
+from strongroom.memory import cap_index
 from strongroom.store.s3 import worker_log
 from tests.conftest import ALL_OPS
 from tests.fleet.memory import MemoryBucket, used_by_vaults
@@ -112,6 +113,8 @@ def test_operation_on_one_actor_takes_as_many_requests_beside_a_thousand_others_
     towns: Mapping[int, Town], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     costs = []
+    # A sample of records that begins near their end goes on at their beginning, which is one list more.
+    monkeypatch.setattr(cap_index, "random_start", lambda: cap_index.CAPS)
     for town in towns.values():
         used_by_vaults(town.bucket, monkeypatch)
         costs.append(town.requests(ACTS[what](town)))

@@ -91,8 +91,7 @@ class CapIndex:
 
     def sample(self) -> Records:
         """Some records of anybody's caps."""
-        start = CAPS + os.urandom(8).hex()
-        page = self._store.names(CAPS, start, _SAMPLE) if isinstance(self._store, FleetStore) else ()
+        page = self._store.names(CAPS, random_start(), _SAMPLE) if isinstance(self._store, FleetStore) else ()
         names = [one.name for one in page if is_record(one.name)]
         if len(names) < _SAMPLE and isinstance(self._store, FleetStore):
             first = self._store.names(CAPS, "", _SAMPLE - len(names))
@@ -127,3 +126,8 @@ class CapIndex:
 def is_record(name: str) -> bool:
     """Whether a name below `vault/caps/` can be that of a record, and is none of the index."""
     return len(name) == len(CAPS) + _LINK and "/" not in name[len(CAPS) :]
+
+
+def random_start() -> str:
+    """A name among the records of caps, behind which a sample begins."""
+    return CAPS + os.urandom(8).hex()

@@ -276,9 +276,15 @@ def test_the_impatient_do_not_wait_for_a_namespace_that_was_erased_while_it_load
 
 @contextmanager
 def _held_up(
-    monkeypatch: pytest.MonkeyPatch, after: int, began: threading.Semaphore | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    after: int,
+    began: threading.Semaphore | None = None,
+    reached: threading.Event | None = None,
 ) -> Iterator[threading.Event]:
-    """Loading stops behind so many batches until the event is set; `began` is told of every shelf that does."""
+    """Loading stops behind so many batches until the event is set; `began` is told of every shelf that does.
+
+    `reached` is set once a thread waits there.
+    """
     go, real = threading.Event(), CachePageSet.batches
 
     def batches(source: CachePageSet) -> Iterator[Batch]:
@@ -289,6 +295,8 @@ def _held_up(
                 while not go.wait(0.001):
                     yield Batch(())  # the others get their turn
             elif batch.lines and count == after:
+                if reached is not None:
+                    reached.set()
                 assert go.wait(DEADLOCK)
             count += bool(batch.lines)
             yield batch
@@ -516,11 +524,12 @@ def test_closing_a_vault_that_is_still_loading_waits_for_one_batch_and_its_threa
 ) -> None:
     put(vault, cap, 12)
     before = set(threading.enumerate())
-    other = reopen()
-    with _held_up(monkeypatch, 1) as go:
+    other, reached = reopen(), threading.Event()
+    with _held_up(monkeypatch, 1, reached=reached) as go:
         other.memory(cap).get("Chengdu", patience=0.0)
         (loader,) = set(threading.enumerate()) - before
         assert loader.daemon
+        assert reached.wait(DEADLOCK), "else it may end before its first batch"
         closing = threading.Thread(target=other.close)
         closing.start()
         assert loader.is_alive(), "it is in the middle of a batch"

@@ -497,12 +497,12 @@ def test_a_sound_cap_of_any_class_op_or_scope_passes_the_check() -> None:
 
 
 @pytest.mark.requirement("gate-office", "gate-grant")
-def test_only_the_gate_makes_an_office() -> None:
+def test_only_the_gate_makes_an_admin_grant() -> None:
     makers = [
         path.relative_to(SOURCES).as_posix()
         for path in sorted(SOURCES.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Office"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "AdminGrant"
     ]
     assert makers == ["gate.py"]
 

@@ -26,7 +26,7 @@ from tests.audit.tools import edit, fill, query
 from tests.cli.conftest import Cli, opened, owner_cap
 
 SOURCES = Path(strongroom.__file__).parent
-MODULES = [*(SOURCES / "cli").glob("*.py"), *(SOURCES / "vault").glob("*.py"), *(SOURCES / "keys").glob("*.py")]
+MODULES = [*(SOURCES / "cli").rglob("*.py"), *(SOURCES / "vault").rglob("*.py"), *(SOURCES / "keys").rglob("*.py")]
 
 
 def _named() -> Iterator[tuple[str, str]]:

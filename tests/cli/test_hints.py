@@ -183,7 +183,7 @@ def test_an_operation_that_the_log_never_has_is_refused_with_those_it_has(cli: C
 
 
 def test_every_operation_that_the_owner_puts_on_record_can_be_asked_for() -> None:
-    said = "".join(path.read_text() for name in ("vault", "memory") for path in (SOURCES / name).glob("*.py"))
+    said = "".join(path.read_text() for name in ("vault", "memory") for path in (SOURCES / name).rglob("*.py"))
     found = set(re.findall(r'record_owner\(\s*"([a-z-]+)"', said)) | set(re.findall(r'\bop="([a-z-]+)"', said))
     assert len(found) > 8
     assert found <= OPS

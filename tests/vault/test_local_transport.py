@@ -17,6 +17,7 @@ from strongroom.errors import AuditUnavailable, BodyTooLarge, InvalidRequest
 from strongroom.memory.operation import run_inline
 from strongroom.model import DataClass, Op
 from strongroom.store import Commit
+from strongroom.vault import issue
 from strongroom.vault.admin_calls import OPERATIONS
 from tests.audit import rfc
 from tests.audit.tools import fill, stored_entries
@@ -383,7 +384,7 @@ def test_what_is_staged_leaves_only_after_its_entry(
         raise RuntimeError("hermes/default/alice")
 
     monkeypatch.setattr(vault._state.log, "entries", broken)
-    monkeypatch.setattr(vault._state, "cap_records", broken)
+    monkeypatch.setattr(issue, "cap_records", broken)
     with pytest.raises(RuntimeError):
         vault.door(token, request=REQUEST).call(kind())
     monkeypatch.undo()

@@ -11,7 +11,7 @@ import pytest
 
 import strongroom
 from strongroom import FileKeys, Memory, NewLine, Vault
-from strongroom.errors import LineNotFound, StoreUnavailable
+from strongroom.errors import LineNotFound, StoreUnavailable, Tampered
 from strongroom.store import s3
 from strongroom.store.s3 import S3Store, compaction_plan, packs
 from strongroom.store.s3.compaction import Compactor
@@ -219,6 +219,25 @@ def test_what_is_forgotten_while_packs_are_rewritten_goes_on_waiting() -> None:
     assert not leftovers.take_out()
     timers.tick()
     assert leftovers.take_out_soon()
+
+
+def test_what_was_tampered_with_is_not_tried_again_by_the_timer_and_counts_as_waiting() -> None:
+    timers, hours, tried = Timers(), Hours(), []
+
+    def finish(locator: str) -> bool:
+        tried.append(locator)
+        if locator == "a":
+            raise Tampered("a pack does not read back as it was written")
+        return True
+
+    leftovers = Leftovers(finish, timers.later, hours.monotonic)
+    leftovers.add("a")
+    leftovers.add("b")
+    assert not leftovers.take_out(), "bytes of the one are still there"
+    assert tried == ["a", "b"]
+    assert not timers.waiting
+    assert not leftovers.take_out()
+    assert tried == ["a", "b", "a"], "somebody asked"
 
 
 # Tombstones.

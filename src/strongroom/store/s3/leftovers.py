@@ -49,17 +49,24 @@ class Leftovers:
         return self.take_out()
 
     def take_out(self) -> bool:
-        """Take out what there is, now. Whether nothing waits; if something does, the timer tries again."""
+        """Take out what there is, now. Whether nothing waits; if something does, the timer tries again.
+
+        It does not for an actor whose objects were tampered with: only the owner can mend those. They wait for the next
+        forget or `scrub`.
+        """
         with self._guard:
             some = dict(self._waiting)
             self._last = self._clock()
+        tampered: set[str] = set()
         with suppress(StoreUnavailable):  # then the others are out of reach, too
             for locator, added in some.items():
-                with suppress(Tampered):
+                try:
                     if self._finish(locator):
                         self._done(locator, added)
+                except Tampered:
+                    tampered.add(locator)
         with self._guard:
-            if self._waiting:
+            if self._waiting.keys() - tampered:
                 self._set_timer()
             return not self._waiting
 

@@ -280,6 +280,16 @@ def test_a_secret_that_shows_only_once_its_neighbour_is_gone_goes_too(mask: Mask
     )
 
 
+def test_secrets_that_stand_against_each_other_all_go_however_many(mask: Mask) -> None:
+    token = "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"
+    for count in (2, 5, 9, 300):
+        once, _ = mask.masked(f"use {token * count} here")
+        assert token not in once
+        assert once.startswith("use [secret removed: shopify token]")
+        assert once.endswith(" here")
+        assert mask.masked(once) == (once, 0)
+
+
 def test_a_text_full_of_secrets_holds_none_afterwards(mask: Mask) -> None:
     text = "\n".join(f"number {number}: {token}" for number, token in enumerate(TOKENS))
     masked, count = mask.masked(text)

@@ -28,6 +28,8 @@ from strongroom.hermes.provider.secret_patterns import LONG, Finder, SecretRule,
 _REMOVED = "[secret removed: "
 _MASKED = re.compile(r"(\[secret removed: [a-z0-9 ]{1,40}\])")
 _ROUNDS = 4
+"""After so many, secrets that hide each other go by the word: one by one would take quadratic time."""
+_REST_OF_WORD = re.compile(r"\S*")
 
 
 class Mask:
@@ -40,19 +42,20 @@ class Mask:
 
     def masked(self, text: str) -> tuple[str, int]:
         """The text with each secret replaced by its kind, and how many they were. Applied again, it changes nothing."""
-        count = 0
-        for _ in range(_ROUNDS):  # what stood beside a secret may be seen only now
-            text, more = self._once(text)
-            count += more
+        count = rounds = 0
+        while True:  # what stood beside a secret may be seen only now
+            text, more = self._once(text, with_rest_of_word=rounds >= _ROUNDS)
             if not more:
-                break
-        return text, count
+                return text, count
+            count += more
+            rounds += 1
 
-    def _once(self, text: str) -> tuple[str, int]:
+    def _once(self, text: str, *, with_rest_of_word: bool) -> tuple[str, int]:
+        """Each secret that shows now. With what stands against it without a space, where secrets follow each other."""
         if _REMOVED not in text:
-            return _replaced(text, self._found(text))
+            return _replaced(text, self._found(text), with_rest_of_word=with_rest_of_word)
         pieces = _MASKED.split(text)  # the name of a kind, such as "age key", announces nothing
-        done = [_replaced(piece, self._found(piece)) for piece in pieces[::2]]
+        done = [_replaced(piece, self._found(piece), with_rest_of_word=with_rest_of_word) for piece in pieces[::2]]
         pieces[::2] = [piece for piece, _ in done]
         return "".join(pieces), sum(more for _, more in done)
 
@@ -120,7 +123,9 @@ def _whole(text: str, end: int, rule: SecretRule) -> int:
     return wrapped.end() if wrapped else end
 
 
-def _replaced(text: str, found: Sequence[tuple[int, int, int, str]]) -> tuple[str, int]:
+def _replaced(
+    text: str, found: Sequence[tuple[int, int, int, str]], *, with_rest_of_word: bool
+) -> tuple[str, int]:
     """Each span replaced once. Of two that overlap, the one that begins first gives the kind, and both go."""
     if not found:
         return text, 0
@@ -131,6 +136,9 @@ def _replaced(text: str, found: Sequence[tuple[int, int, int, str]]) -> tuple[st
             pieces += (text[done:start], f"{_REMOVED}{kind}]")
             count += 1
         done = max(done, -negated)
+        if with_rest_of_word:
+            rest = _REST_OF_WORD.match(text, done)
+            done = rest.end() if rest else done
     return "".join((*pieces, text[done:])), count
 
 

@@ -52,7 +52,7 @@ LARGE_MODULES: Mapping[str, int] = {
     "memory/decision_recorder.py": 538,
     "memory/replica.py": 556,
     "server/http/application.py": 555,
-    "store/s3/bucket_replica.py": 540,
+    "store/s3/bucket_replica.py": 490,
 }
 """Lines of the modules that are longer. A figure may only fall, and a module of at most `LINES` loses its row."""
 

@@ -47,7 +47,7 @@ from strongroom.store.conformance.helpers import (
 )
 from strongroom.store.s3 import S3Store, bucket_replica, create, object_names, open_store, packs
 from strongroom.store.s3.bucket import BucketListing, BucketObject
-from strongroom.store.s3.bucket_replica import Known
+from strongroom.store.s3.known_objects import Known
 from strongroom.store.s3.reader import Reader
 from strongroom.store.s3.writer import Change, Writer
 from tests.fleet.memory import MemoryBucket

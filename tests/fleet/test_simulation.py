@@ -18,7 +18,7 @@ from strongroom.audit.unfinished_entries import Sighting
 from strongroom.errors import AuditUnavailable, Unavailable
 from strongroom.memory import Memory
 from strongroom.memory.ops import forget
-from strongroom.store.s3 import S3Store, bucket_replica, packs, reader
+from strongroom.store.s3 import S3Store, bucket_replica, known_objects, packs, reader
 from strongroom.store.s3.bucket_replica import ActorView, View
 from strongroom.store.s3.object_names import Table
 from strongroom.store.s3.worker_log import WorkerLog
@@ -181,7 +181,7 @@ def _goes_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def _believes_any_body(patch: pytest.MonkeyPatch) -> None:
-    for module in (bucket_replica, reader):
+    for module in (bucket_replica, known_objects, reader):
         patch.setattr(module, "as_listed", lambda bucket, one: bucket.get(one.name))
 
 

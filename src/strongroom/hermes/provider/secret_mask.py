@@ -123,9 +123,7 @@ def _whole(text: str, end: int, rule: SecretRule) -> int:
     return wrapped.end() if wrapped else end
 
 
-def _replaced(
-    text: str, found: Sequence[tuple[int, int, int, str]], *, with_rest_of_word: bool
-) -> tuple[str, int]:
+def _replaced(text: str, found: Sequence[tuple[int, int, int, str]], *, with_rest_of_word: bool) -> tuple[str, int]:
     """Each span replaced once. Of two that overlap, the one that begins first gives the kind, and both go."""
     if not found:
         return text, 0

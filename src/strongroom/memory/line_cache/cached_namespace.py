@@ -168,6 +168,7 @@ class CachedNamespace:
         if line is None:
             self._drop(name)
         else:
+            self._gone.discard(name)
             self._add(line)
 
     def _without_gone(self, batch: Batch) -> Batch:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from itertools import takewhile
-from typing import NamedTuple
 
 from strongroom.errors import StoreUnavailable, Tampered
 from strongroom.store import Object, Version, is_derived
 from strongroom.store.s3 import object_names, packs
 from strongroom.store.s3.bucket import Bucket, BucketListing, as_listed
+from strongroom.store.s3.known_objects import Known, by_itself, either, in_packs, merge_known, read_packs
 from strongroom.store.s3.object_names import ActorHead, Table
 from strongroom.store.s3.packs import Pack
 from strongroom.store.s3.rollback_guard import Past, is_as_new, moment
@@ -32,16 +32,6 @@ _PACKS = "/packs/"
 _LINES = "/lines/"
 _A_WHILE = 60_000
 """How long, in ms, a process goes by announcements alone: who deletes them holds a revocation back no longer."""
-
-
-class Known(NamedTuple):
-    """One object as it is known. `etag` and `size` are of an object of its own, `pack` is where a pack holds it."""
-
-    version: Version
-    is_gone: bool = False
-    etag: str = ""
-    pack: str = ""
-    size: int = 0
 
 
 class View(ABC):
@@ -56,6 +46,9 @@ class View(ABC):
         self.objects: dict[str, Known] = {}
         self._changed: dict[str, int] = {}
         """When each object last changed, in that order."""
+        self._altered: set[int] = set()
+        """Those changes that put something else in the place of a line, which only an attacker or a broken bucket does.
+        """
         self.latest = which * _ROOM
         self._own: dict[str, int] = {}
         """In which round this process itself wrote an object: a round that began before cannot know of it."""
@@ -105,11 +98,14 @@ class View(ABC):
         """What changed after a number, in that order, with the number for a version."""
         with self.guard:
             newer = list(takewhile(lambda one: one[1] > after, reversed(self._changed.items())))
-            return [self._change(name, number) for name, number in newer[: -limit - 1 : -1]]
+            return [change for name, number in newer[: -limit - 1 : -1] for change in self._changes_of(name, number)]
 
-    def _change(self, name: str, number: int) -> Object:
+    def _changes_of(self, name: str, number: int) -> Iterator[Object]:
         known = self.objects.get(name)
-        return Object(name, number, None if known is None or known.is_gone else b"")
+        is_gone = known is None or known.is_gone
+        if not is_gone and number in self._altered:
+            yield Object(name, number, None)  # nobody may go on with what they read of it before
+        yield Object(name, number, None if is_gone else b"")
 
     def wrote(self, name: str, place: str, known: Known, before: Known | None) -> int:
         """Take in what this process has just written to a place over `before`; the number of that change.
@@ -130,7 +126,7 @@ class View(ABC):
         return True
 
     def _note(self, name: str) -> int:
-        self._changed.pop(name, None)
+        self._altered.discard(self._changed.pop(name, 0))
         self.latest += 1
         self._changed[name] = self.latest
         return self.latest
@@ -157,7 +153,9 @@ class View(ABC):
         """Note a change that a look has found, if it is one."""
         if before is None or known is None or before[:2] != known[:2]:
             self._is_over(name, before)
-            self._note(name)
+            number = self._note(name)
+            if _LINES in name and before is not None and known is not None and not before.is_gone:
+                self._altered.add(number)
 
     def _take(self, found: Mapping[str, Known], current: int) -> None:
         """Take in what a round found. The guard is held."""
@@ -373,7 +371,7 @@ class ActorView(View):
         """An object of the present generation by its name, with what packs hold of it."""
         found = object_names.below(place, self.table)
         name = "" if found is None else found.name
-        return name, _both(alone, self._in_packs.get(name))
+        return name, either(alone, self._in_packs.get(name))
 
     def _look_at_own_again(self, current: int) -> None:
         """What this round had of own writes was not taken in: it counts as unknown, so that the next one does."""
@@ -448,20 +446,6 @@ class ActorView(View):
         return len(left)
 
 
-def read_packs(
-    bucket: Bucket, threads: Executor, wanted: Mapping[str, BucketListing], known: Mapping[str, Pack]
-) -> dict[str, Pack] | None:
-    """Packs by their places, read unless they are known; None if one was another, or gone, when it was to be read."""
-    held = {place: pack for place, pack in known.items() if place in wanted and wanted[place].etag == pack.etag}
-    missing = [place for place in wanted if place not in held]
-    read = threads.map(lambda place: as_listed(bucket, wanted[place]), missing)
-    for place, found in zip(missing, read, strict=True):
-        if found is None or found.etag != wanted[place].etag:
-            return None
-        held[place] = packs.decode_pack(shelf_of(place), found.body, found.etag)
-    return held
-
-
 def _put_back(what: str) -> Tampered:
     return Tampered(
         f"{what} was put back to an older state, or taken away",
@@ -475,11 +459,6 @@ def _too_large(place: str) -> Tampered:
 
 def _keys_in(head: ActorHead, etag: str) -> Known | None:
     return None if head.keys is None else Known(object_names.version_of(etag), head.is_gone, etag)
-
-
-def by_itself(one: BucketListing) -> Known:
-    """What a list says of an object that is in no pack."""
-    return Known(object_names.version_of(one.etag), one.size == 0, one.etag, "", one.size)
 
 
 def _split(listed: Sequence[BucketListing], table: Table) -> tuple[dict[str, Known], dict[str, BucketListing]]:
@@ -497,12 +476,6 @@ def _split(listed: Sequence[BucketListing], table: Table) -> tuple[dict[str, Kno
     return loose, packed
 
 
-def shelf_of(place: str) -> str:
-    """The logical prefix of what a pack at this place holds."""
-    found = object_names.below(place, Table())
-    return "" if found is None else found.name.partition("packs/")[0]
-
-
 def _is_left_over(place: str, table: Table) -> bool:
     """Whether a place is of an earlier generation. A list takes time: what is of a later one than the table lives."""
     found = object_names.below(place, table)
@@ -513,28 +486,3 @@ def _is_by_itself(place: str, table: Table) -> bool:
     """Whether a place is that of an object of the present generation, and neither a pack nor anything else."""
     found = object_names.below(place, table)
     return found is not None and found.is_current and _PACKS not in place
-
-
-def _both(alone: Known | None, packed: Known | None) -> Known | None:
-    """An object by itself and in a pack. What the pack holds counts more: the other is about to go. Gone is gone."""
-    if alone is None or packed is None:
-        return alone or packed
-    if alone.is_gone and not packed.is_gone:
-        return alone._replace(pack=packed.pack)
-    return packed._replace(etag=alone.etag, size=alone.size)
-
-
-def merge_known(loose: Mapping[str, Known], packed: Mapping[str, Known]) -> dict[str, Known]:
-    """Everything there is."""
-    both = {name: _both(loose.get(name), packed.get(name)) for name in {*loose, *packed}}
-    return {name: known for name, known in both.items() if known is not None}
-
-
-def in_packs(held: Mapping[str, Pack]) -> dict[str, Known]:
-    """What is in packs. What is gone in one of them is gone."""
-    found: dict[str, Known] = {}
-    for place, pack in held.items():
-        for name, record in pack.records.items():
-            if name not in found or record.body is None:
-                found[name] = Known(record.version, record.body is None, "", place)
-    return found

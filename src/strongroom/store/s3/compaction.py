@@ -38,7 +38,7 @@ from typing import NamedTuple
 from strongroom.errors import Tampered
 from strongroom.store.s3 import object_names, packs
 from strongroom.store.s3.bucket import BucketListing, Changed, NameTaken, as_listed
-from strongroom.store.s3.bucket_replica import ActorView, read_packs, shelf_of
+from strongroom.store.s3.bucket_replica import ActorView
 from strongroom.store.s3.compaction_plan import (
     SMALL,
     NamespaceCensus,
@@ -48,6 +48,7 @@ from strongroom.store.s3.compaction_plan import (
     plan_compaction,
     with_tombstones,
 )
+from strongroom.store.s3.known_objects import read_packs, shelf_of
 from strongroom.store.s3.packs import Pack, Record
 from strongroom.store.s3.reader import Reader
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from strongroom.store.s3.bucket import BucketListing
-from strongroom.store.s3.bucket_replica import Known, by_itself, in_packs, merge_known
+from strongroom.store.s3.known_objects import Known, by_itself, in_packs, merge_known
 from strongroom.store.s3.packs import MOST, MOST_GONE, Pack, Record
 
 SMALL = 16

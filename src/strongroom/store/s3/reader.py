@@ -18,7 +18,8 @@ from strongroom.errors import Tampered
 from strongroom.store import Effect, Expect, Object, Purge, PutNew, Version
 from strongroom.store.s3 import object_names
 from strongroom.store.s3.bucket import PAGE, Bucket, BucketListing, BucketObject, as_listed, contradiction
-from strongroom.store.s3.bucket_replica import ActorView, Known, VaultView, View
+from strongroom.store.s3.bucket_replica import ActorView, VaultView, View
+from strongroom.store.s3.known_objects import Known
 from strongroom.store.s3.rollback_guard import Past
 
 VIEWS = 4096

@@ -23,7 +23,8 @@ from strongroom.errors import StoreUnavailable
 from strongroom.store import Delete, Effect, Expect, Lost, Purge, PutNew, Swap, Version
 from strongroom.store.s3 import object_names, packs
 from strongroom.store.s3.bucket import Changed, NameTaken
-from strongroom.store.s3.bucket_replica import ActorView, Known, shelf_of
+from strongroom.store.s3.bucket_replica import ActorView
+from strongroom.store.s3.known_objects import Known, shelf_of
 from strongroom.store.s3.object_names import ActorHead
 from strongroom.store.s3.packs import Pack, Record
 from strongroom.store.s3.reader import Reader

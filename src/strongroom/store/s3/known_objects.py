@@ -1,0 +1,73 @@
+"""What is known of an object in a bucket: by itself, in a pack, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+from strongroom.store import Version
+from strongroom.store.s3 import object_names, packs
+from strongroom.store.s3.bucket import Bucket, BucketListing, as_listed
+from strongroom.store.s3.object_names import Table
+from strongroom.store.s3.packs import Pack
+
+
+class Known(NamedTuple):
+    """One object as it is known. `etag` and `size` are of an object of its own, `pack` is where a pack holds it."""
+
+    version: Version
+    is_gone: bool = False
+    etag: str = ""
+    pack: str = ""
+    size: int = 0
+
+
+def by_itself(one: BucketListing) -> Known:
+    """What a list says of an object that is in no pack."""
+    return Known(object_names.version_of(one.etag), one.size == 0, one.etag, "", one.size)
+
+
+def either(alone: Known | None, packed: Known | None) -> Known | None:
+    """An object by itself and in a pack. What the pack holds counts more: the other is about to go. Gone is gone."""
+    if alone is None or packed is None:
+        return alone or packed
+    if alone.is_gone and not packed.is_gone:
+        return alone._replace(pack=packed.pack)
+    return packed._replace(etag=alone.etag, size=alone.size)
+
+
+def merge_known(loose: Mapping[str, Known], packed: Mapping[str, Known]) -> dict[str, Known]:
+    """Everything there is."""
+    both = {name: either(loose.get(name), packed.get(name)) for name in {*loose, *packed}}
+    return {name: known for name, known in both.items() if known is not None}
+
+
+def in_packs(held: Mapping[str, Pack]) -> dict[str, Known]:
+    """What is in packs. What is gone in one of them is gone."""
+    found: dict[str, Known] = {}
+    for place, pack in held.items():
+        for name, record in pack.records.items():
+            if name not in found or record.body is None:
+                found[name] = Known(record.version, record.body is None, "", place)
+    return found
+
+
+def read_packs(
+    bucket: Bucket, threads: Executor, wanted: Mapping[str, BucketListing], known: Mapping[str, Pack]
+) -> dict[str, Pack] | None:
+    """Packs by their places, read unless they are known; None if one was another, or gone, when it was to be read."""
+    held = {place: pack for place, pack in known.items() if place in wanted and wanted[place].etag == pack.etag}
+    missing = [place for place in wanted if place not in held]
+    read = threads.map(lambda place: as_listed(bucket, wanted[place]), missing)
+    for place, found in zip(missing, read, strict=True):
+        if found is None or found.etag != wanted[place].etag:
+            return None
+        held[place] = packs.decode_pack(shelf_of(place), found.body, found.etag)
+    return held
+
+
+def shelf_of(place: str) -> str:
+    """The logical prefix of what a pack at this place holds."""
+    found = object_names.below(place, Table())
+    return "" if found is None else found.name.partition("packs/")[0]

@@ -1,4 +1,4 @@
-"""The client: a memory whose vault is behind a server, and an adapter for asynchronous code.
+"""The client: `connect` opens a memory on a server, `AsyncMemory` awaits any memory.
 
 Importing this needs nothing but the core; `connect` needs the extra `strongroom[client]`.
 """

@@ -1,6 +1,6 @@
-"""AsyncMemory: any memory for asynchronous code, each call in a thread of the event loop's own pool.
+"""An asynchronous adapter for any Memory: each call runs in a thread of the event loop's default pool.
 
-There is no second implementation: every method is that of Memory, with its arguments and its answer.
+There is no second implementation: every method has the arguments and the answer of its twin in Memory.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def _awaited(
 
 
 class AsyncMemory:
-    """The methods of `memory`, to be awaited; the memory may be of a vault in this process or of a server.
+    """The methods of `memory` as coroutines; it may be a vault's in this process or a server's.
 
-    Cancelling an await does not take the call back: what was begun is carried out.
+    Cancelling an await does not take the call back: a call that has begun is carried out.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -49,7 +49,7 @@ class AsyncMemory:
         await self.close()
 
     def with_cap(self, token: str) -> AsyncMemory:
-        """The memory that another cap opens in the same place; nothing is asked yet, so there is nothing to await."""
+        """The same place under another cap. Not a coroutine, because nothing is sent yet."""
         return AsyncMemory(self.memory.with_cap(token))
 
     put = _awaited(Memory.put)

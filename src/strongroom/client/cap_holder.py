@@ -1,6 +1,6 @@
-"""The cap that a door shows: whether it can be shown at all, when to renew it, and what a renewal of it may be.
+"""The cap that a transport shows: its shape, when to renew it, and which token counts as its renewal.
 
-Pure; the door does the asking.
+Pure; the transport sends the renewal.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from strongroom.model import DataClass, Op
 _SENDABLE = re.compile(r"[\x21-\x7e]+")
 _BLANK = " \t\r\n"
 _LAST = 5
-"""A cap is due for renewal in this part of its life: the last fifth."""
+"""Renewal begins when one part in `_LAST` of the cap's life is left: the last fifth."""
 _TRIES = 6
-"""How often renewing is tried in that time at most."""
+"""At most this many attempts to renew in that time."""
 _SAME = (
     *("aud", "iat", "actor", "actor_scope", "data_class", "ops", "namespaces_allowed"),
     *("session", "max_k", "max_depth", "label"),
 )
-"""Claims that a renewal leaves as they are. The issuer may change: a vault may sign with a newer key."""
+"""Claims that a renewal must not change. The issuer is not among them: the vault may sign with a newer key."""
 
 
 class CapHolder:
-    """A cap, and the moments between which it should be renewed. Nothing in it shows the cap."""
+    """A cap and the window in which to renew it. The repr does not show the cap."""
 
     __slots__ = ("_ends", "_gap", "_next", "token")
 
     def __init__(self, token: str) -> None:
-        # What is read from a file ends with a newline, and no cap does.
+        # A cap read from a file ends with the file's newline.
         self.token = Token(str.__str__(token).strip(_BLANK)) if isinstance(token, str) else token
         self._next, self._gap, self._ends = _renewal(self.token)
 
@@ -40,7 +40,7 @@ class CapHolder:
         return "<held cap>"
 
     def shown(self) -> Token:
-        """The token for a header; one that no header can carry is refused as a vault refuses it."""
+        """The token for the Authorization header. One that no header can carry raises what the vault would raise."""
         token = self.token
         if not isinstance(token, str) or len(token) > cap.MAX_BYTES or not _SENDABLE.fullmatch(token):
             cap.parse(token)
@@ -50,19 +50,19 @@ class CapHolder:
         return token
 
     def is_due(self, now: float) -> bool:
-        """Whether the cap should be renewed at `now` (seconds). One that has ended cannot be."""
+        """Whether to renew the cap at `now` (seconds): within the window, and not after the cap has ended."""
         return self._next <= now < self._ends
 
     def tried(self, now: float) -> None:
-        """Note a try, so that the next one waits; a clock that is wrong must not cause one at every call."""
+        """Record an attempt, so that the next one waits. Otherwise a wrong clock would cause one at every call."""
         self._next = now + self._gap
 
 
 def is_renewal(token: str, new: Any) -> bool:
-    """Whether a server's new cap says what a renewal of this one must say.
+    """Whether `new` carries the claims that a renewal of `token` must carry.
 
-    No signature is checked, for want of the vault's keys. But a cap of anyone else, for another actor, place or vault,
-    would lead what is put with it to strangers.
+    The signature is not checked, because a client has no key of the vault. The claims must be: with a cap for another
+    actor, place or vault, later puts would reach strangers.
     """
     try:
         old, chain = cap.parse(token).first, cap.parse(new)
@@ -73,13 +73,16 @@ def is_renewal(token: str, new: Any) -> bool:
         len(chain.links) == 1
         and all(getattr(first, name) == getattr(old, name) for name in _SAME)
         and (first.cnf is None) == (old.cnf is None)
+        # Begins within the old cap's life, ends no earlier, and lives no longer.
         and old.nbf <= first.nbf <= old.exp <= first.exp
         and first.exp - first.nbf <= old.exp - old.nbf
     )
 
 
 def _renewal(token: str) -> tuple[float, float, float]:
-    """When to renew first, how long to wait between tries, and when the cap ends; never, for one that cannot be."""
+    """When to renew first, the pause between attempts, and the cap's end, in seconds. All 0 if the cap cannot be
+    renewed.
+    """
     try:
         chain = cap.parse(token)
     except Denied:

@@ -1,6 +1,6 @@
-"""Connect: from an address and a cap to a Memory, the same class as that of a vault in this process.
+"""Connect to a server: from an address and a cap to a Memory, the class that a vault in this process gives too.
 
-It checks what it is given and opens nothing: the first call does. httpx is imported here and only when asked for.
+Arguments are checked here; the network is first used by the first call. httpx is imported when `connect` is called.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ def connect(
 ) -> Memory:
     """The memory that a cap opens on a server: `https://host`, `http://127.0.0.1:8765` or `unix:///path/of/socket`.
 
-    The cap is checked at every call, not here. Close the memory, or use it as a context manager, to let go of its
-    connections. Thread-safe; a forked process connects anew by itself.
+    The cap is checked at every call, not here. Close the memory, or use it as a context manager, to close its
+    connections. Thread-safe; a forked process opens connections of its own.
 
-    `timeout` bounds, in seconds, a whole call with all its tries; the patience of a get is added to it. `retries` is
-    how often a call is sent again that met a passing failure and may be repeated. What stays out of reach is
-    ServerUnavailable.
+    `timeout` bounds a whole call in seconds, with all its attempts; the patience of a get is added to it. `retries` is
+    how often a call is sent again after a failure that may pass, if it is safe to repeat. After that, ServerUnavailable
+    is raised.
 
-    A cap that allows `renew` and was not narrowed is renewed within the last fifth of its life. The memory goes on
-    with the new cap, and `on_renew` is given it, to be stored. A renewal that fails is tried again later. Without
-    `renew` none is asked for: say so where the new cap could not be kept.
+    A cap that allows `renew` and was not narrowed is renewed in the last fifth of its life. The memory goes on with the
+    new cap and passes it to `on_renew`, to be stored. A renewal that fails is tried again later. Pass `renew=False`
+    where the new cap could not be stored.
 
     `ca_file` names the certificates to trust instead of the public ones; `tls` is a context of your own, for client
-    certificates and the like. A cap is not sent in clear to another machine unless `allow_cleartext` says so.
+    certificates and the like. A cap is not sent in clear to another machine unless `allow_cleartext` is set.
     """
     try:
         from strongroom.client.http_transport import HttpTransport
@@ -75,7 +75,7 @@ def connect(
 
 
 def how_to_install(extra: str) -> str:
-    """How to get an optional part of Strongroom, from an index or from a checkout."""
+    """The command that installs an optional part of Strongroom, from an index or from a checkout."""
     return f'pip install "strongroom[{extra}]" (from a checkout: pip install ".[{extra}]")'
 
 

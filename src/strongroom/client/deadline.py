@@ -1,8 +1,8 @@
-"""Connections that keep to one time: what a call may take bounds every step of it, however the server spreads it out.
+"""Connections with one deadline for the whole request, however the server spreads its answer out.
 
-The HTTP library bounds each read by itself, so a server that sends a byte now and then would never be too late. Here
-every connect, handshake, read and write gets what is left of the whole. Looking up a name is the system's and is not
-bounded. Not responsible for what is sent, nor for sending it again.
+httpx bounds each read by itself, so a server that sends a byte now and then would never time out. Here every connect,
+handshake, read and write gets what is left of the whole. Name resolution is left to the system and has no bound. Not
+responsible for the content of requests, nor for retries.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ERRORS: dict[type[Exception], type[httpx.TransportError]] = {
 
 
 class Deadline(float):
-    """The seconds that a request may take, and how many of them are left. It begins when it is made."""
+    """The seconds that a request may take, counted from when this is made. Its float value is the whole of them."""
 
     __slots__ = ("_clock", "_ends")
 
@@ -48,12 +48,12 @@ class Deadline(float):
         return self._ends - self._clock()
 
     def extension(self) -> dict[str, Any]:
-        """As a request carries it, for every step alike."""
+        """The deadline as httpx's `timeout` extension, the same object for every step."""
         return {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), self)}
 
 
 class DeadlineTransport(httpx.BaseTransport):
-    """A pool of connections; a request that carries an allowance takes no longer than that."""
+    """A connection pool in which a request that carries a Deadline takes no longer than that."""
 
     def __init__(self, tls: ssl.SSLContext, limits: httpx.Limits, uds: str | None) -> None:
         self._pool = httpcore.ConnectionPool(
@@ -103,7 +103,7 @@ class _PacedBackend(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address of a name that takes it: all of them together get the time of one."""
+        """Connect to the first address of the name that accepts. All attempts together share the one deadline."""
         failure: Exception | None = None
         for address in _addresses(host, port):
             left = _left(timeout, failure or httpcore.ConnectTimeout("timed out"))
@@ -128,7 +128,7 @@ class _PacedStream(httpcore.NetworkStream):
         return self._stream.read(max_bytes, _left(timeout, httpcore.ReadTimeout("timed out")))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Piece by piece: each is given what is left, and not the time of the first anew."""
+        """Send piece by piece, so that each piece gets the time that is left and not the whole time anew."""
         rest, sock = memoryview(buffer), self.get_extra_info("socket")
         while rest:
             left = _left(timeout, httpcore.WriteTimeout("timed out"))
@@ -158,7 +158,7 @@ class _PacedStream(httpcore.NetworkStream):
 
 
 def _addresses(host: str, port: int) -> list[str]:
-    """The addresses of a name as texts, with their zone where they have one."""
+    """The addresses of a name as numbers, with their IPv6 zone where they have one."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return [socket.getnameinfo(one[4], socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0] for one in found]
@@ -167,7 +167,7 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 def _left(timeout: float | None, late: Exception) -> float | None:
-    """The seconds for the next step; `late` is raised where there are none."""
+    """The seconds left for the next step; raises `late` if there are none."""
     left = timeout.left() if isinstance(timeout, Deadline) else timeout
     if left is not None and left <= 0:
         raise late
@@ -176,7 +176,7 @@ def _left(timeout: float | None, late: Exception) -> float | None:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """The errors of the library below as those of httpx, which the rest of the client knows."""
+    """Translate httpcore's errors into httpx's, which the rest of the client knows."""
     try:
         yield
     except tuple(_ERRORS) as error:

@@ -1,8 +1,8 @@
-"""What a call must be before it can travel: exact types, as JSON has them, or the refusal that a vault would give.
+"""Checks and normalises a call before it is sent: exact types as JSON has them, or the error the vault would raise.
 
-JSON would carry some wrong arguments as right ones (bytes as base64, NaN as null) and others not at all. Those are
-refused here, for the reason a vault in this process gives. All that can travel is left to the server: it looks at
-the cap first and puts its refusal on record.
+JSON would carry some wrong arguments as right ones (bytes as base64, NaN as null) and cannot carry others. Those are
+refused here, with the reason that a vault in this process gives. Everything else is left to the server, which checks
+the cap first and logs its refusal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from strongroom.memory.ops.get import QUERY_LIMIT
 from strongroom.model import NewLine
 
 _NAME_LIMIT = 4096
-"""Characters of a name that are sent at most; a vault refuses far shorter ones, and says so itself."""
+"""Longest name that is sent, in characters. A vault refuses far shorter ones with an error of its own."""
 
 _NUMBER_LIMIT = 2**53
 _VERSION = re.compile(r"[0-9a-f]{32}")
@@ -36,10 +36,10 @@ Packer = Callable[[Any], Any]
 
 
 def encode_call(call: Call[A]) -> Call[A]:
-    """The same call, fit to be sent."""
+    """The call with every field checked and in the form that is sent."""
     struct: msgspec.Struct = call
     if isinstance(call, api.Get) and call.ids is not None:
-        # A vault does not look at these when ids are given, whatever they are.
+        # The vault ignores these two when ids are given, so a bad value in them must not fail the call.
         struct = msgspec.structs.replace(struct, query="", now=None)
     return cast(Call[A], _packed_struct(struct))
 
@@ -51,7 +51,7 @@ def _packed_struct(struct: msgspec.Struct) -> msgspec.Struct:
 
 @lru_cache(maxsize=64)
 def packers_of(kind: type[msgspec.Struct]) -> tuple[tuple[str, Packer], ...]:
-    """How each field of a call is made fit to be sent."""
+    """The encoder of each field of a call, by field name."""
     hints = get_type_hints(kind)
     special = _SPECIAL.get(kind, {})
     return tuple((name, special.get(name) or _BY_TYPE[hints[name]]) for name in kind.__struct_fields__)
@@ -79,7 +79,7 @@ def _text(limit: int, what: str) -> Packer:
         if not isinstance(value, str):
             raise InvalidRequest(f"{what} must be text", hint="decode bytes as UTF-8 first")
         text = str.__str__(value)
-        if len(text) > 4 * limit:  # as model.clean_text: no normalising makes it short enough
+        if len(text) > 4 * limit:  # as in model.clean_text: NFC can shorten a text to a quarter at most
             raise LineTooLarge(f"{what} is larger than {limit} bytes", hint="split it into several lines")
         return _encodable(text)
 
@@ -93,7 +93,7 @@ def _names(value: Any) -> tuple[str, ...]:
 def _whole(value: Any) -> int:
     if type(value) is not int:
         raise InvalidRequest("a number must be a whole one")
-    # Beyond this range every value is refused alike, and not every reader of JSON knows them.
+    # The vault refuses every value beyond this range alike, and not every JSON reader handles such numbers.
     return max(-_NUMBER_LIMIT, min(value, _NUMBER_LIMIT))
 
 
@@ -112,8 +112,8 @@ def _seconds(value: Any) -> float:
 
 
 def _moment(value: Any) -> datetime:
-    """The same instant in a zone of whole minutes: what is written of a zone has no seconds."""
-    model.millis(value)  # refuses what is no moment
+    """The same instant in a zone of whole minutes: an offset in JSON has no seconds."""
+    model.millis(value)  # raises for what is not a datetime with a zone
     offset: timedelta | None = value.utcoffset()
     if offset is None:
         raise InvalidRequest("a time must be a datetime with a time zone", hint="datetime.now(UTC)")
@@ -147,7 +147,7 @@ def _or_none(pack: Packer) -> Packer:
 
 
 def _version(value: Any) -> str:
-    """A profile's version; what cannot be one, and no header could carry, travels as one that no profile has."""
+    """A profile's version. A value that no header could carry is sent as one that no profile has: a VersionConflict."""
     version = str.__str__(value) if isinstance(value, str) else _NO_VERSION
     return version if version == "" or _VERSION.fullmatch(version) else _NO_VERSION
 

@@ -1,7 +1,7 @@
-"""One request and what came of it: how a call is put into HTTP, and what each answer or failure means.
+"""One request and its outcome: how a call becomes HTTP, and what each answer or failure means.
 
-It never sends anything twice; `http_transport` decides about that. The transport is used alone, without httpx.Client:
-what that adds (redirects, cookies, proxies and passwords from the environment) could send a cap elsewhere.
+It never sends anything twice; `http_transport` decides about retries. It uses httpx's transport without httpx.Client,
+whose redirects, cookies, proxies and environment passwords could send a cap elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strongroom.client.validate_answer import is_sound
 from strongroom.errors import RateLimited, ServerDefect, ServerUnavailable, StrongroomError
 
 ANSWER_BYTES = 64 * 1024 * 1024
-"""Bytes of an answer that are read at most."""
+"""Most bytes of an answer that are read."""
 
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PASSING = frozenset({"server_unavailable", "audit_unavailable", "store_unavailable", "rate_limited"})
@@ -48,7 +48,7 @@ _ADVICE = (
     ),
     ("CERTIFICATE_VERIFY_FAILED", "for a private certificate, name its CA with ca_file"),
 )
-"""What OpenSSL says, and what to do; the first that fits."""
+"""A part of the connection error's text, and the advice for it; the first match counts."""
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -58,10 +58,10 @@ _refusal = msgspec.json.Decoder(Refusal).decode
 
 @dataclass(frozen=True, slots=True)
 class ExchangeFailure:
-    """What to raise, and what may be done about it.
+    """The error to raise, and what is known about the attempt.
 
-    `unclear`: the call may have been carried out all the same. `passing`: later it may succeed. `wait`: the seconds
-    that the server asked to be left alone.
+    `unclear`: the call may have been carried out. `passing`: a later attempt may succeed. `wait`: the seconds of the
+    server's Retry-After.
     """
 
     error: StrongroomError
@@ -72,7 +72,7 @@ class ExchangeFailure:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Asks one server. Thread-safe."""
+    """Sends calls to one server. Thread-safe."""
 
     address: Address
     clock: Callable[[], float]
@@ -80,7 +80,7 @@ class Exchange:
     def once(
         self, transport: httpx.BaseTransport, call: Call[A], token: str, request_id: str, timeout: float
     ) -> A | ExchangeFailure:
-        """Send a call once and read its answer, within `timeout` seconds."""
+        """Send a call once and read its answer, within `timeout` seconds. Failures are returned, not raised."""
         allowance = Deadline(timeout, self.clock)
         try:
             response = transport.handle_request(self._request(call, token, request_id, allowance))
@@ -105,7 +105,7 @@ class Exchange:
             content=content,
             headers={
                 "Accept": "application/json",
-                "Accept-Encoding": "identity",  # the bound on an answer's bytes must be one on what they become
+                "Accept-Encoding": "identity",  # compressed, an answer could grow beyond ANSWER_BYTES
                 "Authorization": f"Bearer {token}",
                 "User-Agent": _agent(),
                 "X-Request-Id": request_id,
@@ -126,7 +126,7 @@ class Exchange:
         return bytes(body)
 
     def _broken(self, error: httpx.TransportError) -> ExchangeFailure:
-        """What a failure of the connection means; httpx's own error is not passed on."""
+        """The failure for a connection error. httpx's own error is not passed on."""
         what = "broke off the connection"
         if isinstance(error, httpx.ConnectError):
             what = f"cannot be reached: {error}"
@@ -154,12 +154,12 @@ class Exchange:
             refused = _refusal(body).raised()
         except _UNREADABLE:
             return self._foreign(status, wait)
-        # Before it counts a request as one too many, a server has not begun it.
+        # A server answers 4xx, 429 included, before it begins the call.
         unclear = status >= HTTPStatus.INTERNAL_SERVER_ERROR
         return ExchangeFailure(refused, unclear=unclear, passing=refused.reason in _PASSING, wait=wait)
 
     def _foreign(self, status: int, wait: float | None) -> ExchangeFailure:
-        """An answer that no strongroom server gives: a proxy's, or of something else altogether."""
+        """The failure for an answer that is not a strongroom server's: a proxy's, or another service's."""
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             return ExchangeFailure(RateLimited("there are too many requests"), unclear=False, passing=True, wait=wait)
         if status in _PASSING_STATUS:
@@ -177,7 +177,7 @@ class Exchange:
 
 
 def _advice(error: httpx.TransportError) -> str:
-    """What to do about a connection that failed."""
+    """The hint for a connection that failed."""
     found = next((hint for part, hint in _ADVICE if part in str(error)), "is it running, and is the address right?")
     if isinstance(error, httpx.ReadError | httpx.RemoteProtocolError):
         found = "if it uses TLS, say https:// instead of http://"
@@ -193,7 +193,7 @@ def _is_json(body: bytes) -> bool:
 
 
 def _parts(call: Call[Any]) -> tuple[dict[str, str] | None, dict[str, str], bytes | None]:
-    """Where the fields of a call stand: in the query, in headers, in the body."""
+    """Where the fields of a call go: query parameters, headers, body."""
     if not isinstance(call, api.ReadProfile | api.WriteProfile):
         return None, {}, None if call.method == "GET" else _encode(call)
     params = None if call.namespace is None else {"namespace": call.namespace}
@@ -211,7 +211,7 @@ _building = threading.Lock()
 
 
 def _decoder(kind: type[Call[Any]]) -> Callable[[bytes], Any]:
-    # msgspec crashes now and then where two threads have it look at a type for the first time.
+    # Decoders are built one at a time: msgspec can crash when two threads inspect a type for the first time.
     with _building:
         return _built(kind)
 

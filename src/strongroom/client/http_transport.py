@@ -1,10 +1,11 @@
-"""The door to a server: which calls are sent again, with what ids and which cap.
+"""The transport to a server: which calls are sent again, with which ids and under which cap.
 
-A call is sent again only after a failure that may pass, and only if repeating it does no harm. Every line of a put
-has an id before it is sent, so that it is written once however often it is sent; so has every line of a bundle. A
-forget and a revocation find nothing more to do the second time, and say so. An observation that was sent twice is on
-record twice, under one request id. An erase, a minting and a renewal are not sent again once they may have been
-carried out: that is the caller's to decide.
+A call is sent again only after a failure that may pass, and only if repeating it does no harm:
+
+* A put is idempotent: every line gets its id before the first attempt. So is a deliver, whose lines have ids already.
+* A forget and a revoke find nothing more to do the second time, and say so.
+* An observe that was sent twice is logged twice, under one request id.
+* An erase, a mint and a renewal are not sent again once they may have been carried out: the caller decides.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ONCE = (api.Erase, api.Mint, api.Renew)
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 2.0
 _PATIENCE = 10.0
-"""Seconds that a server may ask to be left alone; when it asks for more, the caller is told at once."""
+"""Longest Retry-After that is waited for, in seconds. A longer one fails the call at once."""
 _RENEWAL_TIMEOUT = 5.0
 _SHORTEST = 0.01
 _DAY = 24 * 3600
@@ -42,7 +43,7 @@ _PLACES_HELD = 1024
 
 
 class HttpTransport:
-    """Takes the calls made with one cap to a server. Thread-safe; a forked process connects anew."""
+    """Sends the calls made under one cap to a server. Thread-safe; a forked process opens connections of its own."""
 
     def __init__(
         self,
@@ -74,18 +75,18 @@ class HttpTransport:
         return f"<door to {self._exchange.address.shown}>"
 
     def close(self) -> None:
-        """Let go of the connections. Calls made later, with this cap or another, are ServerUnavailable."""
+        """Close the connections. Later calls, under this cap or another, raise ServerUnavailable."""
         self._connections.close()
 
     def with_cap(self, token: str) -> HttpTransport:
-        """A door to the same server for another cap, over the same connections. It renews nothing."""
+        """A transport to the same server under another cap, over the same connections. It does not renew that cap."""
         door = copy(self)
-        # Not shared: ids that count on across caps would tell one actor of what another puts.
+        # Ids are counted per cap: a counter shared by two actors would tell one of them what the other puts.
         door._held, door._local, door._renew, door._on_renew = CapHolder(token), _Local(), False, None
         return door
 
     def call(self, call: Call[A]) -> A:
-        self._held.shown()  # the cap comes first, whatever comes with it
+        self._held.shown()  # a bad cap is reported before bad arguments
         ready = encode_call(call)
         if self._renew and not isinstance(ready, api.Renew):
             self._keep_fresh()
@@ -103,7 +104,7 @@ class HttpTransport:
         if [receipt.id for receipt in answer.receipts] != [line.id for line in lines]:
             raise ServerDefect("the server's receipts are not those of the lines that were put")
         made = [line.id is None for line in call.lines]
-        # Only an earlier try of this very put can have written a line under an id made here.
+        # Ids made here are new, so a duplicate of one is the work of an earlier attempt of this same put.
         receipts = (
             msgspec.structs.replace(receipt, duplicate=receipt.duplicate and not own)
             for receipt, own in zip(answer.receipts, made, strict=True)
@@ -126,14 +127,14 @@ class HttpTransport:
         sent = self._sent(call)
         outcome, unclear = sent
         if unclear and isinstance(outcome, ExchangeFailure) and isinstance(outcome.error, VersionConflict):
-            # An earlier try may have been carried out, and then this one met its own work.
+            # An earlier attempt may have been carried out, and this one then conflicts with its own result.
             found = _given(self._sent(api.ReadProfile(namespace=call.namespace))[0])
             if found.text == model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile"):
                 return found
         return _given(outcome)
 
     def _sent(self, call: Call[A]) -> tuple[A | ExchangeFailure, bool]:
-        """What came of a call in the end, and whether a try before the last may have been carried out."""
+        """The outcome of the last attempt, and whether an earlier attempt may have been carried out."""
         request_id = os.urandom(12).hex()
         deadline = self._clock() + self._timeout + _patience(call)
         unclear = False
@@ -152,7 +153,7 @@ class HttpTransport:
             unclear = unclear or outcome.unclear
             self._sleep(wait)
         if isinstance(outcome, ExchangeFailure) and reason is not None:
-            # A server that said why, and then did not answer in what time was left, is there: its word is worth more.
+            # A server that gave a reason, and then did not answer in the time left, is up: its reason says more.
             outcome = replace(outcome, error=reason)
         return outcome, unclear
 
@@ -167,7 +168,7 @@ class HttpTransport:
         return self._local
 
     def _keep_fresh(self) -> None:
-        """Renew the cap if it is due. One thread does; the others go on with the old cap, which is still good."""
+        """Renew the cap if it is due. One thread renews; the others go on with the old cap, which is still valid."""
         renewing = self._here().renewing
         if not self._held.is_due(self._seconds()) or not renewing.acquire(blocking=False):
             return
@@ -179,7 +180,7 @@ class HttpTransport:
             self._on_renew(token)
 
     def _renewed(self) -> Token | None:
-        """The new cap, in use from here on; None where there is none, which is no harm as yet."""
+        """Renew and switch to the new cap. Returns None, and keeps the old cap, if the renewal failed."""
         self._held.tried(self._seconds())
         timeout = min(self._timeout, _RENEWAL_TIMEOUT)
         outcome = self._once(api.Renew(), os.urandom(12).hex(), timeout)
@@ -187,7 +188,7 @@ class HttpTransport:
             return None
         held = CapHolder(outcome.cap)
         if held.is_due(self._seconds()):
-            held.tried(self._seconds())  # this machine's clock is ahead: not at every call
+            held.tried(self._seconds())  # this machine's clock is ahead: do not renew at every call
         self._held = held
         return held.token
 
@@ -196,7 +197,7 @@ class HttpTransport:
 
 
 class _Connections:
-    """The connections of one process, for every cap that is shown over them. A forked one makes its own."""
+    """The connections of one process, shared by all caps shown over them. A forked process makes its own."""
 
     def __init__(self, transport: Transport) -> None:
         self.closed = False
@@ -217,11 +218,11 @@ class _Connections:
 class _Made(NamedTuple):
     process: int
     transport: httpx.BaseTransport
-    inherited: Any = None  # kept, not closed: its connections are still the parent's
+    inherited: Any = None  # kept, not closed: the parent still uses its connections
 
 
 class _Local:
-    """What belongs to one cap in one process: a forked one must share no lock and no counted ids with its parent."""
+    """Per-cap state of one process. A fork makes its own: it must share neither lock nor id counter with its parent."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -230,7 +231,9 @@ class _Local:
         self._guard = threading.Lock()
 
     def new_id(self, namespace: str | None, now: Millis) -> str:
-        """A new id, rising within one namespace: ids that count on would tell one of what is put into another."""
+        """A new id that increases within its namespace. Counters are per namespace, or ids would tell of other
+        namespaces.
+        """
         with self._guard:
             while namespace not in self._ids and len(self._ids) >= _PLACES_HELD:
                 del self._ids[next(iter(self._ids))]
@@ -244,13 +247,13 @@ def _given(outcome: A | ExchangeFailure) -> A:
 
 
 def _patience(call: Call[Any]) -> float:
-    """Seconds that a vault may wait before it begins to answer."""
+    """The seconds that a vault may wait before it begins to answer."""
     patience = call.patience if isinstance(call, api.Get) else None
     return 0.0 if patience is None else max(0.0, min(patience, _DAY))
 
 
 def _wait(turn: int, asked: float | None) -> float | None:
-    """Seconds before the next try, in part by chance so that many callers do not return as one; None: do not wait."""
+    """Seconds before the next attempt: exponential back-off with jitter. None if the server asks for too much."""
     if asked is not None and asked > _PATIENCE:
         return None
     backoff: float = min(_LONGEST_WAIT, _FIRST_WAIT * 2**turn)

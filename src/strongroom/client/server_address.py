@@ -1,4 +1,4 @@
-"""Where a server is: which addresses a cap may be sent to, and the connections to them."""
+"""Server addresses: which ones a cap may be sent to, and how to connect to them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from strongroom.errors import InvalidRequest
 _UNIX = "unix://"
 _FORMS = "https://host, http://127.0.0.1:8765 or unix:///run/strongroom/socket"
 
-# More threads than this reconnect now and then. Idle connections go before our server drops them, after 30 s: on one
-# that is being dropped an erase or a renewal fails, and nobody knows whether it was carried out.
+# More than 64 threads make connections of their own now and then. Idle connections are dropped after 20 s, before our
+# server drops them at 30 s: an erase or renewal sent on a connection that is closing fails with its outcome unknown.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=20.0)
 
 Transport = Callable[[], httpx.BaseTransport]
-"""Makes the connections of one process."""
+"""Makes the connection pool of one process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server's address. `shown` is what errors may name: it never holds a secret."""
+    """A server's address. `shown` is the form for error messages and holds no secret."""
 
     base: str
     shown: str
@@ -34,7 +34,7 @@ class Address:
 
     @classmethod
     def of(cls, url: str, *, allow_cleartext: bool = False) -> Address:
-        """Check an address. One at which a cap would cross the network in clear is refused unless allowed."""
+        """Check an address. One at which a cap would cross the network in clear is InvalidRequest by default."""
         if not isinstance(url, str) or not url.isprintable():
             raise InvalidRequest("a server's address is a text", hint=_FORMS)
         if url.startswith("unix:"):
@@ -56,13 +56,13 @@ class Address:
         return cls("http://localhost", url, path)
 
     def transport_maker(self, ca_file: str | os.PathLike[str] | None, tls: ssl.SSLContext | None) -> Transport:
-        """What makes connections to this address, with the certificates to trust."""
+        """A factory of connection pools to this address, with the certificates to trust."""
         if ca_file is not None and tls is not None:
             raise InvalidRequest("give ca_file or tls, not both")
         secure = self.base.startswith("https:")
         if (ca_file is not None or tls is not None) and not secure:
             raise InvalidRequest("ca_file and tls are for https:// addresses")
-        # A bare context trusts nobody and costs nothing: without TLS no certificates need be loaded.
+        # Without TLS no certificates are loaded: this context trusts none and is cheap to make.
         context = (tls or _trusting(ca_file)) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
         def make() -> httpx.BaseTransport:
@@ -74,12 +74,12 @@ class Address:
 def _parsed(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
-        parsed.raw_host.decode("ascii").encode("idna")  # as it is looked up: labels neither empty nor too long
+        parsed.raw_host.decode("ascii").encode("idna")  # as it is resolved: labels neither empty nor too long
     except (httpx.InvalidURL, UnicodeError):
         raise InvalidRequest("this is not the address of a server", hint=_FORMS) from None
     if parsed.scheme not in ("http", "https") or not parsed.host or not 0 < (parsed.port or 80) < 2**16:
         raise InvalidRequest("this is not the address of a server", hint=_FORMS)
-    # Addresses are shown in errors and kept in settings: no place for a secret.
+    # Addresses appear in errors and settings, so they must hold no secret.
     if parsed.userinfo or parsed.query or parsed.fragment or "?" in url or "#" in url:
         raise InvalidRequest("a server's address has no user, no password, no query and no fragment", hint=_FORMS)
     _check_path([part for part in parsed.path.split("/") if part])
@@ -87,7 +87,7 @@ def _parsed(url: str) -> httpx.URL:
 
 
 def _check_path(parts: list[str]) -> None:
-    """Refuse the address of one route: every call adds its own."""
+    """Refuse the address of a single route: every call appends its own path."""
     if parts[-1:] == ["mcp"]:
         raise InvalidRequest("this is not the address of a server", hint="leave out /mcp: that is for MCP clients")
     if "v1" in parts:

@@ -1,7 +1,7 @@
-"""What an answer's names may be: ids, namespaces, links, cursors and times as a vault writes them, and nothing else.
+"""Validation of a server's answers: ids, namespaces, links, cursors and times must have the form a vault gives them.
 
 Callers show these as they are, on terminals and to models, so an answer that hides other words in them is refused
-whole. Texts, authors, sessions and sources are free: who shows those makes them harmless. Pure.
+whole. Texts, authors, sessions and sources are free text; the code that shows them neutralises them. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VERSION = re.compile(r"[0-9A-Za-z._-]{0,128}")
 
 
 def is_sound(answer: object) -> bool:
-    """Whether every name in an answer is one."""
+    """Whether every id, namespace, link, cursor and time in an answer is well formed."""
     check = _CHECKS.get(type(answer))
     try:
         if check is not None:
@@ -41,7 +41,7 @@ def _recalled(answer: api.Recalled) -> None:
 def _listing(answer: Listing) -> None:
     _lines(answer.lines)
     _origins(answer.lines)
-    # A cursor names the last line of its page: behind empty pages, a listing would never end.
+    # A cursor names the last line of its page. Any other would let a server make a listing endless.
     if answer.next is not None and [answer.next] != [f"{line.id}.{line.namespace}" for line in answer.lines[-1:]]:
         raise InvalidRequest("this is no cursor of the page")
 
@@ -115,4 +115,4 @@ _CHECKS: dict[type[Any], Callable[[Any], None]] = {
     api.Caps: _caps,
     api.Status: _status,
 }
-"""The answers that hold names; the others hold counts, or what is checked with a key."""
+"""The check of each answer that holds names. The others hold counts, or values that are checked with a key."""

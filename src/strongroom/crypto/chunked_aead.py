@@ -30,7 +30,7 @@ _length = Struct(">I").pack
 
 
 class Key(bytes):
-    """A key that seals and opens many things: what HMAC makes of the key alone is worked out once, and goes with it."""
+    """A key used for many objects. Its HMAC state depends on the key alone, so it is computed once and cached here."""
 
     @cached_property
     def keyed(self) -> HmacState:
@@ -47,7 +47,7 @@ def context(*parts: str | bytes | int) -> bytes:
 
 
 def seal(key: bytes, plaintext: bytes, ctx: bytes, salt: bytes) -> bytes:
-    """Encrypt `plaintext` for the slot that `ctx` names."""
+    """Encrypt `plaintext` for the slot that `ctx` names. `salt` must never repeat for a key."""
     aead, base, commitment = _derive(key, salt, ctx)
     if len(plaintext) < CHUNK:
         return salt + commitment + aead.encrypt(base, plaintext, None)
@@ -60,11 +60,12 @@ def seal(key: bytes, plaintext: bytes, ctx: bytes, salt: bytes) -> bytes:
 
 
 def unseal(key: bytes, sealed: bytes, ctx: bytes) -> bytes:
-    """Decrypt, or raise Tampered: wrong key, wrong slot and edited bytes are one error."""
+    """Decrypt, or raise Tampered. A wrong key, a wrong slot and altered bytes are not told apart."""
     body = len(sealed) - _HEADER
     if len(sealed) < _HEADER + _TAG or body % (CHUNK + _TAG) < _TAG:
         raise Tampered("a sealed object is cut short")
     aead, base, commitment = _derive(key, sealed[:SALT_SIZE], ctx)
+    # Constant time: how much of a guessed commitment matches must not show.
     if not hmac.compare_digest(commitment, sealed[SALT_SIZE:_HEADER]):
         raise Tampered("a sealed object does not belong to this place or key")
     try:

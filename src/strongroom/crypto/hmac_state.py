@@ -1,8 +1,8 @@
-"""HMAC under a key that is used again and again (RFC 2104): what depends on the key alone is hashed once. Pure.
+"""HMAC (RFC 2104) under a key that is used many times: the part that depends on the key alone is hashed once. Pure.
 
-A library's HMAC starts anew at each call: it looks up the hash, prepares two states, and takes several times as long
-where the processor has done other things since (docs/adr/0029-hmac-from-kept-states.md). What is kept here is as secret
-as the key, and goes when its holder goes.
+A library's HMAC starts anew at each call: it looks up the hash and prepares two states, which takes several times as
+long when the processor's caches are cold (docs/adr/0029-hmac-from-kept-states.md). The states kept here are as secret
+as the key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Hash(Protocol):
 
 
 class HmacState:
-    """HMAC under one key, with SHA-256 unless told. Thread-safe: its states are copied, never changed."""
+    """HMAC under one key, by default with SHA-256. Thread-safe: its states are copied, never changed."""
 
     __slots__ = ("_inner", "_outer")
 

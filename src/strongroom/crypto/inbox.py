@@ -1,8 +1,8 @@
-"""The inbox: lines sealed to a vault's public age key, to be delivered when the vault can be reached.
+"""The inbox: lines sealed to a vault's public age key, to be delivered once the vault can be reached.
 
-A bundle holds what one put would hold, and names the actor whose memory it is for. Who sealed it cannot open it again;
-the vault's inbox key does. It gives no right: the cap shown at the delivery decides, and not the bundle. Pure, but for
-the randomness that age takes itself. Format: docs/spec/inbox.md.
+A bundle holds the lines of one put and names the actor whose memory they are for. Only the vault's inbox key opens it;
+the sealer cannot. It grants nothing: the cap shown at the delivery decides. Pure, except for the randomness that age
+draws itself. Format: docs/spec/inbox.md.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from strongroom.model import NewLine
 from strongroom.strict_json import check_unique_keys
 
 SEALED_LIMIT = 1024 * 1024
-"""Bytes of a sealed bundle."""
+"""Largest sealed bundle, in bytes."""
 
 _VERSION = 1
 _HEADER_LIMIT = 1024
-"""Bytes of age's header that are read: its reader takes time quadratic in their number."""
+"""How many bytes of age's header are read: age's parser takes time quadratic in the header's size."""
 
 _MAGIC = b"age-encryption.org/v1\n"
 _HEADER_END = b"\n--- "
@@ -30,7 +30,7 @@ _RECIPIENT = re.compile(r"age1[02-9ac-hj-np-z]{58}")
 
 
 class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Lines for one actor. Each has an id, so that it is written once however often the bundle is delivered."""
+    """Lines for one actor. Each has an id, so that it is stored once however often the bundle is delivered."""
 
     actor: str
     lines: tuple[NewLine, ...]
@@ -55,12 +55,12 @@ def recipient_of(identity: str) -> str:
 
 
 def is_recipient(text: object) -> bool:
-    """Whether this looks like the public half of an inbox key."""
+    """Whether this has the form of an inbox key's public half. The checksum is not verified."""
     return isinstance(text, str) and _RECIPIENT.fullmatch(text) is not None
 
 
 def seal(recipient: str, bundle: Bundle) -> bytes:
-    """A bundle as an age file that only the vault opens. What a vault would refuse in any case is refused here."""
+    """Seal a bundle as an age file for the vault. Refuses what a vault would refuse: too large, no lines, no ids."""
     model.actor(bundle.actor)
     _check_lines(bundle.lines)
     sealed: bytes = _age().encrypt(_encode(bundle), [_recipient(recipient)])
@@ -69,7 +69,7 @@ def seal(recipient: str, bundle: Bundle) -> bytes:
 
 
 def unseal(identity: str, sealed: bytes) -> Bundle:
-    """Open a bundle. It came from outside: whatever is wrong with it is InvalidRequest, BodyTooLarge or TooMany."""
+    """Open a bundle. It came from outside: any flaw in it is InvalidRequest, BodyTooLarge or TooMany."""
     if not isinstance(sealed, bytes):
         raise InvalidRequest("a sealed bundle is bytes")
     sealed = bytes(sealed)

@@ -1,7 +1,7 @@
-"""Lines, profiles and the vault's own records, sealed and opened (docs/spec/line.md). Pure.
+"""Sealing and opening lines, profiles and the vault's own records (docs/spec/line.md). Pure.
 
-A sealed object is `version (1 byte) | epoch (4 bytes) | Cobblestone-256`. The context names vault, actor,
-namespace, object and epoch: copied to any other place, it fails to open. Plaintext is padded to a fixed table of
+A sealed object is `version (1 byte) | epoch (4 bytes) | Cobblestone-256`. The context names vault, actor, namespace,
+object and epoch, so that an object copied to any other place fails to open. Plaintext is padded to a fixed table of
 sizes, so that a stored length tells little.
 """
 
@@ -38,7 +38,7 @@ PADDED = (
     65536,
     98304,
 )
-"""The plaintext sizes that exist. A larger plaintext is padded to a multiple of the last."""
+"""The padded sizes. A larger plaintext is padded to a multiple of the last."""
 
 VERSION = 1
 _HEADER = 5
@@ -49,7 +49,7 @@ _decode_line = msgspec.json.Decoder(Line).decode
 
 
 class LinePlace(msgspec.Struct, frozen=True):
-    """One namespace of one actor in one vault: where its sealed objects belong."""
+    """One namespace of one actor in one vault: the place that sealed objects are bound to."""
 
     vault_id: str
     actor: Actor
@@ -84,14 +84,14 @@ def open_line(sealed: bytes, line_id: LineId, place: LinePlace, keys: Mapping[in
         line = _decode_line(plain)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Tampered("a line does not read as one") from None
-    # The context already binds both; a writer that disagrees with its own slot must still not be believed.
+    # The context already binds both. A writer that held the key and still wrote another id is not believed.
     if line.id != line_id or line.namespace != place.namespace:
         raise Tampered("a line names another place than its own")
     return line
 
 
 def seal_text(text: str, name: str, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
-    """Seal a text that is not a line, such as the profile, under its own kind of context."""
+    """Seal a text that is not a line, such as the profile. Its context differs, so neither can pose as the other."""
     return _seal(_encode(text), place.context("strongroom/text", name, epoch), epoch, key, salt)
 
 
@@ -105,7 +105,7 @@ def open_text(sealed: bytes, name: str, place: LinePlace, keys: Mapping[int, byt
 
 
 def seal_page(data: bytes, name: str, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
-    """Seal a page of lines, which is no JSON and so carries its length in front of the padding."""
+    """Seal a page of lines. A page is not JSON, so its length goes in front of the padding."""
     plain = len(data).to_bytes(_LENGTH, "big") + data
     return _seal(plain, place.context("strongroom/page", name, epoch), epoch, key, salt)
 
@@ -132,7 +132,7 @@ def open_record(sealed: bytes, name: str, vault_id: str, key: bytes, kind: type[
 
 
 def sealed_epoch(sealed: bytes) -> int:
-    """The key epoch that a sealed object names; the context binds it."""
+    """The key epoch in a sealed object's header. Unsealing verifies it, because the context binds it."""
     if len(sealed) < _HEADER or sealed[0] != VERSION:
         raise Tampered("a sealed object is of an unknown version")
     return int.from_bytes(sealed[1:_HEADER], "big")
@@ -150,7 +150,7 @@ def _record_context(name: str, vault_id: str) -> bytes:
 
 
 def _seal(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes) -> bytes:
-    # Trailing spaces are the padding: JSON ignores them, so that only a page needs a length.
+    # Padded with trailing spaces, which JSON ignores, so that only a page needs a length.
     padded = plain.ljust(padded_size(len(plain)))
     return VERSION.to_bytes(1, "big") + epoch.to_bytes(4, "big") + chunked_aead.seal(key, padded, ctx, salt)
 

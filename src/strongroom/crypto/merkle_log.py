@@ -1,8 +1,8 @@
-"""The transparency log's arithmetic: RFC 6962 tree, C2SP checkpoints, proofs and tiles (docs/spec/audit.md).
+"""The arithmetic of the transparency log: RFC 6962 tree, C2SP checkpoints, proofs and tiles (docs/spec/audit.md).
 
-Pure functions over hashes; it knows neither entries nor storage. Formats are those of c2sp.org/tlog-tiles,
-tlog-checkpoint, tlog-proof and signed-note, so other tools can check what it makes. `EdgeMac` is ours alone: it
-authenticates the edge of the tree between two checkpoints.
+Pure functions over hashes, without entries or storage. The formats are those of c2sp.org/tlog-tiles, tlog-checkpoint,
+tlog-proof and signed-note, so that other tools can check them. `EdgeMac` is our own: it authenticates the edge of the
+tree between two checkpoints.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TILE_WIDTH = 256
 EMPTY_ROOT = sha256(b"").digest()
 
 ReadRange = Callable[[int, int], bytes]
-"""Gives the tree hash of the leaves from `low` up to, not including, `high`."""
+"""A function that returns the tree hash of the leaves from `low` up to, not including, `high`."""
 
 _ED25519 = b"\x01"
 _DASH = "—"
@@ -33,7 +33,7 @@ _PROOF = "c2sp.org/tlog-proof@v1"
 
 
 def leaf_hash(entry: bytes) -> bytes:
-    """The hash of one entry. Leaves and nodes are tagged apart, so neither can pose as the other."""
+    """The hash of one entry. Leaves and nodes have different prefixes, so neither can pose as the other."""
     return sha256(b"\0" + entry).digest()
 
 
@@ -42,7 +42,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 class Range:
-    """The rightmost edge of a tree: the hashes of its perfect subtrees, left to right. Grows by `append`."""
+    """The right edge of a tree: the hashes of its perfect subtrees, left to right. Grows by `append`."""
 
     __slots__ = ("peaks", "size")
 
@@ -54,7 +54,7 @@ class Range:
 
     @classmethod
     def of(cls, size: int, packed: bytes) -> Range:
-        """Rebuild a range from `size` and what `packed` gave."""
+        """Rebuild a range from its size and the bytes that `packed` returned."""
         if len(packed) != size.bit_count() * HASH_SIZE:
             raise Tampered("a tree head does not fit its size")
         return cls(size, [packed[at : at + HASH_SIZE] for at in range(0, len(packed), HASH_SIZE)])
@@ -80,7 +80,7 @@ class Range:
 
 
 class EdgeMac:
-    """Authenticates the edge of a vault's tree with the vault's tag key."""
+    """Authenticates the edge of a vault's tree with an HMAC under the vault's tag key."""
 
     def __init__(self, vault_id: str, tag_key: bytes) -> None:
         self._prefix = context("strongroom/head/v1", vault_id)
@@ -124,7 +124,7 @@ def inclusion_proof(read: ReadRange, index: int, size: int) -> list[bytes]:
 
 
 def root_from_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes]) -> bytes:
-    """The root that `proof` leads to (RFC 9162 2.1.3.2), for the caller to compare."""
+    """The root that a proof leads to (RFC 9162 2.1.3.2), for the caller to compare with the signed one."""
     node, last = index, size - 1
     if not 0 <= index < size:
         raise Tampered("an inclusion proof points outside its tree")
@@ -174,6 +174,7 @@ def check_consistency(old: int, old_root: bytes, new: int, new_root: bytes, proo
         ok = False
     else:
         if old & (old - 1) == 0:
+            # A complete old tree is a node of the new one, so the proof leaves its hash out.
             path.insert(0, old_root)
         ok = bool(path) and _roots_from_consistency(old, new, path) == (old_root, new_root)
     if not ok:
@@ -206,7 +207,7 @@ def _roots_from_consistency(old: int, new: int, path: list[bytes]) -> tuple[byte
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A tree head somebody can sign: which log, how many entries, which root; and lines of their own behind it."""
+    """A tree head that can be signed: the log's origin, its size and root, and optional extension lines."""
 
     origin: str
     size: int
@@ -219,7 +220,7 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, text: str, *, extended: bool = False) -> Checkpoint:
-        """Read a checkpoint's text strictly: extension lines only if `extended`, no second way to write a number."""
+        """Read a checkpoint's text strictly: extension lines only if `extended`, and one spelling of each number."""
         origin, size, root, *more = text.split("\n") + [""] * 3
         found = cls(origin, _number(size), _unb64(root), tuple(filter(None, more)) if extended else ())
         if not origin or found.text() != text or len(found.root) != HASH_SIZE:
@@ -228,17 +229,17 @@ class Checkpoint:
 
 
 def key_hash(name: str, public: bytes) -> bytes:
-    """The four bytes by which a note's signature line names its key."""
+    """The four bytes that name a key in a note's signature line."""
     return sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
 
 
 def verifier_key(name: str, public: bytes) -> str:
-    """The public key in the form that note tools take."""
+    """The public key in the format that note tools take."""
     return f"{name}+{key_hash(name, public).hex()}+{_b64(_ED25519 + public)}"
 
 
 def sign_checkpoint(checkpoint: Checkpoint, seed: bytes) -> str:
-    """The checkpoint as a signed note under its own origin's key."""
+    """The checkpoint as a signed note, under the key of its own origin."""
     key = Ed25519PrivateKey.from_private_bytes(seed)
     text = checkpoint.text()
     mark = key_hash(checkpoint.origin, key.public_key().public_bytes_raw())
@@ -246,7 +247,7 @@ def sign_checkpoint(checkpoint: Checkpoint, seed: bytes) -> str:
 
 
 def open_checkpoint(note: str, origin: str, public: bytes, *, extended: bool = False) -> Checkpoint:
-    """Check a signed checkpoint of this log, or raise Tampered. Lines of other signers are left alone."""
+    """Check a signed checkpoint of this log, or raise Tampered. Other signers' lines are ignored."""
     text, gap, signatures = note.partition("\n\n")
     text += "\n"
     lines = signatures.split("\n")
@@ -274,7 +275,7 @@ def open_checkpoint(note: str, origin: str, public: bytes, *, extended: bool = F
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """An inclusion proof that stands by itself."""
+    """An inclusion proof with its signed checkpoint, so that it can be checked on its own."""
 
     index: int
     hashes: tuple[bytes, ...]
@@ -297,7 +298,7 @@ class Proof:
         return found
 
     def check(self, entry: bytes, origin: str, public: bytes) -> Checkpoint:
-        """Raise Tampered unless `entry` is in the log at this index; return the checkpoint that says so."""
+        """Raise Tampered unless `entry` is in the log at this index. Returns the checkpoint that the proof carries."""
         checkpoint = open_checkpoint(self.note, origin, public)
         if root_from_inclusion(leaf_hash(entry), self.index, checkpoint.size, self.hashes) != checkpoint.root:
             raise Tampered("the entry is not in the log at this place")
@@ -305,7 +306,7 @@ class Proof:
 
 
 def tile_path(number: int) -> str:
-    """A tile's index as tlog-tiles writes it: 1234067 is x001/x234/067."""
+    """A tile's index as a tlog-tiles path: 1234067 is x001/x234/067."""
     parts = [f"{number % 1000:03d}"]
     while number := number // 1000:
         parts.append(f"x{number % 1000:03d}")
@@ -318,7 +319,7 @@ def bundle(entries: Iterable[bytes]) -> bytes:
 
 
 def unbundle(data: bytes) -> list[bytes]:
-    """The entries of a bundle, or Tampered when it is cut short."""
+    """The entries of a bundle. Tampered if it is cut short."""
     entries: list[bytes] = []
     at = 0
     while at < len(data):
@@ -331,7 +332,7 @@ def unbundle(data: bytes) -> list[bytes]:
 
 
 def _number(text: str) -> int:
-    """A size or an index; the caller's re-encoding settles that there is one way to write it."""
+    """Parse a size or an index. The caller re-encodes the whole text, which rules out a second spelling."""
     if not (text.isascii() and text.isdigit() and len(text) <= 20):
         raise Tampered("a number in the log is malformed")
     return int(text)

@@ -1,8 +1,8 @@
-"""Bytes behind a passphrase, as an age file: for what leaves the vault, archives and copies of the keys.
+"""Passphrase-encrypted age files, for what leaves the vault: archives and copies of the keys.
 
-Anything that reads age files opens them (`age -d`). The passphrase is stretched with scrypt, tuned to take about a
-second. age is asked to open only a file that begins as ours do: its reader of headers takes time quadratic in their
-size (320 KB: 39 s), and lets a file ask for 4 GB of memory.
+Any age tool opens them (`age -d`). scrypt stretches the passphrase, tuned to take about a second. age only gets to see
+files with the header that we write: its header parser takes time quadratic in the header's size (320 KB: 39 s), and a
+foreign header may ask for 4 GB of memory.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import re
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 
 PASSPHRASE_LEAST = 8
-"""Characters that a passphrase must have: an archive can be guessed at for ever."""
+"""Shortest passphrase, in characters: guesses at an archive are limited by nothing but the work of each."""
 
 WORK_LIMIT = 21
-"""The scrypt work of a file that is opened, at most, as a power of two: 1 GiB of memory, some seconds."""
+"""Highest scrypt work that is opened, as a power of two: 1 GiB of memory, some seconds."""
 
 _BEGIN, _END = b"-----BEGIN AGE ENCRYPTED FILE-----", b"-----END AGE ENCRYPTED FILE-----"
 _MAGIC = (b"age-encryption.org/", _BEGIN)
@@ -35,9 +35,9 @@ def is_locked(data: bytes) -> bool:
 
 
 def lock(data: bytes, passphrase: str) -> bytes:
-    """An age file that this passphrase opens. A short passphrase is InvalidRequest.
+    """Encrypt `data` into an age file that this passphrase opens. A short passphrase is InvalidRequest.
 
-    age chooses the work by how quick the machine is. A file that `unlock` would refuse is not handed out.
+    age chooses the work by the machine's speed. KeyUnavailable if it chooses more than `unlock` accepts.
     """
     if len(passphrase) < PASSPHRASE_LEAST:
         raise InvalidRequest(
@@ -55,7 +55,9 @@ def lock(data: bytes, passphrase: str) -> bytes:
 
 
 def unlock(data: bytes, passphrase: str) -> bytes:
-    """What is in an age file. InvalidRequest: none of ours; KeyUnavailable: not this passphrase; Tampered: damaged."""
+    """The content of a locked file. InvalidRequest if it is not one of ours, KeyUnavailable if the passphrase is wrong,
+    Tampered if it is damaged.
+    """
     binary = _unarmored(data) if data.startswith(_BEGIN) else data
     if not _is_ours(binary):
         raise InvalidRequest(
@@ -72,13 +74,13 @@ def unlock(data: bytes, passphrase: str) -> bytes:
 
 
 def _is_ours(binary: bytes) -> bool:
-    """Whether the header is that of one passphrase, with work that is done. Only its first 160 bytes are looked at."""
+    """Whether the header has one passphrase and work within WORK_LIMIT. It reads the first 160 bytes only."""
     header = _HEADER.match(binary)
     return header is not None and int(header["work"]) <= WORK_LIMIT
 
 
 def _unarmored(data: bytes) -> bytes:
-    """The binary file in an armored one. age is not asked, so that what was checked is what it opens."""
+    """The binary form of an armored file. Decoded here, so that age opens exactly the bytes that were checked."""
     text = data.strip().replace(b"\r\n", b"\n")
     if not text.startswith(_BEGIN + b"\n") or not text.endswith(b"\n" + _END):
         raise _damaged()
@@ -89,7 +91,7 @@ def _unarmored(data: bytes) -> bytes:
 
 
 def _refused(said: str) -> InvalidRequest | KeyUnavailable | Tampered:
-    """age says what failed in words only: the stanza of the passphrase, or anything else."""
+    """The error for an age failure. age reports it in words only: the passphrase's stanza, or anything else."""
     if said == "Decryption failed":
         return KeyUnavailable("the passphrase does not open the file", hint="nothing was changed; try another one")
     if said.startswith("Excessive work"):

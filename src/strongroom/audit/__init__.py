@@ -1,7 +1,7 @@
-"""The audit log: every decision, in an RFC 6962 tree that cannot be quietly edited (docs/spec/audit.md).
+"""The audit log: every decision, in an RFC 6962 tree that cannot be edited unnoticed (docs/spec/audit.md).
 
-`entry` is what one decision looks like, `log` appends, signs and proves, `verifier` finds what does not fit.
-Entries hold tags, link ids, operations, reasons, counts and hashes of ciphertext; never text, query or token.
+`entry` is the format of a decision, `log` appends, signs and proves, `verifier` finds flaws. Entries hold tags, link
+ids, operations, reasons, counts and hashes of ciphertext; never text, query or token.
 """
 
 from strongroom.audit.entry import Decision, Entry, Mark

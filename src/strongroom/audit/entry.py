@@ -21,7 +21,7 @@ _URLSAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class Decision(StrEnum):
-    """What came of a request: admitted and done, refused by a rule, or broken."""
+    """The outcome of a request: allowed and done, denied by a rule, or failed."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -29,7 +29,7 @@ class Decision(StrEnum):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What became of one object: its tag, the SHA-256 of its sealed bytes ("" = deleted), its shelf's tag."""
+    """The new state of one object: its tag, the SHA-256 of its sealed bytes ("" = deleted), its shelf's tag."""
 
     tag: str
     digest: str
@@ -39,7 +39,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One decision. Field order is the canonical order; a field at its default is absent.
 
-    `erased` says that everything of the tagged actor, or of the tagged shelves, is gone.
+    `erased` names whose objects are all gone: those of the tagged actor, or those of the tagged shelves.
     """
 
     v: int
@@ -67,14 +67,14 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 DONE = "done"
-"""The op of an entry by which a worker says which of its own entries it carried out."""
+"""The op of an entry in which a worker states which of its own entries it carried out."""
 _WRITING = (PutNew, Swap, Delete)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Entry).decode
 
 
 def decode_entry(data: bytes) -> Entry:
-    """Read an entry strictly: what does not re-encode to the same bytes is refused."""
+    """Read an entry strictly. One that does not re-encode to the same bytes is Tampered."""
     try:
         entry = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -85,7 +85,7 @@ def decode_entry(data: bytes) -> Entry:
 
 
 def done_entry(done: Runs, undone: Runs, time: Millis) -> Entry:
-    """Say which entries of the same log were carried out, and of which nothing was."""
+    """An entry stating which entries of the same log were carried out (`done`), and which had no effect (`undone`)."""
     detail = " not ".join(",".join(f"{first}-{behind}" for first, behind in runs) for runs in (done, undone) if runs)
     if not done:
         detail = f"not {detail}"
@@ -93,7 +93,7 @@ def done_entry(done: Runs, undone: Runs, time: Millis) -> Entry:
 
 
 def done_runs(entry: Entry) -> tuple[Runs, Runs]:
-    """What an entry says was carried out and what was not; nothing unless it is such an entry."""
+    """The runs that an entry states as done and as undone. Empty for an entry of any other op."""
     if entry.op != DONE:
         return (), ()
     done, _, undone = f" {entry.detail}".partition(" not ")
@@ -109,17 +109,17 @@ def _runs(text: str) -> Runs:
 
 
 def digest(body: bytes) -> str:
-    """The SHA-256 of sealed bytes, as entries write it."""
+    """The SHA-256 of sealed bytes, in the encoding of entries."""
     return encode_hash(hashlib.sha256(body).digest())
 
 
 def encode_hash(hashed: bytes) -> str:
-    """A hash as entries write it: base64url without padding."""
+    """A hash in the encoding of entries: base64url without padding."""
     return binascii.b2a_base64(hashed, newline=False).translate(_URLSAFE, b"=").decode()
 
 
 def marks(effects: Sequence[Effect], tags: Callable[[str], tuple[str, str]]) -> tuple[Mark, ...]:
-    """What the effects do to objects. `tags` turns an object's name into its own tag and its shelf's."""
+    """The new state of each object that the effects change. `tags` maps a name to its own tag and its shelf's."""
     found: list[Mark] = []
     for effect in effects:
         if isinstance(effect, _WRITING):

@@ -1,10 +1,10 @@
-"""Verification of a vault with several logs: does each hold together, is none missing, and do they and the store agree?
+"""Verification of a vault with one log per worker: is each log sound, is none missing, do logs and store agree?
 
-Needs nothing but reading. Each log is checked by itself: numbers, tree, signatures, the vault's word for its key, and
-whether it continues what was seen of it. Then the objects are compared with what all of them say together. What does
-not read is named, and the rest is looked at all the same. Others may write meanwhile: whatever does not fit is read
-again, and so are the logs, before it is said. Entries that were begun and never said done are judged by
-`unfinished_entries`, once they are so old that they cannot be under way any more.
+Reads only. Each log is checked by itself: numbers, tree, signatures, the vault's certificate of its key, and whether it
+continues what was seen of it. Then the objects are compared with what all logs say together. What cannot be read is a
+finding, and the rest is still checked. Workers may write meanwhile, so a misfit is reported only after logs and object
+were read again. Entries that were begun and never stated as done are judged by `unfinished_entries`, once they are too
+old to be under way.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from strongroom.store import CLOCK_LEEWAY, Object, Store, fleet_contract
 from strongroom.store.fleet_contract import FleetStore, LogBundle, Member
 
 GIVEN_UP = "given_up"
-"""The reason told for an entry of which nothing was done, as its worker says."""
+"""The reason shown for an entry that had no effect, as its worker stated later."""
 _LOOKS = 5
 """How often to look, at most, while others write and objects do not fit."""
 _PAGE = 1000
 _AT_ONCE = 16
-"""Parts of the store that are looked at side by side."""
+"""How many parts of the store are read side by side."""
 Tags = tuple[str, str]
 
 
 class SeenLogs(NamedTuple):
-    """An object as it was read: its digest ("" for a tombstone), and its tags. `why` says why there are none."""
+    """An object as it was read: its digest ("" for a tombstone) and its tags. `why` says why it has no tags."""
 
     name: str
     digest: str
@@ -51,7 +51,7 @@ class SeenLogs(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """What does not fit, unless it is because of what somebody did meanwhile: an object by its name, or by its tags."""
+    """A misfit that a concurrent write may explain, to be looked at again: an object by its name, or by its tags."""
 
     finding: Finding
     tags: Tags | None = None
@@ -59,13 +59,13 @@ class Doubt(NamedTuple):
 
 @dataclass(slots=True)
 class Walked:
-    """One log as it was found."""
+    """One log, as far as it was read."""
 
     worker: str
     edge: merkle_log.Range = field(default_factory=merkle_log.Range)
     entries: list[tuple[int, bytes]] = field(default_factory=list)
     time: int = 0
-    """Of its latest entry."""
+    """The time of its latest entry."""
 
     @property
     def checkpoint(self) -> tuple[int, bytes]:
@@ -95,15 +95,15 @@ class FleetVerifier:
         self._seen_of = {worker: Sighting.parse(one.extensions) for worker, one in seen.items()}
         self._findings: list[Finding] = []
         self._open: list[ToldEntry] = []
-        """Entries that nobody has said done, as far as the logs were read last."""
+        """Entries not stated as done, as of the last reading of the logs."""
         self.walked: dict[str, Walked] = {}
         self.sighted: dict[str, Sighting] = {}
-        """What is to be kept of each log's unsettled entries as seen."""
+        """For each log, the sighting to store in its checkpoint."""
 
     def run(self, progress: Progress | None = None) -> VerificationReport:
-        """Look at everything, and once more at whatever does not fit, before saying so."""
+        """Verify everything. Misfits are looked at again before they are reported."""
         told = progress or (lambda *_: None)
-        # Objects first: whatever is there by then has its entry in a log that is read afterwards.
+        # Objects before logs: the entry of every object seen here is already in a log that is read afterwards.
         objects = list(self._objects())
         said = self._read_logs(told)
         doubts = self._compare(objects, said)
@@ -196,7 +196,7 @@ class FleetVerifier:
         return found
 
     def _certified(self, worker: str, member: Member) -> bytes | None:
-        """A worker's key, if the vault vouches for it."""
+        """A worker's key, if the vault's certificate for it is valid."""
         try:
             key = Ed25519PublicKey.from_public_bytes(self._public)
             key.verify(member.certificate, certified_part(self._vault, worker, member.public))
@@ -220,8 +220,8 @@ class FleetVerifier:
         if not goes_on or walked.edge.size != bundle.size or walked.edge.packed() != bundle.peaks:
             message = f"the entries of {walked.worker} do not add up to its log, or some are missing or there twice"
             self._find(Flaw.LOG_EDITED, message, entry=bundle.first)
-            walked.edge = _edge(bundle) or walked.edge  # from here on it may be sound again
-        if signed:  # what nobody vouches for says nothing of any object
+            walked.edge = _edge(bundle) or walked.edge  # resume: what follows may be sound
+        if signed:  # unsigned entries prove nothing about any object
             walked.entries += enumerate(bundle.entries, bundle.first)
             walked.time = max(walked.time, bundle.time)
 
@@ -254,7 +254,7 @@ class FleetVerifier:
         return said
 
     def _settle(self, objects: Sequence[SeenLogs], said: Statements) -> list[Unsettled]:
-        """Judge what was begun and never said done, by the objects as they are now."""
+        """Judge the entries never stated as done, by the objects as they are now."""
         there = There({one.tags: one.digest for one in objects if one.tags is not None})
         found: list[Unsettled] = []
         self.sighted = {}
@@ -266,7 +266,7 @@ class FleetVerifier:
         return found
 
     def _is_over(self, told: ToldEntry) -> bool:
-        """Whether an entry is so old that its worker would have said done by now, were it able to."""
+        """Whether an entry is so old that its worker, if alive, would have stated it as done by now."""
         latest = max(one.time for one in self.walked.values())
         return told.entry.time < max(self._now, latest) - IS_OVER - CLOCK_LEEWAY
 
@@ -288,19 +288,19 @@ class FleetVerifier:
                 last, found = self._page(scope, last)
 
     def _scopes(self) -> Iterator[str]:
-        """Every part of the store, each looked at anew, some side by side."""
+        """Every part of the store, refreshed first, some of them side by side."""
         scopes = self._logs.scopes()
         while portion := list(islice(scopes, _AT_ONCE)):
             try:
                 self._store.versions(portion)
             except Tampered:
                 for scope in portion:
-                    with suppress(Tampered):  # then reading it says so
+                    with suppress(Tampered):  # reported when it is read
                         self._store.version(scope)
             yield from portion
 
     def _page(self, scope: str, after: str) -> tuple[str, list[SeenLogs]]:
-        """Some objects of a part, and how far that is. Where one does not read, each is read by itself."""
+        """One page of a part, and its last name. If the page does not read, each of its objects is read by itself."""
         try:
             page = self._store.list(scope, after, _PAGE)
         except Tampered:
@@ -309,14 +309,14 @@ class FleetVerifier:
         return page[-1].name if page else "", list(map(self._tagged, page))
 
     def _names(self, scope: str, after: str) -> list[str]:
-        """Some names of a part. An actor that does not read has its keys at least: to read these says what is wrong."""
+        """A page of names. If it does not read, the actor's keys alone: reading those reports the flaw."""
         try:
             return [one.name for one in self._store.names(scope, after, _PAGE)]
         except Tampered:
             return [f"{scope}keys"] if not after else []
 
     def _read(self, name: str) -> SeenLogs | None:
-        """One object; None if it is not there."""
+        """One object, or None if it is not there."""
         try:
             found = self._store.get(name)
         except Tampered as error:
@@ -338,7 +338,7 @@ class FleetVerifier:
     def _compare(self, objects: Sequence[SeenLogs], said: Statements) -> list[Doubt]:
         found = {one.tags for one in objects if one.tags is not None}
         owners = {owner for owner, _ in found}
-        is_whole = all(one.tags is not None for one in objects)  # else some owners' tags are not known
+        is_whole = all(one.tags is not None for one in objects)  # otherwise some owners' tags are unknown
         doubts = [Doubt(one) for one in self._misfits(objects, said)]
         for tags in said.demanded(owners):
             if tags not in found and (is_whole or tags[0] in owners):
@@ -347,17 +347,17 @@ class FleetVerifier:
         return doubts
 
     def _read_again(self, doubts: Sequence[Doubt]) -> list[SeenLogs]:
-        """The objects that did not fit as they are now, but for those that are gone."""
+        """The objects that did not fit, as they are now. Those that are gone are left out."""
         names = sorted({one.finding.object for one in doubts if one.finding.object is not None})
         for scope in {self._store.scope(name) for name in names}:
-            with suppress(Tampered):  # then reading it says so
+            with suppress(Tampered):  # reported when it is read
                 self._store.version(scope)
         for keys in set(map(owner_part, names)):
-            self._tags(keys)  # so that what is tagged is tagged by the keys of now
+            self._tags(keys)  # refreshes the keys with which the objects are tagged
         return [one for one in map(self._read, names) if one is not None]
 
     def _present(self, doubts: Sequence[Doubt]) -> set[Tags]:
-        """The tags of all that is there now, if any is missed: which names they have is not known."""
+        """The tags of all objects, if any are missing. Their names are unknown, so every name must be listed."""
         found: set[Tags] = set()
         for scope in self._scopes() if any(one.tags is not None for one in doubts) else ():
             names = self._names(scope, "")
@@ -382,7 +382,7 @@ class FleetVerifier:
 
 
 def _misfit(seen: SeenLogs, tags: Tags, said: Statements) -> Finding:
-    """What is wrong with an object that nothing allows."""
+    """The finding for an object whose digest no log allows."""
     if said.is_erased(tags[0]):
         return Finding(Flaw.OBJECT_REVIVED, "an object of an actor that was erased is back", object=seen.name)
     if not said.knows(*tags):
@@ -399,9 +399,9 @@ def _stray(place: str) -> Finding:
 
 
 def told_entries(bundles: Iterable[LogBundle]) -> Iterator[tuple[int, Entry]]:
-    """The entries of a log with their numbers, but for those that only say what became of others.
+    """The entries of a log with their numbers, without those that only state the outcome of others.
 
-    One that was given up, because the vault or the memory was found to have changed, is told as failed: its worker
+    An entry that was given up, because the vault or the memory had changed meanwhile, is shown as failed: its worker
     decided anew.
     """
     entries = [(number, decode_entry(data)) for one in bundles for number, data in enumerate(one.entries, one.first)]
@@ -413,19 +413,21 @@ def told_entries(bundles: Iterable[LogBundle]) -> Iterator[tuple[int, Entry]]:
 
 
 class Covered:
-    """Numbers that lie in any of several runs, each said by an entry. A run may be long: it is not counted out."""
+    """A set of numbers given as runs, each stated by an entry. Memory and time depend on the runs, not on their
+    lengths.
+    """
 
     def __init__(self, runs: Iterable[tuple[int, int, int]]) -> None:
         self._first: list[int] = []
         self._reach: list[tuple[int, int]] = []
-        """Up to where any run so far goes, and the latest entry that said one of these."""
+        """For each run: the furthest end of it and of those it overlaps, and the latest entry that stated one."""
         for first, behind, said_at in sorted(runs):
             reach, latest = self._reach[-1] if self._reach else (0, 0)
             self._first.append(first)
             self._reach.append((behind, said_at) if reach <= first else (max(behind, reach), max(latest, said_at)))
 
     def at(self, number: int) -> int | None:
-        """The entry that says it, or one that comes later; None if no run covers the number."""
+        """The number of an entry that states it, or of a later one; None if no run covers the number."""
         place = bisect_right(self._first, number)
         if not place or number >= self._reach[place - 1][0]:
             return None
@@ -433,7 +435,7 @@ class Covered:
 
 
 def _edge(bundle: LogBundle) -> merkle_log.Range | None:
-    """The tree's edge as a bundle has it."""
+    """The tree's edge in a bundle, or None if it does not fit its size."""
     try:
         return merkle_log.Range.of(bundle.size, bundle.peaks)
     except Tampered:

@@ -1,10 +1,10 @@
 """What several logs together say about the objects of a store. Pure.
 
-One worker's entries are in the order in which it began them: it had checked the conditions of the earlier before it
-wrote the later one down. Entries of different workers have no order but their times, and clocks differ: what they say
-within the leeway of each other counts as said at once, and each of it may be what is true now. An entry that was not
-carried out for sure, because its worker never said so, allows what it says and demands nothing, until somebody has seen
-its effect.
+One worker's entries are in the order in which it began them: it wrote an entry only after checking the conditions of
+the earlier ones. Entries of different workers are ordered by their times alone, and clocks differ: statements within
+CLOCK_LEEWAY of each other count as simultaneous, and any of them may be the current one. An entry that its worker never
+stated as done may or may not have been carried out. It allows its effect and demands nothing, until its effect has been
+seen.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from strongroom.store import CLOCK_LEEWAY
 VAULT = "vault"
 """The shelf mark of objects that belong to the vault and not to an actor."""
 RESTATED = "migrate"
-"""The op of entries that say what is there of an owner, whatever its log said before."""
+"""The op of entries that restate an owner's objects, replacing everything its log said before."""
 _NEVER = -1 << 62
 
 
 class There:
-    """What is in a store: digests by owners' and objects' tags, "" for a tombstone."""
+    """The objects in a store: digests by owner's and object's tag, "" for a tombstone."""
 
     def __init__(self, digests: Mapping[tuple[str, str], str]) -> None:
         self._digests = digests
@@ -35,10 +35,10 @@ class There:
 
 
 class ToldEntry(NamedTuple):
-    """An entry with its place, and what is known of its being carried out.
+    """An entry with its place in the logs, and what is known about its execution.
 
-    `said_at` is the number of the `done` that says it, None if none does. `seen` are the parts of which somebody saw
-    the effect all the same: its marks from 0 on, and behind them its erasure.
+    `said_at` is the number of the `done` entry that states it, None if there is none. `seen` are the parts whose effect
+    was seen without a `done`: a part is the index of a mark, and the last part is the erasure.
     """
 
     worker: str
@@ -56,7 +56,7 @@ class ToldEntry(NamedTuple):
 
 
 class ObjectStatement(NamedTuple):
-    """What one entry says of an object, its digest ("" = deleted) and its shelf; and if it was carried out for sure."""
+    """One entry's statement of an object's digest ("" = deleted) and shelf. `is_sure`: it was certainly carried out."""
 
     time: int
     digest: str
@@ -68,7 +68,7 @@ class ObjectStatement(NamedTuple):
 
 @dataclass(slots=True)
 class _Emptied:
-    """One worker's erasures of one namespace: the latest for sure, when it was said, and the latest begun at all."""
+    """One worker's erasures of one namespace: the latest certain one, its `done`, and the latest begun one."""
 
     sure: int = _NEVER
     number: int = -1
@@ -81,33 +81,33 @@ class _Emptied:
             return
         self.sure = max(self.sure, told.entry.time)
         self.number = max(self.number, told.number)
-        # Seen, and never said: it may have come after anything that this worker wrote.
+        # Seen, but never stated as done: it may have come after anything that this worker wrote.
         self.said_at = max(self.said_at, 1 << 62 if told.said_at is None else told.said_at)
 
     def may_follow(self, said: ObjectStatement, *, own: bool) -> bool:
-        """Whether one of them may have come after a statement, which is of the same worker or of another."""
+        """Whether one of the erasures may have come after a statement. `own`: both are of the same worker."""
         is_over = own and self.said_at < said.number
         return said.time <= max(self.perhaps, _NEVER if is_over else self.sure) + CLOCK_LEEWAY
 
     def follows(self, said: ObjectStatement, *, own: bool) -> bool:
-        """Whether one has for sure."""
+        """Whether one of the erasures certainly came after it."""
         return said.time < self.sure - CLOCK_LEEWAY or (own and said.number < self.number)
 
 
 class Statements:
-    """What all logs say, by the owner's tag and the object's."""
+    """The statements of all logs, by the owner's tag and the object's."""
 
     def __init__(self) -> None:
         self._said: dict[str, dict[str, list[ObjectStatement]]] = {}
         self._erased: set[str] = set()
-        """Actors that were erased for sure. Who comes after them under the same name has other keys, so another tag."""
+        """Actors that were certainly erased. A later actor of the same name has other keys, and so another tag."""
         self._perhaps_erased: set[str] = set()
-        """Actors whose erasure was begun: all of theirs is gone, or nothing."""
+        """Actors whose erasure was begun: either all of their objects are gone, or none."""
         self._emptied: dict[tuple[str, str], dict[str, _Emptied]] = {}
         """The erasures of a namespace, by its owner's tag and its own, and then by worker."""
 
     def take(self, told: ToldEntry) -> None:
-        """Take in an entry of any log."""
+        """Add an entry of any log."""
         entry = told.entry
         if entry.decision != Decision.ALLOW:
             return
@@ -125,9 +125,9 @@ class Statements:
             self._said.setdefault(owner_of(entry, mark), {}).setdefault(mark.tag, []).append(said)
 
     def _take_erasure(self, entry: Entry) -> None:
-        """An actor is gone for good. In a log that was moved it may also be that what is there is said anew."""
+        """Record that an actor is erased; or, in a migrated log, that its objects are restated."""
         if entry.op == RESTATED:
-            self._said.pop(entry.actor, None)  # the logs of workers, who came after the move, are taken in later
+            self._said.pop(entry.actor, None)  # workers' logs are taken later: they began after the migration
         else:
             self._erased.add(entry.actor)
 
@@ -135,7 +135,7 @@ class Statements:
         return tag in self._said.get(owner, {})
 
     def is_erased(self, owner: str) -> bool:
-        """Whether an owner is an actor of which nothing may be there any more."""
+        """Whether an owner was erased, so that no object of it may exist."""
         return owner in self._erased
 
     def allowed(self, owner: str, tag: str) -> set[str]:
@@ -144,7 +144,7 @@ class Statements:
             return set()
         said = [one for one in self._about(owner, tag) if not self._is_before_emptying(owner, one)]
         sure = [one for one in said if one.is_sure]
-        # For ever; but an erasure of the whole namespace lets a name be used anew.
+        # A deletion holds for ever, but an erasure of the whole namespace frees the name.
         deleted = max((one.time for one in sure if not one.digest and not self._is_emptied(owner, one)), default=None)
         if deleted is not None:
             return {""} | {one.digest for one in said if one.time > deleted + CLOCK_LEEWAY}
@@ -157,7 +157,7 @@ class Statements:
         }
 
     def must_be_there(self, owner: str, tag: str) -> bool:
-        """Whether an object, or its tombstone, cannot be missing."""
+        """Whether an object or its tombstone must exist."""
         if owner in self._erased:
             return False
         return any(one.is_sure and not self._is_emptied(owner, one) for one in self._about(owner, tag))
@@ -171,22 +171,24 @@ class Statements:
         return any(one.may_follow(said, own=worker == said.worker) for worker, one in known.items())
 
     def _is_before_emptying(self, owner: str, said: ObjectStatement) -> bool:
-        """Whether one has for sure."""
+        """Whether an erasure of its namespace certainly came after a statement."""
         known = self._emptied.get((owner, said.shelf), {})
         return any(one.follows(said, own=worker == said.worker) for worker, one in known.items())
 
     def demanded(self, owners: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Every object that must be there, by its owner's tag and its own; `owners` are those of which anything is."""
+        """Every object that must exist, by its owner's tag and its own. `owners` are those with any object in the
+        store.
+        """
         gone = self._perhaps_erased.difference(owners)
         for owner, held in self._said.items():
             yield from ((owner, tag) for tag in held if owner not in gone and self.must_be_there(owner, tag))
 
-    # What became of an entry.
+    # Whether an entry was carried out.
 
     def is_effective(self, told: ToldEntry, part: int, there: There) -> bool:
-        """Whether the store is as one part of an entry left it, or as somebody left it who came after.
+        """Whether the store is as one part of an entry left it, or as a later entry did.
 
-        So that a store which passes this passes as well when the part counts as carried out for sure.
+        A store that passes this also passes when the part then counts as certainly carried out.
         """
         entry = told.entry
         if part < len(entry.objects):
@@ -207,25 +209,25 @@ class Statements:
             said = ObjectStatement(told.entry.time, mark.digest, mark.shelf, told.worker, told.number, is_sure=False)
             is_gone = owner in self._erased or (owner in self._perhaps_erased and owner not in there.owners)
             return is_gone or self._is_emptied(owner, said)
-        if not mark.digest:  # as `allowed` has it: a tombstone stays, whatever was said at the same moment
+        if not mark.digest:  # as in `allowed`: a tombstone wins over anything said at the same time
             return any(one.digest == digest and one.time > told.entry.time + CLOCK_LEEWAY for one in about)
         return any(one.digest == digest and _may_follow(one, told) for one in about)
 
     def _touched(self, entry: Entry) -> Iterator[tuple[str, str]]:
-        """The objects that an erasure is about."""
+        """The tags of the objects that an erasure covers."""
         for tag, about in self._said.get(entry.actor, {}).items():
             if entry.erased == "actor" or any(one.shelf in entry.namespaces for one in about):
                 yield entry.actor, tag
 
     def _is_newer(self, owner: str, tag: str, told: ToldEntry, digest: str) -> bool:
-        """Whether what is there may have come after an erasure."""
+        """Whether the object in the store may have come after an erasure."""
         if told.entry.erased == "actor":
             return False
         return any(one.digest == digest and _may_follow(one, told) for one in self._about(owner, tag))
 
 
 def owner_of(entry: Entry, mark: Mark) -> str:
-    """The tag of the actor whose object a mark is about; "" for the vault's own."""
+    """The tag of the actor that a mark's object belongs to; "" for the vault's own."""
     return "" if mark.shelf == VAULT else entry.actor
 
 

@@ -1,9 +1,9 @@
-"""Entries of a fleet that were begun and never said done: of which each is named, with what is there of it. Pure.
+"""Entries of a fleet that were begun and never stated as done, and how much of each is in the store. Pure.
 
-A worker says `done` before it acknowledges, or within moments. Where it was killed or failed before, nobody knows
-whether it had acknowledged, nor whether what is not there was never done or has been undone. The first look that finds
-such an entry settles it: what is there is demanded from then on, and what is not was told once. What was seen lies in
-the extension lines of the log's checkpoint.
+A worker states `done` before it acknowledges, or within moments. If it was killed or failed before that, nobody knows
+whether it had acknowledged, nor whether a missing effect was never made or has been undone. The first verification that
+finds such an entry settles it: effects that are there are demanded from then on, and missing ones are reported once.
+The sighting is kept in the extension lines of the log's checkpoint.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from strongroom.audit.object_history import Statements, There, ToldEntry
 from strongroom.errors import Tampered
 
 IS_OVER = 60_000
-"""A commit is over so many ms after its entry: done, given up, or its worker is gone or cut off."""
+"""A commit is over this many ms after its entry: done, given up, or its worker is dead or cut off."""
 
 Part = tuple[int, int]
-"""An entry's number, and which of its marks; behind the marks comes its erasure."""
+"""An entry's number, and a part of it: the index of a mark, or, after the last mark, its erasure."""
 
 
 class EntryState(StrEnum):
-    """How much of what an entry says is in the store, as it left it or as somebody did who came after."""
+    """How much of an entry's effect is in the store, as the entry or a later one left it."""
 
     THERE = "there"
     PARTLY = "partly"
@@ -34,7 +34,7 @@ class EntryState(StrEnum):
 
 
 class Unsettled(msgspec.Struct, frozen=True):
-    """An entry that was begun and never said done. `is_known`: an earlier verification has told of it."""
+    """An entry that was begun and never stated as done. `is_known`: an earlier verification has reported it."""
 
     worker: str
     entry: int
@@ -45,19 +45,19 @@ class Unsettled(msgspec.Struct, frozen=True):
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it may have been acknowledged and then undone, and nobody has been told."""
+        """Whether it may have been acknowledged and then undone, and this has not been reported."""
         return self.state != EntryState.THERE and not self.is_known
 
 
 class Sighting(NamedTuple):
-    """What was seen of one log's unsettled entries: the parts that were there, and those that were not."""
+    """What was seen of one log's unsettled entries: the parts that were there, and those that were missing."""
 
     there: frozenset[Part] = frozenset()
     missing: frozenset[Part] = frozenset()
 
     @classmethod
     def parse(cls, lines: Sequence[str]) -> Sighting:
-        """Read the extension lines of a checkpoint; Tampered if they are not exactly as `lines` writes them."""
+        """Read the extension lines of a checkpoint. Tampered if they are not exactly as `lines` writes them."""
         found = dict(line.partition(" ")[::2] for line in lines)
         try:
             read = cls(_parts(found.get("there", "")), _parts(found.get("missing", "")))
@@ -87,14 +87,14 @@ def _written(parts: Iterable[Part]) -> str:
 
 
 def is_open(told: ToldEntry) -> bool:
-    """Whether nobody has said of an entry that changes something that it was done."""
+    """Whether an entry that changes something was never stated as done."""
     return told.said_at is None and told.entry.decision == Decision.ALLOW and bool(told.parts)
 
 
 def judge(
     begun: Iterable[ToldEntry], seen: Sighting, said: Statements, store: There
 ) -> tuple[list[Unsettled], Sighting]:
-    """What one log's unsettled entries came to, and what is to be kept of that as seen."""
+    """The unsettled entries of one log with their states, and the sighting to store for them."""
     there: set[Part] = set()
     missing: set[Part] = set()
     told: list[Unsettled] = []

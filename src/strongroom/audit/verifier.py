@@ -1,9 +1,8 @@
-"""Verification: does the log hold together, does it continue what was seen, and do log and store agree?
+"""Verification: is the log sound, does it continue what was seen before, and do log and store agree?
 
-Works offline on any copy of the vault, given its keys. Every flaw has a name; a report without findings means that
-none was found up to the log's size. It is `ok` only if there was a checkpoint to compare with: without one an older
-copy of the vault is as sound as the newest. Anyone who holds the keys *and* the files could still have rewritten what
-came after the last checkpoint kept elsewhere.
+Works offline on any copy of the vault, given its keys. Every flaw has a name, and all of them are reported. The report
+is `ok` only if there was a checkpoint to compare with, because an older copy of the vault is as sound as the newest.
+Anyone who holds the keys *and* the files could still have rewritten what came after the last checkpoint kept elsewhere.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.store import Head, Object, Store, Version
 
 Progress = Callable[[int, int], None]
-"""Called with what is done and what there is to do."""
+"""Called with the amount done and the total."""
 
 
 class Flaw(StrEnum):
-    """What can be wrong."""
+    """The names of the flaws."""
 
     HEAD_FORGED = "head_forged"
     LOG_ROLLED_BACK = "log_rolled_back"
@@ -53,7 +52,7 @@ class Flaw(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One flaw: where in the log (an entry's index) or in the store (an object's name) it shows."""
+    """One flaw, with its place in the log (an entry's index) or in the store (an object's name)."""
 
     flaw: Flaw
     message: str
@@ -62,11 +61,11 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class VerificationReport(msgspec.Struct, frozen=True):
-    """What verification looked at and what it found.
+    """The extent and the findings of a verification.
 
-    `seen_before` is how many entries the checkpoint last seen covers. None: there was none that could be used, so a
-    roll-back cannot be ruled out. `unsettled` are entries of a fleet that were begun and never said done; `recent`
-    counts those that are still too young to be judged. `notes` say what is no flaw, and should not stay so.
+    `seen_before` is how many entries the checkpoint last seen covers; None if there was no usable one, so that a
+    roll-back cannot be ruled out. `unsettled` are entries of a fleet that were begun and never stated as done; `recent`
+    counts those that are too young to be judged. `notes` are not flaws, but should be attended to.
     """
 
     size: int
@@ -81,7 +80,7 @@ class VerificationReport(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """True if nothing is wrong, the log continues what was last seen, and nothing is gone that was acknowledged."""
+        """True if nothing is wrong, the log continues what was last seen, and nothing acknowledged may be lost."""
         return self.is_sound and self.seen_before is not None and not self.doubtful
 
     @property
@@ -91,11 +90,11 @@ class VerificationReport(msgspec.Struct, frozen=True):
 
     @property
     def doubtful(self) -> tuple[Unsettled, ...]:
-        """Unsettled entries whose effect is not there, told for the first time."""
+        """Unsettled entries whose effect is missing, reported for the first time."""
         return tuple(one for one in self.unsettled if one.is_doubtful)
 
     def with_findings(self, more: Sequence[tuple[Flaw, str]]) -> VerificationReport:
-        """The same with other flaws first."""
+        """The same report with other flaws first."""
         found = [Finding(flaw, message) for flaw, message in more]
         return msgspec.structs.replace(self, findings=(*found, *self.findings))
 
@@ -108,10 +107,10 @@ class Expected(msgspec.Struct, dict=True):
 
     def __post_init__(self) -> None:
         self._by_shelf: dict[str, dict[str, set[str]]] = {}
-        """The tags on each shelf of the owners of which a namespace was erased. Not written."""
+        """Tags by shelf, for the owners of which a namespace was erased. An index: not encoded."""
 
     def apply(self, entry: Entry) -> None:
-        """Take in one entry. Marks of an entry that erases come after the erasure."""
+        """Add one entry. If it erases, its marks come after the erasure."""
         if entry.decision != Decision.ALLOW:
             return
         if entry.erased == "actor":
@@ -126,8 +125,9 @@ class Expected(msgspec.Struct, dict=True):
                 self._by_shelf[owner].setdefault(mark.shelf, set()).add(mark.tag)
 
     def _empty(self, owner: str, shelves: Sequence[str]) -> None:
-        """Take out what is on some shelves. A holder may erase one small namespace over and over, beside a large one:
-        so what stays is looked at once."""
+        """Remove the objects on some shelves. The owner is indexed by shelf at its first erasure: one small namespace
+        may be erased over and over beside a large one, which must not be scanned each time.
+        """
         held = self.owners.setdefault(owner, {})
         if owner not in self._by_shelf:
             found = self._by_shelf[owner] = {}
@@ -142,7 +142,7 @@ class Expected(msgspec.Struct, dict=True):
 
 
 TagOf = Callable[[str], tuple[str, str]]
-"""An object's name to (its owner's tag, its own tag). Raises Tampered where the owner's keys do not open."""
+"""Maps an object's name to (its owner's tag, its own tag). Raises Tampered if the owner's keys do not open."""
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -154,11 +154,11 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 _DERIVED = re.compile(r"actors/[0-9a-f]{32}/memory/[0-9a-f]{32}/derived/[a-z0-9.-]+(?:/[a-z0-9.-]+)?")
-"""What may be in the store without being in the log. Nothing else is excused by its name."""
+"""The names of objects that may exist without a log entry. No other name is excused."""
 
 _OBJECTS = {Flaw.OBJECT_MISSING, Flaw.OBJECT_EXTRA, Flaw.OBJECT_ALTERED, Flaw.OBJECT_REVIVED}
 _LOOKS = 5
-"""How often to look again when objects do not fit and others were writing meanwhile."""
+"""How often to look again, at most, while others write and objects do not fit."""
 
 
 class Verifier:
@@ -185,11 +185,11 @@ class Verifier:
     def run(
         self, witness: Witness, archive: Path | None = None, progress: Progress | None = None
     ) -> VerificationReport:
-        """Look at everything. If objects do not fit while others were writing, look again before saying so."""
+        """Verify everything. If objects do not fit while others write, look again before reporting."""
         for _ in range(_LOOKS):
             self._findings = []
             before = self._newest()
-            # Tags come from keys that may be cached: no older than the objects they are to tag.
+            # Tags are made with cached keys, which must be no older than the objects they tag.
             self._refresh()
             report = self._look(before, witness, archive, progress or (lambda *_: None))
             if self._store.version() == before or not any(one.flaw in _OBJECTS for one in report.findings):
@@ -216,11 +216,11 @@ class Verifier:
         )
 
     def _refresh(self) -> None:
-        with suppress(Tampered):  # what stops a running process is what verification is to name
+        with suppress(Tampered):  # a flaw that stops a running process is one to report here
             self._catch_up()
 
     def _newest(self) -> Version:
-        """The latest change, from the objects themselves: the head's word for it is not authenticated."""
+        """The latest change, from the objects themselves: the head's version is not authenticated."""
         newest = 0
         for change in self._changes(0):
             newest = change.version
@@ -246,7 +246,9 @@ class Verifier:
     def _walk(
         self, head: Head, seen: merkle_log.Checkpoint | None, archive: Path | None, progress: Progress
     ) -> tuple[bytes, Expected]:
-        """Go through the log once: leaves, tree, what was seen before, and what the store must hold."""
+        """Read the log once: check leaves and tree, compare with the checkpoint seen before, and collect what must
+        exist.
+        """
         self._gone = []
         edge, expected = merkle_log.Range(), self._start(archive)
         first = expected.size
@@ -304,7 +306,7 @@ class Verifier:
         return found
 
     def _take(self, expected: Expected, number: int, leaf: bytes, entry: bytes | None, *, counted: bool) -> None:
-        """Check one entry and, unless the summary of archived ones counts it already, note what it says."""
+        """Check one entry and, unless the summary of archived entries covers it (`counted`), apply it."""
         if entry is None:
             self._gone.append(number)
             return
@@ -322,8 +324,8 @@ class Verifier:
     def _objects(self) -> Iterator[_Found]:
         after = ""
         while page := self._store.list("", after, 1000):
-            # Only digests are kept, since a large vault must not have to fit into memory; and tags are taken at
-            # once, since the keys that make them may be erased meanwhile.
+            # Only digests are kept, because a large vault need not fit into memory. Tags are made at once, because the
+            # keys for them may be erased meanwhile.
             for thing in page:
                 if _DERIVED.fullmatch(thing.name):
                     self._check_derived(thing.name)
@@ -333,7 +335,7 @@ class Verifier:
             after = page[-1].name
 
     def _check_derived(self, name: str) -> None:
-        """What is derived is not in the log, but it must be derived from something: its actor must exist."""
+        """Check that the actor of a derived object exists. Derived objects are not in the log."""
         if self._store.get(owner_part(name)) is None and self._store.get(name) is not None:
             self._find(Flaw.OBJECT_EXTRA, "an object is in the store whose actor never was", name=name)
 
@@ -362,7 +364,7 @@ class Verifier:
             if tags is not None:
                 expected.owners.get(tags[0], {}).pop(tags[1], None)
         if unreadable:
-            return  # what belongs to unreadable keys cannot be told from what is missing
+            return  # objects under unreadable keys cannot be told from missing ones
         missing = [mark for held in expected.owners.values() for mark in held.values()]
         for mark in missing:
             what = "a tombstone" if not mark.digest else "an object"

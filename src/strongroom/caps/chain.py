@@ -1,11 +1,11 @@
 """Capabilities: a chain of Ed25519 compact JWS links joined by `~` (docs/spec/cap.md).
 
-Link 0 is signed by the vault's issuer key, link i by the holder key that link i-1 names in `cnf`. Later links can
-only narrow. Where the last link names a holder key, the token ends with that key's seed, so a bearer can narrow
-further but cannot strip a link: without it one lacks the parent's seed.
+Link 0 is signed by the vault's issuer key, link i by the holder key that link i-1 names in `cnf`. Later links can only
+narrow. If the last link names a holder key, the token ends with that key's seed. The bearer can then narrow it further,
+but cannot strip a link, because that would take the parent's seed.
 
-Bytes in, values out: no I/O, no clock, no randomness of its own. A token is checked as transmitted, never
-re-serialised for checking. Revocation is the gate's business.
+Bytes in, values out: no I/O, no clock, no randomness of its own. A token is checked as transmitted, never re-serialised
+for checking. Revocation is checked by the gate.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def mint(
 ) -> Token:
     """Sign link 0. With a `holder_seed` the cap can be narrowed further; without one it cannot.
 
-    `issued` is given where an older cap is renewed: what voids that one voids this one.
+    `issued` is given for a renewal, as the old cap's time of issue: what voids the old cap by its age voids the new
+    one.
     """
     issuer = Ed25519PrivateKey.from_private_bytes(issuer_seed)
     claims = Grantable(
@@ -133,7 +134,7 @@ def attenuate(
     max_depth: int | None = None,
     label: str | None = None,
 ) -> Token:
-    """Add a narrowing link, offline: it needs the parent token and nothing of the vault."""
+    """Add a narrowing link. Works offline: it needs the parent token, and nothing of the vault."""
     parent = parse(token)
     if parent.seed is None:
         raise InvalidRequest("this cap names no holder key, so it cannot be narrowed", hint="mint it delegable")
@@ -164,10 +165,10 @@ def attenuate(
 
 
 def verify(token: str, issuers: Mapping[str, bytes], audience: str, now: int) -> Cap:
-    """Check a token completely but for revocation, and compute what it allows.
+    """Check a token completely except for revocation, and compute its authority.
 
-    `issuers` maps an issuer id to its Ed25519 public key. An error raised after link 0's signature was found valid
-    carries what had been proven until then, and nothing that a forged link merely claims.
+    `issuers` maps an issuer id to its Ed25519 public key. An error raised after link 0's signature was verified carries
+    what had been proven until then, and nothing that a forged link merely claims.
     """
     chain = parse(token)
     public = issuers.get(chain.first.iss)
@@ -201,7 +202,7 @@ class _Proven:
 
 
 def issuer_id(public: bytes) -> str:
-    """The name of an issuer key: the start of its hash."""
+    """The id of an issuer key: the start of its hash."""
     return hashlib.sha256(b"strongroom issuer\0" + public).hexdigest()[:16]
 
 
@@ -237,7 +238,7 @@ def _check_signature(public: bytes, link: Link) -> None:
 
 
 def _refuse_bad_claims(check: Callable[[], Any]) -> None:
-    """Turn what a holder would be told into what an author is told: the request is wrong, not the cap."""
+    """Raise InvalidRequest instead of Denied: when a cap is being made, the request is wrong and not the cap."""
     try:
         check()
     except Denied as denial:

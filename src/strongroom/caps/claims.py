@@ -1,7 +1,7 @@
 """The shape of a cap: its claims, how a token splits into links, and what a well-formed link may say.
 
-Nothing here is believed: no signature is checked. Each payload must be *exactly* the canonical encoding of what it
-says, which refuses duplicate keys, unknown claims, other spellings and spare bits in one stroke.
+Nothing here is trusted yet: no signature is checked. Each payload must be *exactly* the canonical encoding of what it
+says, which rules out duplicate keys, unknown claims, other spellings and spare bits at once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAX_BYTES = 8 * 1024
 HEADER = base64.urlsafe_b64encode(b'{"alg":"Ed25519","typ":"strongroom-cap"}').rstrip(b"=").decode()
 _LABEL = re.compile(r"[A-Za-z0-9 ._@:/+-]{1,64}")
 
-# Encodings of the points of order 1, 2, 4 and 8, with the non-canonical ones. Anyone can make signatures that
-# verify under such a key, so as a holder key it would attribute a request to nobody.
+# Encodings of the points of order 1, 2, 4 and 8, with the non-canonical ones. Anyone can make signatures that verify
+# under such a key, so a request signed with one would be attributable to nobody.
 _SMALL_ORDER = frozenset(
     bytes.fromhex(low)[:31] + bytes([top | sign])
     for low, top in (
@@ -84,7 +84,7 @@ class Grantable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Narrowing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Claims of a later link: what is absent is inherited, what is present narrows."""
+    """Claims of a later link. An absent claim is inherited, a present one narrows."""
 
     v: int
     prev: str
@@ -112,7 +112,7 @@ encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link of an unverified chain, split but not believed."""
+    """One link of a chain, split into its parts. No signature has been checked."""
 
     id: LinkId
     claims: Claims
@@ -126,7 +126,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class UnverifiedCap:
-    """A token whose shape is sound. Nobody has checked a signature yet: it grants nothing."""
+    """A token whose shape is sound. No signature has been checked yet: it grants nothing."""
 
     first: Grantable
     links: tuple[Link, ...]
@@ -137,7 +137,7 @@ class UnverifiedCap:
 
 
 def parse(token: str) -> UnverifiedCap:
-    """Split a token into links, checking every shape and limit before any cryptography is spent on it."""
+    """Split a token into links. Every shape and limit is checked before any cryptography is spent on it."""
     if not token:
         raise CapMissing("no cap was shown", hint="pass the cap that the vault's owner minted for you")
     if not isinstance(token, str) or len(token) > MAX_BYTES or not token.isascii():
@@ -241,7 +241,7 @@ def b64(raw: bytes) -> str:
 
 
 def unb64(text: str, size: int | None = None) -> bytes:
-    """Decode base64url without padding, accepting one spelling of each value only."""
+    """Decode base64url without padding, accepting only the canonical spelling of each value."""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:

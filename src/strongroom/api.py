@@ -1,8 +1,8 @@
 """What travels between a caller and a vault: one struct for each call, one for each answer, one shape for errors.
 
-The embedded vault, the HTTP server, the MCP tools and the client all speak these. Pure: no transport, no I/O.
-No call of the memory has a field for an actor: whose memory it is comes from the cap alone. A minting call names the
-actor of the new cap, and the vault holds it to what the minting cap covers.
+The embedded vault, the HTTP server, the MCP tools and the client share these types. Pure: no transport, no I/O. No
+memory call has an actor field: the cap alone says whose memory it is. A mint names the actor of the new cap, and the
+vault checks it against what the minting cap covers.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from strongroom.model import (
 A = TypeVar("A")
 
 Names = tuple[str, ...] | None
-"""Namespaces; None where the cap's own are meant."""
+"""Namespaces; None stands for all of the cap's."""
 
 
 class Call(msgspec.Struct, Generic[A], frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One thing asked of a vault; `A`, the same as `answer`, is what it gives.
+    """A call to a vault. `A` is the type of its answer, the same as `answer`.
 
-    `op` and `data_class` are what the cap must allow; `method` and `path` are where a server takes it.
+    `op` and `data_class` are what the cap must allow; `method` and `path` are its HTTP route.
     """
 
     op: ClassVar[Op]
@@ -49,7 +49,7 @@ class Call(msgspec.Struct, Generic[A], frozen=True, kw_only=True, forbid_unknown
 
 
 class Transport(Protocol):
-    """Where calls go: into a vault in this process, or to a server. Thread-safe.
+    """Carries calls into a vault in this process, or to a server. Thread-safe.
 
     Raises the errors of `strongroom.errors`, the same ones wherever the vault is.
     """
@@ -57,7 +57,7 @@ class Transport(Protocol):
     def call(self, call: Call[A]) -> A: ...
 
     def with_cap(self, token: str) -> Transport:
-        """A door to the same place for another cap. It shares what this one holds open, and renews nothing itself."""
+        """A transport to the same place under another cap. Shares open connections, and does not renew that cap."""
         ...
 
 
@@ -83,11 +83,11 @@ class Inbox(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """It is on record. Where in the log is not told: that would tell of what others do."""
+    """An acknowledgement: it is logged. The index is withheld, because it would tell of others' activity."""
 
 
 class Issued(msgspec.Struct, frozen=True):
-    """A new cap. `link` is its id for revoking it; `expires` in seconds since 1970."""
+    """A new cap. `link` is its id for revoking it; `expires` is in seconds since 1970."""
 
     cap: str
     link: str
@@ -104,20 +104,20 @@ class Caps(msgspec.Struct, frozen=True):
 
 
 class Revoked(msgspec.Struct, frozen=True):
-    """The links that are revoked now: the one named, and those renewed or minted with it."""
+    """The links that are now revoked: the one named, and those renewed or minted with it."""
 
     links: tuple[str, ...]
 
 
 class Logged(msgspec.Struct, frozen=True):
-    """One entry of the log; None where it has been archived."""
+    """One entry of the log, with its index. `entry` is None where it has been archived."""
 
     index: int
     entry: Entry | None
 
 
 class Entries(msgspec.Struct, frozen=True):
-    """Some entries of the log, and how many it has in all."""
+    """Some entries of the log, and the log's size."""
 
     entries: tuple[Logged, ...]
     size: int
@@ -138,7 +138,7 @@ class Proven(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How a vault stands, and the namespaces that the admin cap covers: nothing in it tells of an actor."""
+    """The state of a vault, and the namespaces that the admin cap covers. Nothing in it tells of an actor."""
 
     vault: str
     version: str
@@ -170,7 +170,7 @@ class ReadInbox(Call[Inbox], frozen=True, kw_only=True):
 
 
 class Deliver(Call[Receipts], frozen=True, kw_only=True):
-    """Remember the lines of a sealed bundle, all or none: a put of what is in it, for the actor that it names."""
+    """Remember the lines of a sealed bundle, all or none: a put of its content, for the actor that it names."""
 
     op = Op.PUT
     answer = Receipts
@@ -179,7 +179,7 @@ class Deliver(Call[Receipts], frozen=True, kw_only=True):
 
 
 class Observe(Call[Observed], frozen=True, kw_only=True):
-    """Put on record that something was done outside the vault: its name, and a SHA-256 of what it was done with."""
+    """Log that something was done outside the vault: its name, and a SHA-256 of its input."""
 
     op = Op.PUT
     answer = Observed
@@ -189,7 +189,7 @@ class Observe(Call[Observed], frozen=True, kw_only=True):
 
 
 class Get(Call[Recalled], frozen=True, kw_only=True):
-    """Recall the best `k` lines for a query but those in `without`, or exactly the lines named by `ids`."""
+    """Recall the best `k` lines for a query, except those in `without`; or exactly the lines named by `ids`."""
 
     op = Op.GET
     answer = Recalled
@@ -220,7 +220,7 @@ class List(Call[Listing], frozen=True, kw_only=True):
 
 
 class TakeSnapshot(Call[Snapshot], frozen=True, kw_only=True):
-    """The allowed profiles for a system prompt."""
+    """The allowed profiles, for a system prompt."""
 
     op = Op.SNAPSHOT
     answer = Snapshot
@@ -229,7 +229,7 @@ class TakeSnapshot(Call[Snapshot], frozen=True, kw_only=True):
 
 
 class ReadProfile(Call[Profile], frozen=True, kw_only=True):
-    """The profile of one namespace with its version."""
+    """The profile of one namespace, with its version."""
 
     op = Op.PROFILE
     answer = Profile
@@ -239,7 +239,7 @@ class ReadProfile(Call[Profile], frozen=True, kw_only=True):
 
 
 class WriteProfile(Call[Profile], frozen=True, kw_only=True):
-    """Write a profile that is still at `version` (empty: none was written yet)."""
+    """Write a profile that is still at `version` (compare-and-swap; empty: none was written yet)."""
 
     op = Op.PROFILE
     answer = Profile
@@ -251,7 +251,7 @@ class WriteProfile(Call[Profile], frozen=True, kw_only=True):
 
 
 class Forget(Call[Forgotten], frozen=True, kw_only=True):
-    """Forget the lines that meet every condition given; at least one must be."""
+    """Forget the lines that meet every condition given. At least one condition is required."""
 
     op = Op.FORGET
     answer = Forgotten
@@ -275,7 +275,7 @@ class Erase(Call[Erased], frozen=True, kw_only=True):
 
 
 class Renew(Call[Issued], frozen=True, kw_only=True):
-    """A new cap of the same scope and the same lifetime as the one shown, before that one ends."""
+    """A new cap with the scope and the lifetime of the one shown. Only before that one ends."""
 
     op = Op.RENEW
     answer = Issued
@@ -314,7 +314,7 @@ class ListCaps(Call[Caps], frozen=True, kw_only=True):
 
 
 class Revoke(Call[Revoked], frozen=True, kw_only=True):
-    """Revoke a cap for memory, and all that was narrowed, renewed or minted from it."""
+    """Revoke a cap for memory, and all that were narrowed, renewed or minted from it."""
 
     op = Op.REVOKE
     data_class = DataClass.ADMIN
@@ -335,7 +335,7 @@ class ReadEntries(Call[Entries], frozen=True, kw_only=True):
 
 
 class SignCheckpoint(Call[Signed], frozen=True, kw_only=True):
-    """A signed checkpoint of the log as it stands."""
+    """A signed checkpoint of the log as it is now."""
 
     op = Op.AUDIT
     data_class = DataClass.ADMIN
@@ -354,7 +354,7 @@ class Prove(Call[Proven], frozen=True, kw_only=True):
 
 
 class ReadStatus(Call[Status], frozen=True, kw_only=True):
-    """How the vault stands."""
+    """The state of the vault."""
 
     op = Op.AUDIT
     data_class = DataClass.ADMIN
@@ -383,21 +383,21 @@ CALLS: tuple[type[Call[Any]], ...] = (
     Prove,
     ReadStatus,
 )
-"""Every call there is; a server has a route for each."""
+"""Every call. A server has a route for each."""
 
 
 # Errors.
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error as it travels: its family, its stable reason, a sentence, and what to do if there is advice."""
+    """An error as it travels: its family, its stable reason, a sentence, and a hint if there is one."""
 
     error: str
     reason: str
     message: str
     hint: str = ""
     erased: bool = False
-    """Of `cap_revoked`: whether nothing is left of the actor, as after an erasure."""
+    """Of `cap_revoked`: whether everything of the actor is gone, as after an erasure."""
 
     @classmethod
     def of(cls, error: StrongroomError) -> Refusal:
@@ -449,4 +449,4 @@ STATUS: Mapping[str, int] = {
     "clock_behind": 503,
     "server_unavailable": 503,
 }
-"""The HTTP status of each reason that a server can give; those of making and opening a vault never travel."""
+"""The HTTP status of each reason that a server can give. Those of creating and opening a vault never travel."""

@@ -1,21 +1,21 @@
-"""The fence: how recalled text is handed to a language model, as data between two marks.
+"""The fence: recalled text for a language model, marked as data between two marks.
 
-A mark holds a random number that is new for each answer, so that a line written earlier cannot close the fence around
-it. What could still mislead is made harmless first; `neutral` does so, and here is what it does to which characters:
+A mark holds a random number that is new for each answer, so that a line stored earlier cannot close the fence around
+it. `neutral` first makes misleading characters harmless:
 
 - shown as `[U+202E]`: control characters, bidi embeddings, overrides and isolates, line and paragraph separators, blank
-  letters, private use, noncharacters, lone surrogates, planes without characters. Honest text has no use for them, so
-  whoever reads should see that they were there.
+  letters, private use, noncharacters, lone surrogates, planes without characters. Honest text does not use them, so a
+  reader should see that they were there.
 - dropped: zero-width spaces, byte order marks, soft hyphens, direction marks, invisible operators, most variation
-  selectors. Honest text is full of them, and without them it says the same.
-- a run of tag characters becomes one notice. Shown one by one, they would still spell out what they hide.
-- kept where they have work to do: a joiner after a letter of a script that joins (Persian, Hindi) and between two
-  emoji, the emoji selectors after an emoji, Mongolian selectors after a Mongolian letter, the tags of the three flags
-  that have them. What is left to hide in is about a bit for each such letter.
+  selectors. Honest text is full of them, and says the same without them.
+- replaced by one notice: a run of tag characters. Shown one by one, they would still spell out the hidden text.
+- kept where they are needed: a joiner after a letter of a script that joins (Persian, Hindi) and between two emoji, the
+  emoji selectors after an emoji, Mongolian selectors after a Mongolian letter, the tags of the three flags that have
+  them. This leaves about one hidden bit for each such letter.
 
-Direction marks go and right-to-left text stays: it is stored in reading order. Classes are fixed ranges, not what this
-Python knows of Unicode, so that every version gives the same answer. Not responsible for what a text says: a fence
-tells a model where data begins and ends, and cannot make it heed that. Pure; the random number is an argument.
+Direction marks are dropped, right-to-left text is kept in reading order. Classes are fixed ranges, not this Python's
+Unicode tables, so that every version gives the same answer. A fence shows a model where data begins and ends; it cannot
+make the model heed that. Pure; the random number is an argument.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _QUOTED = "[quoted]"
 
 _DROPPED = re.compile(
     "[\u00ad\u034f\u061c\u200b\u200e\u200f\u2060-\u2064\ufeff"
-    "\ufe00-\ufe0d"  # variation selectors that choose a glyph, never a meaning
+    "\ufe00-\ufe0d"  # variation selectors that choose a glyph, not a meaning
     "\U000e0100-\U000e01ef]+"
 )
 _SHOWN = re.compile(
@@ -58,7 +58,7 @@ _SHOWN = re.compile(
     "\U0001fffe\U0001ffff\U0002fffe\U0002ffff\U0003fffe-\U000dffff"
     "\U000e0080-\U000e00ff\U000e01f0-\U0010ffff]"
 )
-_SHOWN_ASCII = re.compile("[\x00-\x08\x0b-\x1f\x7f]")  # the same, for most texts: a third of the time
+_SHOWN_ASCII = re.compile("[\x00-\x08\x0b-\x1f\x7f]")  # the same for ASCII texts, which most are: a third of the time
 _TAGS = re.compile(
     "(\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|"
     "\U000e0077\U000e006c\U000e0073)\U000e007f)|[\U000e0000-\U000e007f]+"
@@ -92,14 +92,14 @@ _FOLDS_HELD = 8192
 
 
 def mark_of(random: bytes) -> str:
-    """The mark for one answer, from 16 random bytes."""
+    """The mark of one answer, made of 16 random bytes."""
     if len(random) != MARK_BYTES:
         raise ValueError(f"a mark is made of {MARK_BYTES} random bytes")
     return random.hex()
 
 
 def neutral(text: str) -> str:
-    """The text without what could hide in it or pass for a mark. Applied again, it changes nothing more."""
+    """The text without anything that could hide in it or pass for a mark. Idempotent."""
     if not text.isascii():
         text = _DROPPED.sub("", text)
         text = _TAGS.sub(lambda run: run[1] or _HIDDEN, text)
@@ -112,19 +112,19 @@ def neutral(text: str) -> str:
 
 
 def neutral_field(text: str) -> str:
-    """The same for a short field that must stay on one line."""
+    """The same for a short field, which must stay on one line."""
     return neutral(text).replace("\n", " ").replace("\t", " ")
 
 
 def wrap_text(text: str, mark: str) -> str:
-    """The text as data between two marks; the second one stands at the end and nowhere else."""
+    """The text as data between two marks. The closing mark cannot occur within it."""
     return between(neutral(text), mark)
 
 
 def wrap_hits(hits: Sequence[Hit], mark: str) -> str:
-    """Recalled lines as one fenced text: each with a heading, its own text behind bars.
+    """Recalled lines as one fenced text: each with a heading, and its own text behind bars.
 
-    The bars keep a line that holds line breaks from passing for the heading of another line.
+    The bars keep a line that contains line breaks from passing for the heading of another line.
     """
     blocks = (_block(number, _about(hit), hit.text) for number, hit in enumerate(hits, 1))
     return between("\n".join(blocks), mark)
@@ -186,9 +186,9 @@ def _kept(one: re.Match[str]) -> str:
 
 
 class _Folds(dict[int, str]):
-    """What each character looks like: compatibility forms and look-alikes as plain letters, accents gone.
+    """Maps a character to the plain letters that it looks like: compatibility forms and look-alikes, without accents.
 
-    One character at a time: folding whole texts costs quadratic time where accents are stacked.
+    One character at a time: folding whole texts takes quadratic time where accents are stacked.
     """
 
     def __missing__(self, code: int) -> str:
@@ -204,7 +204,7 @@ _FOLDS = _Folds()
 
 
 def _unmarked(text: str) -> str:
-    """Break up every word that passes for the one in a mark."""
+    """Break up every word that looks like the one in a mark."""
     if not _WORD.search(text.translate(_FOLDS)):
         return text
     places = [index for index, one in enumerate(text) for _ in _FOLDS[ord(one)]]
@@ -212,7 +212,7 @@ def _unmarked(text: str) -> str:
     done = 0
     for found in _WORD.finditer(text.translate(_FOLDS)):
         tail = places[found.end(1)]
-        head = min(places[found.start(1) - 1] + 1, tail)  # one sign can stand for both letters
+        head = min(places[found.start(1) - 1] + 1, tail)  # one ligature can stand for both letters
         pieces += (text[done:head], _QUOTED)
         done = tail
     return "".join((*pieces, text[done:]))

@@ -1,7 +1,7 @@
 """The words of the vault as values: actors, namespaces, operations, lines and answers.
 
-Pure and free of keys, storage and time sources. Anything that accepts text from outside validates it here and
-raises Invalid; below this module an Actor, a Namespace or a LineId is known to be well formed.
+Pure, without keys, storage or clock. Text from outside is checked here and raises Invalid; below this module an Actor,
+a Namespace or a LineId is well formed.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ _DEED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/@+-]{0,63}")
 _REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENCODED = "h+"
 _ACTOR_LIMIT = 512
-_MADE_OF_MARKS = frozenset("\u0f73\u0f75\u0f81")  # no marks themselves, but they come apart into nothing else
-_MARKS = 30  # Unicode's own limit for text that can be processed as a stream
+_MADE_OF_MARKS = frozenset("\u0f73\u0f75\u0f81")  # not marks themselves, but they decompose into marks alone
+_MARKS = 30  # the most on one character in Unicode's Stream-Safe Text Format
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _LAST_TIME = 253_402_300_799_000  # the end of year 9999, where datetime ends
 
 
 class Op(StrEnum):
-    """What a cap may allow. Verbs are class-neutral; the data class says which data they touch."""
+    """The operations that a cap may allow. Their names fit every data class."""
 
     PUT = "put"
     GET = "get"
@@ -75,7 +75,7 @@ class Op(StrEnum):
 
 
 class DataClass(StrEnum):
-    """Which data a cap is for. `credentials` has no data plane: it exists so that the wall is real."""
+    """Which data a cap is for. Nothing serves `credentials`: a cap for it never opens memory, nor the reverse."""
 
     MEMORY = "memory"
     CREDENTIALS = "credentials"
@@ -96,7 +96,7 @@ _KINDS = {str(kind): kind for kind in Kind}
 
 
 class Provenance(msgspec.Struct, frozen=True, gc=False):
-    """Where a line came from: who wrote it, under which cap, through which door, and when."""
+    """Where a line came from: the cap's links and holder, the source it came in by, and when it was recorded."""
 
     links: tuple[LinkId, ...]
     holder: str
@@ -105,7 +105,7 @@ class Provenance(msgspec.Struct, frozen=True, gc=False):
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """One remembered text, opened. `time` is when it happened, `provenance.recorded` when it was written."""
+    """One remembered text, decrypted. `time` is when it happened, `provenance.recorded` when it was written."""
 
     id: LineId
     time: Millis
@@ -118,7 +118,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a caller gives to put. Everything but the text is optional."""
+    """A line to be put. Everything but the text is optional."""
 
     text: str
     namespace: str | None = None
@@ -130,7 +130,9 @@ class NewLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What put acknowledges, durably. `duplicate`: the same line was there. `forgotten`: it was forgotten before."""
+    """The acknowledgement of a durable line. `duplicate`: the same line was there. `forgotten`: it was forgotten
+    before.
+    """
 
     id: LineId
     namespace: Namespace
@@ -152,7 +154,7 @@ class LineInfo(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A recalled line. Its text is data somebody once said, never an instruction."""
+    """A recalled line. Its text is quoted data, never an instruction."""
 
     id: LineId
     namespace: Namespace
@@ -166,7 +168,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """One page of a listing; `next` continues it."""
+    """One page of a listing. `next` is the cursor of the following page, None after the last."""
 
     lines: tuple[LineInfo, ...]
     next: str | None = None
@@ -181,15 +183,15 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The allowed profiles, together at most 8 KiB; what did not fit is named in `left_out`."""
+    """The allowed profiles, together at most 8 KiB. `left_out` names those that did not fit."""
 
     profiles: tuple[Profile, ...]
     left_out: tuple[Namespace, ...] = ()
 
 
 class Forgotten(msgspec.Struct, frozen=True):
-    """What forget did. `scrubbed` is False while a copy of the old ciphertext may still wait in the journal, or lies in
-    a bucket that keeps versions. What a bucket's server and its copies hold besides, no answer tells.
+    """The result of a forget. `scrubbed` is False while a copy of the old ciphertext may still be in the journal, or is
+    in a bucket that keeps versions. Copies that a bucket's provider keeps are not known here.
     """
 
     ids: tuple[LineId, ...]
@@ -198,14 +200,14 @@ class Forgotten(msgspec.Struct, frozen=True):
 
 
 class Erased(msgspec.Struct, frozen=True):
-    """What erase did. `pending` until no file of the vault holds the destroyed keys any more."""
+    """The result of an erase. `pending` is True while a file of the vault may still hold the destroyed keys."""
 
     objects: int
     pending: bool = False
 
 
 class Void(StrEnum):
-    """Why a cap is void before its end."""
+    """The reasons for which a cap is void before its end."""
 
     REVOKED = "revoked"
     ACTOR_REVOKED = "actor_revoked"
@@ -213,11 +215,11 @@ class Void(StrEnum):
 
 
 class CapRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the vault remembers of a cap that it minted. The token itself is not kept.
+    """The vault's record of a cap that it minted. The token itself is not kept.
 
     `parents` are the links of the cap with which this one was renewed or minted, and of all before it; revoking one of
-    them revokes this. `issuer` is the id of the key that signed it. `void` says why it is void, if it is, and
-    `void_since` since which second, where that is known.
+    them revokes this cap. `issuer` is the id of the key that signed it. `void` is the reason if the cap is void, and
+    `void_since` the second from which it is, where known.
     """
 
     link: LinkId
@@ -253,7 +255,7 @@ def actor_scope(text: str) -> ActorScope:
 
 
 def actor_path(*segments: str) -> Actor:
-    """Build an actor from any texts: what the grammar does not admit is replaced by a hash of it."""
+    """Build an actor from any texts. A segment that the grammar does not admit is replaced by its hash."""
     return actor("/".join(map(_encode_segment, segments)))
 
 
@@ -262,7 +264,7 @@ def _is_segment(text: str) -> bool:
 
 
 def _encode_segment(text: str) -> str:
-    # A text that merely looks encoded is encoded too, so two different texts never meet in one segment.
+    # A text that looks like our encoding is encoded too, so that no two texts share a segment.
     if _is_segment(text) and not text.startswith(_ENCODED):
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -270,7 +272,7 @@ def _encode_segment(text: str) -> str:
 
 
 def is_namespace(text: object) -> bool:
-    """Whether this could be a namespace's name."""
+    """Whether this has the form of a namespace's name."""
     return isinstance(text, str) and _NAMESPACE.fullmatch(text) is not None
 
 
@@ -289,7 +291,7 @@ def line_id(text: str) -> LineId:
 
 
 def line_ids(texts: Collection[str]) -> frozenset[LineId]:
-    """Check many ids: all together, which is quick, and one by one only where one of them is none."""
+    """Check many ids: all in one pass, which is quick, and one by one only to name a bad one."""
     if {str}.issuperset(map(type, texts)) and {_ID_LENGTH}.issuperset(map(len, texts)):
         joined = "".join(texts)
         if (
@@ -309,7 +311,7 @@ def link_id(text: str) -> LinkId:
 
 
 def clean_text(text: str, *, limit: int = LINE_LIMIT, what: str = "a line") -> str:
-    """Return `text` in NFC, or refuse it: too large, control characters, or not Unicode text."""
+    """Return `text` in NFC. Raises for a text that is too large, has control characters, or is not Unicode."""
     if not isinstance(text, str):
         raise InvalidRequest(f"{what} must be text", hint="decode bytes as UTF-8 first")
     text = str.__str__(text)
@@ -326,7 +328,7 @@ def clean_text(text: str, *, limit: int = LINE_LIMIT, what: str = "a line") -> s
 
 
 def _composed(text: str, what: str) -> str:
-    """The text in NFC. Long runs of combining marks are refused: composing one takes time quadratic in its length."""
+    """The text in NFC. Long runs of combining marks are refused, since composing one takes quadratic time."""
     run = 0
     for character in text:
         run = run + 1 if unicodedata.combining(character) or character in _MADE_OF_MARKS else 0
@@ -336,25 +338,25 @@ def _composed(text: str, what: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text itself, without what a subclass may make of it: rules must see what is kept."""
+    """The value as an exact `str`: a subclass could show the checks another text than the one that is stored."""
     if not isinstance(text, str):
         raise InvalidRequest("a name must be text")
     return str.__str__(text)
 
 
 def clean_field(text: str, what: str) -> str:
-    """Return a short metadata field in NFC, or refuse it."""
+    """Return a short metadata field in NFC, or raise for one that is too long, or of several lines."""
     if not isinstance(text, str) or len(text := str.__str__(text)) > FIELD_LIMIT:
         raise InvalidRequest(f"{what} must be text of at most {FIELD_LIMIT} characters")
     if text.isascii() and text.isprintable():
-        return text  # nothing to compose, nothing to refuse
+        return text  # printable ASCII is in NFC already
     if "\n" in text or "\t" in text:
         raise InvalidRequest(f"{what} must be one line without tabs")
     return clean_text(text, limit=4 * FIELD_LIMIT, what=what)
 
 
 def deed(text: str) -> str:
-    """Check the name of something done outside the vault. A name, no sentence: the log keeps it in clear for ever."""
+    """Check the name of something done outside the vault: not a sentence, since the log keeps it in clear for ever."""
     if not _DEED.fullmatch(text := plain(text)):
         raise InvalidRequest("what was done is a name of 1 to 64 letters, digits and . _ : / @ + -, such as a tool's")
     return text
@@ -368,7 +370,7 @@ def digest(text: str) -> str:
 
 
 def kind(text: str) -> Kind:
-    """Check a kind."""
+    """Check a kind of line."""
     try:
         return _KINDS[text]
     except (KeyError, TypeError):
@@ -376,7 +378,7 @@ def kind(text: str) -> Kind:
 
 
 def millis(moment: datetime) -> Millis:
-    """Turn an aware datetime into milliseconds since 1970."""
+    """Convert an aware datetime into milliseconds since 1970."""
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise InvalidRequest(
             "a time must be a datetime with a time zone", hint="add its zone: Z or +02:00; in Python, datetime.now(UTC)"
@@ -388,14 +390,14 @@ def millis(moment: datetime) -> Millis:
 
 
 def moment(value: Millis) -> datetime:
-    """Turn milliseconds since 1970 into a UTC datetime."""
+    """Convert milliseconds since 1970 into a UTC datetime."""
     return _EPOCH + value * _MILLISECOND
 
 
 class LineIds:
-    """Makes ULIDs that rise even within one millisecond, so that a batch keeps its order.
+    """Makes ULIDs that increase even within one millisecond, so that a batch keeps its order.
 
-    One object for one place: ids that count on across places would tell one of what is put into another.
+    Use one object for each namespace: a counter shared by several would tell one of what is put into another.
     """
 
     def __init__(self, random: Callable[[int], bytes]) -> None:
@@ -403,9 +405,9 @@ class LineIds:
         self._last = 0
 
     def new(self, now: Millis) -> LineId:
-        """One new id for `now`. Not safe for concurrent calls on one object."""
+        """A new id for `now`. Not safe for concurrent calls on one object."""
         stamp = now << 80
-        # The top random bit stays free: counting up cannot run over into the time.
+        # The top random bit stays 0, so that counting up cannot carry into the time.
         value = stamp | int.from_bytes(self._random(10), "big") >> 1
         if self._last >> 80 == now:
             value = self._last + 1

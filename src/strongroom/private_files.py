@@ -1,4 +1,4 @@
-"""Directories and files that are for the owner alone. What is kept in them is for others to say."""
+"""Directories and files that only the owner may read, and durable writes. Knows nothing of what they hold."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory and those missing above it, each of mode 0700 whatever the umask. Those there stay as they are.
+    """Make a directory and its missing parents, each of mode 0700 whatever the umask. Existing ones are not changed.
 
-    `Path.mkdir` gives its mode to the last one alone: those above would be open to all under a umask of 000.
+    `Path.mkdir` applies its mode to the last one alone: under a umask of 000 the parents would be open to all.
     """
     missing = list(takewhile(lambda above: not above.exists(), directory.parents))
     for one in (*reversed(missing), directory):
@@ -22,9 +22,9 @@ def make_directory(directory: Path) -> None:
 
 
 def write_file(path: Path, data: bytes, *, new: bool, durable: bool = True) -> None:
-    """Write a file of mode 0600 whole and durably, or leave what was there. With `new`, never replace one.
+    """Write a file of mode 0600 atomically and durably: into a draft, then renamed. With `new`, never replace a file.
 
-    What is not `durable` outlives the process, but perhaps not the machine's: the old file may be back then.
+    A file that is not `durable` outlives the process, but perhaps not a power failure: the old one may be back then.
     """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=draft(path.name))
     try:
@@ -44,7 +44,7 @@ def write_file(path: Path, data: bytes, *, new: bool, durable: bool = True) -> N
 
 
 def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open a file to read. Anything else under that name is an OSError, and a pipe is not waited for."""
+    """Open a regular file for reading. Anything else under that name is an OSError; a pipe does not block."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     handle = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -54,7 +54,7 @@ def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """The bytes of a file; one of more than `limit` is an OSError."""
+    """The bytes of a file. One of more than `limit` is an OSError."""
     with open_file(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -63,7 +63,7 @@ def read_file(path: Path, limit: int) -> bytes:
 
 
 def status_of(path: Path) -> tuple[int, ...]:
-    """What of a file's status differs when it was written anew, or opened to others; nothing if it is not there."""
+    """The parts of a file's status that change when it is rewritten or its mode changes. Empty if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -72,12 +72,12 @@ def status_of(path: Path) -> tuple[int, ...]:
 
 
 def sync_data(file: int) -> None:
-    """Have what was written to a file on disk, and its length; not its times, where the system can leave them out."""
+    """Flush a file's data and length to disk, without its times where the system can leave them out."""
     getattr(os, "fdatasync", os.fsync)(file)  # macOS has none
 
 
 def sync_directory(directory: Path) -> None:
-    """Have the names in a directory on disk."""
+    """Flush a directory's names to disk. A new or renamed file is durable only after this."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -86,5 +86,5 @@ def sync_directory(directory: Path) -> None:
 
 
 def draft(name: str) -> str:
-    """How the drafts of a file are called until they take its place."""
+    """The prefix of a file's drafts, which are renamed to it when they are complete."""
     return f".{name}-"

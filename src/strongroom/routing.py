@@ -1,12 +1,12 @@
-"""Choosing a namespace for a text by rules: ordered, readable, and the same answer every time. Pure; never a model.
+"""Rules that choose a namespace for a text: ordered, readable, and the same answer every time. Pure; never a model.
 
-Of all rules that fit a text, the one with the most sensitive namespace decides; of several for that namespace, the
-first is named. A rule fits by a word, by a word's beginning, by a pattern, or by the platform and chat that a text came
-from. Words match whole, whatever their case; within Chinese, Japanese and Korean text they match anywhere. A choice is
-a proposal: the gate decides whether the cap covers it.
+Of all rules that fit a text, the one with the most sensitive namespace decides; if several name it, the first. A rule
+fits by a word, the beginning of a word (a stem), a pattern, or the platform and chat that a text came from. Words match
+whole, in any case; within Chinese, Japanese and Korean text they match anywhere. The result is a proposal: the gate
+decides whether the cap covers it.
 
-How sensitive namespaces are is the caller's order, if it has one. Else those that a vault begins with have their own
-order, and another one counts as less sensitive than those whose rules stand before its first.
+The caller may give the order of sensitivity. By default, the namespaces that every vault begins with have their own
+order, and any other counts as less sensitive than those whose rules stand before its first.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from strongroom.model import DEFAULT_NAMESPACES, Namespace
 
 RULES_LIMIT = 256
 WORDS_LIMIT = 1024
-"""Words and phrases of a rule."""
+"""Most words and phrases of a rule."""
 PHRASE_LIMIT = 64
-"""Characters of a word or phrase."""
+"""Longest word or phrase, in characters."""
 PATTERNS_LIMIT = 64
-"""Patterns of a rule."""
+"""Most patterns of a rule."""
 PATTERN_LIMIT = 256
-"""Characters of a pattern."""
+"""Longest pattern, in characters."""
 STEPS_LIMIT = 65536
-"""Steps that a pattern may take from one place of a text: what bounds its time (measured: 3 s for the worst)."""
+"""Most steps of a pattern from one place of a text. This bounds its time (measured: 3 s for the worst pattern)."""
 SCAN_LIMIT = 4096
-"""Characters of a text that patterns look at."""
+"""How many characters of a text patterns see."""
 TEXT_LIMIT = model.LINE_LIMIT
-"""Characters of a text that words look at: no line has more."""
+"""How many characters of a text words see: all, since no line is longer."""
 
 # Scripts written without spaces between words, or with particles joined to them.
 _JOINED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -52,40 +52,40 @@ _ASCII_START = re.compile(r"\w+", re.ASCII)
 _ANYWHERE = " "
 _NOTHING = re.compile(r"(?!)")
 _BEGINNING = 3
-"""Characters of a stem by which it is known whether a text may hold it."""
+"""How many first characters of a stem are looked up before its pattern is tried."""
 _IGNORED = " \u2026 "
-_MARKS = 30  # on one character, as Unicode's stream-safe text has
+_MARKS = 30  # on one character, as in Unicode's Stream-Safe Text Format
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. It fits if the place is right and a word or a pattern is found; without either, the place is enough."""
+    """One rule. It fits if its place is right and a word or pattern is found. Without either, the place is enough."""
 
     name: str
     namespace: Namespace
     words: re.Pattern[str]
     starts: Mapping[str, tuple[str, ...]]
-    """Its words by what they begin with: a text in which none of that stands holds none of the words."""
+    """Its words by their first token (`start_of`). A text with none of these tokens holds none of the words."""
     patterns: tuple[re.Pattern[str], ...]
     platform: str | None = None
     chat: str | None = None
     anything: bool = False
     stems: re.Pattern[str] = _NOTHING
     beginnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Its stems by their first characters, as `starts` for its words."""
+    """Its stems by their first characters; see `starts`."""
     ignore: re.Pattern[str] = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules in their order, and where a text goes that none of them fits."""
+    """Rules in their order, and the namespace of a text that none of them fits."""
 
     default: Namespace
     rules: tuple[Rule, ...]
     names: frozenset[Namespace] = field(init=False, compare=False)
-    """Every namespace that they may give."""
+    """Every namespace that these rules can give."""
     order: tuple[Namespace, ...] = field(init=False, compare=False)
-    """These from the most sensitive to the least."""
+    """The same, from the most sensitive to the least."""
 
     def __post_init__(self) -> None:
         named = dict.fromkeys((*(rule.namespace for rule in self.rules), self.default))
@@ -94,14 +94,16 @@ class Rules:
         object.__setattr__(self, "order", tuple(next(known) if name in DEFAULT_NAMESPACES else name for name in named))
 
     def by_sensitivity(self, order: Sequence[Namespace] = ()) -> list[Rule]:
-        """The rules, those of the most sensitive namespace first. One that is not in a given order counts as more."""
+        """The rules, those of the most sensitive namespace first. A namespace missing from a given order comes before
+        all.
+        """
         places = {name: place for place, name in enumerate(order or self.order)}
         return sorted(self.rules, key=lambda rule: places.get(rule.namespace, -1))
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A decision: the namespace, the rule that made it ("" for the default), and what it matched."""
+    """A decision: the namespace, the rule that made it ("" for the default), and the text that it matched."""
 
     namespace: Namespace
     rule: str
@@ -146,7 +148,7 @@ def matching_routes(
     chat: str | None = None,
     order: Sequence[Namespace] = (),
 ) -> list[Route]:
-    """What each rule that fits a text would say, the one that decides first; nothing where the default decides."""
+    """The route of each rule that fits a text, the deciding one first. Empty where the default decides."""
     return list(_fitting(text, default_rules() if rules is None else rules, platform, chat, order))
 
 
@@ -180,7 +182,7 @@ def _matched(rule: Rule, text: str, folded: str, starts: set[str], beginnings: s
 
 
 def _may_hold(folded: str, phrases: Mapping[str, tuple[str, ...]], starts: set[str]) -> bool:
-    """Whether one of the phrases stands in a text, if only within a word: far quicker than the pattern for all."""
+    """Whether one of the phrases occurs in a text, even inside a word. A cheap filter before the full pattern."""
     return any(phrase in folded for start in phrases.keys() & starts for phrase in phrases[start])
 
 
@@ -193,7 +195,7 @@ def _by_start(phrases: Sequence[str], length: int = PHRASE_LIMIT) -> dict[str, t
 
 
 def start_of(phrase: str) -> str:
-    """What a folded text holds as a word if it holds this phrase, which is quicker to look for than the phrase."""
+    """The token by which to look a phrase up: a folded text that holds the phrase holds this token as a word."""
     if _JOINED_TEXT.search(phrase):
         return _ANYWHERE
     found = _START.match(phrase)
@@ -201,14 +203,14 @@ def start_of(phrase: str) -> str:
 
 
 def starts_in(folded: str) -> set[str]:
-    """What the phrases that a folded text may hold begin with."""
+    """The tokens of a folded text, to compare with `start_of` of each phrase."""
     if folded.isascii():
         return {"", *_ASCII_START.findall(folded)}
     return {_ANYWHERE, "", *_START.findall(folded)}
 
 
 def _folded(text: str) -> str:
-    """A text as words are compared: of one case, one form and single spaces, and no longer than they look."""
+    """A text as words are compared: casefolded, NFKC, single spaces, at most TEXT_LIMIT characters."""
     seen = text[:TEXT_LIMIT]
     seen = seen if seen.isascii() else unicodedata.normalize("NFKC", strip_stacked_marks(seen))
     return " ".join(seen.casefold().split())[:TEXT_LIMIT]
@@ -219,7 +221,7 @@ def strip_stacked_marks(text: str) -> str:
     kept: list[str] = []
     run = 0
     for character in text:
-        # What is no mark itself can become one (U+0F73, U+FF9E).
+        # Decomposed first: a character that is no mark can decompose into one (U+0F73, U+FF9E).
         run = run + 1 if unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) else 0
         if run <= _MARKS:
             kept.append(character)
@@ -234,12 +236,12 @@ def default_rules() -> Rules:
 
 @cache
 def default_toml() -> str:
-    """These rules as a configuration file, with comments."""
+    """The default rules as a configuration file, with comments."""
     return (files("strongroom") / "routing_default.toml").read_text("utf-8")
 
 
 def rules(table: Mapping[str, object]) -> Rules:
-    """Check a `[routing]` table. A bad rule is InvalidRequest and named."""
+    """Compile a `[routing]` table. A bad rule is InvalidRequest, and the message names it."""
     try:
         found = msgspec.convert(table, _Table)
         default = model.namespace(found.default)
@@ -285,7 +287,7 @@ def _is_for_anything(rule: _RuleTable) -> bool:
 
 
 def _words(words: Sequence[str]) -> re.Pattern[str]:
-    """One pattern for all words of a rule. The longest that fits is found, so that the whole of it is reported."""
+    """One pattern for all words of a rule. The longest match wins, so that the whole phrase is reported."""
     if len(words) > WORDS_LIMIT:
         raise InvalidRequest(f"it has more than {WORDS_LIMIT} words")
     folded = sorted(set(map(_folded, words)))
@@ -298,7 +300,7 @@ def _words(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def _stems(stems: Sequence[str]) -> re.Pattern[str]:
-    """One pattern for the beginnings of words. Each takes as much as tells a text that may hold it."""
+    """One pattern for all stems of a rule. Each has at least the length by which `beginnings` looks it up."""
     if len(stems) > WORDS_LIMIT:
         raise InvalidRequest(f"it has more than {WORDS_LIMIT} stems")
     folded = sorted(set(map(_folded, stems)))
@@ -308,7 +310,7 @@ def _stems(stems: Sequence[str]) -> re.Pattern[str]:
 
 
 def _any_of(words: Sequence[str]) -> str:
-    """A pattern for some words. Those that begin alike share their beginning, which is compared once for all."""
+    """A pattern for some words, as a trie: a common beginning is compared once for all of them."""
     start = commonprefix(words)  # noqa: RUF071 - words, not paths
     ends: dict[str, list[str]] = {}
     for word in words:
@@ -324,7 +326,7 @@ def _patterns(sources: Sequence[str]) -> tuple[re.Pattern[str], ...]:
     if len(sources) > PATTERNS_LIMIT:
         raise InvalidRequest(f"it has more than {PATTERNS_LIMIT} patterns")
     with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)  # a set that Python may come to read otherwise
+        warnings.simplefilter("error", FutureWarning)  # a character set that a later Python may read differently
         try:
             return tuple(map(_pattern, sources))
         except FutureWarning as warning:
@@ -355,12 +357,12 @@ _PIECE = re.compile(
 
 
 def _steps(source: str) -> int:
-    """How many steps a pattern takes from one place, at most. Too many, where a group repeats.
+    """Upper bound of the steps that a pattern takes from one place; above STEPS_LIMIT if a group repeats.
 
     A piece is tried once for each way in which the pieces before it match, and takes as many steps as it repeats.
     """
     ways, steps = 1, 0
-    branches = [1]  # of each group that is open
+    branches = [1]  # of each open group
     before = None
     for piece in _PIECE.finditer(source):
         if piece["refused"] or (piece["repeat"] not in (None, "?") and before == "close"):
@@ -380,7 +382,7 @@ def _steps(source: str) -> int:
 
 
 def _repeats(repeat: str | None) -> tuple[int, int]:
-    """How often a piece repeats, at least and at most."""
+    """How often a piece repeats: at least, and at most."""
     if repeat is None:
         return 1, 1
     if repeat == "?":

@@ -1,8 +1,8 @@
-"""Where things are: the vault, its keys, the configuration file.
+"""Where the vault, its keys and the configuration file are, and how to open the vault with them.
 
-Paths and environment in, an open vault out. The vault: what the caller names, else `STRONGROOM_VAULT`, else a place in
-the user's own data. Its keys: the environment's if it holds any, else the files in the vault's key directory, behind a
-passphrase if they were made so. The configuration file is optional and chooses the engine and the routing rules.
+The vault: the one that the caller names, else `STRONGROOM_VAULT`, else a place in the user's data directory. Its keys:
+those in the environment if there are any, else the files in the vault's key directory, which a passphrase may encrypt.
+The configuration file is optional and chooses the engine and the routing rules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Passphrase = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which vault, which engine (None: the library's own choice), which routing rules."""
+    """The vault's place, its engine (None: the library's default), and its routing rules."""
 
     vault: str
     config: Path
@@ -37,7 +37,7 @@ class Settings:
     routing: Mapping[str, object] | None
 
     def rules(self) -> Rules:
-        """The routing rules: those of the configuration file, else the default ones."""
+        """The routing rules of the configuration file, or the default ones."""
         return _rules(self.routing)
 
 
@@ -55,12 +55,12 @@ def _rules(table: Mapping[str, object] | None) -> Rules:
 
 
 def rules_in(text: str) -> Rules:
-    """The routing rules of a configuration file, by its text."""
+    """The routing rules in the text of a configuration file."""
     return _rules(msgspec.convert(tomllib.loads(text), _File).routing)
 
 
 def find(vault: str | None = None) -> Settings:
-    """The settings of this process; `vault` comes before what the environment says."""
+    """The settings of this process. `vault` takes precedence over the environment."""
     if vault == "":
         raise InvalidRequest("the vault's place is empty", hint="leave --vault out for the default one")
     place = vault or os.environ.get("STRONGROOM_VAULT") or str(default_vault())
@@ -70,23 +70,23 @@ def find(vault: str | None = None) -> Settings:
 
 
 def default_vault() -> Path:
-    """Where the vault is unless told otherwise."""
+    """Where the vault is by default."""
     return Path(platformdirs.user_data_dir("strongroom")) / "vault"
 
 
 def config_path() -> Path:
-    """Where the configuration file is, if there is one."""
+    """Where the configuration file is, or would be."""
     given = os.environ.get("STRONGROOM_CONFIG")
     return Path(given) if given else Path(platformdirs.user_config_dir("strongroom")) / "config.toml"
 
 
 def open_vault(settings: Settings, passphrase: Passphrase) -> Vault:
-    """Open the vault with the keys that belong to it; `passphrase` is called only if they are behind one."""
+    """Open the vault with its keys. `passphrase` is called only if they are encrypted with one."""
     return create_open.open(settings.vault, keys=lambda vault: keys_of(vault, passphrase), **_engine(settings))
 
 
 def create_vault(settings: Settings, namespaces: Iterable[str], passphrase: Passphrase | None) -> Vault:
-    """Make a vault, its keys behind a passphrase if one is given, and open it."""
+    """Create a vault and open it. Its keys are encrypted if a passphrase is given."""
     if passphrase is not None and in_environment():
         raise InvalidRequest("the keys are in the environment, so no passphrase can lock them")
 
@@ -99,7 +99,7 @@ def create_vault(settings: Settings, namespaces: Iterable[str], passphrase: Pass
 
 
 def keys_of(vault: str, passphrase: Passphrase) -> KeySource:
-    """The keys of a vault, by its id: the environment's, or the files in its key directory."""
+    """The keys of a vault, by its id: those in the environment, else the files in its key directory."""
     directory = default_directory(vault)
     if in_environment():
         return EnvironmentKeys()
@@ -112,11 +112,11 @@ def in_environment() -> bool:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether the key files in a directory are behind a passphrase."""
+    """Whether the key files in a directory are encrypted with a passphrase."""
     try:
         data = (directory / "root.keyring").read_bytes()
     except OSError:
-        return False  # opening the vault will name what is wrong
+        return False  # opening the vault reports what is wrong
     return b'"kdf"' in data
 
 
@@ -131,7 +131,7 @@ def _read(path: Path) -> _File:
         return _File()
     except OSError as error:
         raise InvalidRequest(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of the fields
+    except (ValueError, RecursionError) as error:  # raised for bad TOML, bad UTF-8 and bad fields
         fields = " and ".join(field.name for field in msgspec.structs.fields(_File))
         hint = f"its fields are {fields}; `strongroom route --write-default --out -` prints sound rules"
         raise InvalidRequest(f"{path}: {error}", hint=hint) from None

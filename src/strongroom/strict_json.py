@@ -1,7 +1,7 @@
-"""Refuse JSON objects that name a key twice: of two readers one may take the first, and the other the last.
+"""Refusal of JSON objects that name a key twice: of two readers, one may take the first and one the last.
 
-msgspec takes the last and says nothing, so what comes from outside is scanned once more here. That costs 1.5 us for a
-usual request, and 1.5 ms for each megabyte.
+msgspec silently takes the last, so JSON from outside is scanned once more here. That costs 1.5 us for a usual request,
+and 1.5 ms for each megabyte.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 
 
 def check_unique_keys(data: bytes) -> None:
-    """InvalidRequest, with the key's name, if an object in it has a key twice; anything that is no JSON passes."""
+    """Raise InvalidRequest, with the key's name, if an object has a key twice. Bytes that are not JSON pass."""
     try:
         _scanner.decode(data.decode())
     except (ValueError, RecursionError):
-        return  # no JSON, or nested deeper than any reader here goes: what reads it says so
+        return  # not JSON, or nested too deep for every reader here: the decoder reports it
 
 
 def _check(pairs: list[tuple[str, Any]]) -> None:
@@ -32,5 +32,5 @@ def _check(pairs: list[tuple[str, Any]]) -> None:
         raise InvalidRequest(f"{shown} comes twice in one JSON object", hint="send each field once")
 
 
-# Numbers stay texts: Python refuses to read very long ones.
+# Numbers stay texts: Python refuses to convert very long ones.
 _scanner = json.JSONDecoder(object_pairs_hook=_check, parse_int=str, parse_float=str)

@@ -1,16 +1,17 @@
-"""The built-in memory: MEMORY.md and USER.md in a directory, the files that Hermes keeps, in every session's prompt.
+"""The built-in memory: MEMORY.md and USER.md in a directory, the files that Hermes uses, in every session's prompt.
 
-A provider like others, save that it is always there and needs nothing. Its promises:
+A provider like others, except that it is always there and needs no set-up. Its promises:
 
-- A change is on disk before anybody hears of it; then the user is told, and whoever mirrors it (`on_write`). Nobody is
-  told of a change that was not made, and a listener that fails undoes nothing.
+- A change is on disk before anybody is told of it. Then the user is told, and the mirror (`on_write`). Nobody is told
+  of
+  a change that was not made, and a listener that fails undoes nothing.
 - The prompt holds the files as they were when the session began, so that a prompt cache stays valid. Texts are stored
-  as they are and made harmless where a model reads them.
+  as they are, and neutralised where a model reads them.
 - No method that a runtime calls raises because of a file's state: a file that cannot be read is left out of the prompt
-  and the user is told; `add`, `replace`, `remove` and `change` raise errors that name the file.
+  and the user is told. `add`, `replace`, `remove` and `change` raise errors that name the file.
 
-Not responsible for what an entry is (`entries`), how a file is replaced (`textfile`) or what a call says
-(`tool`).
+Not responsible for the form of an entry (`memory_entries`), for replacing a file (`text_file`) or for the tool's
+arguments (`memory_tool`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ FILES = {Target.MEMORY: "MEMORY.md", Target.USER: "USER.md"}
 MEMORY_LIMIT = 2200
 USER_LIMIT = 1375
 SHOWN_LIMITS = 4
-"""A model is shown so many times the limit of a file that somebody filled by hand; it must see it to shorten it."""
+"""How many times its limit is shown of an overfull file: the model must see the entries to shorten them."""
 
 _HEADINGS = {Target.USER: "About the user", Target.MEMORY: "Your notes"}
 _log = logging.getLogger("strongroom.host")
@@ -61,7 +62,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """What a file holds after a call, and the changes that the call made; none if all of it was so already."""
+    """A file's content after a call, and the changes that the call made; none if there was nothing to change."""
 
     target: str
     entries: tuple[str, ...]
@@ -79,7 +80,7 @@ class StoredFile:
 
 
 class BuiltinMemory(MemoryProvider):
-    """Memory in two small files. Safe between threads and processes: each change is made to what is there then."""
+    """Memory in two small files. Safe between threads and processes: each change is applied to the current content."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class BuiltinMemory(MemoryProvider):
         self._writable = writable
         self._block = ""
 
-    # What a runtime calls
+    # Called by a runtime
 
     @property
     def name(self) -> str:
@@ -118,7 +119,7 @@ class BuiltinMemory(MemoryProvider):
         return [memory_tool.schema(self._limits)] if self._writable else []
 
     def initialize(self, session_id: str, **kwargs: Any) -> None:  # noqa: ARG002 - both files serve every session
-        """Take the snapshot for the prompt. It stays as it is until the session is another one."""
+        """Take the snapshot for the prompt. It stays the same until the session changes."""
         callback = kwargs.get("status_callback")
         self._status = self._status or (callback if callable(callback) else None)
         self._take_snapshot()
@@ -127,12 +128,14 @@ class BuiltinMemory(MemoryProvider):
         return self._block
 
     def on_session_switch(self, new_session_id: str, *, rewound: bool = False, **kwargs: Any) -> None:  # noqa: ARG002
-        """Another session has another prompt. Turns that were taken back change nothing."""
+        """Take a new snapshot for the new session. Turns that were taken back change nothing."""
         if not rewound:
             self._take_snapshot()
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
-        """Always JSON with `success`; after a refusal with what is there, so that the model can ask again."""
+        """Run the tool. Always JSON with `success`; a refusal includes the current entries, so that the model can
+        retry.
+        """
         target = None
         try:
             if tool_name != TOOL:
@@ -144,7 +147,7 @@ class BuiltinMemory(MemoryProvider):
             answer |= self._inventory(target) if target else {}
         return json.dumps(answer, ensure_ascii=False)
 
-    # What a runtime's own code calls
+    # Called by a runtime's own code
 
     def read(self, target: str) -> StoredFile:
         """The entries of `memory` or `user` as they are now."""
@@ -152,22 +155,22 @@ class BuiltinMemory(MemoryProvider):
         return self._kept(known, self._files[known].read())
 
     def add(self, target: str, content: str) -> StoredFile:
-        """Add an entry. One that is there already is not added again."""
+        """Add an entry, if no equal one is there."""
         return self.change(target, [Change(Action.ADD, content)])
 
     def replace(self, target: str, old_text: str, content: str) -> StoredFile:
-        """Put another entry in the place of the only one that holds `old_text`."""
+        """Replace the only entry that contains `old_text`."""
         return self.change(target, [Change(Action.REPLACE, content, old_text)])
 
     def remove(self, target: str, old_text: str) -> StoredFile:
-        """Remove the only entry that holds `old_text`."""
+        """Remove the only entry that contains `old_text`."""
         return self.change(target, [Change(Action.REMOVE, old_text=old_text)])
 
     def change(self, target: str, changes: Iterable[Change]) -> StoredFile:
-        """Make all of the changes or, with an error, none. On disk when it returns, and listeners were told.
+        """Make all of the changes, or none and raise. They are on disk, and listeners were told, when it returns.
 
-        Raises InvalidRequest for what cannot be done, StoreUnavailable where the file cannot be read or written, and
-        VersionConflict if somebody saved the file by hand at the same moment.
+        Raises InvalidRequest for a change that cannot be made, StoreUnavailable if the file cannot be read or written,
+        and VersionConflict if somebody saved the file by hand at the same moment.
         """
         known, asked = memory_tool.target_of(target), tuple(changes)
         if not self._writable:
@@ -223,7 +226,7 @@ def _section(heading: str, file: str, kept: StoredFile) -> str:
 
 
 def _within(kept: StoredFile) -> tuple[list[str], int]:
-    """The entries as a model is shown them, as far as they have room, and how many are left out."""
+    """The entries for a model, as many as fit, and how many are left out."""
     texts, room = list[str](), SHOWN_LIMITS * kept.limit
     for entry in kept.entries:
         room -= len(entry) + len(DELIMITER)
@@ -241,7 +244,7 @@ def _answer(kept: StoredFile) -> dict[str, Any]:
 
 
 def _call(listener: Callable[[_T], None] | None, word: _T) -> None:
-    """Tell a listener. What it raises is its own affair: the change is made."""
+    """Call a listener. Its errors are logged only: the change is already made."""
     if listener is None:
         return
     try:

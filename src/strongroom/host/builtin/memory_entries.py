@@ -1,17 +1,17 @@
 """The text of a memory file as entries, and changes to them. Pure: nothing here reads or writes a file.
 
-Entries are parted by a line that holds `§` and nothing else, as Hermes parts them; white space around an entry is not
-part of it. The rules:
+Entries are separated by a line that holds only `§`, as in Hermes; white space around an entry is not part of it. The
+rules:
 
-- A change touches the entries that it names. Everything else stays as it is, to the last blank line: people edit these
+- A change touches only the entries that it names. Everything else stays, to the last blank line: people edit these
   files by hand.
 - Equal entries count as one: a second one is never added, and both go when the entry is removed.
-- `old_text` names an entry by being equal to it, or else by standing in one and no other. The form that a model is
-  shown counts too, or what hides behind control characters could not be named.
+- `old_text` names an entry by being equal to it, or by being part of it and of no other. The form shown to a model
+  counts too, or an entry with hidden control characters could not be named.
 - All changes are made or none, and the limit is checked on the result. A file that somebody has filled beyond the limit
   can still be made smaller.
-- What a person may have laid out another way is not guessed at: an entry larger than the limit, or the page that a file
-  without any `§` may be, is never dropped because a part of it was named.
+- Layouts that a person made are not guessed at: an entry larger than the limit, or a whole page without any `§`, is
+  never dropped because a part of it was named.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from strongroom.fence import neutral
 
 DELIMITER = "\n§\n"
 
-# All three line ends, as a file that is opened as text in Python is read; the delimiters stay as they are.
+# All three line ends, as Python reads text files; the delimiters stay as they are.
 _BREAK = re.compile("((?:\r\n|\r|\n)§(?:\r\n|\r|\n))")
 
 
@@ -38,7 +38,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change: asked for with a part of the old entry, reported as made with the whole of it."""
+    """One change: requested with a part of the old entry, reported with the whole of it."""
 
     action: Action
     content: str = ""
@@ -69,17 +69,17 @@ def entries_of(text: str) -> tuple[str, ...]:
 
 
 def size_of(entries: Sequence[str]) -> int:
-    """Characters of the entries with the delimiters between them: what the limit is for."""
+    """Characters of the entries with the delimiters between them; the limit applies to this."""
     return len(DELIMITER.join(entries))
 
 
 def prompt_text(entry: str) -> str:
-    """An entry as it goes into a prompt: nothing hidden in it, nothing that passes for a fence."""
+    """An entry for a prompt: nothing hidden in it, nothing that passes for a fence."""
     return neutral(entry.replace("\r\n", "\n"))
 
 
 def apply_changes(text: str, changes: Iterable[Change], limit: int) -> Edited:
-    """The text with all changes made; InvalidRequest if one of them cannot be, or if the result is over the limit."""
+    """The text with all changes made. InvalidRequest if one cannot be made, or if the result is over the limit."""
     pieces, made, whole = _pieces(text), list[Change](), _page(text)
     for number, change in enumerate(changes, 1):
         try:
@@ -104,7 +104,7 @@ def _entries(pieces: Sequence[_Piece]) -> tuple[str, ...]:
 
 
 def _page(text: str) -> str:
-    """The one entry of a text without delimiters, if it has several lines; empty otherwise."""
+    """The only entry of a text without delimiters, if it has several lines; empty otherwise."""
     entry = text.strip()
     return entry if len(entry.splitlines()) > 1 and not _BREAK.search(text) else ""
 
@@ -134,7 +134,7 @@ def _check_content(content: str, limit: int) -> None:
 
 
 def _make(pieces: list[_Piece], change: Change, limit: int, whole: str) -> Change | None:
-    """Make one change in place; None if there is nothing to do."""
+    """Make one change in place. None if there is nothing to do."""
     if change.action == Action.ADD:
         return _append(pieces, change)
     old = _named(_entries(pieces), change.old_text)
@@ -170,7 +170,7 @@ def _drop(pieces: list[_Piece], index: int) -> None:
 
 
 def _named(entries: Sequence[str], old_text: str) -> str:
-    """The one entry that is meant."""
+    """The one entry that `old_text` names, or InvalidRequest."""
     found = [entry for entry in entries if old_text in (entry, prompt_text(entry))]
     found = found or [entry for entry in entries if old_text in entry or old_text in prompt_text(entry)]
     if len(found) != 1:

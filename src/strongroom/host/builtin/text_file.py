@@ -1,9 +1,9 @@
 """A small text file that processes, threads and people edit: read whole, replaced whole, never half.
 
-A change holds a lock file beside the text (the name that Hermes uses, so that both keep out of each other's way), reads
-what is there now, writes a draft of mode 0600, and renames it over the text; draft and directory are on disk before it
-counts. Whoever is killed in between leaves the old text or the new one. People take no lock: a text that somebody else
-saved in the meantime is not overwritten. A symbolic link stays one. What the text says is for others.
+A change takes a lock file beside the text (with the name that Hermes uses, so that both exclude each other), reads the
+current text, writes a draft of mode 0600, and renames it over the text. Draft and directory are flushed to disk before
+the change counts, so a killed process leaves the old text or the new one. People take no lock: a text that somebody
+saved in the meantime is not overwritten. A symbolic link stays one. Knows nothing of the text's meaning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.002
 _UNTOUCHED = "nothing was changed"
 
 Stamp = tuple[int, int, int] | None
-"""Which version of a file was read; None for none."""
+"""The version of a file that was read; None if there was no file."""
 
 
 class TextFile:
@@ -41,9 +41,9 @@ class TextFile:
         return self._read(self._target())[0]
 
     def change(self, edit: Callable[[str], str]) -> None:
-        """Replace the text by what `edit` makes of it. An error, of `edit` too, leaves the file as it was.
+        """Replace the text by the result of `edit`. An error, of `edit` too, leaves the file as it was.
 
-        Returns when the new text is on disk. The same text is not written again.
+        Returns when the new text is on disk. An unchanged text is not written.
         """
         try:
             make_directory(self.path.parent)
@@ -59,12 +59,12 @@ class TextFile:
     def _target(self) -> Path:
         try:
             return self.path.resolve()
-        except (OSError, RuntimeError):  # Python before 3.13 raises RuntimeError for links in a circle
+        except (OSError, RuntimeError):  # Python before 3.13 raises RuntimeError for a loop of links
             raise StoreUnavailable(f"{self.path} is a link in a circle", hint="remove it") from None
 
     def _read(self, target: Path) -> tuple[str, Stamp]:
         try:
-            # Not blocking: a pipe of that name would be waited for without end.
+            # O_NONBLOCK: opening a pipe of that name would wait for ever.
             with open(target, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
                 status = os.fstat(file.fileno())
                 _check_kind(target, status)
@@ -87,11 +87,11 @@ class TextFile:
             self._take(lock, path)
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile holds the same lock
+            fcntl.flock(lock, fcntl.LOCK_UN)  # unlocked explicitly: a child forked meanwhile shares the lock
             os.close(lock)
 
     def _take(self, lock: int, path: Path) -> None:
-        """By polling: a blocking lock has no time limit."""
+        """Take the lock by polling, because a blocking lock has no time limit."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -126,7 +126,7 @@ def _check_kind(target: Path, status: os.stat_result) -> None:
 
 
 def _write_draft(draft: Path, data: bytes) -> None:
-    draft.unlink(missing_ok=True)  # of a process that was killed: the lock is ours
+    draft.unlink(missing_ok=True)  # left by a killed process: we hold the lock
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(draft, flags, 0o600), "wb") as file:
         file.write(data)
@@ -135,7 +135,7 @@ def _write_draft(draft: Path, data: bytes) -> None:
 
 
 def _settle(target: Path) -> None:
-    """Bring the rename to disk."""
+    """Flush the rename to disk."""
     try:
         directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -143,7 +143,7 @@ def _settle(target: Path) -> None:
         finally:
             os.close(directory)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has no such thing
+        if error.errno != errno.EINVAL:  # the file system cannot flush directories
             hint = "the change is in the file, and may be gone after a crash"
             raise _unavailable("write", target.parent, error, hint) from None
 

@@ -1,25 +1,24 @@
-"""Agents that a gateway keeps between messages, and when they are built anew.
+"""A cache of a gateway's agents between messages, and the rules for building them anew.
 
-A chat's agent stays as long as it would be built the same way: the same runtime settings, the same user, the same
-settings of its memory provider. The provider speaks for itself (`cache_busting_signature`); only the one that the
-cached agent has is asked, once for each message. This module knows no provider and opens no file.
+A chat's agent is reused as long as it would be built the same way: the same runtime settings, the same user, the same
+settings of its memory provider. The cached agent's own provider reports its settings (`cache_busting_signature`), asked
+once for each message. This module knows no provider and opens no file.
 
 Rules:
 
 - One agent for each key, and one message at a time with it; a second message waits its turn. Different keys never wait
   for each other: neither for a build, nor for an end.
 - Each agent that was built is ended once: when it is replaced, discarded, idle too long, one too many, or when the
-  cache is closed. An error from its end is logged. Only then is the next one built for its key.
-- The cache has no thread. What is idle or one too many is ended by `sweep`, which every lease calls after it has given
-  its agent back: send the answer before that.
-- No more than `capacity` agents are kept, save for those in use: these are as many as the runtime handles messages at
+  cache is closed. An error from its end is logged. The next agent of its key is built only after that.
+- The cache has no thread. `sweep` ends agents that are idle or too many; every lease calls it after it has given its
+  agent back, so send the answer before that.
+- At most `capacity` agents are kept, except for those in use, which are as many as the runtime handles messages at
   once. A chat is never turned away and never waits because others are busy.
 - The settings themselves are not kept, only a keyed hash.
 
-What a provider says right after the build is what its later answers are compared with. A provider whose first answer
-is what its `initialize` read leaves no gap; with one that looks at its file again, an edit in the middle of a build is
-noticed only at the next edit. None, an error, or what is not a mapping of JSON values means no change; until there is a
-first answer there is nothing to compare with.
+The provider's first answer after the build is the one that later answers are compared with. If it equals what
+`initialize` read, there is no gap. If the provider reads its file again, an edit in the middle of a build is noticed
+only at the next edit. None, an error, or an answer that is not a mapping of JSON values means no change.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ _log = logging.getLogger("strongroom.host")
 
 
 class AgentMemory(Protocol):
-    """What of an agent's memory the cache needs. `MemoryManager` has it."""
+    """The part of an agent's memory that the cache needs; `MemoryManager` has it."""
 
     def cache_busting_signature(self) -> Mapping[str, Any] | None: ...
 
 
 class Agent(Protocol):
-    """What the cache needs of a runtime's agent."""
+    """The part of a runtime's agent that the cache needs."""
 
     @property
     def memory(self) -> AgentMemory: ...
 
     def end(self) -> None:
-        """End the provider's session: `memory.end(messages)`. Called once, on any thread; must return some day."""
+        """End the provider's session: `memory.end(messages)`. Called once, on any thread; must return eventually."""
 
 
 A = TypeVar("A", bound=Agent)
@@ -62,7 +61,7 @@ Runtime = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who is speaking, as the platform names them. Never the session id, which says nothing about that."""
+    """The speaker, as the platform names them. Never the session id, which does not identify anybody."""
 
     id: str = ""
     id_alt: str = ""
@@ -78,11 +77,11 @@ class _Kept(Generic[A]):
     made_for: Fingerprint
     used: float
     said: Fingerprint | None = None
-    """What the provider said first."""
+    """The provider's first answer."""
 
 
 class AgentCache(Generic[A]):
-    """Agents by session key."""
+    """A cache of agents by session key, LRU with an idle limit."""
 
     def __init__(
         self,
@@ -100,7 +99,7 @@ class AgentCache(Generic[A]):
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._turns = KeyLocks()
-        # Least recently used first. Changed only by who has the key's turn, under the lock of the turns.
+        # Least recently used first. Changed only by the holder of the key's turn, under the lock of the turns.
         self._kept: OrderedDict[str, _Kept[A]] = OrderedDict()
         self._unwanted: set[str] = set()
         self._complained: set[str] = set()
@@ -111,12 +110,12 @@ class AgentCache(Generic[A]):
 
     @contextmanager
     def agent(self, key: str, *, runtime: Runtime, user: User) -> Iterator[A]:
-        """Lease the agent of a key for one message, built if there is none that fits.
+        """Lease the agent of a key for one message. Built if there is none that fits.
 
-        `runtime` is all that the agent was built from, as JSON values; leave out what is refreshed without a rebuild.
-        An error from the build goes to the caller and leaves the key empty. One thread that asks twice for one key, or
-        threads that would wait for each other in a circle, get `invalid_request`; a closed cache is
-        `provider_unavailable`.
+        `runtime` is everything that the agent was built from, as JSON values; leave out what is refreshed without a
+        rebuild. An error from the build goes to the caller and leaves the key empty. InvalidRequest if one thread asks
+        twice for a key, or if threads would wait for each other in a circle; ProviderUnavailable if the cache is
+        closed.
         """
         made_for = fingerprint({"runtime": runtime, "user": [user.id, user.id_alt]}, self._key)
         self._turns.take(key)
@@ -128,7 +127,7 @@ class AgentCache(Generic[A]):
             self.sweep()
 
     def discard(self, key: str) -> None:
-        """End a key's agent: now if nobody uses it, else when it is given back. Does not wait for that."""
+        """End a key's agent: now if it is not in use, else when it is given back. Does not wait for that."""
         with self._turns.changed:
             if not self._turns.try_take(key):
                 self._unwanted.add(key)
@@ -136,15 +135,15 @@ class AgentCache(Generic[A]):
         self._end_and_give(key)
 
     def sweep(self) -> None:
-        """End what nobody has used for `idle` seconds, and the least recently used beyond `capacity`."""
+        """End the agents unused for `idle` seconds, and the least recently used beyond `capacity`."""
         while (key := self._take_one_to_end()) is not None:
             self._end_and_give(key)
 
     def close(self, wait: float = 10.0) -> bool:
-        """Take no more messages and end every agent; whether all are ended.
+        """Refuse further messages and end every agent. Returns whether all are ended.
 
-        Those that nobody uses are ended here, one after the other. Then it waits that many seconds for those in use;
-        each is ended by the lease that has it, also when that is later. A lease of this thread is not waited for.
+        Agents not in use are ended here, one after the other. Then it waits up to `wait` seconds for those in use, each
+        of which is ended by its lease, even if that is later. A lease of this thread is not waited for.
         """
         with self._turns.changed:
             self._closed = True
@@ -157,7 +156,7 @@ class AgentCache(Generic[A]):
     # One message. This thread has the key's turn.
 
     def _fitting(self, key: str, made_for: Fingerprint) -> A | None:
-        """The cached agent, if it would be built the same way now; if not, it is ended."""
+        """The cached agent if it would be built the same way now. Otherwise it is ended, and None is returned."""
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -193,7 +192,7 @@ class AgentCache(Generic[A]):
             return None
 
     def _complain(self, agent: A, kind: str) -> None:
-        """Once for each provider, not for each message. The error's text could hold a setting."""
+        """Warn once for each provider, not for each message. The error's text could hold a setting."""
         name = _provider_of(agent)
         if name not in self._complained:
             self._complained.add(name)
@@ -225,7 +224,7 @@ class AgentCache(Generic[A]):
                 self._turns.give(key)
 
     def _end(self, key: str) -> None:
-        """Forget the key's agent, then end it: whatever happens in its end, nobody calls that again."""
+        """Remove the key's agent, then end it: in this order, so that it cannot be ended twice."""
         with self._turns.changed:
             kept = self._kept.pop(key, None)
         if kept is None:
@@ -239,7 +238,7 @@ class AgentCache(Generic[A]):
         with self._turns.changed:
             for key, kept in self._kept.items():
                 if not (self._closed or len(self._kept) > self._capacity or self._is_over(kept)):
-                    return None  # those after it were used later
+                    return None  # the later ones were used more recently
                 if self._turns.try_take(key):
                     return key
             return None
@@ -249,6 +248,6 @@ class AgentCache(Generic[A]):
 
 
 def _provider_of(agent: Agent) -> str:
-    """The name of the agent's provider for the log, where its memory knows one."""
+    """The name of the agent's provider for the log, or the agent's class if its memory knows none."""
     name = getattr(agent.memory, "external_name", "")
     return name or type(agent).__name__

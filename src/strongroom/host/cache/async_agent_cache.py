@@ -1,7 +1,7 @@
 """The cache of agents for asynchronous runtimes: the same leases, awaited.
 
-What takes long (building an agent, ending one) runs on threads, so the event loop goes on. Messages of one chat wait
-for each other in the loop and hold no thread meanwhile. A task that is cancelled leaves no lease behind.
+Slow steps (building an agent, ending one) run on threads, so the event loop goes on. Messages of one chat wait for each
+other in the loop and hold no thread meanwhile. A cancelled task leaves no lease behind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class AsyncAgentCache(Generic[A]):
-    """An `AgentCache`, awaited. Use it from one event loop."""
+    """An `AgentCache` with coroutines. Use it from one event loop."""
 
     def __init__(self, cache: AgentCache[A]) -> None:
         self._cache = cache
@@ -32,7 +32,7 @@ class AsyncAgentCache(Generic[A]):
         """Lease the agent of a key for one message; see `AgentCache.agent`."""
         async with self._turn(key):
             lease = self._cache.agent(key, runtime=runtime, user=user)
-            with locked_for(object()):  # threads are lent, so a thread says nothing about who has the lease
+            with locked_for(object()):  # threads are borrowed, so a lease is owned by this object
                 agent = await _finished(lease.__enter__, lambda: lease.__exit__(None, None, None))
                 try:
                     yield agent
@@ -54,7 +54,7 @@ class AsyncAgentCache(Generic[A]):
 
     @asynccontextmanager
     async def _turn(self, key: str) -> AsyncIterator[None]:
-        """First come, first served for each key."""
+        """Wait for this task's turn with a key, first come, first served."""
         task = asyncio.current_task()
         async with self._changed:
             queue = self._waiting.setdefault(key, [])
@@ -81,7 +81,7 @@ class AsyncAgentCache(Generic[A]):
 
 
 async def _finished(call: Callable[[], T], undo: Callable[[], object] | None = None) -> T:
-    """Run a call on a thread to its end. A thread cannot be cancelled: who is, waits for it, and has it undone."""
+    """Run a call on a thread to its end. A cancelled caller waits for it and undoes it before it raises."""
     running = asyncio.ensure_future(asyncio.to_thread(call))
     try:
         return await asyncio.shield(running)

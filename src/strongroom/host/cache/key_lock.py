@@ -1,8 +1,7 @@
-"""Whose turn it is with a key: one at a time, first come first served, and never a wait that cannot end.
+"""One lock per key: first come, first served, with detection of waits that could never end.
 
-Who has a key's turn may be slow; whoever wants another key does not notice. What is done in a turn is for others to
-say. `changed` is the lock over all of it: it is held for moments only, and may be taken by whoever must do something
-of its own in the same moment.
+A holder of one key may be slow without delaying other keys. `changed` is the lock over all queues. It is held for
+moments only, and callers may take it to do something of their own atomically with a change here.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _OWNER: ContextVar[object] = ContextVar("owner")
 
 @contextmanager
 def locked_for(owner: object) -> Iterator[None]:
-    """Turns taken inside belong to `owner`, not to the thread: for who is served by threads that others have too."""
+    """Turns taken inside belong to `owner` instead of the thread, for work that moves between threads."""
     token = _OWNER.set(owner)
     try:
         yield
@@ -42,7 +41,7 @@ class _Place:
 
 
 class KeyLocks:
-    """Queues, one for each key that somebody has or wants."""
+    """Queues, one for each key that is held or awaited."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -50,11 +49,11 @@ class KeyLocks:
         self._closed = False
 
     def __len__(self) -> int:
-        """How many keys somebody has."""
+        """How many keys are held."""
         return len(self._queues)
 
     def take(self, key: str) -> None:
-        """Wait for the turn. Refused where this thread would wait for itself, and from `close` on."""
+        """Wait for the turn. InvalidRequest if this owner would wait for itself; ProviderUnavailable after `close`."""
         place = _Place(_owner())
         with self.changed:
             self._refuse_circle(key, place.owner)
@@ -68,7 +67,7 @@ class KeyLocks:
                 raise
 
     def try_take(self, key: str) -> bool:
-        """Take the turn if nobody has it. Also works after `close`, for whoever tidies up."""
+        """Take the turn if the key is free. Works after `close` too, for clean-up."""
         with self.changed:
             if key in self._queues:
                 return False
@@ -76,17 +75,17 @@ class KeyLocks:
             return True
 
     def give(self, key: str) -> None:
-        """Give the turn back, from whichever thread; the next in the queue has it."""
+        """Give the turn back, from any thread, to the next in the queue."""
         with self.changed:
             self._leave(key, self._queues[key][0])
 
     def only_mine(self) -> bool:
-        """Whether no other thread has a turn."""
+        """Whether no other owner holds a key."""
         with self.changed:
             return all(queue[0].owner == _owner() for queue in self._queues.values())
 
     def close(self) -> None:
-        """Turn away those who wait and those who come. Turns that are taken stay so until they are given back."""
+        """Refuse those who wait and those who come. Turns that are held stay so until they are given back."""
         with self.changed:
             self._closed = True
             self.changed.notify_all()
@@ -103,7 +102,7 @@ class KeyLocks:
             raise ProviderUnavailable("the agents are being ended", hint="take no messages after close()")
 
     def _refuse_circle(self, key: str, owner: object) -> None:
-        """Follow who has the key, what that thread waits for, who has that, and so on."""
+        """Deadlock detection: follow the holder of the key, the key it waits for, that key's holder, and so on."""
         wanted: str | None = key
         while wanted in self._queues:
             holder = self._queues[wanted][0].owner

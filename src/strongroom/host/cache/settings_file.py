@@ -1,14 +1,14 @@
-"""A settings file that is read again only when it changed: what a provider's cheap signature check is made of.
+"""A settings file that is read again only when it changed; the basis of a provider's cheap signature check.
 
-Each look at `value` asks for the file's status, which costs no reading. The file is read if time of change, size, inode
-or device differ from those of the last reading, and parsed if its bytes do. Two edits of equal size in one tick of the
-file system's clock have equal statuses; so a file that changed within the last `TICK` before it was read is read again
-at the next look. On a file system whose clock is coarser than that, such an edit stays unseen until the next one. A
-file that is put in place by renaming another over it is never seen half-written; one that is written in place may be.
+Each access to `value` costs one stat. The file is read if its time of change, size, inode or device differ from those
+of the last reading, and parsed if its bytes differ. Two edits of equal size in one tick of the file system's clock have
+equal statuses; so a file that changed less than `TICK` before it was read is read again at the next access. On a file
+system with a coarser clock, such an edit stays unseen until the next one. A file that is renamed into place is never
+seen half-written; one that is written in place may be.
 
-A file that is not there counts as an empty one. A file that cannot be read or parsed leaves the last good value in
-place: it is said once in the log and stands in `broken`. If there was no good value yet, the look is refused, because
-going on with defaults would be guessing. Not responsible for what the file means.
+A missing file counts as an empty one. A file that cannot be read or parsed leaves the last good value in place, logged
+once and explained in `broken`. If there was no good value yet, `value` raises, because defaults would be a guess. Not
+responsible for what the file means.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from strongroom.errors import InvalidRequest, StrongroomError
 
 LOGGER = logging.getLogger("strongroom.host")
 LIMIT = 1 << 20
-"""Bytes that a settings file may have."""
+"""Largest settings file, in bytes."""
 TICK = 50_000_000
 """Nanoseconds. The clocks of local file systems advance every 10 ms or more often."""
 
@@ -35,28 +35,28 @@ T = TypeVar("T")
 _Status = tuple[int, int, int, int, int]
 _MISSING: _Status = (0, 0, 0, 0, 0)
 _BROKEN = (StrongroomError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What a parser raises about a text. Anything else is a defect of the parser and is passed on."""
+"""Errors that a parser raises for a bad text. Any other is a defect of the parser and is passed on."""
 
 
 class Watched(Generic[T]):
-    """A file's parsed content, never older than the last look. May be shared between threads."""
+    """A file's parsed content, checked at each access. May be shared between threads."""
 
     def __init__(self, path: Path, parse: Callable[[str], T], *, now: Callable[[], int] = time.time_ns) -> None:
-        """`parse("")` gives the defaults; it touches no file. `now` is the clock that stamps files, in nanoseconds."""
+        """`parse("")` must give the defaults; it touches no file. `now` is the clock of file times, in nanoseconds."""
         self.path = path
         self.broken = ""
-        """Why the file as it is now is not in use; empty if it is."""
+        """Why the current file is not in use; empty if it is."""
         self._parse = parse
         self._now = now
         self._lock = threading.Lock()
         self._status: _Status | None = None
-        """Of the last reading; None if the next look must read."""
+        """The status at the last reading; None if the next access must read."""
         self._digest = b""
         self._good: tuple[T] | None = None
 
     @property
     def value(self) -> T:
-        """What the file says now, or said when it last made sense."""
+        """The file's current settings, or the last good ones."""
         with self._lock:
             self._look()
             if self._good is None:
@@ -76,10 +76,10 @@ class Watched(Generic[T]):
             self._set_aside(f"it cannot be read: {error.strerror}")
 
     def _read(self) -> _Status | None:
-        # Without blocking: a pipe in the file's place must not hold the caller up.
+        # O_NONBLOCK: a pipe in the file's place must not block the caller.
         handle = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            found = os.fstat(handle)  # before reading: a change during it differs from this
+            found = os.fstat(handle)  # before reading, so that a change during it shows as a difference
             data = _content(handle) if stat.S_ISREG(found.st_mode) else None
         finally:
             os.close(handle)
@@ -118,5 +118,5 @@ def _status(found: os.stat_result) -> _Status:
 
 
 def _why(error: Exception) -> str:
-    # Our own errors hold no text of a file; others may quote the line they stumbled over, and it may hold a secret.
+    # Our own errors hold no text of a file. Others may quote the line, which may hold a secret.
     return error.message if isinstance(error, StrongroomError) else f"it cannot be parsed ({type(error).__name__})"

@@ -1,8 +1,8 @@
 """Fingerprints of settings: equal settings have equal ones, and no setting can be read from one.
 
-Settings hold secrets, such as a model's API key. So the hash is keyed: who finds fingerprints, in a log or a core file
-without the key, can neither read them nor try guesses. The key must be random and never leave the process; it comes in
-as an argument. What is not JSON has no fingerprint, because nothing else has one spelling only.
+Settings hold secrets, such as a model's API key, so the hash is keyed: anyone who finds fingerprints in a log, without
+the key, can neither read them nor test guesses. The key is an argument; it must be random and never leave the process.
+Settings that are not JSON have no fingerprint, because their encoding would not be unique.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from strongroom.errors import InvalidRequest
 Fingerprint = NewType("Fingerprint", bytes)
 
 DEEPEST = 32
-"""How deep settings may be nested. A value that holds itself is deeper."""
+"""How deep settings may be nested. This also catches a value that contains itself."""
 
 
 def fingerprint(settings: object, key: bytes) -> Fingerprint:
     """The keyed hash of settings made of mappings, lists, texts, numbers, booleans and None."""
     try:
         text = json.dumps(plain(settings), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an int of thousands of digits
         raise _refusal("settings", "holds a number that is too long") from None
     return Fingerprint(hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256"))
 
 
 def plain(settings: object) -> object:
-    """Settings as mappings, lists and leaves of their own; what JSON does not have is refused.
+    """A copy of settings in exact built-in types. InvalidRequest for what JSON does not have.
 
-    Of texts and numbers of other classes, too: to look at one again would run what its class makes of it.
+    Subclasses of str and int are converted too, because using them later would run their own code.
     """
     return _plain(settings, "settings", DEEPEST)
 

@@ -3,12 +3,12 @@
 Sources in order: those bundled with an installed Hermes, directories `<home>/plugins/<name>/`, and pip packages with an
 entry point in the group `hermes_agent.memory_providers`. The first of a name wins; the others are listed as taken.
 
-- Listing runs nothing of a plugin. A plugin's code runs when it is loaded by name, or examined.
+- Listing runs nothing of a plugin. Its code runs when it is loaded by name, or examined.
 - Hermes' rules decide what is a plugin: the first 8,192 characters of `__init__.py` name `MemoryProvider` or
   `register_memory_provider`, and the directory's name begins neither with `_` nor with a dot.
-- A bare word is never taken for a directory: otherwise a folder that happens to be in the working directory would run.
+- A bare word never names a directory: otherwise a folder that happens to be in the working directory would run.
 
-How a plugin becomes providers is in `strongroom.host.plugins.loader`.
+`strongroom.host.plugins.loader` makes providers from a plugin.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Examination:
     available: bool
     reason: str = ""
     can_be_set_up: bool = False
-    """It is not available, and has questions to be asked."""
+    """It is not available, and its set-up has questions to ask."""
 
 
 def find_plugins(home: Path) -> list[FoundPlugin]:
@@ -75,12 +75,12 @@ def load(name: str, home: Path) -> Factory:
 
 
 def find_listed(name: str, home: Path) -> FoundPlugin:
-    """What is found under a name; raises where there is nothing, with the reason. Runs nothing of it."""
+    """The plugin of that name, or ProviderMissing with the reason. Runs nothing of it."""
     return next((one for one in find_plugins(home) if one.name == name), None) or _not_listed(name, home)
 
 
 def find_skipped(home: Path) -> list[Examination]:
-    """Plugins of the home that name a provider, and not where the rule looks: no host finds them."""
+    """Plugins of the home that name a provider where Hermes' rule does not look, so that no host finds them."""
     return [
         Examination(_in_directory(child, Where.PLUGINS), False, manifests.why_no_plugin(child))
         for child in _children(home / "plugins")
@@ -89,7 +89,7 @@ def find_skipped(home: Path) -> list[Examination]:
 
 
 def load_path(path: Path, home: Path) -> Factory:
-    """The factory of the provider in a directory, wherever that is."""
+    """The factory of the provider in any directory."""
     directory = path.expanduser().resolve()
     if not directory.is_dir():
         raise ProviderMissing(f"{path} is no directory", hint="name the directory that holds __init__.py")
@@ -100,9 +100,9 @@ def load_path(path: Path, home: Path) -> Factory:
 
 
 def examine(one: str | FoundPlugin, home: Path, seconds: float = Limits().initialize) -> Examination:
-    """Load a provider and ask it whether it is available. Raises only if there is none of that name.
+    """Load a provider and ask whether it is available. Raises only if there is none of that name.
 
-    A provider that is not done in time is not available. What it hangs in goes on: nobody can end that.
+    A provider that does not answer in time is not available. Its thread goes on, because it cannot be ended.
     """
     if isinstance(one, FoundPlugin) and one.taken_by:
         return Examination(one, False, f"the name is taken by one from {one.taken_by}")
@@ -131,7 +131,7 @@ def examine(one: str | FoundPlugin, home: Path, seconds: float = Limits().initia
 
 
 def _asked(make: Callable[[], Factory], doing: list[str]) -> Examination:
-    """All that is asked of a provider, on one thread; `doing` hears what is next."""
+    """Call everything that is asked of a provider, on one thread. `doing` gets the name of each step."""
     factory = make()
     doing.append("making it")
     provider = factory.sample()
@@ -143,11 +143,11 @@ def _asked(make: Callable[[], Factory], doing: list[str]) -> Examination:
     return Examination(factory.found, False, factory.why_not(provider), has_questions)
 
 
-# Where they are
+# Sources
 
 
 def _bundled() -> Iterator[FoundPlugin]:
-    """Those of an installed Hermes. A runtime may have a package `plugins.memory` that is something else."""
+    """The providers bundled with an installed Hermes. Another runtime's `plugins.memory` does not count."""
     theirs = hermes_stubs.elsewhere("plugins.memory") if hermes_stubs.elsewhere("agent.memory_provider") else None
     for directory in (theirs.submodule_search_locations or ()) if theirs else ():
         yield from _below(Path(directory), Where.BUNDLED)
@@ -183,7 +183,7 @@ def _in_packages() -> Iterator[FoundPlugin]:
 
 
 def _not_listed(name: str, home: Path) -> FoundPlugin:
-    """Why a name is not among those found: raises, with the reason if its directory is there."""
+    """Raise the reason why a name was not found, more precisely if its directory is there."""
     directory = home / "plugins" / name
     if name and not name.startswith(("_", ".")) and directory.is_dir():
         raise unavailable(_in_directory(directory, Where.PLUGINS), manifests.why_no_plugin(directory))

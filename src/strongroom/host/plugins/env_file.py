@@ -1,12 +1,12 @@
-"""The file `.env` of a home: variables, one to a line, that whoever starts a provider puts into its environment.
+"""The file `.env` of a home: variables, one to a line, which a runtime adds to its environment at start.
 
 - It is replaced whole or not at all, and is 0600 afterwards even if others could read it before. Lines, comments and
-  order stay; of a variable that stood there twice, one line remains. A comment behind a value moves above its line.
-- To be written, one that is a link, no plain file, or another user's is refused: secrets would end up elsewhere. To be
-  read at a start, a link is followed to a file of ours; what cannot be used is left out, and the log says so.
+  order stay; of a variable that occurs twice, one line remains. A comment behind a value moves above its line.
+- For writing, a link, a special file, or another user's file is refused: secrets would end up elsewhere. For reading at
+  a start, a link to a file of our own is followed; what cannot be used is left out and logged.
 - Some variables are never taken from it, nor written to it (`is_never_set`).
-- Values are quoted so that python-dotenv and Hermes' own reader, which differ, get the same back. `unfit` says which
-  values cannot be written so; they are for the caller to refuse.
+- Values are quoted so that python-dotenv and Hermes' own reader, which differ, read the same. `unfit` says which values
+  cannot be written so, for the caller to refuse.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from strongroom.private_files import make_directory, write_file
 _log = logging.getLogger("strongroom.host")
 
 _MOST_BYTES = 1 << 20
-# What decides which programs and libraries run, where a home is, or how a vault is guarded: no provider's setting.
+# Variables that decide which programs and libraries run, where a home is, or how a vault is guarded.
 _NEVER = re.compile(
     r"(LD|DYLD|STRONGROOM)_.*|PYTHON[A-Z0-9].*|PYTHON_(GIL|JIT|HISTORY|BASIC_REPL)|BASH_(ENV|FUNC.*)|ENV|IFS|NODE_(OPTIONS|PATH)|PERL5(LIB|OPT)|RUBY(LIB|OPT)"
     r"|GIT_(SSH|SSH_COMMAND|EXEC_PATH|SHELL)|PATH|HOME|SHELL|BROWSER|EDITOR|VISUAL|PAGER"
@@ -41,7 +41,7 @@ _REST = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 
 
 def is_never_set(name: str) -> bool:
-    """Whether a variable is not for a home's file, or a provider's set-up, to set."""
+    """Whether a home's file, or a provider's set-up, must never set a variable."""
     return _NEVER.fullmatch(name) is not None
 
 
@@ -54,9 +54,9 @@ def read(home: Path, *, follow: bool = False) -> dict[str, str]:
 
 
 def apply(home: Path) -> None:
-    """Put the variables into this process's environment, as runtimes do at their start. Those set there stay.
+    """Add the variables to this process's environment, as runtimes do at start. Those already set stay.
 
-    Raises nothing: whoever starts goes on without what cannot be used.
+    Raises nothing: what cannot be used is left out and logged.
     """
     try:
         found = read(home, follow=True)
@@ -69,7 +69,7 @@ def apply(home: Path) -> None:
             continue
         try:
             os.environ.setdefault(name, value)
-        except ValueError:  # a NUL in it
+        except ValueError:  # it contains a NUL
             _log.warning(".env: %s is left out: it cannot be in an environment", _printable(name))
 
 
@@ -78,7 +78,7 @@ def _printable(name: str) -> str:
 
 
 def rewritten(before: str, variables: Mapping[str, str]) -> str:
-    """The text of a `.env` with variables set in it. What is not about them stays as it is."""
+    """The text of a `.env` with variables set in it. Everything else stays as it is."""
     end = "\r\n" if "\r\n" in before else "\n"
     left, parts, position = dict(variables), [], 0
     for match in _lines(before):
@@ -95,7 +95,7 @@ def rewritten(before: str, variables: Mapping[str, str]) -> str:
 
 
 def _lines(content: str) -> list[re.Match[str] | None]:
-    """The lines of a `.env` that set a variable, with None for each that does not. A quoted value may have several."""
+    """The lines of a `.env` that set a variable, with None for each that does not. A quoted value may span several."""
     found, position = [], 0
     while position < len(content):
         match = _LINE.match(content, position)
@@ -113,7 +113,7 @@ def _value(match: re.Match[str]) -> str:
 
 
 def unfit(value: str) -> str:
-    """Why a value cannot be in the file so that each reader gets it back; empty if it can."""
+    """Why a value cannot be written so that every reader reads it back; empty if it can."""
     if not all(char.isprintable() for char in value):
         return "must be one line without control characters"
     if "}" in value.partition("${")[2]:
@@ -124,7 +124,7 @@ def unfit(value: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A value as all readers take it: bare if harmless, in single quotes, or in double ones with escapes.
+    """A value quoted for every reader: bare if harmless, in single quotes, or in double ones with escapes.
 
     python-dotenv takes a backslash before the closing quote for an escape even if it is itself escaped, so a value that
     ends in one stays bare.
@@ -144,7 +144,7 @@ def _is_fit_bare(value: str) -> bool:
 
 
 def text(home: Path, *, follow: bool = False) -> str | None:
-    """The text of the file, or None. Raises if it is not a file of our own that can be kept as it is."""
+    """The text of the file, or None. ProviderUnavailable if it is not our own regular file of UTF-8 text."""
     path = home / ".env"
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -169,13 +169,13 @@ def text(home: Path, *, follow: bool = False) -> str | None:
 
 
 def is_open(home: Path) -> bool:
-    """Whether others than its owner may read or write the file."""
+    """Whether anyone but its owner may read or write the file."""
     path = home / ".env"
     return path.exists() and bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
 def write(home: Path, content: str | None) -> None:
-    """Make the file hold `content`, or be gone for None."""
+    """Replace the file's content, or remove the file for None."""
     path = home / ".env"
     try:
         if content is None:

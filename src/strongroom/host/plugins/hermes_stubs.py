@@ -1,17 +1,16 @@
-"""The names that a provider written for Hermes imports, where there is no Hermes.
+"""Stand-ins for the Hermes modules that a provider imports, where Hermes is not installed.
 
-Such a provider says `from agent.memory_provider import MemoryProvider`, and often asks for three or four other names.
-`supply` puts a finder at the end of the import path that knows just those. Being last, it gives way to everything that
-is really there: to an installed Hermes, and to a runtime's own `agent`, `tools` or `utils`. A package of that name
-which lacks the one module gets it from here; a plain module `agent.py` cannot hold others, so what would be below it is
-put into `sys.modules` directly.
+Such a provider says `from agent.memory_provider import MemoryProvider`, and often imports three or four other names.
+`supply` appends a finder to the import path that knows just those. Being last, it gives way to every real module: to an
+installed Hermes, and to a runtime's own `agent`, `tools` or `utils`. A real package that lacks the one module gets it
+from here; a plain module `agent.py` cannot have submodules, so they are put into `sys.modules` directly.
 
-Two things to know. From the first load on, `import utils` finds something in this process even where nothing of that
-name is installed. And a real one that becomes importable after ours was imported is taken from the next `supply` on,
-that is from the next plugin's load; what was imported before keeps what it has.
+Two side effects. From the first load on, `import utils` finds something in this process even if nothing of that name is
+installed. And a real module that becomes importable after ours was imported is used from the next `supply` on, that is
+from the next plugin's load; earlier imports keep what they have.
 
-Also here: which home a provider works with. `at_home` holds for the calls made inside of it, in its context alone, so
-that two homes can be in use at once in one process.
+Also here: the home that a provider works with. `at_home` holds for the calls made inside of it, in its context alone,
+so that two homes can be in use at once in one process.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ _HOME: ContextVar[Path | None] = ContextVar("strongroom_host_home", default=None
 
 @contextmanager
 def at_home(home: Path) -> Iterator[None]:
-    """Let providers find `home` as theirs in the calls made inside; with Hermes installed, through its own variable.
+    """Make `home` the providers' home in the calls inside; with Hermes installed, through its own variable.
 
-    Costs a few microseconds: meant to be put around each call into a provider.
+    Costs a few microseconds, because it goes around each call into a provider.
     """
     token = _HOME.set(home)
     constants = sys.modules.get("hermes_constants")
@@ -55,7 +54,7 @@ def at_home(home: Path) -> Iterator[None]:
 
 
 def get_hermes_home() -> Path:
-    """The home of the call that is going on, else `HERMES_HOME`, else `~/.hermes`."""
+    """The home of the current call, else `HERMES_HOME`, else `~/.hermes`."""
     named = os.environ.get("HERMES_HOME", "").strip()
     return _HOME.get() or (Path(named) if named else Path.home() / ".hermes")
 
@@ -69,19 +68,19 @@ def display_hermes_home() -> str:
 
 
 def tool_error(message: object, **extra: Any) -> str:
-    """What a tool answers when it failed."""
+    """A tool's answer for a failure."""
     return json.dumps({"error": str(message), **extra}, ensure_ascii=False)
 
 
 def tool_result(data: Any = None, **given: Any) -> str:
-    """What a tool answers: one value, or the keyword arguments."""
+    """A tool's answer: one value, or the keyword arguments."""
     return json.dumps(given if data is None else data, ensure_ascii=False)
 
 
 def atomic_json_write(
     path: str | os.PathLike[str], data: Any, *, indent: int = 2, mode: int | None = None, **options: Any
 ) -> None:
-    """Write JSON whole or not at all. A file that is there keeps its mode; a new one is for its owner alone."""
+    """Write JSON whole or not at all. An existing file keeps its mode; a new one is 0600."""
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     kept = target.stat().st_mode & 0o777 if target.exists() else 0o600
@@ -91,7 +90,7 @@ def atomic_json_write(
 
 
 def cfg_get(config: Any, *keys: str, default: Any = None) -> Any:
-    """A value from nested mappings; `default` where any part of the way is missing."""
+    """A value from nested mappings, or `default` if a key is missing."""
     if not isinstance(config, dict):
         return default
     for key in keys:
@@ -102,7 +101,7 @@ def cfg_get(config: Any, *keys: str, default: Any = None) -> Any:
 
 
 def load_config() -> dict[str, Any]:
-    """What `config.yaml` of the home says; empty where there is none."""
+    """The settings in the home's `config.yaml`; empty if there is none."""
     path = get_hermes_home() / "config.yaml"
     said = read_yaml(path) if path.exists() else {}
     return said if isinstance(said, dict) else {}
@@ -122,7 +121,7 @@ _PACKAGES = {name.partition(".")[0] for name in _SUPPLIED if "." in name}
 
 
 class _Supplier(MetaPathFinder, Loader):
-    """Finds the supplied names, and nothing else."""
+    """A finder and loader of the supplied names only."""
 
     def find_spec(
         self,
@@ -145,19 +144,19 @@ _SUPPLIER = _Supplier()
 
 
 def supplied() -> str:
-    """What is supplied, in words."""
+    """The supplied names, for a message."""
     return ", ".join(f"{module} ({', '.join(given)})" for module, given in _SUPPLIED.items() if given)
 
 
 def is_supplied_in_part(name: str) -> bool:
-    """Whether a module is one of Hermes', whose place is taken here because there is no Hermes."""
+    """Whether a module is one of Hermes' that is supplied here, because Hermes is not installed."""
     return name.partition(".")[0] in {one.partition(".")[0] for one in _SUPPLIED} and not elsewhere(
         "agent.memory_provider"
     )
 
 
 def supply() -> None:
-    """Make the names importable, each only where nothing else gives it. Calling it again is cheap and harmless."""
+    """Make the names importable, each only if nothing else provides it. Idempotent and cheap."""
     taken = {name for name in _PACKAGES if _is_ours(name) and elsewhere(name)}
     for name in _SUPPLIED:
         if _is_ours(name) and (name.partition(".")[0] in taken or elsewhere(name)):
@@ -167,7 +166,7 @@ def supply() -> None:
     for name in _SUPPLIED:
         if "." in name and name not in sys.modules and _is_plain_module(name.partition(".")[0]):
             _put(name)
-    import_module("hermes_constants")  # `at_home` looks for the real one among what is imported
+    import_module("hermes_constants")  # `at_home` looks for the real one among imported modules
 
 
 def withdraw() -> None:
@@ -180,7 +179,7 @@ def withdraw() -> None:
 
 
 def elsewhere(name: str) -> ModuleSpec | None:
-    """What else than `supply` gives a module of this name. Imports nothing, not even the packages above it."""
+    """The spec of a module of this name that is not ours. Imports nothing, not even parent packages."""
     parent = name.rpartition(".")[0]
     above = elsewhere(parent) if parent else None
     if parent and (above is None or above.submodule_search_locations is None):
@@ -190,7 +189,7 @@ def elsewhere(name: str) -> ModuleSpec | None:
     specs = (one.find_spec(name, path) for one in finders)
     try:
         return next((spec for spec in specs if spec), None)
-    except KeyError:  # a directory without __init__.py, below a package that was not imported: nothing to import from
+    except KeyError:  # a directory without __init__.py below a package not imported: nothing to import from
         return None
 
 
@@ -199,7 +198,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _is_plain_module(name: str) -> bool:
-    """Whether `name` is something real that cannot have modules below it."""
+    """Whether `name` is a real module that cannot have submodules."""
     if name in sys.modules:
         return not hasattr(sys.modules[name], "__path__")
     spec = elsewhere(name)

@@ -1,13 +1,14 @@
-"""One plugin: its code is imported, and providers are made with it, one for each agent.
+"""The loader of one plugin: imports its code, and makes providers with it, one for each agent.
 
-- What is wrong with a plugin is said: `ProviderUnavailable` carries the reason, with the line of the plugin's own code
-  that the error came through. Unlike in Hermes, a `register` that raises is such a reason, and not passed over for a
-  class that might do.
-- One agent, one object. A plugin that hands out the same object again is asked for another, or refused.
+- A plugin's failure is reported: `ProviderUnavailable` carries the reason, with the line of the plugin's own code that
+  the error passed through. Unlike in Hermes, a `register` that raises is such a failure, and is not skipped in favour
+  of
+  a class that might do.
+- One agent, one object. A plugin that returns the same object again is asked for another, or refused.
 - A directory becomes a module under a name made from its path, so that plugins of one name in two homes share nothing.
-  Those bundled with Hermes import themselves by their own name and keep it. A module is loaded once for a process; one
+  Those bundled with Hermes import themselves by their own name and keep it. A module is loaded once per process; one
   that failed is loaded anew when it is asked for again.
-- The manifest explains a failure. It is never the reason of one.
+- The manifest explains a failure. It never causes one.
 """
 
 from __future__ import annotations
@@ -64,14 +65,14 @@ class FoundPlugin:
     path: Path | None = None
     description: str = ""
     taken_by: Where | None = None
-    """The source that has the same name and comes first. This one is not loaded by its name."""
+    """The earlier source that has the same name. This plugin is then not loaded by its name."""
     manifest: Manifest = field(default_factory=Manifest)
     entry: metadata.EntryPoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Factory:
-    """Makes one provider for each agent: `factory()`. Raises ProviderUnavailable if the plugin does not give one."""
+    """Makes one provider for each agent: `factory()`. ProviderUnavailable if the plugin does not give one."""
 
     found: FoundPlugin
     home: Path
@@ -88,7 +89,7 @@ class Factory:
             return cast(MemoryProvider, self._checked(self._run("making it", self._make)))
 
     def why_not(self, provider: object) -> str:
-        """Why a provider that says it is not available is not: in its own words, or by what its manifest asks for."""
+        """Why a provider is not available: its own words, or what its manifest and schema require and is missing."""
 
         def own_words() -> object:
             said = getattr(provider, "unavailable_reason", None)
@@ -103,7 +104,7 @@ class Factory:
         return "; ".join(dict.fromkeys(reasons)) or "it says that it is not set up, and not why"
 
     def fields(self, provider: object) -> list[Mapping[str, Any]]:
-        """What its schema asks for, as far as that makes sense."""
+        """The fields of its schema. Malformed ones are left out."""
         asked = getattr(provider, "get_config_schema", None)
         said: object = None
         with hermes_stubs.at_home(self.home), suppress(ProviderUnavailable):
@@ -111,7 +112,7 @@ class Factory:
         return [one for one in said if isinstance(one, Mapping)] if isinstance(said, list | tuple) else []
 
     def _unset(self, provider: object) -> list[str]:
-        """The variables of the environment that its schema requires in any case, and that are not there."""
+        """The environment variables that its schema always requires and that are not set."""
         needed = [one.get("env_var") for one in self.fields(provider) if one.get("required") and not one.get("when")]
         return [one for one in needed if isinstance(one, str) and one.strip() and not os.environ.get(one)]
 
@@ -131,7 +132,7 @@ class Factory:
         return made
 
     def _another(self, cls: type) -> Any:
-        """A second object where the plugin has only one. A class that takes arguments may have been given some."""
+        """A second object from a plugin that returned its first again. Only if its class takes no arguments."""
         if _arguments(cls) == 0:
             made = self._run("making it", cls)
             if _is_first(made):
@@ -140,7 +141,7 @@ class Factory:
 
 
 def make_factory(one: FoundPlugin, home: Path) -> Factory:
-    """The factory of what was found. Imports the plugin."""
+    """The factory of a plugin that was found. Imports the plugin."""
     hermes_stubs.supply()
     with hermes_stubs.at_home(home):
         source = run_isolated(one, "importing it", lambda: _source(one))
@@ -148,7 +149,7 @@ def make_factory(one: FoundPlugin, home: Path) -> Factory:
 
 
 def _source(one: FoundPlugin) -> Any:
-    """What the plugin is made with: its module, or the object that an entry point names."""
+    """The plugin's module, or the object that its entry point names."""
     if one.entry:
         return one.entry.load()
     if one.where is Where.BUNDLED:
@@ -156,12 +157,12 @@ def _source(one: FoundPlugin) -> Any:
     path = cast(Path, one.path).resolve()
     with _looking_up:
         importing = _importing.setdefault(path, threading.RLock())
-    with importing:  # one for each: a plugin that hangs keeps no other from being loaded
+    with importing:  # a lock per plugin: one that hangs must not block the others
         return _module(path)
 
 
 def _module(path: Path) -> ModuleType:
-    """The module of a plugin's directory. What is beside it can be imported from it, by relative imports."""
+    """The module of a plugin's directory. Its siblings are importable from it, by relative imports."""
     digest = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     name = f"{_PACKAGE}.{re.sub(r'[^A-Za-z0-9_]', '_', path.name)}_{digest}"
     if name in sys.modules:
@@ -182,12 +183,12 @@ def _module(path: Path) -> ModuleType:
 
 
 class _Registry:
-    """What `register(ctx)` is given. Everything but a provider is accepted and left alone."""
+    """The `ctx` that `register(ctx)` gets. Everything but a provider is accepted and ignored."""
 
     def __init__(self) -> None:
         self.provider: Any = None
         self.ignored: dict[str, None] = {}
-        """What else was called, in order."""
+        """The other methods that were called, in order."""
 
     def register_memory_provider(self, provider: Any, *_: object, **__: object) -> None:
         self.provider = provider
@@ -203,14 +204,14 @@ class _Registry:
 
     @property
     def instead(self) -> str:
-        """What `register` did where it registered no provider."""
+        """What `register` did instead of registering a provider."""
         called = ", ".join(f"ctx.{name}" for name in self.ignored)
         calls = f"called {called}, which the host ignores, and never" if called else "never called"
         return f"its register(ctx) {calls} register_memory_provider"
 
 
 def _maker(one: FoundPlugin, source: Any) -> Callable[[], Any]:
-    """How to make a provider from a module with `register` or a class, a class, a `register`, or a factory."""
+    """A maker of providers from a module with `register` or a class, a class, a `register`, or a factory."""
     if isinstance(source, ModuleType):
         register, classes = getattr(source, "register", None), list(_classes(source))
         if callable(register):
@@ -242,7 +243,7 @@ def _registered(one: FoundPlugin, register: Callable[[Any], Any], classes: list[
 
 
 def _first(one: FoundPlugin, classes: Iterable[type]) -> Any:
-    """An object of the first class that can be made without arguments; what the last one raised if there is none."""
+    """An object of the first class that can be made without arguments. If none can, the last one's error is raised."""
     *others, last = classes
     for cls in others:
         with suppress(ProviderUnavailable):
@@ -253,7 +254,7 @@ def _first(one: FoundPlugin, classes: Iterable[type]) -> Any:
 def _classes(module: ModuleType) -> Iterator[type]:
     """The provider classes of a module, in Hermes' order: its own, else those that it imported.
 
-    If none is complete, its own all the same: making one then says which methods are missing.
+    If none is complete, its own are returned: making one then reports which methods are missing.
     """
     bases = (MemoryProvider, getattr(sys.modules.get("agent.memory_provider"), "MemoryProvider", MemoryProvider))
     values = [getattr(module, name, None) for name in dir(module)]
@@ -274,11 +275,11 @@ def _arguments(call: Callable[..., Any], *, needed: bool = False) -> int:
 
 
 def _is_first(provider: object) -> bool:
-    """Whether this object was never given to an agent before; from now on it was."""
+    """Whether this object was never given to an agent before. Records it as given."""
     with _handing_out:
         was = _handed_out.get(id(provider)) is provider or _kept.get(type(provider)) is provider
         try:
             _handed_out[id(provider)] = provider
-        except TypeError:  # a class with slots and no __weakref__: its first object stays, to be known again
+        except TypeError:  # slots and no __weakref__: keep its first object, to recognise it
             _kept.setdefault(type(provider), provider)
         return not was

@@ -1,8 +1,8 @@
-"""What can be said of a plugin without running any of it: how it begins, its `plugin.yaml`, and what it lacks.
+"""What is known of a plugin without running it: the beginning of its code, its `plugin.yaml`, and what it lacks.
 
 The manifest explains, it never refuses: a plugin may do without a package that it names, or take its key from a file of
-its own. Without PyYAML, and for a file that makes no sense, `problem` says so and the plugin loads all the same. The
-commands of `external_dependencies` are looked for, never run.
+its own. Without PyYAML, or if the file is malformed, `problem` says so and the plugin still loads. The commands of
+`external_dependencies` are looked for, never run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class External:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `plugin.yaml` says. All of it may be empty."""
+    """The content of `plugin.yaml`. Every field may be empty."""
 
     name: str = ""
     version: str = ""
@@ -54,7 +54,7 @@ class Manifest:
 
 
 def names_a_provider(directory: Path) -> bool:
-    """Whether a directory is a plugin for memory, by Hermes' rule: how its `__init__.py` begins."""
+    """Whether a directory is a memory plugin by Hermes' rule: the names at the beginning of its `__init__.py`."""
     try:
         binary = open_file(directory / "__init__.py")
         with io.TextIOWrapper(binary, encoding="utf-8", errors="replace") as file:
@@ -65,14 +65,14 @@ def names_a_provider(directory: Path) -> bool:
 
 
 def why_no_plugin(directory: Path) -> str:
-    """What that rule found wrong."""
+    """Why that rule does not take a directory for a plugin."""
     if not (directory / "__init__.py").is_file() or not os.access(directory / "__init__.py", os.R_OK):
         return "there is no __init__.py that can be read"
     return f"the first {_LOOKED_AT} characters of __init__.py name neither {' nor '.join(_WORDS)}"
 
 
 def is_meant_as_a_provider(directory: Path) -> bool:
-    """Whether a plugin that the rule leaves out names a provider all the same: further down, or in another file."""
+    """Whether a plugin that the rule leaves out names a provider further down, or in another file."""
     try:
         files = sorted(directory.glob("*.py"))[:_MOST_FILES]
     except OSError:
@@ -89,7 +89,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def read(directory: Path) -> Manifest:
-    """The manifest of a plugin; an empty one where there is none."""
+    """The manifest of a plugin; an empty one if there is none."""
     path = directory / FILE
     if not path.exists():
         return Manifest()
@@ -101,7 +101,7 @@ def read(directory: Path) -> Manifest:
 
 
 def parsed(said: object) -> Manifest:
-    """A manifest from what the YAML holds. A field of the wrong type is left empty, and named in `problem`."""
+    """A manifest from parsed YAML. A field of the wrong type is left empty, and named in `problem`."""
     if said is None:
         return Manifest()
     if not isinstance(said, Mapping):
@@ -129,7 +129,7 @@ def parsed(said: object) -> Manifest:
 
 
 def needs(manifest: Manifest, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What the manifest names and is not there, as short sentences."""
+    """What the manifest requires and is missing, as short sentences."""
     packages = [f"the package {name} is not installed" for name in missing_packages(manifest)]
     programs = [f"the program {one.name} is not found" for one in manifest.external_dependencies if not _is_there(one)]
     unset = [f"{name} is not set" for name in manifest.requires_env if not environment.get(name)]
@@ -137,7 +137,7 @@ def needs(manifest: Manifest, environment: Mapping[str, str] = os.environ) -> li
 
 
 def missing_packages(manifest: Manifest) -> list[str]:
-    """Which of the named pip packages are not installed. Versions are not compared."""
+    """The required pip packages that are not installed. Versions are not compared."""
     return [requirement for requirement in manifest.pip_dependencies if not _is_installed(requirement)]
 
 

@@ -1,12 +1,12 @@
 """Setting a provider up: ask for the fields of its schema, keep secrets in `<home>/.env`, hand over the rest.
 
-How questions are put is for a `Prompter` to say; this module says which, and checks the schema and the answers.
+A `Prompter` puts the questions; this module chooses them, and checks the schema and the answers.
 
 - A provider with `post_setup` does all of it by itself.
-- A field with a variable of the environment goes to `.env`; a secret goes nowhere else, and one that names no variable
-  gets `<PROVIDER>_<KEY>`. All others go to `save_config`. An empty answer keeps a secret that is set.
-- Only values that all readers of `.env` read alike are accepted for it (`strongroom.host.plugins.env_file`).
-- `.env` comes first, for it can be put back: if `save_config` fails, it is as before, save for its mode.
+- A field with an environment variable goes to `.env`; a secret goes nowhere else, and one that names no variable gets
+  `<PROVIDER>_<KEY>`. All others go to `save_config`. An empty answer keeps a secret that is set.
+- `.env` gets only values that all readers read alike (`strongroom.host.plugins.env_file`).
+- `.env` is written first, because it can be restored: if `save_config` fails, it is as before, except for its mode.
 - No secret is in a `repr`, a log or an error.
 """
 
@@ -42,7 +42,7 @@ class Prompter(Protocol):
         ...
 
     def secret(self, text: str) -> str:
-        """A line that is not shown while it is typed."""
+        """A line that is not echoed while it is typed."""
         ...
 
     def choose(self, text: str, choices: Sequence[str], default: str) -> str:
@@ -68,7 +68,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a person said: values for the provider, and variables for `.env`, which may be secret."""
+    """The answers: values for the provider, and variables for `.env`, which may be secret."""
 
     values: dict[str, Any]
     variables: dict[str, str] = field(repr=False)
@@ -76,7 +76,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class SetupResult:
-    """What set-up did."""
+    """The outcome of set-up."""
 
     by_provider: bool = False
     """The provider did it all by itself."""
@@ -86,7 +86,7 @@ class SetupResult:
     tightened: bool = False
     """`.env` was open to others, and is not any more."""
     lost: tuple[str, ...] = ()
-    """The fields that nobody kept: the provider has no `save_config` of its own."""
+    """The fields that were not stored, because the provider has no `save_config` of its own."""
 
 
 def set_up(
@@ -98,7 +98,7 @@ def set_up(
     current: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> SetupResult:
-    """Walk through a provider's schema and keep the answers. `current` holds values from before, as defaults."""
+    """Ask the questions of a provider's schema and store the answers. `current` are earlier values."""
     with at_home(home):
         if callable(getattr(provider, "post_setup", None)):
             whole = {"memory": {}} if config is None else config
@@ -119,7 +119,7 @@ def set_up(
 
 
 def schema_of(provider: Any) -> list[Field]:
-    """The fields of a provider's schema. One that cannot be asked as it stands is refused, with all that is wrong."""
+    """The fields of a provider's schema. ProviderRefused, with everything that is wrong, if one cannot be asked."""
     asked = getattr(provider, "get_config_schema", None)
     said = _run(provider, "get_config_schema", (), asked) if callable(asked) else []
     if not isinstance(said, Sequence) or isinstance(said, str | bytes) or len(said) > _MOST_FIELDS:
@@ -165,7 +165,7 @@ def _field(said: Any, place: int, provider: str) -> Field:
 
 
 def _wrong(one: Field, keys: set[str]) -> list[str]:
-    """What is wrong with a field, beside its types."""
+    """The flaws of a field, other than its types."""
     names = [one.default_from[0]] if one.default_from[0] else []
     unknown = [name for name in (*one.when, *names) if name not in keys]
     reasons = [f"it depends on {name}, which is no field" for name in unknown]
@@ -236,7 +236,7 @@ def _answer(one: Field, prompter: Prompter, default: Any, known: set[str], said:
 
 
 def _default(one: Field, current: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
-    """What was there before, else what another field's value implies, else the field's own."""
+    """The default of a field: its earlier value, else the one implied by another field's answer, else its own."""
     other, by_value = one.default_from
     implied = {_shown(value): default for value, default in by_value.items()}
     default = implied.get(_shown(values.get(other)), one.default) if other else one.default
@@ -250,7 +250,7 @@ def _default(one: Field, current: Mapping[str, Any], values: Mapping[str, Any]) 
 
 
 def _typed(key: str, text: str, default: Any) -> Any:
-    """The answer in the type of the default, where that is a number or yes and no."""
+    """The answer in the type of the default, if that is a number or a boolean."""
     if text == _shown(default):
         return default
     if isinstance(default, bool):
@@ -283,7 +283,7 @@ def _same(answer: Any, wanted: Any) -> bool:
 
 
 def _check_variable(one: Field, value: Any) -> None:
-    """Refuse what a `.env` cannot hold so that each reader gets the same back."""
+    """Raise InvalidRequest for a value that `.env` readers would read differently."""
     text = _shown(value) if one.env_var else ""
     if unfit := env_file.unfit(text):
         raise InvalidRequest(f"{one.key} {unfit}")
@@ -291,11 +291,11 @@ def _check_variable(one: Field, value: Any) -> None:
         raise InvalidRequest(f"{one.key} must be plain ASCII, as it is sent in a header")
 
 
-# Keeping the answers
+# Storing the answers
 
 
 def keep(provider: Any, home: Path, answers: Answers) -> SetupResult:
-    """Write the variables to `.env` and give the values to the provider: both, or neither as far as it is ours."""
+    """Write the variables to `.env` and pass the values to the provider. If that fails, `.env` is restored."""
     before = env_file.text(home) if answers.variables else None
     tightened = bool(answers.variables) and env_file.is_open(home)
     if answers.variables:
@@ -311,14 +311,14 @@ def keep(provider: Any, home: Path, answers: Answers) -> SetupResult:
 
 
 def _saves(provider: Any) -> bool:
-    """Whether a provider has a `save_config` of its own. That of the interface, ours or Hermes', does nothing."""
+    """Whether a provider has a `save_config` of its own. The interface's, ours or Hermes', does nothing."""
     bases = (MemoryProvider, getattr(sys.modules.get("agent.memory_provider"), "MemoryProvider", MemoryProvider))
     own = getattr(getattr(provider, "save_config", None), "__func__", getattr(provider, "save_config", None))
     return callable(own) and all(own is not base.save_config for base in bases)
 
 
 def _taken_back(home: Path, before: str | None, written: bool, error: ProviderUnavailable) -> ProviderUnavailable:
-    """Put `.env` back, and say what is left."""
+    """Restore `.env`, and return the error with a hint of what is left."""
     left = "nothing was written to .env; what the provider wrote of its own before it failed is not known here"
     try:
         if written:
@@ -329,7 +329,7 @@ def _taken_back(home: Path, before: str | None, written: bool, error: ProviderUn
 
 
 def _run(provider: Any, doing: str, secrets: Sequence[str], call: Callable[[], Any]) -> Any:
-    """Run a provider's part of set-up. What it raises is named, without what was typed in secret."""
+    """Run a provider's part of set-up. Its error is reported without the secrets that were typed."""
     try:
         return call()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a provider's fault is said, not passed on

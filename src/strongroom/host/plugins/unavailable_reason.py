@@ -1,6 +1,6 @@
-"""Why a plugin is not available, in words: what its code raised, and the line of its own that it came through.
+"""Why a plugin is not available, in words: its error, and the line of its own code that the error passed through.
 
-A message is one line, without characters that steer a terminal. What a plugin raises ends here, save for an interrupt.
+A message is one line, without terminal control characters. Every error of a plugin ends here, except an interrupt.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 def run_isolated(one: FoundPlugin, doing: str, call: Callable[[], T]) -> T:
-    """Run a plugin's code. Whatever it raises becomes the reason why it is not available."""
+    """Run a plugin's code. Any error becomes ProviderUnavailable with the reason."""
     try:
         return call()
     except ProviderUnavailable:
         raise
     except BaseException as error:  # a plugin's fault must not be the runtime's
-        if type(error) is KeyboardInterrupt:  # somebody's, at the keyboard; one of the plugin's own making is a fault
+        if type(error) is KeyboardInterrupt:  # a subclass is the plugin's own; this one is the user's
             raise
         reason = f"{doing} failed: {describe_error(error)}{_place(error, one.path)}{_supplied(error)}"
         missing = manifests.missing_packages(one.manifest)
@@ -47,12 +47,12 @@ def unavailable(one: FoundPlugin, reason: str, hint: str = "") -> ProviderUnavai
 
 
 def why(error: ProviderUnavailable, name: str) -> str:
-    """The reason alone, without what all such messages begin with."""
+    """The reason alone, without the beginning that all such messages share."""
     return error.message.removeprefix(_BEGINNING.format(name))
 
 
 def _supplied(error: BaseException) -> str:
-    """Which names there are, for a plugin that asks Hermes for another one where there is no Hermes."""
+    """The supplied names, if the plugin imported another Hermes name and Hermes is not installed."""
     asked = getattr(error, "name", None) if isinstance(error, ImportError) else None
     if not isinstance(asked, str) or not hermes_stubs.is_supplied_in_part(asked):
         return ""
@@ -60,7 +60,7 @@ def _supplied(error: BaseException) -> str:
 
 
 def describe_error(error: BaseException, hidden: Sequence[str] = ()) -> str:
-    """An error's type and message, without what is to be hidden, as it stands or as a `repr` would show it."""
+    """An error's type and message, without the hidden values, as they are or as a `repr` would show them."""
     try:
         said = str(error)
         for secret in sorted(filter(None, hidden), key=len, reverse=True):
@@ -73,7 +73,7 @@ def describe_error(error: BaseException, hidden: Sequence[str] = ()) -> str:
 
 
 def _place(error: BaseException, directory: Path | None) -> str:
-    """The last line of the plugin that the error went through; without a directory, the last line at all."""
+    """The last line of the plugin that the error passed through; without a directory, the last line at all."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({error.filename}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
@@ -87,6 +87,6 @@ def _is_ours(filename: str) -> bool:
 
 
 def in_one_line(text: str) -> str:
-    """One line, without characters that steer a terminal."""
+    """One line, without terminal control characters."""
     plain = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(plain.split())[:_MOST_SAID]

@@ -1,7 +1,7 @@
-"""Reading files that a plugin's author wrote, before anything of the plugin runs.
+"""Reading YAML files of a plugin's author, before anything of the plugin runs.
 
-- Only plain files are read: a pipe or a device in a file's place is an error, and keeps nobody waiting.
-- YAML is read with plain types, and without references: a few hundred bytes of those stand for gigabytes.
+- Only regular files are read: a pipe or a device in a file's place is an error, and does not block.
+- YAML is read with plain types and without anchors: a few hundred bytes of references can expand to gigabytes.
 
 YAML needs PyYAML (`pip install strongroom[host]`).
 """
@@ -24,7 +24,7 @@ class NotRead(ValueError):
 
 
 def read_yaml(path: Path) -> Any:
-    """What a small YAML file says, with plain types only."""
+    """The content of a small YAML file, in plain types only."""
     try:
         yaml = import_module("yaml")
     except ImportError:

@@ -1,14 +1,14 @@
-"""The journal: turns on their way to a provider, sealed, so that none is lost between a reply and its keeping.
+"""A write-ahead journal for turns on their way to a provider, sealed, so that a crash cannot lose one.
 
-A turn is appended and on disk before the turn's thread goes on, and stays until the provider has taken it. What a
-process leaves behind, because it was killed or the provider hung, the next host finds and hands over (`left_behind`). A
-turn can therefore reach a provider twice, never not at all.
+A turn is appended and on disk before the turn's thread goes on, and stays until the provider has taken it. The next
+host finds what a killed process or a hanging provider left behind, and hands it over (`left_behind`). Delivery is
+therefore at least once.
 
 Each host writes a file of its own and holds a lock on it while it lives, so a file without a lock is left behind. The
-key is kept elsewhere. Turns that were taken are marked so, without waiting for the disk: a mark that is lost means once
-more, not never. `record_format` is the format, `journal_files` the locks. Not responsible for what a turn means, or for
-asking providers. It shares no code with the provider's spool (`hermes/provider/offline_spool`), which keeps each turn
-in a file of its own that only the vault can open, where this one appends to one file per host and reads it back.
+key is stored elsewhere. Taken turns are marked without waiting for the disk: a lost mark means one more delivery.
+`record_format` is the format, `journal_files` has the locks. Not responsible for what a turn means, or for calling
+providers. It shares no code with the provider's spool (`hermes/provider/offline_spool`), which keeps each turn in a
+file of its own that only the vault can open, where this one appends to one file per host and reads it back.
 """
 
 from __future__ import annotations
@@ -45,55 +45,55 @@ class Journal:
         self._written = 0
         self._synced = 0
         self._lost = 0
-        """Up to which write a sync failed; what is still needed of it must be written anew."""
+        """Number of the last write covered by a failed sync. What is still needed of it must be written anew."""
         self._size = 0
         self._places: dict[int, tuple[int, int]] = {}
-        """Where the frames of turns are that nobody has taken yet."""
+        """Place and length of the frames of turns that nobody has taken yet."""
         self._needed = 0
-        """How many bytes those are."""
+        """The total length of those frames."""
 
     def __len__(self) -> int:
         return len(self._places)
 
     def append(self, turn: Turn) -> int:
-        """Keep a turn and return its number, once it is on disk. Turns of several threads share one sync."""
+        """Append a turn and return its number once it is on disk. Concurrent callers share one sync (group commit)."""
         with self._writing:
             number = self._write(turn)
             mine = self._written
         try:
             with self._syncing:
-                if self._synced < mine:  # else somebody who waited before us has written ours too
+                if self._synced < mine:  # otherwise the sync of another thread covered this write
                     self._sync(mine)
         except JournalUnavailable:
-            self.taken(number)  # who is told that it is not kept must not find it kept
+            self.taken(number)  # a turn reported as not stored must not be recovered later
             raise
         return number
 
     def taken(self, number: int) -> None:
-        """Note that a turn has arrived. Frames that nobody needs any more are dropped now and then."""
+        """Mark a turn as taken. Frames that are no longer needed are dropped now and then."""
         with self._writing:
             if self._file < 0 or number not in self._places:
                 return
             self._needed -= self._places.pop(number)[1]
-            with suppress(JournalUnavailable):  # the turn will be handed over once more, that is all
+            with suppress(JournalUnavailable):  # a lost mark costs one more delivery
                 self._write(TakenTurn(number))
             with suppress(JournalUnavailable):
                 if self._size > max(_SHRINK_BYTES, 4 * self._needed):
                     self._shrink()
 
     def name_of(self, number: int) -> str:
-        """What a turn is called, wherever it is handed over."""
+        """The turn's name, the same at every delivery."""
         return turn_name(self._run, number)
 
     def forked(self) -> None:
-        """Let go in a child process: the file, its lock and its numbers are the parent's."""
-        self._writing, self._syncing = threading.Lock(), threading.Lock()  # another thread may have held them
+        """Close the file in a forked child: the lock and the numbers are the parent's."""
+        self._writing, self._syncing = threading.Lock(), threading.Lock()  # fork: another thread may hold these
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
     def close(self) -> None:
-        """Let go of the file, and remove it if no turn is left in it. Idempotent."""
+        """Close the file, and remove it if no turn is left in it. Idempotent."""
         with self._writing, self._syncing:
             if self._file < 0:
                 return
@@ -135,7 +135,7 @@ class Journal:
         try:
             sync_data(self._file)
         except OSError as error:
-            # The system reports a page that it could not write once, and drops it: no later sync vouches for it.
+            # The kernel reports a page that it could not write once, then drops it, so no later sync covers it.
             self._lost = self._written
             raise self._unwritable(error) from None
         self._synced = upto
@@ -148,7 +148,7 @@ class Journal:
         self._shrink()
 
     def _shrink(self) -> None:
-        """Keep only the frames that are still needed, in a new file that takes the place of this one."""
+        """Copy the frames that are still needed into a new file, and rename it over this one."""
         file = create_locked_draft(self._path)
         try:
             places = self._copied_to(file)
@@ -180,10 +180,10 @@ class Journal:
 
 
 def open_key(directory: Path, journals: Path, random: bytes) -> bytes:
-    """The key of the journals, made of `random` where there is none and nothing that was sealed with one."""
+    """The journals' key. Made from `random` if there is none, and KeyUnavailable if journals exist without it."""
     path = directory / _KEY
     if not path.exists():
-        if any(journals.glob("*" + SUFFIX)) and not path.exists():  # another host may just have made both
+        if any(journals.glob("*" + SUFFIX)) and not path.exists():  # another host may make both
             raise KeyUnavailable(
                 f"the key {path} is missing, and {journals} holds turns that were sealed with it",
                 hint="restore the key, or remove the journals to give those turns up",

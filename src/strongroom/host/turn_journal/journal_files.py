@@ -1,4 +1,4 @@
-"""The files of journals: made and opened under a lock, written whole. What stands in them is for others."""
+"""The files of journals: created and opened under a lock, written whole. Knows nothing of their content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRAFT = ".draft"
 
 
 def create_locked(path: Path) -> int:
-    """A new file, locked before it has its name: one without a lock would be taken for left behind."""
+    """Create a file that is locked before it gets its name. Without a lock it would be taken for left behind."""
     try:
         make_directory(path.parent)
     except OSError as error:
@@ -27,7 +27,7 @@ def create_locked(path: Path) -> int:
     file = create_locked_draft(path)
     draft = path.with_suffix(DRAFT)
     try:
-        path.hardlink_to(draft)  # unlike a rename, it refuses a name that is taken
+        path.hardlink_to(draft)  # unlike a rename, it fails if the name is taken
         draft.unlink()
         sync_directory(path.parent)
     except OSError as error:
@@ -37,7 +37,7 @@ def create_locked(path: Path) -> int:
 
 
 def create_locked_draft(path: Path) -> int:
-    """A new file, locked, that is to get the name `path` later."""
+    """Create a locked draft, to be renamed to `path` later."""
     draft = path.with_suffix(DRAFT)
     try:
         draft.unlink(missing_ok=True)
@@ -49,7 +49,7 @@ def create_locked_draft(path: Path) -> int:
 
 
 def open_locked(path: Path) -> int | None:
-    """The file if nobody holds it, and it is still the one of that name."""
+    """Open and lock a file. None if another process holds it, or another file has its name by now."""
     try:
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def open_locked(path: Path) -> int | None:
     except OSError as error:
         log.error("the journal %s cannot be read: %s", path.name, error.strerror)
         return None
-    with suppress(OSError):  # somebody holds it, or has removed it
+    with suppress(OSError):  # the flock fails if a host holds it, the stat if it was removed
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         found = os.fstat(file)
         if stat.S_ISREG(found.st_mode) and os.stat(path).st_ino == found.st_ino:
@@ -67,14 +67,14 @@ def open_locked(path: Path) -> int | None:
 
 
 def read_whole(file: int) -> bytes:
-    """All that is in an open file."""
+    """The whole content of an open file."""
     with os.fdopen(os.dup(file), "rb") as copy:
         copy.seek(0)
         return copy.read()
 
 
 def write_whole(file: int, data: bytes) -> None:
-    """Write all of it, in as many pieces as it takes."""
+    """Write all of the data, in as many pieces as it takes."""
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]

@@ -1,4 +1,4 @@
-"""What hosts that are no more have left in their journals, and how it is let go once it was handed over."""
+"""Journals that dead hosts left behind: found, locked, read, and removed once their turns were handed over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OLD_DRAFT = 3600.0
 
 
 class Remains:
-    """What another host, which is no more, has left: its turns in order. Held by a lock until it is let go."""
+    """The journal of a dead host: its turns in order. Locked until `finish`."""
 
     def __init__(self, path: Path, file: int, key: bytes) -> None:
         self.path = path
@@ -32,17 +32,17 @@ class Remains:
         self.damage: Tampered | None = None
         """Why a part of the file cannot be read. The rest is good."""
         self._fixed = False
-        """Whether the file must stay as it is: it is damaged, and no copy of it could be made."""
+        """Whether the file must not be changed, because it is damaged and could not be copied."""
         self._spoilt = False
-        """Whether there are records in it that do not open: then it is set aside, not removed."""
+        """Whether it has records that do not open. It is then set aside, not removed."""
         self._read()
 
     def name_of(self, number: int) -> str:
-        """What a turn is called, wherever it is handed over."""
+        """The turn's name, the same at every delivery."""
         return turn_name(self._run, number)
 
     def taken(self, number: int) -> None:
-        """Note that a turn has arrived."""
+        """Mark a turn as taken."""
         self.turns.pop(number, None)
         self._last += 1
         if self._fixed:
@@ -51,7 +51,7 @@ class Remains:
             write_whole(self._file, frame(self._key, self._run, self._last, TakenTurn(number)))
 
     def finish(self) -> None:
-        """Remove the file if all its turns were taken."""
+        """Close the file, and remove it if all its turns were taken."""
         try:
             if not self.turns and self._spoilt:
                 self.path.rename(_aside(self.path))
@@ -86,7 +86,7 @@ class Remains:
 
 @contextmanager
 def find_left_behind(directory: Path, key: bytes) -> Iterator[list[Remains]]:
-    """The journals of hosts that are gone, oldest first. Those whose turns were all taken meanwhile are removed."""
+    """The journals of dead hosts, oldest first. On exit, those whose turns were all taken are removed."""
     found: list[Remains] = []
     try:
         for draft in directory.glob("*" + DRAFT):
@@ -100,7 +100,7 @@ def find_left_behind(directory: Path, key: bytes) -> Iterator[list[Remains]]:
 
 
 def _remains(path: Path, key: bytes) -> Remains | None:
-    """What is in a file that nobody holds. One that cannot be read does not hold up those beside it."""
+    """The content of a file that nobody holds, or None. A file that cannot be read does not stop the others."""
     file = open_locked(path)
     if file is None:
         return None
@@ -113,7 +113,7 @@ def _remains(path: Path, key: bytes) -> Remains | None:
 
 
 def _remove_left(draft: Path) -> None:
-    """Remove an old draft that nobody holds: its host was killed while it made a journal. A new one may be in use."""
+    """Remove an old draft whose host was killed while it made a journal. A new draft may be in use."""
     file = open_locked(draft)
     if file is not None:
         with suppress(OSError):
@@ -123,7 +123,7 @@ def _remove_left(draft: Path) -> None:
 
 
 def _copied(path: Path) -> bool:
-    """Keep a copy of a damaged file for people to look at; whether that could be done."""
+    """Copy a damaged file aside, for people to look at. Returns whether that worked."""
     try:
         write_file(_aside(path), path.read_bytes(), new=True)
     except OSError as error:
@@ -133,6 +133,6 @@ def _copied(path: Path) -> bool:
 
 
 def _aside(path: Path) -> Path:
-    """A free name for what is set aside."""
+    """A free name for a file that is set aside."""
     names = (path.with_suffix(f"{_DAMAGED}{number or ''}") for number in count())
     return next(name for name in names if not name.exists())

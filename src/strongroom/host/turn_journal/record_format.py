@@ -1,7 +1,7 @@
 """The format of a journal: records, and the frames that hold them. See docs/spec/journal.md.
 
-A frame has its length, its number, a checksum of the two, and the record sealed for its file and number. Pure, save for
-the salt. Not responsible for files.
+A frame has its length, its number, a checksum of the two, and the record, sealed for its file and number. Pure, except
+for the salt. Not responsible for files.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _HEAD = _PLACE.size + _CHECK.size
 
 
 class Turn(msgspec.Struct, frozen=True, tag="turn"):
-    """One turn, with all that is needed to hand it over in another process."""
+    """One turn, with all that another process needs to hand it over."""
 
     provider: str
     session: str
-    """The session id that the agent began with."""
+    """The session id with which the agent began."""
     told: Mapping[str, Any]
-    """What else `initialize` was told, without callbacks."""
+    """The other arguments of `initialize`, without callbacks."""
     user: str
     assistant: str
     current: str
-    """The session id of the turn."""
+    """The session id at this turn."""
     messages: bytes | None = None
-    """The messages of this turn, where the runtime gave any: MessagePack by itself, since it may nest deeply."""
+    """The messages of this turn, if the runtime gave any. MessagePack of its own, because it may nest deeply."""
 
 
 class TakenTurn(msgspec.Struct, frozen=True, tag="taken"):
-    """The turn with this number is the provider's now."""
+    """A mark that the provider has taken the turn with this number."""
 
     number: int
 
@@ -52,12 +52,12 @@ _decode = msgspec.msgpack.Decoder(Turn | TakenTurn).decode
 
 
 def turn_name(run: str, number: int) -> str:
-    """What a turn is called: the same however often it is handed over."""
+    """A turn's name, the same at every delivery."""
     return f"{run}-{number}"
 
 
 def pack_messages(messages: list[Any] | None, most: int) -> bytes | None:
-    """Messages as they can be written down; None if that cannot be done, or they are too long: a turn goes without."""
+    """Messages as MessagePack; None if they cannot be encoded or are too long. The turn is then stored without them."""
     if messages is None:
         return None
     try:
@@ -68,7 +68,7 @@ def pack_messages(messages: list[Any] | None, most: int) -> bytes | None:
 
 
 def unpack_messages(data: bytes | None) -> list[Any] | None:
-    """The messages again."""
+    """The messages that `pack_messages` packed; None if they do not decode."""
     try:
         return None if data is None else list(msgspec.msgpack.decode(data))
     except (TypeError, RecursionError, msgspec.MsgspecError):
@@ -76,20 +76,21 @@ def unpack_messages(data: bytes | None) -> list[Any] | None:
 
 
 def frame(key: bytes, run: str, number: int, record: Record) -> bytes:
-    """A record as it stands in the file of a run."""
+    """A record as a frame of the file `run`."""
     sealed = chunked_aead.seal(key, _encode(record), _context(run, number), os.urandom(chunked_aead.SALT_SIZE))
     place = _PLACE.pack(len(sealed), number)
     return place + _CHECK.pack(zlib.crc32(place)) + sealed
 
 
 def frames(content: bytes, key: bytes, run: str) -> Iterator[tuple[int, Record | Tampered, int]]:
-    """Number, record and end of each whole frame; where the record does not open, the error stands in its place.
+    """Number, record and end of each whole frame. A record that does not open is replaced by the error.
 
-    Bytes that a crash cut short end it. A head that is damaged raises Tampered: nobody knows where the next one is.
+    A frame that is cut short ends the iteration. A damaged head raises Tampered, because the next frame cannot be
+    found.
     """
     data = memoryview(content)
     place = last = 0
-    while place + _HEAD <= len(data) and any(data[place:]):  # a crash of the machine can leave zeros
+    while place + _HEAD <= len(data) and any(data[place:]):  # a power failure can leave zeros
         length, number = _PLACE.unpack_from(data, place)
         if (
             number <= last

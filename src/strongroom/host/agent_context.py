@@ -1,9 +1,9 @@
-"""Which agent is asking, and how far it reaches into memory.
+"""What an agent was built for, and how much of memory it may use.
 
-An agent is more than a chat: runtimes also build agents for a moment, to compress a history, to review one in the
-background, to do what a clock says. Those must not open a session with a provider, because nobody would ever write to
-it or end it, and what they say is no one's memory. Yet what is flushed before a compression must reach the built-in
-memory. So there is no single switch that turns memory off: `Reach` says which part is there.
+Runtimes build agents for conversations, and short-lived ones too: to compress a history, to review one in the
+background, to run a scheduled task. A short-lived agent must not open a session with a provider, because nobody would
+write to it or end it, and its words are no one's memory. Yet what is flushed before a compression must reach the
+built-in memory. So there is no single off switch: `Reach` says which parts of memory an agent has.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from strongroom.errors import InvalidRequest
 
 
 class AgentContext(StrEnum):
-    """What an agent was built for."""
+    """The purpose that an agent was built for."""
 
     PRIMARY = "primary"
     """A conversation with a person."""
     SUBAGENT = "subagent"
-    """A task that another agent gave; that agent's provider hears of the result."""
+    """A task from another agent, whose provider is told the result."""
     CRON = "cron"
-    """A task that a clock started."""
+    """A scheduled task."""
     FLUSH = "flush"
     """Saving what matters before messages are dropped."""
     BACKGROUND = "background"
@@ -31,14 +31,14 @@ class AgentContext(StrEnum):
 
 
 class Reach(Enum):
-    """How much memory an agent has."""
+    """The parts of memory that an agent may use."""
 
     FULL = "full"
     """Built-in memory, and the external provider with a session of its own."""
     RECALL = "recall"
-    """As FULL, but nothing that is said is kept: the provider is asked, never told."""
+    """As FULL, but nothing is stored: the provider is asked, and never told."""
     BUILTIN = "builtin"
-    """No external provider: the built-in memory alone, for reading and writing."""
+    """The built-in memory alone, for reading and writing."""
     NONE = "none"
     """No memory at all."""
 
@@ -51,11 +51,11 @@ DEFAULT_REACH = {
     AgentContext.BACKGROUND: Reach.BUILTIN,
     AgentContext.COMPRESS: Reach.BUILTIN,
 }
-"""What each context gets unless the runtime asks for less, or for RECALL where it knows what it does."""
+"""The default reach of each context. A runtime may ask for less, or for RECALL where that is safe."""
 
 
 def context_of(name: str) -> AgentContext:
-    """The context of that name."""
+    """The context of that name, or InvalidRequest."""
     try:
         return AgentContext(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who and what one agent serves: the facts that a runtime knows when it builds the agent, as one value."""
+"""The facts that a runtime knows when it builds an agent, as one value: session, platform, user and chat."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from strongroom.host.agent_context import AgentContext
 
 Callback = Callable[[str], None]
 TERMINAL = "cli"
-"""The platform that its owner alone uses."""
+"""The platform of an owner at a terminal, who is its only user."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
-    """What `MemoryProvider.initialize` is told. Empty means unknown, and is not passed on."""
+    """The arguments of `MemoryProvider.initialize`. Empty means unknown, and is not passed on."""
 
     id: str
     platform: str = ""
-    """Where it is held. A conversation that names none is at a terminal: `cli`."""
+    """The platform of the conversation. By default a conversation is at a terminal: `cli`."""
     context: AgentContext = AgentContext.PRIMARY
     agent_identity: str = ""
-    """The profile, for a runtime that has several."""
+    """The agent's profile, for a runtime that has several."""
     agent_workspace: str = ""
     parent_session_id: str = ""
     session_title: str = ""
-    """A title that the user gave. Leave out one that was made automatically: it arrives in the middle of a chat."""
+    """A title that the user set. Leave out automatic ones: they arrive in the middle of a chat."""
     user_id: str = ""
     user_id_alt: str = ""
     user_name: str = ""
@@ -35,7 +35,7 @@ class AgentSession:
     chat_type: str = ""
     thread_id: str = ""
     gateway_session_key: str = ""
-    """The chat's own key, the same after `/new` and after a restart."""
+    """A key of the chat that stays the same after `/new` and after a restart."""
     warning_callback: Callback | None = None
     status_callback: Callback | None = None
     """Shows a short notice to the user, for instance that memory was updated."""

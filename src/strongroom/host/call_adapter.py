@@ -1,8 +1,8 @@
-"""Calling providers of any age: a method is given what it accepts, and nothing it would choke on.
+"""Calls to providers with older signatures: a method gets the arguments that it accepts, and no others.
 
 The interface has grown: `sync_turn` got `messages`, `on_memory_write` got `metadata`, other methods keyword arguments.
-A provider written before that has the older signature. Inspection decides, never a failed call: a TypeError from
-inside a provider must not make it be called twice.
+A provider written before that has the older signature. The signature is inspected, never probed by a failed call: a
+TypeError from inside a provider must not make it be called twice.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def fit_arguments(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that `method` accepts: keywords that it does not know are left out.
 
-    `metadata` alone is given by position where a method has a place for it under another name: some have. What Hermes
-    does not give is only for a method that names it: one that takes any keyword may pass it on to one that does not.
+    `metadata` is passed by position if the method has a free parameter under another name. Arguments that Hermes does
+    not pass go only to a method that names them: one with `**kwargs` may forward them to one that fails on them.
     """
     function = getattr(method, "__func__", method)
     named, places, any_keyword = (_known_shape if isinstance(function, Hashable) else _shape)(function)
@@ -40,7 +40,7 @@ def fit_arguments(
 
 
 def signature_hooks(provider: object) -> list[str]:
-    """Which of the two names of the signature to ask, in their order: those that the provider has made its own."""
+    """The signature hooks that a provider overrides, in the order in which to ask them."""
     found = []
     for name in ("cache_busting_signature", "identity_signature"):
         method = getattr(provider, name, None)
@@ -50,11 +50,11 @@ def signature_hooks(provider: object) -> list[str]:
 
 
 def _shape(function: Callable[..., Any]) -> tuple[frozenset[str], int, bool]:
-    """The names it takes by keyword, how many it takes by position, and whether it takes any keyword."""
+    """The names a function takes by keyword, how many arguments it takes by position, and whether it has `**kwargs`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return frozenset(), 0, True  # made in C: nothing is known, so it gets what the interface says
+        return frozenset(), 0, True  # a C function without a signature gets what the interface says
     named = frozenset(one.name for one in parameters if one.kind in _NAMED)
     places = sum(one.kind in _PLACED for one in parameters)
     return named, places, any(one.kind is Parameter.VAR_KEYWORD for one in parameters)

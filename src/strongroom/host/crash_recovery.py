@@ -1,7 +1,7 @@
-"""Handing over what an earlier process left in the journal: to a provider made ready as it was then.
+"""Recovery of the turns that earlier processes left in their journals.
 
-One agent's turns go to one new object, in their order; it is shut down afterwards. A turn that is refused stays where
-it is, and so do the turns after it in the same file, until a host starts again.
+One agent's turns go in order to one new provider object, initialised as the agent's was and shut down afterwards. A
+turn that is refused stays in the journal, and so do the turns after it in the same file, until a host starts again.
 """
 
 from __future__ import annotations
@@ -20,22 +20,24 @@ from strongroom.host.turn_journal.left_behind import Remains, find_left_behind
 from strongroom.host.turn_journal.record_format import Turn, unpack_messages
 
 _PATIENCE = 3
-"""How many agents' turns a provider may hang on before the rest waits for the next start: each holds a thread."""
+"""How many agents' turns a provider may hang on before the rest waits for the next start. Each holds a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What came of the turns that were left behind."""
+    """The outcome of a recovery."""
 
     handed_over: int = 0
     left: int = 0
     """Turns that stay in the journal: their provider is another one, is not available, or refused them."""
     damaged: int = 0
-    """Journals of which a part cannot be read; that part is set aside under the name `*.damaged`."""
+    """Journals with a part that cannot be read. A copy is set aside under the name `*.damaged`."""
 
 
 def recover(journals: Path, key: bytes, provider: Callable[[], IsolatedProvider | None], limits: Limits) -> Recovered:
-    """Hand over what every host that is gone has left in `journals`. A provider that is late keeps nobody else."""
+    """Hand over the turns that dead hosts left in `journals`. A provider that hangs delays the other agents a limited
+    time.
+    """
     done = left = damaged = late = 0
     with find_left_behind(journals, key) as found:
         for remains in found:
@@ -54,7 +56,7 @@ def recover(journals: Path, key: bytes, provider: Callable[[], IsolatedProvider 
 
 
 def _agents(remains: Remains) -> Iterator[list[int]]:
-    """The numbers of each agent's turns."""
+    """The numbers of each agent's turns, in order."""
     agents: dict[bytes, list[int]] = {}
     for number, turn in remains.turns.items():
         agents.setdefault(msgspec.msgpack.encode((turn.provider, turn.session, turn.told)), []).append(number)
@@ -62,7 +64,7 @@ def _agents(remains: Remains) -> Iterator[list[int]]:
 
 
 def _hand_over(remains: Remains, numbers: list[int], provider: IsolatedProvider | None, limits: Limits) -> int:
-    """Give one agent's turns to a provider; how many it took."""
+    """Give one agent's turns to a provider. Returns how many it took."""
     first = remains.turns[numbers[0]]
     if provider is None or writable(provider.name) != first.provider:
         log.warning("%d turns for memory provider %s wait in the journal", len(numbers), first.provider)

@@ -1,4 +1,4 @@
-"""Saying where in a provider's own code something went wrong: by file name and line, without a path of the machine."""
+"""Where in a provider's code an error was raised: file name and line, without paths of this machine."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _NOT_THEIRS = (Path(__file__).parents[1], Path(os.__file__).parent)
 
 
 def place(error: BaseException, provider: object = None) -> str:
-    """The last line of the provider that an error went through, as ` at store.py:12`; empty if there is none."""
+    """The last line of the provider that an error passed through, as ` at store.py:12`; empty if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if _is_own(Path(one.filename), provider)]
     return f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 def kind(thing: object) -> str:
-    """The name of a thing's class. A metaclass can make the plain way to ask for it raise."""
+    """The name of a thing's class. Bypasses the metaclass, whose own code could raise."""
     return str(type.__dict__["__name__"].__get__(type(thing)))
 
 
 def deepest(error: BaseException) -> str:
-    """The line that raised an error, whoever's it is."""
+    """The line that raised an error, in any code."""
     frames = traceback.extract_tb(error.__traceback__)
     return f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 def without_paths(text: str, hidden: Iterable[str] = ()) -> str:
-    """A text with the last part of each path alone, and without values that may be secret."""
+    """A text with each path reduced to its last part, and without the `hidden` values."""
     for value in sorted((one for one in hidden if len(one) >= 4), key=len, reverse=True):
         text = text.replace(value, "<redacted>")
     return _PATH.sub(r"\1", text)
@@ -47,7 +47,7 @@ def _is_own(path: Path, provider: object) -> bool:
 
 
 def _directories(cls: type) -> list[Path]:
-    """Where the code of a class and of those that it derives from lies."""
+    """The directories that hold the code of a class and of its bases."""
     found = []
     for one in cls.__mro__:
         if one is object or one is MemoryProvider or one.__module__ in ("abc", "typing", "agent.memory_provider"):

@@ -1,4 +1,4 @@
-"""Where things are in a home: the built-in memory of each person, and the journal."""
+"""Paths in a home: the built-in memory of each person and shared chat, and the journal."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _CHATS = ("chat_type", "chat_id", "gateway_session_key")
 
 
 def journals(home: Path) -> Path:
-    """Where hosts keep turns on their way to a provider."""
+    """The directory in which hosts keep turns on their way to a provider."""
     return home / "memory-journal"
 
 
 def builtin(home: Path, session: AgentSession) -> Path:
-    """Where an agent's built-in memory is: the owner's own, or one for each person and for each shared chat.
+    """The directory of an agent's built-in memory: the owner's own, or one for each person and each shared chat.
 
     People who talk to the same gateway must not read each other's notes in the system prompt.
     """
     chats = (("key", session.gateway_session_key), ("chat", session.chat_id))
     people = (("alt", session.user_id_alt), ("id", session.user_id), *chats)
     shared = session.chat_type not in _PRIVATE_CHATS
-    # A shared chat of which nothing is known is nobody else's: its session has one of its own.
+    # A shared chat without a key or an id gets a directory of its session's own, never one that others share.
     known = (*chats, ("session", session.id)) if shared else people
     whose = next(((kind, name) for kind, name in known if name), None)
     if whose is None:
@@ -37,9 +37,9 @@ def builtin(home: Path, session: AgentSession) -> Path:
 
 
 def unsaid(session: AgentSession) -> list[str]:
-    """What a session leaves open of whose built-in memory it is for. Nothing for the owner at a terminal.
+    """The identity fields that a session must still set to determine its notes. Empty for the owner at a terminal.
 
-    Each of these decides about the directory, so that leaving one out leads to another person's, or to the owner's.
+    Each of them is part of the directory's name. Without it, an agent would get another person's notes, or the owner's.
     """
     people = any(getattr(session, name) for name in _PEOPLE)
     if session.platform == TERMINAL and not people and not any(getattr(session, name) for name in _CHATS):

@@ -1,6 +1,6 @@
-"""The host: what one process needs to run memory providers for any number of agents.
+"""The host: runs memory providers for any number of agents in one process.
 
-It holds what agents share (threads, the journal, the way to make a provider) and makes the manager of each agent. At
+It holds what agents share (threads, the journal, the factory of providers) and makes the manager of each agent. Before
 the first one it hands over the turns that an earlier process left in the journal.
 """
 
@@ -39,11 +39,11 @@ Factory = Callable[[], MemoryProvider]
 class Host:
     """Runs providers for the agents of one process. Every method may be called from any thread.
 
-    `provider` is the name of one to look for, or what makes a new object of it; without one, agents have the built-in
-    memory alone. The journal's key is kept in `keys`, outside of `home`, which others may back up. `reserved_tools`
-    are the names of the runtime's own tools: no provider can take them. Variables in `home/.env`, where set-up writes
-    secrets and providers look for them, are put into this process's environment unless they are set there; save
-    for those that decide which programs run.
+    `provider` is a name to look up, or a factory of new objects; without one, agents have the built-in memory alone.
+    The journal's key is stored in `keys`, outside of `home`, which may be backed up. `reserved_tools` are the names of
+    the runtime's own tools, which no provider can take. Variables in `home/.env`, where set-up writes secrets and
+    providers look for them, are added to this process's environment if they are not set there; except those that decide
+    which programs run.
     """
 
     def __init__(
@@ -86,15 +86,15 @@ class Host:
 
     @property
     def threads(self) -> int:
-        """How many threads there are now."""
+        """How many worker threads exist now."""
         return self._shared.asking.threads + self._shared.keeping.threads
 
     def manager(self, session: AgentSession, *, reach: Reach | None = None) -> MemoryManager:
-        """The memory of a new agent, ready for its first turn. Hold it until you have called its `end`.
+        """Make the memory of a new agent, ready for its first turn. Keep it until you have called its `end`.
 
         A provider that is not available, or cannot begin, is left out: the agent has its built-in memory, and the log
-        and `warning_callback` say so. For a moment's agent beside a conversation use `MemoryManager.temporary`; made
-        here, one that reaches the built-in memory must say whose it is for, or this raises `IdentityIncomplete`.
+        and `warning_callback` say so. For a short-lived agent beside a conversation use `MemoryManager.temporary`. Made
+        here, one that uses the built-in memory must say whose notes it is for, or this raises `IdentityIncomplete`.
         """
         if not session.id:
             raise InvalidRequest("a session needs an id", hint="any text that is this conversation's own")
@@ -112,20 +112,20 @@ class Host:
         with self._guard:
             self._managers.add(manager)
             closed = self._closed
-        if closed:  # meanwhile: nobody else would end it
+        if closed:  # closed meanwhile: nobody else would end it
             manager.end()
         return manager
 
     def recover(self) -> Recovered:
         """Hand over the turns that earlier processes left.
 
-        The first `manager` does this by itself, and waits for it as long as for the end of a session.
+        The first `manager` of reach FULL does this by itself, and waits for it as long as for the end of a session.
         """
         with self._recovering:
             return crash_recovery.recover(self._journals, self._key, self._provider, self._shared.limits)
 
     def close(self) -> None:
-        """End every agent that is left and let go of all. Idempotent."""
+        """End every remaining agent, then close the journal and the threads. Idempotent."""
         with self._guard:
             self._closed = True
             managers = list(self._managers)
@@ -138,7 +138,8 @@ class Host:
         with self._guard:
             if self._closed:
                 raise InvalidRequest("the host is closed, or was made before a fork", hint="make another one")
-            # An agent for a moment must not make anybody open a session, not even for old turns.
+            # Only a FULL agent starts the recovery, because it opens a provider session, which a short-lived agent must
+            # not.
             if self._recovered is None and self._make is not None and reach is Reach.FULL:
                 self._recovered = self._shared.keeping.call(self._recover_quietly)
             recovered = self._recovered
@@ -162,7 +163,7 @@ class Host:
         return manager
 
     def _provider(self) -> IsolatedProvider | None:
-        """A new object of the provider, if it can be had."""
+        """A new object of the provider, or None if it cannot be made or is not available."""
         if self._make is None:
             return None
         made = self._shared.asking.call(self._make)
@@ -201,7 +202,7 @@ def _check(home: Path, keys: Path, provider: object) -> None:
 
 
 def _forked(host: Host | None) -> None:
-    """In a child process a host is of no use: its threads are gone, and its journal is the parent's."""
+    """Disable the host in a forked child: its threads are gone, and its journal is the parent's."""
     if host is not None:
         host._guard = threading.Lock()
         host._closed = True

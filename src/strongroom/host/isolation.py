@@ -1,8 +1,7 @@
-"""A provider behind a guard: the one place where its faults stop.
+"""Isolation of a provider: no error, wrong answer or hang of its code gets past here.
 
-Whatever a provider raises, returns or fails to return, the guard writes it to the log under the provider's name and
-gives the answer that means "nothing". The log names the kind of error and where it was raised; its message may hold
-what people said, so that is shown at level DEBUG only.
+Each of them is logged under the provider's name and answered with a value that means "nothing". The log names the kind
+of error and its place. Its message may hold what people said, so it is shown at level DEBUG only.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ log = logging.getLogger("strongroom.host")
 _NAME_LENGTH = 64
 
 FAILED = object()
-"""What is asked for in place of an answer that may be None."""
+"""A sentinel for calls whose valid answers include None."""
 
 
 @contextmanager
 def isolate(note: Callable[[BaseException], None]) -> Iterator[None]:
-    """Stop whatever a provider raises on the caller's thread, save for an interrupt: that is the user's."""
+    """Pass any error raised inside to `note`, except KeyboardInterrupt."""
     try:
         yield
     except KeyboardInterrupt:
@@ -44,9 +43,9 @@ def isolate(note: Callable[[BaseException], None]) -> Iterator[None]:
 
 
 class IsolatedProvider:
-    """One provider of one agent. `ask` waits for an answer on another thread, `tell` runs on this one.
+    """One provider of one agent, isolated. `ask` runs a hook on another thread with a time limit, `tell` on this one.
 
-    Without workers everything runs on this thread: for what is our own and does not hang.
+    Without workers everything runs on this thread: for our own providers, which do not hang.
     """
 
     def __init__(self, provider: MemoryProvider, name: str, workers: Workers | None, home: Path) -> None:
@@ -58,18 +57,18 @@ class IsolatedProvider:
         self._late_in = ""
         """The hook that is late."""
         self._skipped: set[str] = set()
-        """Hooks that were not called because of it."""
+        """Hooks that were skipped because of it."""
         self._known: set[tuple[str, str]] = set()
 
     @classmethod
     def named(cls, provider: MemoryProvider, workers: Workers, home: Path, seconds: float) -> IsolatedProvider:
-        """A provider under the name that it gives itself; under its class's name where it gives none in time."""
+        """Isolate a provider under its own name, or under its class's name if it gives none in time."""
         guarded = cls(provider, _neutral(error_location.kind(provider)), workers, home)
         guarded.name = guarded.run("name", seconds, "", lambda: _name_of(provider)) or guarded.name
         return guarded
 
     def ask(self, hook: str, seconds: float, otherwise: Any, /, *args: Any, **keywords: Any) -> Any:
-        """What the hook answers within its time, else `otherwise`. A provider that is still late is not asked."""
+        """The hook's answer, or `otherwise` if there is none in time. A provider that is still late is not called."""
         return self.run(hook, seconds, otherwise, lambda: self._call(hook, args, keywords))
 
     def read(
@@ -82,9 +81,9 @@ class IsolatedProvider:
         *args: Any,
         **keywords: Any,
     ) -> Any:
-        """As `ask`, and `reading` makes of the answer what is wanted, on the same thread and within the same time.
+        """As `ask`, with the answer passed through `reading` on the same thread and within the same time.
 
-        The answer can be of any class, so that merely looking at it may run the provider's code.
+        An answer can be of any class, so that even looking at it may run the provider's code.
         """
         return self.run(hook, seconds, otherwise, lambda: reading(self._call(hook, args, keywords)))
 
@@ -93,11 +92,11 @@ class IsolatedProvider:
         return str(self.read(partial(self._text, hook), hook, seconds, "", *args, **keywords))
 
     def available(self, seconds: float) -> bool:
-        """Whether the provider says that it could work."""
+        """Whether the provider says that it can work."""
         return bool(self.read(bool, "is_available", seconds, False))
 
     def run(self, what: str, seconds: float, otherwise: Any, call: Callable[[], Any]) -> Any:
-        """What a call that reaches into the provider gives within its time. `what` is its name in the log."""
+        """As `ask`, for any call that runs the provider's code. `what` is its name in the log."""
         if self._workers is not None:
             return self._started(self._workers, what, otherwise, call)(seconds)
         with isolate(lambda error: self._failed(what, error)):
@@ -105,7 +104,7 @@ class IsolatedProvider:
         return otherwise
 
     def tell(self, hook: str, /, *args: Any, **keywords: Any) -> bool:
-        """Run a hook here and now; whether it returned."""
+        """Run a hook on this thread. Returns whether it succeeded."""
         try:
             self._call(hook, args, keywords)
         except BaseException as error:  # noqa: BLE001 - a provider's fault ends here, whatever it is
@@ -115,11 +114,13 @@ class IsolatedProvider:
 
     @property
     def late(self) -> bool:
-        """Whether a call that somebody gave up on is still going on."""
+        """Whether a call that timed out is still running."""
         return self._late is not None and not self._late.done()
 
     def is_busy(self, hook: str) -> bool:
-        """Whether a hook is not called because the provider is late. The log says so, loud once for each hook."""
+        """Whether to skip a hook because the provider is late. Logged as a warning once for each hook, then at
+        DEBUG.
+        """
         if not self.late:
             return False
         level = logging.DEBUG if hook in self._skipped else logging.WARNING
@@ -128,7 +129,9 @@ class IsolatedProvider:
         return True
 
     def let_go(self) -> Callable[[float], Any]:
-        """Start the shutdown; of a provider that is late, once it has returned."""
+        """Start the shutdown, or, if the provider is late, once its call has returned. Returns a function that waits
+        for it.
+        """
         late, workers = self._late, self._workers
         if workers is None:
             return lambda _: self.tell("shutdown")
@@ -138,7 +141,7 @@ class IsolatedProvider:
         return lambda _: None
 
     def _started(self, workers: Workers, what: str, otherwise: Any, call: Callable[[], Any]) -> Callable[[float], Any]:
-        """Start a call on another thread; what this returns waits so long for its answer."""
+        """Start a call on another thread. Returns a function that waits so many seconds for its answer."""
         if self.is_busy(what):
             return lambda _: otherwise
         future = workers.call(call)
@@ -183,7 +186,7 @@ class IsolatedProvider:
     def _failed(self, hook: str, error: BaseException) -> None:
         where = error_location.place(error, self.provider) or error_location.deepest(error)
         kind = error_location.kind(error)
-        # A hook that fails at each message must not fill the log: a warning once, after that for who looks closely.
+        # A hook that fails at every message must not fill the log: one warning for each kind of error, then DEBUG.
         level = logging.DEBUG if (hook, kind) in self._known else logging.WARNING
         self._known.add((hook, kind))
         log.log(level, "memory provider %s: %s raised %s%s", self.name, hook, kind, where)
@@ -193,11 +196,11 @@ class IsolatedProvider:
 def _discard(answer: object) -> None:
     close = getattr(answer, "close", None)
     if inspect.iscoroutine(answer) and callable(close):
-        close()  # or Python warns that nobody awaited it
+        close()  # otherwise Python warns that it was never awaited
 
 
 def _name_of(provider: MemoryProvider) -> str:
-    """What a provider calls itself; empty where it does not say."""
+    """The name that a provider gives itself; empty if it gives none."""
     said: object = provider.name
     name = writable(said) if isinstance(said, str) else ""
     return _neutral(name) if name.strip() else ""

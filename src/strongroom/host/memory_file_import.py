@@ -1,12 +1,13 @@
-"""Handing the agent's own memory files to a provider that is new to it: MEMORY.md, USER.md and SOUL.md.
+"""Import of the agent's own memory files into a new provider: MEMORY.md, USER.md and SOUL.md.
 
-Not under per-session: each run would put the files into a session that nobody comes back to. Under every other strategy
-each content is handed over once for each place it goes to (`into`), and a changed file again. A marker in the home
-directory remembers that as hashes: neither text nor names, though who holds a text can tell that it was handed over.
+Under the strategy per-session nothing is imported: each run would put the files into a session that nobody returns to.
+Under every other strategy each content is imported once for each destination (`into`), and again when it changes. A
+marker file in the home remembers that as hashes. It holds neither text nor names, but anyone who has a text can test
+whether it was imported.
 
-All files are read before the first is handed over, and the marker is written after the last. So what is refused changes
-nothing, and after a crash or an error everything comes again: `put` must keep a text once. Two processes that begin at
-the same moment may both hand over.
+All files are read before the first is imported, and the marker is written after the last. So a refused file changes
+nothing, and after a crash or an error everything is imported again: `put` must be idempotent. Two processes that begin
+at the same moment may both import.
 
 The files are the owner's. A runtime that serves several people must not import them into the others' sessions.
 """
@@ -25,22 +26,22 @@ from strongroom.host.session_name import SessionSettings, Strategy, digest
 from strongroom.private_files import write_file
 
 FILES = ("memories/MEMORY.md", "memories/USER.md", "MEMORY.md", "USER.md", "SOUL.md")
-"""Below the home directory, by the names under which they are handed over."""
+"""Paths below the home directory; the files are imported under these names."""
 LIMIT = 1 << 18
-"""Bytes that each file may have."""
+"""Largest file, in bytes."""
 MARKER = ".memory-files-imported"
 _MARKER_LIMIT = 1 << 20
 _REMEMBERED = 10_000
-"""Contents that the marker holds; the oldest go first. 10,000 take 670 kB."""
+"""Most marks kept, oldest dropped first. 10,000 take 670 kB."""
 _writing = threading.Lock()
 
 
 def migrate_memory_files(
     home: Path, settings: SessionSettings, put: Callable[[str, str], None], *, into: str = "", before: str = ""
 ) -> tuple[str, ...]:
-    """Hand over what is new and return the names. `into` says where it goes: the provider and its session's name.
+    """Import what is new and return its names. `into` is the destination: the provider and its session's name.
 
-    `before` is what an earlier version of the caller said for the same place: its marks are taken over, once.
+    `before` is the `into` that an earlier version used for this destination: its marks are taken over, once.
     """
     if settings.strategy is Strategy.PER_SESSION:
         return ()
@@ -63,7 +64,7 @@ def migrate_memory_files(
 
 
 def forget_marks(home: Path) -> bool:
-    """Let everything be handed over again, to wherever; False if nothing was."""
+    """Remove the marker, so that everything is imported again. False if there was none."""
     try:
         (home / MARKER).unlink()
     except FileNotFoundError:
@@ -72,14 +73,14 @@ def forget_marks(home: Path) -> bool:
 
 
 def _text(home: Path, name: str) -> str:
-    """The text of a file, or nothing if it is not there. What is no readable text file of the home is refused."""
+    """The text of a file, empty if it is not there. InvalidRequest if it is not a text file inside the home."""
     try:
         text = _bytes(home, name, LIMIT).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except UnicodeDecodeError:
         raise _not_text(name) from None
-    if "\0" in text:  # UTF-16 without a byte order mark is valid UTF-8, full of these
+    if "\0" in text:  # UTF-16 without a byte order mark decodes as UTF-8, full of NULs
         raise _not_text(name)
     return text
 
@@ -104,7 +105,7 @@ def _bytes(home: Path, name: str, limit: int) -> bytes:
 
 
 def _content(path: Path, limit: int) -> bytes | None:
-    # A link that took the file's place since is not followed, and a pipe is not waited for.
+    # O_NOFOLLOW: the file may have been replaced by a link since. O_NONBLOCK: a pipe must not block.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -116,7 +117,7 @@ def _content(path: Path, limit: int) -> bytes | None:
 
 
 def _mark(into: str, name: str, text: str) -> str:
-    # The last part of the name alone: a file that moved from one place to the other is the same.
+    # The last part of the name alone: a file that moved between the listed places is still the same.
     return digest(into, name.rpartition("/")[2], text)
 
 

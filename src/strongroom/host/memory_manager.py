@@ -1,9 +1,9 @@
-"""The memory of one agent: the built-in memory first, and at most one external provider beside it.
+"""The memory of one agent: the built-in memory, and at most one external provider beside it.
 
-What a runtime holds and calls at each event of a conversation; the methods are named after the hooks of a provider
-that they lead to. Hooks that have an answer are asked for it, with a time limit, on threads that all agents share.
-What a provider is only told goes onto the agent's lane: in the order it happened, off the turn's thread. A turn is in
-the journal before `sync_turn` returns. Not responsible for which provider it is, nor for keeping anything itself.
+A runtime holds one for each agent and calls it at each event of a conversation. The methods are named after the
+provider hooks that they call. Hooks with an answer run with a time limit on threads that all agents share. Other hooks
+go to the agent's queue and run in order, off the turn's thread. A turn is in the journal before `sync_turn` returns.
+Not responsible for choosing the provider, nor for storing anything itself.
 
 A manager is for one conversation and its thread of turns: call its methods one at a time, from any thread.
 """
@@ -38,14 +38,14 @@ BUILTIN = "builtin"
 
 
 class Make(Protocol):
-    """Makes the manager of an agent whose identity is known to be whole: `Host` does."""
+    """Makes the manager of an agent whose identity is known to be complete; implemented by `Host`."""
 
     def __call__(self, session: AgentSession, reach: Reach | None, notes: Path | None) -> MemoryManager: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all managers of a host share."""
+    """The things that all managers of a host share."""
 
     home: Path
     limits: Limits
@@ -79,35 +79,35 @@ class MemoryManager:
         self._turn = 0
         self._external: IsolatedProvider | None = None
         self._keeping: TurnQueue | None = None
-        """How the external provider is told; None if it is not, or there is none."""
+        """The queue of hooks for the external provider. None if there is no provider, or it must not be told."""
         self._inner: list[IsolatedProvider] = self._first()
         self._schemas: list[Schema] = []
         self._routes: dict[str, IsolatedProvider] = {}
         self._signature_hooks: list[str] = []
 
-    # Who is there
+    # Providers
 
     @property
     def external(self) -> MemoryProvider | None:
-        """The external provider, if there is one and it could begin."""
+        """The external provider, or None if there is none or it could not begin."""
         return None if self._external is None else self._external.provider
 
     @property
     def external_name(self) -> str:
-        """What the external provider called itself when it was taken; empty if there is none."""
+        """The name of the external provider when it was added; empty if there is none."""
         return "" if self._external is None else self._external.name
 
     @property
     def providers(self) -> tuple[MemoryProvider, ...]:
-        """Those that take part, the built-in memory first."""
+        """The providers in use, the built-in memory first."""
         return tuple(one.provider for one in self._all)
 
     def add(self, provider: MemoryProvider) -> None:
-        """Take an external provider. There can be one, before the session begins, and none where `reach` has none."""
+        """Add the external provider: one, before the session begins, and only if `reach` allows one."""
         self.take(IsolatedProvider.named(provider, self._shared.asking, self._shared.home, self._limits.initialize))
 
     def take(self, provider: IsolatedProvider) -> None:
-        """As `add`, for a provider that is behind its guard already."""
+        """As `add`, for a provider that is isolated already."""
         name = provider.name
         if name.strip().casefold() == BUILTIN:
             raise ProviderRefused(
@@ -134,7 +134,7 @@ class MemoryManager:
             )
 
     def remove(self, name: str) -> None:
-        """Let the external provider go before the session begins. The built-in memory stays."""
+        """Remove the external provider before the session begins. The built-in memory stays."""
         if name == BUILTIN:
             raise ProviderRefused("the built-in memory cannot be removed", hint="Reach.NONE is an agent without memory")
         if self._external is None or self._external.name != name or self._begun:
@@ -144,7 +144,7 @@ class MemoryManager:
     # The session
 
     def initialize(self) -> None:
-        """Begin: gather the tools, then let each provider make ready. One that cannot is left out."""
+        """Begin the session: gather the tools, then initialise each provider. One that fails is left out."""
         self._schemas, self._routes = tool_registry.gather_tools(
             self._offering, self._shared.reserved, self._limits.initialize
         )
@@ -158,10 +158,10 @@ class MemoryManager:
             self._signature_hooks = self._external.run("cache_busting_signature", limit, [], hooks)
 
     def temporary(self, context: AgentContext, *, reach: Reach | None = None) -> MemoryManager:
-        """The memory of an agent for a moment, beside this one: for a flush, a compression, a review, a task.
+        """Make the memory of a short-lived agent beside this one: for a flush, a compression, a review, a task.
 
-        It has this agent's person, chat and profile, so it reaches the same notes and no others, unless `reach` or the
-        context's own says less. End it as any other.
+        It has this agent's person, chat and profile, and so the same notes and no others. Its reach is the context's
+        default, or `reach`. End it as any other.
         """
         context = context_of(context)
         if context is AgentContext.PRIMARY:
@@ -169,7 +169,7 @@ class MemoryManager:
         return self._shared.make(replace(self.session, id=self._session_id, context=context), reach, self._notes)
 
     def system_prompt_block(self) -> str:
-        """What all providers say in the system prompt."""
+        """The blocks of all providers for the system prompt."""
         said = (self._block(one).strip() for one in self._all)
         return "\n\n".join(block for block in said if block)
 
@@ -178,7 +178,7 @@ class MemoryManager:
         return list(self._schemas)
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **about: Any) -> str:
-        """Carry out a tool; the answer is JSON, also where something went wrong."""
+        """Run a tool. The answer is always JSON; errors are answered as JSON with the key `error`."""
         provider = self._routes.get(tool_name)
         if provider is None:
             return tool_registry.refusal_answer(f"there is no tool {tool_name}")
@@ -196,14 +196,14 @@ class MemoryManager:
     # A turn
 
     def on_turn_start(self, message: str, **about: Any) -> None:
-        """A turn begins with what the user said."""
+        """Begin a turn with the user's message."""
         self._turn += 1
         if self._external is not None and self._keeping is not None:
             seconds = self._left(self._external, self._limits.on_turn_start)
             self._external.ask("on_turn_start", seconds, None, self._turn, message, **about)
 
     def prefetch(self, query: str) -> str:
-        """What is remembered about a question, fenced, for this turn; or nothing."""
+        """Recall for a question, fenced for this turn; empty if there is nothing."""
         _check_text(query)
         if self._external is None or not query.strip():
             return ""
@@ -215,11 +215,11 @@ class MemoryManager:
         return recall_fence.fence_recall(text, self._limits.recalled, mark)
 
     def sync_turn(self, user: str, assistant: str, messages: Sequence[Message] | None = None) -> None:
-        """Have a complete turn kept. When this returns it is on disk, and a crash cannot lose it.
+        """Store a complete turn. It is on disk when this returns, so that a crash cannot lose it.
 
-        Both texts are needed: a turn without an answer was interrupted and is not kept. Where the journal cannot be
-        written, the provider is told all the same, and the log and the user's notice say so: then a crash in the next
-        moments can lose the turn.
+        Both texts are needed: a turn without an answer was interrupted and is not stored. If the journal cannot be
+        written, the provider is still told, and the log and the user's notice say so: a crash in the next moments can
+        then lose the turn.
         """
         _check_text(user, assistant)
         if self._keeping is not None:
@@ -236,7 +236,7 @@ class MemoryManager:
     # Other events
 
     def on_delegation(self, task: str, result: str, *, child_session_id: str = "", **about: Any) -> None:
-        """A subagent came back with a result."""
+        """Report that a subagent came back with a result."""
         self._tell("on_delegation", task, result, child_session_id=child_session_id, **about)
 
     def on_session_switch(
@@ -248,7 +248,7 @@ class MemoryManager:
         rewound: bool = False,
         reason: str = "",
     ) -> None:
-        """The agent goes on under another session id, or takes turns back."""
+        """Continue under another session id, or with turns taken back."""
         self._session_id = new_session_id
         if reset:
             self._turn = 0
@@ -261,11 +261,13 @@ class MemoryManager:
         self._tell("on_session_switch", new_session_id, **about)
 
     def on_session_end(self, messages: Sequence[Message]) -> None:
-        """The conversation is over, or its messages are dropped. The providers hear of it after its turns."""
+        """Report that the conversation is over, or that its messages are dropped. The providers hear of it after its
+        turns.
+        """
         self._tell("on_session_end", list(messages))
 
     def cache_busting_signature(self) -> Signature | None:
-        """What the external provider says its settings are; None where nobody says anything. See `AgentCache`."""
+        """The external provider's settings as a signature; None if it gives none. See `AgentCache`."""
         external = self._external
         if external is None:
             return None
@@ -274,19 +276,19 @@ class MemoryManager:
         return next((given for given in said if given is not None), None)
 
     def flush(self, seconds: float) -> bool:
-        """Wait until the provider has been told everything; False if that took longer."""
+        """Wait until the provider has been told everything. False if that took longer."""
         return self._keeping is None or self._keeping.drained(seconds)
 
     def end(self, messages: Sequence[Message] = ()) -> None:
-        """End the session and let the provider go, within the limits. What was not taken stays in the journal.
+        """End the session and shut the provider down, within the limits. Turns it did not take stay in the journal.
 
-        After this, nothing is asked or told. Idempotent.
+        Afterwards nothing is asked or told. Idempotent.
         """
         self._last_words = list(messages)
         end_together([self], self._limits)
 
     def _say_goodbye(self) -> Callable[[float], None] | None:
-        """Tell the provider that this is the end, and return what lets it come to that; None if that was done."""
+        """Queue the session's end. Returns a function that waits for the queue; None if it had ended before."""
         with self._ending:
             ended, self._ended = self._ended, True
             keeping, self._keeping = self._keeping, None
@@ -298,12 +300,12 @@ class MemoryManager:
         return keeping.stop
 
     def _shut_down(self) -> Callable[[float], object]:
-        """Start the shutdown, and return what waits for it; nothing is called after it."""
+        """Start the shutdown. Returns a function that waits for it. No hook is called afterwards."""
         external, self._external = self._external, None
         self._routes = {name: one for name, one in self._routes.items() if one is not external}
         return (lambda _: None) if external is None else external.let_go()
 
-    # Within
+    # Internal
 
     @property
     def _all(self) -> list[IsolatedProvider]:
@@ -315,7 +317,7 @@ class MemoryManager:
 
     @property
     def _offering(self) -> list[IsolatedProvider]:
-        """Whose tools are offered: a tool may write, so a provider that is only asked offers none."""
+        """The providers whose tools are offered. A tool may write, so a provider that must not be told offers none."""
         return self._all if self.reach is Reach.FULL else self._inner
 
     def _made_builtin(self, notes: Path) -> BuiltinMemory:
@@ -327,11 +329,13 @@ class MemoryManager:
         )
 
     def _first(self) -> list[IsolatedProvider]:
-        # The built-in memory is our own: it needs no thread, and must work while providers hold all of them.
+        # The built-in memory is our own code: it needs no thread, and must work while providers hold all of them.
         return [] if self.builtin is None else [IsolatedProvider(self.builtin, BUILTIN, None, self._shared.home)]
 
     def _left(self, provider: IsolatedProvider, seconds: float) -> float:
-        """The time for a call, once the provider has heard of the writes and delegations before it."""
+        """The seconds left for a call, after waiting until the provider has heard of the writes and delegations before
+        it.
+        """
         if provider is not self._external or self._keeping is None or provider.late:
             return seconds
         return self._keeping.catch_up(seconds, self._limits.catching_up)
@@ -353,7 +357,7 @@ class MemoryManager:
             self._keeping.tell(hook, *args, **keywords)
 
     def _written(self, write: Write) -> None:
-        """The built-in memory has committed a change: the external provider hears of it."""
+        """Tell the external provider of a change that the built-in memory has committed."""
         about = {
             "write_origin": "assistant_tool",
             "execution_context": "foreground",
@@ -367,7 +371,7 @@ class MemoryManager:
         self._tell("on_memory_write", write.action, write.target, write.content, metadata=metadata)
 
     def warn(self, notice: str) -> None:
-        """Show a notice to the user, where the runtime has a way to."""
+        """Show a notice to the user, if the runtime has a callback for that."""
         if self.session.warning_callback is not None:
             try:
                 self.session.warning_callback(notice)
@@ -376,7 +380,7 @@ class MemoryManager:
 
 
 def end_together(managers: Sequence[MemoryManager], limits: Limits) -> None:
-    """End several agents within the time for one: each is told first, then all of them have it."""
+    """End several agents within the time limit of one: all are told first, then all are waited for together."""
     ending = [(one, stop) for one in managers if (stop := one._say_goodbye()) is not None]
     deadline = time.monotonic() + limits.drain
     for _, stop in ending:
@@ -388,7 +392,7 @@ def end_together(managers: Sequence[MemoryManager], limits: Limits) -> None:
 
 
 def _signature(given: object) -> object:
-    """A copy of what a provider says its settings are: to look at its own mapping may run its code."""
+    """A copy of a provider's signature in plain types, because reading its own mapping may run its code."""
     if given is None:
         return None
     if not isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""How long a provider may take and how much it may say, in one value that a runtime can change."""
+"""Limits of a provider's time, text, threads and bytes, in one value that a runtime can change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strongroom.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds for each call that somebody waits for, characters, threads and bytes."""
+    """Seconds for each call that is waited for, and maximum characters, threads and bytes."""
 
     initialize: float = 10.0
     system_prompt_block: float = 2.0
@@ -20,28 +20,28 @@ class Limits:
     on_pre_compress: float = 5.0
     cache_busting_signature: float = 1.0
     catching_up: float = 1.0
-    """How long a call waits at most until the provider has heard of memory writes and delegations before it."""
+    """How long a call waits at most for the provider to hear of the memory writes and delegations before it."""
     drain: float = 5.0
     """How long the end of a session waits until the provider has been told everything."""
     shutdown: float = 5.0
     recovered_turn: float = 60.0
-    """For each turn that an earlier process left; a provider that takes longer gets it again at the next start."""
+    """For each turn that an earlier process left. A provider that takes longer gets it again at the next start."""
     recalled: int = 8_000
-    """The most characters of recalled text in one turn."""
+    """Most characters of recalled text in one turn."""
     prompt_block: int = 16_000
-    """The most characters of one provider in the system prompt."""
+    """Most characters of one provider in the system prompt."""
     compressed: int = 6_000
-    """The most characters for the summary of a compression."""
+    """Most characters for the summary of a compression."""
     asking_threads: int = 16
-    """Threads for calls that somebody waits for, in the whole host."""
+    """Threads for calls that are waited for, in the whole host."""
     keeping_threads: int = 8
-    """Threads that tell providers what happened, in the whole host."""
+    """Threads for hooks that only tell, in the whole host."""
     held: float = 1.0
-    """How long a call holds a thread until another one may take its place."""
+    """How many seconds a call may hold a thread before a spare one may be added."""
     spare_threads: int = 32
-    """How many threads of each kind may be held for so long; beyond that, everybody waits."""
+    """Most spare threads of each kind. Beyond that, calls wait."""
     waiting_turns: int = 256
-    """Turns of one agent that wait in RAM for a slow provider; more wait in the journal, until a host next starts."""
+    """Turns of one agent that wait in RAM for a slow provider. Further ones stay in the journal."""
     journal_bytes: int = 256 * 1024 * 1024
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""What a provider recalled, as a turn may show it: within a budget, fenced once, fences inside it made harmless.
+"""Recalled text as a turn may show it: within a budget, fenced once, with other fences in it made harmless.
 
-`strongroom.fence` puts the marks; this adds what only a host must know: other runtimes' fences, which a provider or a
-stored line may hold, and how recalled text that a reply repeats is kept from being stored again.
+`strongroom.fence` makes the marks. This adds the host's part: other runtimes' fences, which a provider or a stored line
+may contain, and the removal of recalled blocks from what is stored.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ _NOTES = re.compile(r"\[\s*system\s+note\s*:", re.IGNORECASE)
 
 
 def fence_recall(text: str, budget: int, mark: str) -> str:
-    """Recalled text for a model, or nothing where there is nothing to show."""
+    """Recalled text in a fence, or nothing if it is empty."""
     text = text.strip()
     if not text:
         return ""
-    # Cut before it is neutralised, which takes time, and after, which can make it longer.
+    # Cut before neutralising, which takes time, and again after it, because it can lengthen the text.
     body = within(harmless(fence.neutral(within(text, budget))), budget)
     return f"{fence.NOTICE}\n{fence.between(body, mark)}"
 
 
 def harmless(text: str) -> str:
-    """The text without anything that passes for another runtime's fence."""
+    """The text without anything that could pass for another runtime's fence."""
     return _NOTES.sub("[quoted note:", _OTHERS.sub("[quoted]", text))
 
 
 def within(text: str, budget: int) -> str:
-    """At most `budget` characters, cut at the end of a line where there is one, and a note of what is missing."""
+    """At most `budget` characters, cut at a line end if there is one in the second half, with a note of what is
+    missing.
+    """
     if len(text) <= budget:
         return text
     head = text[:budget]
@@ -41,14 +43,14 @@ def within(text: str, budget: int) -> str:
 
 
 def writable(text: str) -> str:
-    """The text as it can be written down: half a surrogate pair, which no encoding knows, becomes a question mark."""
-    return str.encode(text, "utf-8", "replace").decode()  # a text of another class could have its own `encode`
+    """The text in a form that can be encoded: half a surrogate pair becomes a question mark."""
+    return str.encode(text, "utf-8", "replace").decode()  # str.encode, because a subclass could override encode
 
 
 def without_recalled(text: str, marks: Collection[str]) -> str:
-    """What was said, without blocks that this host has shown under one of these marks: they are remembered already.
+    """The text without the fenced blocks that this host showed under these marks: they are stored already.
 
-    Only such blocks: a text that merely looks like one is what somebody said.
+    Other text that merely looks like such a block stays.
     """
     for mark in marks:
         first, last = fence.edges(mark)

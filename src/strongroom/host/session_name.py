@@ -1,32 +1,32 @@
-"""What a provider's session is called: a name that keeps a chat together and never joins two.
+"""Names for a provider's sessions: a name keeps one chat together and never joins two.
 
 `resolve_session` takes the first of these that is known:
 
-1. A title that the user set, whatever the strategy. Callers pass no automatic one: that arrives in the middle of a chat
-   and would split it. Equal titles mean one session on purpose, from wherever they come; where several people are
+1. A title that the user set, whatever the strategy. Callers leave out automatic ones, which arrive in the middle of a
+   chat and would split it. Equal titles deliberately share one session, wherever they come from; if several people are
    served, turn the peer prefix on, or one person's title opens another's session. Titles are compared in NFC and
    without blanks around them.
 2. The gateway key, which stays with a chat through `/new` and restarts. It is compared exactly.
-3. What the strategy says: the session's id, the repository's root, the directory, or the workspace. What the runtime
-   does not know falls back to something narrower, never to something wider: repository, directory, id.
+3. The strategy's source: the session's id, the repository's root, the directory, or the workspace. An unknown source
+   falls back to something narrower, never wider: repository, directory, id.
 
 A name matches `[A-Za-z0-9_-]{1,100}` and has one of two forms:
 
-- plain: a gateway key of two or more segments in lower case (`agent:main:telegram:dm:8439114563` reads
+- plain: a gateway key of two or more segments in lower case (`agent:main:telegram:dm:8439114563` becomes
   `agent-main-telegram-dm-8439114563`), and a session id without dashes, which stays as it is;
-- hashed: everything else, as `readable--0123456789abcdef`. The hash is over peer, branch and exact source; what stands
+- hashed: everything else, as `readable--0123456789abcdef`. The hash is over peer, branch and exact source; the part
   before it is for people and decides nothing.
 
-A peer prefix stands before either as `peer--`, on every branch, and is part of the hash. A plain name stays plain only
-behind a peer in lower case and without dashes.
+A peer prefix stands before either as `peer--`, on every branch, and is part of the hash. With a prefix, a name is plain
+only if the peer is in lower case and without dashes.
 
 Two requests that differ in peer (or in having one), branch or source never get the same name, not even when case is
-ignored. Plain segments are neither empty nor hold a dash, so `--` stands in a plain name only after a peer, and what
-follows it is never 16 hex digits; a hashed name always ends in `--` and 16 hex digits. So no plain name is a hashed
-one, a plain name can be read back, and equal hashed names have equal hashes: 64 bits of SHA-256, against which somebody
-who may choose keys needs about 2**64 tries to meet a given chat.
+ignored. Plain segments are neither empty nor contain a dash, so `--` occurs in a plain name only after a peer, and the
+rest is never 16 hex digits, while a hashed name always ends in `--` and 16 hex digits. So no plain name is a hashed
+one, a plain name can be read back, and equal hashed names have equal hashes: 64 bits of SHA-256, so that somebody who
+may choose keys needs about 2**64 attempts to meet a given chat.
 
-A moved directory is another directory. Pure, save for `repository_of`.
+A moved directory is another directory. Pure, except for `repository_of`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HASH_DIGITS = 16
 _PEER_LENGTH = 32
 _SEPARATOR = "--"
 _NORMALISED = 1000
-"""Characters of a title up to which NFC is made: composing takes time quadratic in a run of marks."""
+"""Longest title that is normalised to NFC, in characters: composing takes time quadratic in a run of marks."""
 
 _SEGMENT = re.compile(r"[a-z0-9_]+")
 _GATEWAY_KEY = re.compile(r"[a-z0-9_]+(:[a-z0-9_]+)+")
@@ -55,16 +55,16 @@ _UNREADABLE = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class Strategy(StrEnum):
-    """Which conversations share a session when neither a title nor a gateway key says so."""
+    """Which conversations share a session if neither a title nor a gateway key decides."""
 
     PER_SESSION = "per-session"
-    """Each run of the agent has its own."""
+    """Each run of the agent has a session of its own."""
     PER_REPO = "per-repo"
-    """All runs in one repository."""
+    """All runs in one repository share one."""
     PER_DIRECTORY = "per-directory"
-    """All runs in one directory."""
+    """All runs in one directory share one."""
     GLOBAL = "global"
-    """All runs of one workspace."""
+    """All runs of one workspace share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class SessionSettings:
 
     strategy: Strategy = Strategy.PER_DIRECTORY
     peer_prefix: bool = False
-    """Whether each name begins with `peer_name`. Without a `peer_name` there is nothing to begin with."""
+    """Whether each name begins with `peer_name`, if there is one."""
     peer_name: str = ""
     workspace: str = "hermes"
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a name is made from: the branch, the exact text, the part that people know it by, the plain form if any."""
+    """The source of a name: its branch, the exact text, the readable part, and the plain form if there is one."""
 
     branch: str
     exact: str
@@ -109,7 +109,7 @@ def resolve_session(
 
 
 def hash_name(branch: str, exact: str, *, shown: str, peer: str = "") -> str:
-    """A readable name whose last 16 digits tell apart whatever differs in `branch`, `exact` or `peer`."""
+    """A readable name that ends in 16 hash digits of `branch`, `exact` and `peer`."""
     before = f"{_readable(peer, _PEER_LENGTH) or 'peer'}{_SEPARATOR}" if peer else ""
     room = LENGTH - len(before) - len(_SEPARATOR) - HASH_DIGITS
     return f"{before}{_readable(shown, room) or branch}{_SEPARATOR}{digest(peer, branch, exact)[:HASH_DIGITS]}"
@@ -134,21 +134,21 @@ def _by_strategy(
 
 
 def _known(branch: str, text: str) -> str:
-    # An empty one would be shared by all who have none.
+    # An empty source would be shared by all sessions without one.
     if not text:
         raise InvalidRequest(f"the {branch} has no name", hint="give each session an id, and the workspace a name")
     return text
 
 
 def _place(branch: str, path: PurePath) -> _Source:
-    # "." is another place for each process, and would be one name for all of them.
+    # "." is a different place in each process, and would be one name for all of them.
     if not path.is_absolute():
         raise InvalidRequest(f"the {branch} must be an absolute path", hint="pass Path.cwd(), not Path('.')")
     return _Source(branch, str(path), path.name)
 
 
 def _plain(peer: str, body: str) -> str:
-    """The name in its plain form, or nothing if it has none."""
+    """The name in its plain form; empty if it has none."""
     if not peer or not body:
         return body if len(body) <= LENGTH else ""
     fits = len(peer) <= _PEER_LENGTH and len(peer) + len(_SEPARATOR) + len(body) <= LENGTH
@@ -156,12 +156,12 @@ def _plain(peer: str, body: str) -> str:
 
 
 def _plain_key(key: str) -> str:
-    # One segment alone could be a session's id.
+    # A single segment could be a session's id.
     return key.replace(":", "-") if _GATEWAY_KEY.fullmatch(key) else ""
 
 
 def _plain_id(session_id: str) -> str:
-    # 16 hex digits after a peer would read as a hash.
+    # 16 hex digits after a peer would look like a hash.
     return session_id if _SEGMENT.fullmatch(session_id) and not _HASH.fullmatch(session_id) else ""
 
 
@@ -175,9 +175,9 @@ def _readable(text: str, room: int) -> str:
 
 
 def digest(*parts: str) -> str:
-    """One hash of several texts, 64 hex digits: no two lists give the same bytes to hash.
+    """One hash of several texts, 64 hex digits. Each part is prefixed by its length, so no two lists collide.
 
-    Each part counts with its length, and half a surrogate pair as what it is.
+    Half a surrogate pair is hashed as itself.
     """
     data = [part.encode("utf-8", "surrogatepass") for part in parts]
     return sha256(b"".join(len(one).to_bytes(8, "big") + one for one in data)).hexdigest()

@@ -1,7 +1,7 @@
-"""The tools of all providers as one list: checked, without doubles, each with the one who carries it out.
+"""The tools of all providers as one list: validated, without duplicates, each with its provider.
 
-A single malformed tool makes some model APIs refuse the whole request, so what is not sound is left out, and the log
-says which and why. The runtime's own tools come first, then the built-in memory's, then the external provider's.
+A single malformed tool makes some model APIs refuse the whole request, so an unsound tool is left out, and the log says
+which and why. The runtime's own tools take precedence, then the built-in memory's, then the external provider's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_TOOLS = 128
 def gather_tools(
     providers: Sequence[IsolatedProvider], reserved: Collection[str], seconds: float = 10.0
 ) -> tuple[list[Schema], dict[str, IsolatedProvider]]:
-    """Every sound tool, and who carries out which. An earlier provider's name is not given twice."""
+    """Every sound tool, and the provider of each by its name. The first provider of a name gets it."""
     schemas: list[Schema] = []
     routes: dict[str, IsolatedProvider] = {}
     for provider in providers:
@@ -43,7 +43,7 @@ def gather_tools(
 
 
 def sound(given: object) -> Schema | str:
-    """The tool in its bare form, or what is wrong with it. One that is wrapped as model APIs do it is unwrapped."""
+    """The tool in its bare form, or what is wrong with it. A tool in a `function` wrapper is unwrapped."""
     if isinstance(given, Mapping) and given.get("type") == "function" and isinstance(given.get("function"), Mapping):
         given = given["function"]
     if not isinstance(given, Mapping):
@@ -59,7 +59,7 @@ def sound(given: object) -> Schema | str:
 
 
 def flaws(schema: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a tool in its bare form, in which nothing may be missing."""
+    """The flaws of a tool in its bare form, in which no key may be missing."""
     name, parameters = schema.get("name"), schema.get("parameters")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         yield "its name is not of 1 to 64 letters, digits, _ and -"
@@ -103,7 +103,7 @@ def _sound(given: object) -> Schema | str:
 
 
 def _taken(name: str, given: object) -> list[Schema | str]:
-    """Of what a provider gives as its tools, each as `sound` has it."""
+    """The tools that a provider gives, each as `sound` returns it."""
     if not isinstance(given, list | tuple):
         if given is not None:
             log.warning("memory provider %s: get_tool_schemas gave a %s", name, error_location.kind(given))
@@ -115,7 +115,7 @@ def _taken(name: str, given: object) -> list[Schema | str]:
 
 
 def as_json_answer(given: object) -> str | None:
-    """A tool's answer as JSON: as it is, or as a text in JSON where a provider gave plain text. None if it is none."""
+    """A tool's answer as JSON: plain text is wrapped. None if the answer is not text."""
     if not isinstance(given, str):
         return None
     text = writable(given)
@@ -131,5 +131,5 @@ def _no_json(name: str) -> None:
 
 
 def refusal_answer(message: str) -> str:
-    """A tool's answer that says what went wrong, in the form that models know."""
+    """A tool's answer that reports an error, in the form that models know."""
     return json.dumps({"error": message}, ensure_ascii=False)

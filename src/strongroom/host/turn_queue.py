@@ -1,7 +1,7 @@
-"""What one agent's provider is told: in the order it happened, off the turn's thread, turns through the journal.
+"""The queue of hooks for one agent's provider: in order, off the turn's thread, turns through the journal.
 
-A turn is in the journal before `turn` returns and stays there until the provider has taken it. A provider that takes
-none for long is not fed any more from RAM: further turns wait in the journal until a host next starts.
+A turn is in the journal before `turn` returns and stays there until the provider has taken it (write-ahead). If the
+queue in RAM is full, further turns wait in the journal until a host next starts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from strongroom.host.worker_pool import Lane, Workers
 _MESSAGES_BYTES = 1024 * 1024
 _MARKS = 64
 _MORE = 64
-"""How many other events may wait beside the turns that may."""
+"""How many other events may wait in addition to the waiting turns."""
 _REPEATED = "[only what was recalled]"
 _AWAITED = ("on_memory_write", "on_delegation")
-"""What Hermes tells before the turn goes on. Here a call that has an answer waits for it."""
+"""The hooks that Hermes finishes before the turn goes on. Here, the next call with an answer waits for them."""
 
 
 class TurnQueue:
-    """The lane of one agent and its provider."""
+    """The queue of one agent and its provider."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class TurnQueue:
         self._session = writable(session.id)
         known = session.told(home)
         self._told = {name: writable(value) for name, value in known.items() if isinstance(value, str)}
-        """For the journal. Callbacks do not last."""
+        """The text arguments of `initialize`, for the journal. Callbacks cannot be stored."""
         self._journal = journal
         self._workers = workers
         self._lane = Lane(workers)
         self._awaited: Future[None] | None = None
-        """The latest event that calls wait for: done once the provider has heard of it."""
+        """Completed once the provider has heard of the latest awaited event."""
         self._most = most
         self._warn = warn
         self.marks: deque[str] = deque(maxlen=_MARKS)
@@ -65,7 +65,7 @@ class TurnQueue:
         self._over = False
 
     def tell(self, hook: str, /, *args: Any, **keywords: Any) -> None:
-        """Have the provider told of something, after all that it was told before. One that hangs hears no more."""
+        """Queue a hook. Dropped with a warning if the queue is full."""
         if len(self._lane) >= self._most + _MORE:
             log.warning("memory provider %s is far behind and is not told of %s", self._provider.name, hook)
             return
@@ -74,9 +74,9 @@ class TurnQueue:
             self._awaited = heard
 
     def catch_up(self, seconds: float, most: float) -> float:
-        """Wait until the provider has heard of writes and delegations; what is left of the seconds for a call.
+        """Wait until the provider has heard of writes and delegations. Returns the seconds left for a call.
 
-        Waits half of them at the most, and once for each event: a provider that is slow must not delay every call.
+        It waits for half of the seconds at most, and once for each event: a slow provider must not delay every call.
         """
         awaited, self._awaited = self._awaited, None
         if awaited is None or awaited.done():
@@ -88,9 +88,9 @@ class TurnQueue:
         return max(0.0, seconds - (time.monotonic() - begun))
 
     def turn(self, session_id: str, user: str, assistant: str, messages: Sequence[Message] | None) -> None:
-        """Have a turn kept; it is in the journal when this returns, or the log and the user are told that it is not."""
+        """Store a turn. It is in the journal when this returns; if not, the log and the user are told."""
         if not user.strip() or not assistant.strip():
-            return  # a turn that was interrupted
+            return  # an interrupted turn
         said = None if messages is None else [self._cleaned(message) for message in messages]
         user, assistant = (without_recalled(text, self.marks).strip() or _REPEATED for text in (user, assistant))
         number, name = self._journalled(session_id, user, assistant, self._fresh(said))
@@ -100,15 +100,15 @@ class TurnQueue:
         self._lane.submit(partial(self._hand_over, number, name, session_id, user, assistant, said))
 
     def anew(self) -> None:
-        """The history does not go on from what was seen of it."""
+        """Note that the history is a new one: the next turn counts all its messages as new."""
         self._seen = 0
 
     def drained(self, seconds: float) -> bool:
-        """Wait until the provider has been told everything; False if that took longer."""
+        """Wait until the provider has been told everything. False if that took longer."""
         return self._lane.drained(seconds)
 
     def stop(self, seconds: float) -> None:
-        """Tell the provider what is left, within this time, and then nothing more."""
+        """Tell the provider what is left, within this time, and then close the queue."""
         if not self._lane.drained(seconds):
             log.warning(
                 "memory provider %s did not take everything in time; its turns are in the journal for the next start",
@@ -122,7 +122,7 @@ class TurnQueue:
         heard.set_result(None)
 
     def _fresh(self, messages: Sequence[Message] | None) -> list[Any] | None:
-        """The messages of this turn: those that were not there at the last one; all if the history was cut."""
+        """The messages of this turn: those that the history did not have at the last one, or all if it was cut."""
         if messages is None:
             return None
         start = self._seen if len(messages) > self._seen else 0
@@ -136,7 +136,7 @@ class TurnQueue:
         return {**message, "content": without_recalled(content, self.marks)}
 
     def _journalled(self, session_id: str, user: str, assistant: str, fresh: list[Any] | None) -> tuple[int, str]:
-        """The number of the turn in the journal, or 0 where it is not in it, and what the turn is called."""
+        """Append a turn to the journal. Returns its number, or 0 if that failed, and the turn's name."""
         turn = Turn(
             provider=writable(self._provider.name),
             session=self._session,
@@ -160,7 +160,7 @@ class TurnQueue:
         extra = {"turn_id": name} if messages is None else {"turn_id": name, "messages": messages}
         if self._provider.tell("sync_turn", user, assistant, session_id=session_id, **extra) and number:
             self._journal.taken(number)
-        if not self._over:  # it may have been shut down while it took its time
+        if not self._over:  # the provider may have been shut down meanwhile
             self._provider.tell("queue_prefetch", user, session_id=session_id)
 
     def _fall_behind(self, number: int) -> None:

@@ -1,20 +1,20 @@
-"""Who a user is to a provider: the settings that map a platform's users to peers, and the rule that applies them.
+"""The mapping from a platform's users to a provider's peers: its settings, and the rule that applies them.
 
 The first of these decides: a pin (everybody is `peer_name`), an alias of the user's id, an alias of the other id, the
-user's id behind the prefix if there is one, and for a runtime that knows no user `peer_name`, then the session's key.
+user's id behind the prefix if there is one; and if the runtime knows no user, `peer_name`, then the session's key.
 
-A peer matches `[A-Za-z0-9_-]{1,100}`. Names that the owner wrote (`peer_name`, `ai_peer`, aliases) stay as written
-where they are words of such characters with single dashes between; a user's id stays as it is if it is digits and
-lower-case letters. Everything else gets a hash, as names of sessions do. Under one set of settings:
+A peer matches `[A-Za-z0-9_-]{1,100}`. Names that the owner wrote (`peer_name`, `ai_peer`, aliases) stay as written if
+they consist of such characters with single dashes between; a user's id stays as it is if it is digits and lower-case
+letters. Everything else gets a hash, as session names do. Under one set of settings:
 
-- Two ids never become one peer, unless an alias or the pin says so.
-- An id that equals a name the owner wrote is not that name: a stranger who is called like the owner, or like the
-  assistant, gets a hash. Whom the owner means by a name is said by an alias, also for an id of the same spelling.
-- A user whose second id alone is known is nobody's `peer_name`, and not who has that text as a first id.
+- Two ids never become one peer, except by an alias or the pin.
+- An id that equals a name the owner wrote does not become that name: a stranger who is called like the owner, or like
+  the assistant, gets a hash. Only an alias maps an id to such a name, even if they are spelt alike.
+- A user of whom only the second id is known is never `peer_name`, nor the user who has that text as a first id.
 
 Several runtimes that write to one place may use different prefixes: `tg_` and `7` is not the id `tg_7`, and `a_`, `b_1`
-is not `a_b_`, `1`. End a prefix with `_` or `-`, or each of its peers has a hash. What the owner calls a person in one
-runtime and an id in another are equal if they are spelt so; settings cannot see each other.
+is not `a_b_`, `1`. End a prefix with `_` or `-`, or each of its peers has a hash. A name in one runtime and an id in
+another are equal if they are spelt alike, because neither sees the other's settings.
 
 Pure. Reading the settings from a file is `strongroom.host.cache.settings_file`.
 """
@@ -32,7 +32,7 @@ from strongroom.host.agent_session import AgentSession
 from strongroom.host.session_name import LENGTH, hash_name
 
 KEYS = ("peer_name", "ai_peer", "pin_user_peer", "user_peer_aliases", "runtime_peer_prefix")
-"""The settings, and what a cached agent has frozen of them."""
+"""The settings, which are also what a cached agent depends on."""
 
 _SPELLINGS = {
     **{key: key for key in KEYS},
@@ -50,10 +50,10 @@ _PREFIX = re.compile(r"[a-z0-9]+([_-][a-z0-9]+)*[_-]")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How users become peers."""
+    """The settings that map users to peers."""
 
     peer_name: str = ""
-    """The owner: who speaks where no user is known."""
+    """The owner: the speaker if no user is known."""
     ai_peer: str = "hermes"
     pin_user_peer: bool = False
     """Whether everybody is the owner. For a runtime that one person uses."""
@@ -74,7 +74,7 @@ class Identity:
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any]) -> Identity:
-        """Read settings as a file has them: `peer_name` or `peerName`, and so on. Nothing else may stand there."""
+        """Read settings from a file's table: `peer_name` or `peerName`, and so on. Any other key is InvalidRequest."""
         if not isinstance(settings, Mapping):
             raise InvalidRequest("identity settings must be a table of keys and values")
         found: dict[str, Any] = {}
@@ -86,7 +86,7 @@ class Identity:
         return cls(**found)
 
     def peer(self, user_id: str = "", user_id_alt: str = "", *, session_key: str = "") -> str:
-        """The peer of a user, or of a session of which no user is known."""
+        """The peer of a user, or of a session whose user is unknown."""
         if self.pin_user_peer:
             return _named(self.peer_name)
         if alias := self.user_peer_aliases.get(user_id) or self.user_peer_aliases.get(user_id_alt):
@@ -102,16 +102,16 @@ class Identity:
         return hash_name("unknown", session_key, shown=session_key)
 
     def peer_of(self, session: AgentSession) -> str:
-        """The peer of whom an agent serves."""
+        """The peer of the user whom an agent serves."""
         key = session.gateway_session_key or session.id
         return self.peer(session.user_id, session.user_id_alt, session_key=key)
 
     def assistant(self) -> str:
-        """The peer of the assistant, if it has one: never that of a person."""
+        """The peer of the assistant; empty if it has none. Never that of a person."""
         return _named(self.ai_peer) if self.ai_peer else ""
 
     def signature(self, provider: str) -> dict[str, Any]:
-        """What a provider with this identity returns as its `cache_busting_signature`: these five keys, JSON values."""
+        """The `cache_busting_signature` of a provider with this identity: these five keys, JSON values."""
         values = {key: getattr(self, key) for key in KEYS}
         values["user_peer_aliases"] = [[user, name] for user, name in self.user_peer_aliases.items()]
         return {f"{provider}.{key}": value for key, value in values.items()}
@@ -125,14 +125,14 @@ class Identity:
         return hash_name("user", user_id, shown=user_id, peer=prefix)
 
     def _written(self) -> set[str]:
-        """The names that the owner wrote. In lower case: a provider that ignores case must not mix them up either."""
+        """The names that the owner wrote, in lower case, because a provider may ignore case."""
         return {
             _named(name).lower() for name in (self.peer_name, self.ai_peer, *self.user_peer_aliases.values()) if name
         }
 
 
 def _named(name: str) -> str:
-    """A name that the owner wrote. It has no `--`, so it is no hashed name."""
+    """A name that the owner wrote. A plain one has no `--`, so it is never a hashed name."""
     return name if len(name) <= LENGTH and _NAME.fullmatch(name) else hash_name("name", name, shown=name)
 
 

@@ -1,9 +1,9 @@
-"""Threads that many agents share, and lanes: work that keeps its order on them.
+"""A thread pool that many agents share, and lanes: ordered queues on it.
 
-The number of threads is bounded by the host, not by the number of chats. They are daemons: a provider that hangs can
-hold one of them, and can never hold up the end of the process. (The executor of the standard library joins its threads
-at exit, so it would wait for a hung provider for ever.) A thread that is held for long is replaced, up to a bound: else
-the chats in which a provider hangs would take the memory of all the others.
+The number of threads is bounded by the host, not by the number of chats. Threads are daemons, because a provider that
+hangs must not hold up the end of the process; the standard library's executor joins its threads at exit and would wait
+for ever. A thread that is held for long is replaced, up to a bound. Otherwise the chats with a hanging provider would
+starve all the others.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _IDLE_SECONDS = 30.0
 
 
 class Workers:
-    """At most `most` daemon threads, made when they are needed. An idle one leaves after a while.
+    """A pool of at most `most` daemon threads, started on demand. An idle thread ends after a while.
 
-    Those that have been at one task for `held` seconds do not count, as long as there are no more than `spare`.
+    Threads that have been at one task for `held` seconds do not count, up to `spare` of them.
     """
 
     def __init__(self, name: str, most: int, spare: int = 0, held: float = 1.0) -> None:
@@ -40,7 +40,7 @@ class Workers:
         self._guard = threading.Condition()
         self._waiting: deque[tuple[Task, Future[Any] | None]] = deque()
         self._since: dict[int, float] = {}
-        """Since when each thread that is at work has been at its task."""
+        """The start of the current task of each busy thread."""
         self._idle = 0
         self._starting = 0
         self._made = 0
@@ -48,7 +48,7 @@ class Workers:
         self.threads = 0
 
     def submit(self, task: Task, future: Future[Any] | None = None) -> bool:
-        """Have a task run as soon as a thread is free. It must not raise. False after `close`: it is dropped."""
+        """Queue a task, which must not raise. Returns False after `close`: the task is dropped."""
         with self._guard:
             if self._closed:
                 return False
@@ -58,7 +58,7 @@ class Workers:
         return True
 
     def wait(self, future: Future[Any], seconds: float) -> None:
-        """Wait for a call, and see to it that it gets a thread if others are held for long."""
+        """Wait for a call, adding a spare thread if others are held for long."""
         with suppress(TimeoutError, CancelledError):  # `futures.wait` takes half as long again
             future.exception(min(seconds, self.held))
         if not future.done() and seconds > self.held:
@@ -67,12 +67,12 @@ class Workers:
                 future.exception(seconds - self.held)
 
     def relieve(self) -> None:
-        """See whether what waits needs another thread by now."""
+        """Add threads if what waits needs more of them by now."""
         with self._guard:
             self._staff()
 
     def call(self, function: Callable[[], T]) -> Future[T]:
-        """Run a function with the caller's context variables. Cancelling works until a thread has taken it."""
+        """Run a function with the caller's context variables. It can be cancelled until a thread has taken it."""
         context = copy_context()
         future: Future[T] = Future()
 
@@ -89,14 +89,14 @@ class Workers:
         return future
 
     def forked(self) -> None:
-        """In a child process: there are no threads any more, and none are made."""
+        """Disable the pool in a forked child: its threads are gone, and none are started."""
         self._guard = threading.Condition()
         self._closed = True
         self._waiting.clear()
         self.threads = 0
 
     def close(self) -> None:
-        """Let idle threads go and drop what waits; calls are cancelled. A thread at work ends after its task."""
+        """End idle threads and drop queued tasks; their futures are cancelled. A busy thread ends after its task."""
         with self._guard:
             self._closed = True
             waiting = list(self._waiting)
@@ -110,7 +110,7 @@ class Workers:
         while self._idle + self._starting < len(self._waiting) and self.threads < self._most + self._out():
             try:
                 threading.Thread(target=self._work, name=f"{self._name}-{self._made + 1}", daemon=True).start()
-            except RuntimeError as error:  # the machine has no more: what waits is taken by those that are there
+            except RuntimeError as error:  # no more threads on this machine: those that exist take the work
                 log.error("no thread for %s: %s", self._name, error)
                 return
             self.threads += 1
@@ -118,7 +118,7 @@ class Workers:
             self._made += 1
 
     def _out(self) -> int:
-        """How many threads are held for so long that they do not count."""
+        """How many threads have been held for so long that they do not count."""
         if self.threads < self._most:
             return 0
         latest = time.monotonic() - self.held
@@ -130,9 +130,9 @@ class Workers:
         while (task := self._next()) is not None:
             try:
                 task()
-            except BaseException as error:  # one task's defect must not cost the others their thread
+            except BaseException as error:  # a failing task must not end its thread
                 log.error("a task of %s raised %s", self._name, type(error).__name__, exc_info=error)
-            task = None  # or an idle thread would hold on to an agent that is gone
+            task = None  # otherwise an idle thread would keep an ended agent alive
 
     def _next(self) -> Task | None:
         own = threading.get_ident()
@@ -150,7 +150,7 @@ class Workers:
 
 
 class Lane:
-    """Tasks that run one after the other, in the order they were given, on whichever thread is free."""
+    """Tasks that run one after the other, in order, on whichever thread is free."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -163,7 +163,7 @@ class Lane:
         return len(self._waiting) + self._busy
 
     def submit(self, task: Task) -> bool:
-        """Add a task, with the caller's context variables; False once the lane is closed."""
+        """Add a task, with the caller's context variables. False once the lane is closed."""
         context = copy_context()
         with self._changed:
             if self._closed:
@@ -176,7 +176,7 @@ class Lane:
         return True
 
     def drained(self, seconds: float) -> bool:
-        """Wait until nothing is left to do, or not that long."""
+        """Wait until nothing is left to do. False if that took longer."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._busy and (left := deadline - time.monotonic()) > 0:
@@ -185,7 +185,7 @@ class Lane:
             return not self._busy
 
     def close(self) -> int:
-        """Take no more tasks and drop those that have not begun; how many there were."""
+        """Take no more tasks and drop those that have not begun. Returns how many those were."""
         with self._changed:
             self._closed = True
             dropped = len(self._waiting)
@@ -193,7 +193,7 @@ class Lane:
             return dropped
 
     def _step(self) -> None:
-        # One task at a time, then back to the end of the queue: a chat with much to do does not hold up the others.
+        # One task at a time, then back to the end of the pool's queue: a busy chat must not hold up the others.
         with self._changed:
             task = self._waiting.popleft() if self._waiting else None
         try:

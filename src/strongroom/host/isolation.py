@@ -118,9 +118,7 @@ class IsolatedProvider:
         return self._late is not None and not self._late.done()
 
     def is_busy(self, hook: str) -> bool:
-        """Whether to skip a hook because the provider is late. Logged as a warning once for each hook, then at
-        DEBUG.
-        """
+        """Whether to skip a hook because the provider is late. Warns once for each hook."""
         if not self.late:
             return False
         level = logging.DEBUG if hook in self._skipped else logging.WARNING

@@ -1,11 +1,12 @@
-"""A conformance kit: drives any memory provider through what runtimes do to providers, and says how it did.
+"""A conformance kit: puts any memory provider through the calls that runtimes make, and reports the outcome.
 
     from strongroom.host.conformance import check
+
     print(check("./my-provider").text())
 
-The same from a shell: `strongroom provider check ./my-provider`, and as tests:
-`pytest -p strongroom.host.conformance.plugin --provider ./my-provider`. Each check runs in a process of its own, with a
-private home and a time limit. It says pass, fail, or not applicable, always with a reason.
+The same from a shell: `strongroom provider check ./my-provider`, and as tests: `pytest -p
+strongroom.host.conformance.plugin --provider ./my-provider`. Each check runs in a process of its own, with a private
+home and a time limit. Its outcome is pass, fail, or not applicable, always with a reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a provider's answer says, however it is written: tools answer in JSON, which may spell a letter as a number."""
+"""The plain text of a provider's answer: tools answer in JSON, which may write a letter as an escape."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def readable(answer: str) -> str:
 
 
 def _texts(value: object, levels: int) -> Iterator[str]:
-    """Every name and every value. A text that is JSON in turn is read as such."""
+    """Every key and every value. A text that is itself JSON is decoded too."""
     if isinstance(value, str):
         inner = value.lstrip()[:1] in ("{", "[", '"') and levels > 0
         yield readable(value) if inner else value

@@ -1,4 +1,4 @@
-"""Checks of calls as such: their order, their threads, their arguments, and what a failed start leaves behind."""
+"""Checks of calls: their order, their threads, their arguments, and the effect of a failed start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_PLAIN = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.i
 
 
 def order(stage: CheckStage) -> str:
-    """Every hook, in the order that is documented."""
+    """Call every hook in the documented order."""
     asked = stage.agent()  # before any session, as set-up and backups do
     for hook in ("get_config_schema", "backup_paths"):
         if not isinstance(asked.call(hook), list | tuple | None):
@@ -52,7 +52,7 @@ def order(stage: CheckStage) -> str:
 
 
 def concurrent_prefetch(stage: CheckStage) -> str:
-    """`prefetch` while an earlier turn is still being kept."""
+    """Call `prefetch` while an earlier turn is still being stored."""
     stage.learn()
     agent = stage.started()
     for number in range(_ROUNDS):
@@ -69,7 +69,7 @@ def concurrent_prefetch(stage: CheckStage) -> str:
 
 
 def any_thread(stage: CheckStage) -> str:
-    """Each hook on a thread of its own, one after the other."""
+    """Call each hook on a thread of its own, one after the other."""
     stage.learn()
     agent, asking = stage.agent(), stage.agent(later(ALICE))
     if not agent.call("is_available"):
@@ -87,20 +87,20 @@ def any_thread(stage: CheckStage) -> str:
         lambda: agent.call("on_session_end", list(agent.messages)),
         lambda: agent.call("shutdown"),
     ]
-    with ExitStack() as alive:  # a thread that ended could give its identity to the next one
+    with ExitStack() as alive:  # the threads stay alive: an ended one's identity could be reused
         for step in steps:
             alive.enter_context(ThreadPoolExecutor(1)).submit(step).result()
     return f"{len(steps)} steps on {len(steps)} threads, and none raised"
 
 
 def _still_keeps(stage: CheckStage, agent: TestedAgent, asking: TestedAgent) -> None:
-    """That it does not only go on, but knows whose memory it is; `asking` is of the same person in another session."""
+    """Fail if a line told on one thread is not recalled on another. `asking` is the same person in another session."""
     if stage.way and not wait_until(lambda: recalled(LOCKER, agent, asking), stage.subject.patience):
         raise Failed("a line that was told on one thread did not come back on another")
 
 
 def plain_functions(stage: CheckStage) -> str:
-    """The kind of each hook, without calling it."""
+    """Look at the kind of each hook, without calling it."""
     agent = stage.agent()
     hooks = [name for name in vars(MemoryProvider) if not name.startswith("_") and name != "name"]
     found = {hook: getattr(agent.provider, hook) for hook in hooks if hasattr(agent.provider, hook)}
@@ -114,7 +114,7 @@ def plain_functions(stage: CheckStage) -> str:
 
 
 def newer_arguments(stage: CheckStage) -> str:
-    """Keywords that a later runtime might give."""
+    """Start with a keyword that a later runtime might pass."""
     agent = stage.agent()
     method = agent.provider.initialize
     try:
@@ -126,8 +126,8 @@ def newer_arguments(stage: CheckStage) -> str:
 
 
 def failed_start(stage: CheckStage) -> str:
-    """`initialize` in a home that cannot be used, then another agent in a good one."""
-    # Asked in another process: in this one, the first start must be the one that fails.
+    """Let `initialize` fail in an unusable home, then start another agent in a good one."""
+    # Found out in another process: in this one, the first start must be the one that fails.
     keeps = stage.play(f"{_HERE}:remembers").answer
     broken = stage.agent(BOB)
     if not _fails_to_start(broken, stage):
@@ -143,12 +143,12 @@ def failed_start(stage: CheckStage) -> str:
 
 
 def remembers(stage: CheckStage) -> bool:
-    """A scene: whether anything that is told comes back."""
+    """Scene: whether anything that is told comes back."""
     return bool(stage.way)
 
 
 def _fails_to_start(agent: TestedAgent, stage: CheckStage) -> bool:
-    """Give it a file where its home should be, by argument and by environment."""
+    """Whether `initialize` fails when its home, by argument and environment, is a file."""
     blocked = stage.room.place / "no-home"
     blocked.write_text("a file")
     before = os.environ["HERMES_HOME"]
@@ -163,7 +163,7 @@ def _fails_to_start(agent: TestedAgent, stage: CheckStage) -> bool:
 
 
 def together(*steps: Callable[[], Any]) -> list[Any]:
-    """Do these at once, each on a new thread; the first error of any is raised here."""
+    """Run these at once, each on a new thread. Raises the first error of any."""
     gate = threading.Barrier(len(steps))
 
     def ready(step: Callable[[], Any]) -> Any:

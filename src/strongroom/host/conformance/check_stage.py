@@ -1,7 +1,7 @@
-"""Where a check takes place: a private home, people who speak, and the files that a provider left.
+"""The setting of a check: a private home, people who speak, and the files that the provider wrote.
 
-Everything that a check says is fixed, so that two runs ask the same. Told lines and questions are made so that plain
-word search finds them: each word of a question stands in the line, and the answer does not stand in the question.
+All texts are fixed, so that two runs ask the same. Lines and questions are made so that plain word search finds them:
+each word of a question is in the line, and the answer is not in the question.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BICYCLE = SpokenLine("The bicycle from Tarnholm is painted cobaltheron", "bicycl
 _TURN = SpokenLine("The soup from Ostwick needs a spoon of saffronlynx", "soup from Ostwick", "saffronlynx")
 _WRITE = SpokenLine("The kite over Brenfell was sewn by umbermarten", "kite over Brenfell", "umbermarten")
 _GRACE = 1.0
-"""Seconds more for turns to come back where memory writes already did."""
+"""Extra seconds for turns to come back after memory writes already did."""
 
 
 def numbered(number: int) -> SpokenLine:
@@ -44,7 +44,7 @@ def numbered(number: int) -> SpokenLine:
 
 
 def person(name: str) -> AgentSession:
-    """An agent for somebody who writes from a chat of their own."""
+    """The session of a person who writes from a chat of their own."""
     return AgentSession(
         id=f"20260522_101500_{name}",
         platform="telegram",
@@ -68,7 +68,7 @@ ALICE, BOB = person("alice"), person("bob")
 
 
 class CheckStage:
-    """What a check gets to work with."""
+    """The tools of a check: its subject, its home, and agents with the provider."""
 
     def __init__(self, subject: Subject, room: isolated_run.CheckRoom) -> None:
         self.subject = subject
@@ -87,7 +87,7 @@ class CheckStage:
         return os.open(self.room.last, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
 
     def note(self, hook: str) -> None:
-        """Write down which hook is called now: if it never returns, the report can name it."""
+        """Record the hook that is called now, so that the report can name it if it never returns."""
         os.pwrite(self._notes, f"{hook:30}".encode(), 0)
 
     def made(self) -> MemoryProvider:
@@ -101,18 +101,20 @@ class CheckStage:
             raise Failed(f"no object could be made: {type(error).__name__}{error_location.place(error)}") from error
 
     def agent(self, session: AgentSession = ALICE) -> TestedAgent:
-        """An agent that was not started yet."""
+        """An agent that is not started yet."""
         return TestedAgent(self.made(), session, str(self.home), self.subject.patience, self.note)
 
     def started(self, session: AgentSession = ALICE) -> TestedAgent:
-        """An agent whose provider is ready; the check does not apply where the provider is not set up."""
+        """An agent whose provider is ready. NotApplicable if the provider is not set up."""
         agent = self.agent(session)
         if not agent.call("is_available"):
             raise NotApplicable(NOT_AVAILABLE)
         return agent.start()
 
     def fresh(self, session: AgentSession = ALICE) -> TestedAgent:
-        """An agent of the same person whose session is new: some providers show nothing twice in a session."""
+        """A started agent of the same person with a new session, because some providers show nothing twice in a
+        session.
+        """
         return self.started(later(session, f"fresh-{token_hex(4)}"))
 
     # Telling
@@ -121,15 +123,15 @@ class CheckStage:
     def way(self) -> str:
         """The hook by which this provider can be told something that comes back; empty if there is none.
 
-        Known from the look before the checks, or found out before a check does anything that may break the provider
-        (`learn`): afterwards, one that forgets because of it would pass for one that never keeps anything.
+        Known from the probe before the checks, or found out by `learn` before a check does anything that may break the
+        provider. Later, a provider that broke would look like one that never stores anything.
         """
         known = self.subject.ways
         ways = self.found_ways(self.started(later(ALICE, "probe"))) if known is None else known
         return ways[0] if ways else ""
 
     def found_ways(self, agent: TestedAgent, *, whole: bool = False) -> list[str]:
-        """The hooks by which the provider can be told something, turns first; only the first unless all are wanted."""
+        """The hooks by which the provider can be told something, turns first. By default it stops at the first."""
         lines = {"sync_turn": _TURN, "on_memory_write": _WRITE}
         for way, line in lines.items():
             tell(agent, line, way)
@@ -147,7 +149,7 @@ class CheckStage:
         return [way for way in lines if way in seen]
 
     def cannot(self, way: str) -> bool:
-        """Whether it is known already that nothing comes back that is told in this way."""
+        """Whether the probe has shown that nothing told in this way comes back."""
         return self.subject.ways is not None and way not in self.subject.ways
 
     def learn(self) -> None:
@@ -155,23 +157,23 @@ class CheckStage:
         _ = self.way
 
     def needs_memory(self) -> None:
-        """The check does not apply to a provider that can be told nothing."""
+        """Raise NotApplicable for a provider that stores nothing it is told."""
         if not self.way:
             raise NotApplicable(NOTHING_CAME_BACK)
 
     def needs_turns(self) -> None:
-        """The check does not apply to a provider that keeps no turns."""
+        """Raise NotApplicable for a provider that stores no turns."""
         if self.way != "sync_turn":
             raise NotApplicable(NO_TURNS)
 
     def tell(self, agent: TestedAgent, line: SpokenLine) -> None:
-        """Tell a line in the way that this provider keeps."""
+        """Tell a line by the hook that this provider stores."""
         tell(agent, line, self.way or "sync_turn")
 
     def keeps(self, agent: TestedAgent, line: SpokenLine) -> bool:
-        """Whether a line comes back to who told it, in the same session or in a new one of the same person.
+        """Whether a line comes back to its speaker, in the same session or in a new one of the same person.
 
-        A provider may leave out what stands in the conversation already.
+        A provider may leave out lines of the current conversation.
         """
         if recalled(line, agent):
             return True
@@ -183,7 +185,7 @@ class CheckStage:
         return recalled(line, self.started(session), self.fresh(session))
 
     def expect(self, line: SpokenLine, session: AgentSession, after: str) -> None:
-        """Fail unless a fresh agent of that person recalls the line."""
+        """Fail if a fresh agent of that person does not recall the line."""
         self.needs_memory()
         if not self.fresh(session).keeps(line):
             raise Failed(f"a line that was told did not come back after {after}")
@@ -195,14 +197,14 @@ class CheckStage:
     # Files
 
     def holding(self, text: str, agent: TestedAgent | None = None, more: Iterable[Path] = ()) -> int:
-        """How many files of the provider, and of those named, hold this text, in clear or so that nothing is hidden."""
+        """How many files of the provider, and of `more`, contain this text, in clear or in a common encoding."""
         forms = written(text)
         elsewhere = {str(one): one.read_bytes() for one in more if not one.is_relative_to(self.room.place)}
         found = {**elsewhere, **self.contents(agent)}
         return sum(any(form in content for form in forms) for content in found.values())
 
     def contents(self, agent: TestedAgent | None = None) -> dict[str, bytes]:
-        """Every file that the provider may have written, and what is in it."""
+        """The content of every file that the provider may have written."""
         return dict(self._files(agent))
 
     def _files(self, agent: TestedAgent | None) -> Iterator[tuple[str, bytes]]:
@@ -214,9 +216,9 @@ class CheckStage:
 
 
 def written(text: str) -> tuple[bytes, ...]:
-    """The ways to write a text that anybody can read back: as it is, in UTF-16, in hex and in base64."""
+    """The readable encodings of a text: as it is, in UTF-16, in hex and in base64."""
     plain = text.encode()
-    # A part of a longer text stands in base64 in one of three ways, and its first and last signs mix with others.
+    # Within a longer text, base64 has three alignments, and the first and last characters mix with the neighbours.
     mixed = (b64encode(b"\0" * shift + plain).rstrip(b"=")[4 if shift else 0 : -1] for shift in range(3))
     return plain, text.encode("utf-16-le"), plain.hex().encode(), plain.hex().upper().encode(), *mixed
 
@@ -227,7 +229,7 @@ def recalled(line: SpokenLine, *agents: TestedAgent) -> bool:
 
 
 def tell(agent: TestedAgent, line: SpokenLine, way: str) -> None:
-    """Tell a line in the given way."""
+    """Tell a line by the given hook."""
     if way == "sync_turn":
         agent.keep(line.said)
     else:

@@ -1,4 +1,4 @@
-"""The other end of `isolated_run`: the process of a check or a scene. Takes the job's file and the answer's."""
+"""The child side of `isolated_run`: runs a check or a scene. Arguments: the job's file and the answer's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strongroom.host.error_location import place
 
 
 def main(job: Path, answer: Path) -> None:
-    """Play the job's scene and write down its answer; leave without waiting for a provider's threads."""
+    """Run the job's scene, write its answer, and exit without waiting for a provider's threads."""
     task = json.loads(job.read_text())
     if task["leads"]:
         process_cleanup.adopt()
@@ -34,7 +34,7 @@ def main(job: Path, answer: Path) -> None:
     sys.stderr.flush()
     if task["leads"]:
         process_cleanup.end_below(os.getpid())
-    os._exit(0)  # a thread that never ends must not make a finished check late
+    os._exit(0)  # a thread that never ends must not delay a finished check
 
 
 def _played(scene: Callable[..., Any], stage: CheckStage, given: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Checks of turns that come again: the same turn after a crash is kept once, two turns with the same words twice."""
+"""Checks of repeated turns: the same turn after a crash is stored once, two turns with the same words twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TURN_ID, _OTHER_ID = "0" * 31 + "1", "0" * 31 + "2"
 
 
 def same_turn_twice(stage: CheckStage) -> str:
-    """A turn that comes a second time, to another object, as after a crash: under the same id where it takes one."""
+    """Deliver a turn twice, to two objects, as after a crash; under the same id if the hook takes one."""
     stage.needs_turns()
     stage.started().keep(LOCKER.said, turn_id=_TURN_ID)
     if not stage.fresh().keeps(LOCKER):
@@ -26,7 +26,7 @@ def same_turn_twice(stage: CheckStage) -> str:
 
 
 def equal_turns(stage: CheckStage) -> str:
-    """Two turns in which the same was said. Their ids tell them from one turn that comes twice."""
+    """Deliver two turns with the same words and different ids."""
     stage.needs_turns()
     agent = stage.started()
     if not agent.takes("sync_turn", "turn_id"):

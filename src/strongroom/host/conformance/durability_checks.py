@@ -1,4 +1,4 @@
-"""Checks of what is kept and what is not: after a kill, when asked to forget, without a shutdown."""
+"""Checks of what is stored and what is not: after a kill, after a removal, without a shutdown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DESCRIPTORS = Path("/dev/fd")
 
 
 def killed(stage: CheckStage) -> str:
-    """A process that is killed as soon as `sync_turn` has returned, and another that asks."""
+    """Kill a process as soon as `sync_turn` has returned, and ask in another."""
     _need_turns(stage)
     _expect_kill(stage.play(f"{_HERE}:keep_and_die"))
     if not stage.play(f"{_HERE}:recalls").answer:
@@ -34,7 +34,7 @@ def killed(stage: CheckStage) -> str:
 
 
 def killed_with_host(stage: CheckStage) -> str:
-    """A process that is killed as soon as the host has taken the turn, one that recovers, and one that asks."""
+    """Kill a process as soon as the host has taken the turn, recover in a second, and ask in a third."""
     _need_turns(stage)
     _expect_kill(stage.play(f"{_HERE}:hand_over_and_die"))
     stage.play(f"{_HERE}:recover")
@@ -44,12 +44,12 @@ def killed_with_host(stage: CheckStage) -> str:
 
 
 def forgotten(stage: CheckStage) -> str:
-    """A memory write, then its removal."""
+    """Write to the built-in memory, then remove it."""
     return _gone(stage, "remove", "")
 
 
 def replaced(stage: CheckStage) -> str:
-    """A memory write, then another in its place."""
+    """Write to the built-in memory, then replace it."""
     return _gone(stage, "replace", BICYCLE.said)
 
 
@@ -81,7 +81,7 @@ def _gone(stage: CheckStage, action: str, new: str) -> str:
 
 
 def no_shutdown(stage: CheckStage) -> str:
-    """Agents that are dropped without an end, as gateways do."""
+    """Drop agents without ending them, as gateways do."""
     for number in range(_FEW):
         _dropped(stage, number)
     before = _held()
@@ -96,12 +96,12 @@ def no_shutdown(stage: CheckStage) -> str:
 
 
 def _dropped(stage: CheckStage, number: int) -> weakref.ref[Any] | None:
-    """Have an agent speak and let go of it; what says whether its provider is still there."""
+    """Let an agent speak and drop it. Returns a weak reference to its provider."""
     agent = stage.started(later(ALICE, f"dropped{number}"))
     agent.turn(numbered(number).said)
     try:
         return weakref.ref(agent.provider)
-    except TypeError:  # a class with slots: nobody can say
+    except TypeError:  # a class with slots: it cannot be observed
         return None
 
 
@@ -122,14 +122,14 @@ def keeps_turns(stage: CheckStage) -> bool:
 
 
 def keep_and_die(stage: CheckStage) -> None:
-    """Keep a turn and be killed in the moment in which `sync_turn` returns."""
+    """Store a turn, and be killed as soon as `sync_turn` returns."""
     agent = stage.started()
     tell(agent, LOCKER, "sync_turn")
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def hand_over_and_die(stage: CheckStage) -> None:
-    """Hand a turn to the host and be killed in the moment in which it returns, before the provider has taken it."""
+    """Pass a turn to the host, and be killed when that returns, before the provider has taken it."""
     with hosting(stage, stuck=True) as host:
         memory = host.manager(ALICE)
         memory.sync_turn(LOCKER.said, REPLY)
@@ -148,12 +148,12 @@ def recalls(stage: CheckStage) -> bool:
 
 
 def shows(stage: CheckStage) -> bool:
-    """Whether a fresh process recalls the line at once: nobody waits for what should be gone."""
+    """Whether a fresh process recalls the line at once. No waiting: the line should be gone."""
     return recalled(LOCKER, stage.fresh())
 
 
 def goes_on(stage: CheckStage) -> bool:
-    """Whether a fresh process keeps another turn."""
+    """Whether a fresh process stores another turn."""
     stage.started(later(ALICE)).keep(BICYCLE.said)
     return stage.fresh().keeps(BICYCLE)
 

@@ -1,9 +1,9 @@
-"""Running a check in a process of its own, with a private home and a time limit.
+"""Runs a check in a process of its own, with a private home and a time limit.
 
-A broken provider can neither hang nor harm who checks it: it sees a home, a temporary directory and an environment that
-were made for the one check, and its process is ended with what it started when the check is over (`process_cleanup`
-says what escapes that). What it prints goes to a file beside them. The files of the person who runs the check are not
-hidden from it: this guards against faults, not against a hostile provider.
+A broken provider can neither hang nor harm the person who checks it. It sees a home, a temporary directory and an
+environment made for the one check, and its process is ended with its children when the check is over (`process_cleanup`
+describes the gaps). Its output goes to a file beside them. The person's own files are not hidden from it: this guards
+against faults, not against a hostile provider.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CheckRoom:
 
     @property
     def person(self) -> Path:
-        """What the provider takes for the user's own directory; everything that it writes should be below."""
+        """The user's directory as the provider sees it. It should write only below."""
         return self.place / "person"
 
     @property
@@ -43,26 +43,26 @@ class CheckRoom:
 
     @property
     def last(self) -> Path:
-        """The name of the hook that was called last."""
+        """The file with the name of the hook that was called last."""
         return self.place / "last-hook"
 
     @property
     def output(self) -> Path:
-        """What the check's processes printed, tracebacks among it."""
+        """The output of the check's processes, including tracebacks."""
         return self.place / "output.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended, and what it answered; None if it did not get so far."""
+    """How a process ended, and its answer; None if it did not give one."""
 
     code: int | None
-    """None: it was ended because its time was over."""
+    """The exit code, or None if its time was over."""
     answer: Any = None
 
     @property
     def how(self) -> str:
-        """In words, without the provider's own."""
+        """The end in words, without the provider's own."""
         if self.code is None:
             return "was ended because its time was over"
         if self.code < 0:
@@ -71,7 +71,7 @@ class Ended:
 
 
 def prepare_room(subject: Subject, place: Path) -> CheckRoom:
-    """An empty room for a check of the subject."""
+    """Make an empty room for a check of the subject."""
     room = CheckRoom(place)
     for directory in (room.home, room.person / "tmp", room.person / "work"):
         make_directory(directory)
@@ -84,12 +84,12 @@ def run_in_process(
 ) -> Ended:
     """Run `module:function` in a process of its own and return its answer.
 
-    With a time limit the process leads a group of its own, and that group is ended with it. A scene inside a check has
-    none: it belongs to the check's group.
+    With a time limit the process leads a process group, which is ended with it. A scene inside a check has no limit and
+    stays in the check's group.
     """
     number = len(list(room.place.glob("job-*.json")))
     job, answer = room.place / f"job-{number}.json", room.place / f"answer-{number}.json"
-    # The values of the environment may be secret: they are not written down.
+    # Values in the environment may be secret, so only their names are written down.
     named = {**asdict(subject), "environment": list(subject.environment)}
     told = {"scene": scene, "subject": named, "given": dict(given)}
     task = {**told, "place": str(room.place), "leads": seconds is not None}
@@ -114,7 +114,7 @@ def _launched(
 
 
 def _awaited(child: subprocess.Popen[bytes], seconds: float | None) -> int | None:
-    """How a process ended. What a check left running is ended with it: a provider may have started helpers."""
+    """Wait for a process, and end what it left running: a provider may have started helpers."""
     if seconds is None:
         return child.wait()
     try:

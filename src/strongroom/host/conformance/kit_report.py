@@ -1,4 +1,4 @@
-"""What the kit found, as text for a terminal, as Markdown for docs, and as JSON. There are no times and paths in it."""
+"""The kit's findings as text for a terminal, as Markdown, and as JSON. Reproducible: no times and no paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTH = 120
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a provider did in each check."""
+    """The outcome of each check of a provider."""
 
     subject: str
     results: tuple[Result, ...]
@@ -32,17 +32,17 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """How many checks ended how."""
+        """The number of checks by outcome."""
         counts = [f"{self.count(outcome)} {words}" for outcome, words in _COUNTED.items()]
         checks = "1 check" if len(self.results) == 1 else f"{len(self.results)} checks"
         return "; ".join([f"{checks} of {self.subject}: {', '.join(counts)}", *self.notes])
 
     def text(self) -> str:
-        """A table for a terminal: each check, what it asks, and why it ended so."""
+        """A table for a terminal: each check with its question, and the reason if it did not pass."""
         return "\n".join([*(f"note: {one}" for one in self.notes), *self._rows(), "", self.summary])
 
     def markdown(self) -> str:
-        """A table for a page, and what each check does and why below it."""
+        """A table for a page: each check with its outcome and what was seen."""
         rows = [
             f"| `{one.check.id}` | {_SHORT[one.outcome]} | {_cell(one.check.title)} | {_cell(one.reason)} |"
             for one in self.results
@@ -51,7 +51,7 @@ class Report:
         return "\n".join([f"{self.summary}.", "", *head, *rows, ""])
 
     def document(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The report as JSON values."""
         counts = {outcome.value.replace(" ", "_"): self.count(outcome) for outcome in Outcome}
         checks = [
             {
@@ -77,7 +77,7 @@ class Report:
 
 
 def _said(result: Result) -> list[str]:
-    """What stands below a check: nothing if it passed, and all that helps to repair it if it failed."""
+    """The lines below a check: none if it passed, and everything that helps to repair it if it failed."""
     if result.outcome is Outcome.FAIL:
         return [f"Seen: {result.reason}", f"Done: {result.check.does}", f"Why: {result.check.why}"]
     return [result.reason] if result.outcome is Outcome.NOT_APPLICABLE and result.reason else []

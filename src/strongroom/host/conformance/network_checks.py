@@ -1,4 +1,4 @@
-"""The check that whoever only asks what a provider is causes no connection."""
+"""The check that asking a provider about itself opens no connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASKED_AGAIN = ("is_available", "get_tool_schemas", "cache_busting_signature", "
 
 
 def no_network(stage: CheckStage) -> str:
-    """All that is asked outside of sessions, with connections refused."""
+    """Call everything that is asked outside of sessions, with connections refused."""
     network = Watch(NETWORK, refuse=True, everywhere=True)
     with network.looking():
         agent = stage.agent()
@@ -34,7 +34,7 @@ def no_network(stage: CheckStage) -> str:
 
 
 def _once_started(stage: CheckStage) -> str:
-    """The hooks that are asked for each message, of an agent that is at work. Its own threads may connect by then."""
+    """Call the hooks that are asked for each message, of a started agent. Its own threads may connect by then."""
     try:
         agent = stage.started()
     except (Failed, NotApplicable):
@@ -55,14 +55,14 @@ def _expect_nothing(watch: Watch, what: str) -> None:
 
 
 def _others_had_their_turn() -> None:
-    """Wait a moment for threads that a hook started."""
+    """Give threads that a hook started a moment to run."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             thread.join(_MOMENT)
 
 
 def _ask(call: object, hook: str) -> None:
-    """An error is for other checks, or comes from the connection that was refused."""
+    """Ignore errors: they belong to other checks, or come from the refused connection."""
     try:
         call(hook)  # type: ignore[operator]
     except Failed:

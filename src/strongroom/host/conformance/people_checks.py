@@ -1,4 +1,4 @@
-"""Checks of who gets to read what: two people, ten at once, and chats whose keys look alike."""
+"""Checks of who can read what: two people, ten at once, and chats whose keys look alike."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DIFFERENT = ("webui:user-42", "webui:user-99")
 
 
 def two_users(stage: CheckStage) -> str:
-    """What Alice says, and what Bob gets to read. Both have the same session id, as two API users can."""
+    """Tell a line as Alice and look for it as Bob. Both have the same session id, as two API users can."""
     stage.needs_memory()
     for where, one, other in _PAIRS:
         leaks = _leaks(stage, replace(one, id="api-1"), replace(other, id="api-1"))
@@ -38,10 +38,10 @@ def two_users(stage: CheckStage) -> str:
 
 
 def _in_a_group(stage: CheckStage) -> str:
-    """Two people in one group: each has a memory of their own there, or the group has one that is nobody's private one.
+    """Check that what is said in a group, and what is said in private, stay apart.
 
-    All in a group read what is said there. What they did not read is private: it must not come in, nor what is said
-    there go out.
+    Either each person has a memory of their own in the group, or the group has one that holds nothing private. In the
+    second case everybody in the group reads what is said there, and it must not be recalled outside.
     """
     alice, carol = _in_choir(ALICE), _in_choir(_CAROL)
     leaks = _leaks(stage, replace(alice, id="api-1"), replace(carol, id="api-1"))
@@ -56,13 +56,13 @@ def _in_a_group(stage: CheckStage) -> str:
 
 
 def _in_choir(one: AgentSession) -> AgentSession:
-    """Somebody in a group where the runtime has a session for each of its people."""
+    """The person in a group, where the runtime has a session for each member."""
     key = f"agent:main:telegram:group:chat-choir:{one.user_id}"
     return replace(one, chat_id="chat-choir", chat_name="Choir", chat_type="group", gateway_session_key=key)
 
 
 def _leaks(stage: CheckStage, one: AgentSession, other: AgentSession) -> list[str]:
-    """Where the other reads what the one said."""
+    """The places where the other person can read what the one said."""
     alice, bob = stage.started(one), stage.started(other)
     _tell_and_wait(stage, alice)
     alice.call("queue_prefetch", LOCKER.question, session_id=alice.session.id)
@@ -79,7 +79,7 @@ def _leaks(stage: CheckStage, one: AgentSession, other: AgentSession) -> list[st
 
 
 def ten_at_once(stage: CheckStage) -> str:
-    """Ten agents of ten people, each on a thread of its own."""
+    """Run ten agents of ten people, each on a thread of its own."""
     stage.needs_memory()
     apart = not _is_shared(stage, person, "first", "second")
     people = [stage.started(person(f"person{number}")) for number in range(_MANY)]
@@ -106,7 +106,7 @@ def _hears_others(agent: TestedAgent, number: int) -> bool:
 
 
 def alike_keys(stage: CheckStage) -> str:
-    """Chats that are known by their keys alone, with keys that many programs would make the same name of."""
+    """Use chats known by their keys alone, with keys that many programs would turn into the same name."""
     stage.needs_memory()
     by = {what: made for what, made in _KNOWN_BY.items() if not _is_shared(stage, made, *_DIFFERENT)}
     if not by:

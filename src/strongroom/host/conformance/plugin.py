@@ -1,10 +1,10 @@
-"""The kit as tests of pytest: one item for each check of one provider.
+"""The kit as pytest tests: one item for each check of one provider.
 
     pytest -p strongroom.host.conformance.plugin --provider NAME|PATH
 
-A check that does not apply is skipped, with the reason. Named files and directories are collected beside the checks;
-without any, the checks are all there is. A `conftest.py` can load it too:
-`pytest_plugins = ["strongroom.host.conformance.plugin"]`. Only this module needs pytest.
+A check that does not apply is skipped, with the reason. Named files and directories are collected as well; by default
+there are only the checks. A `conftest.py` can load it too: `pytest_plugins = ["strongroom.host.conformance.plugin"]`.
+Only this module needs pytest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strongroom.host.conformance.verdict import Check, Outcome
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options that name what is checked."""
+    """Add the options that name the provider."""
     group = parser.getgroup("provider", "conformance of memory providers")
     group.addoption("--provider", metavar="NAME|PATH", help="the memory provider to check")
     group.addoption("--provider-home", metavar="DIR", default="", help="the home whose plugin of that name is meant")
@@ -44,12 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:  # noqa: ARG001 - pytest's names
-    """Leave other tests alone unless they were named."""
+    """Ignore other tests, except those named on the command line."""
     named = config.args_source is pytest.Config.ArgsSource.ARGS
     return True if config.getoption("--provider") and not named else None
 
 
-@pytest.hookimpl(tryfirst=True)  # before -k and -m choose among the items
+@pytest.hookimpl(tryfirst=True)  # before -k and -m select items
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Add an item for each check."""
     said = config.getoption("--provider")
@@ -65,9 +65,9 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     items.extend(CheckItem.from_parent(session, name=one.id, check=one, subject=subject) for one in chosen())
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest tells what it has collected
+@pytest.hookimpl(tryfirst=True)  # before pytest reports what it has collected
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Look once whether the provider can be checked; else there is one error, and not one for each check."""
+    """Probe once whether the provider can be checked, so that there is one error and not one for each check."""
     checks = [one for one in session.items if isinstance(one, CheckItem)]
     if not checks or session.config.getoption("--collect-only"):
         return
@@ -81,13 +81,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
-    """Say first what cannot be tested."""
+    """Show first what cannot be tested."""
     checks = [one for one in items if isinstance(one, CheckItem)]
     return [f"note: {one}" for one in notes(checks[0].subject.ways)] if checks else []
 
 
 class CheckFailure(Exception):
-    """A check that failed; the text is its reason."""
+    """A check that failed. The text is its reason."""
 
 
 class CheckItem(pytest.Item):

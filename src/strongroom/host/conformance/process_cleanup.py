@@ -1,8 +1,8 @@
-"""Ending what a check started, with what that started in turn, also where it left the check's session and group.
+"""Ends the processes that a check started, and their descendants, even outside the check's session and group.
 
-The process of a check takes in the orphans among its descendants (`adopt`), so that all of them can be found below it.
-That works on Linux; elsewhere, and where the process of a check dies by itself, only its group is ended, and a helper
-that left the group goes on.
+The process of a check adopts the orphans among its descendants (`adopt`), so that all of them can be found below it.
+That works on Linux. Elsewhere, and if the process of a check dies by itself, only its group is ended, and a helper that
+left the group goes on.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _SUBREAPER = 36
 
 
 def adopt() -> None:
-    """Become the parent of descendants whose own parent ends, as init is for others."""
+    """Become the parent of descendants whose own parent ends (a subreaper), as init is for others."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_below(top: int) -> None:
-    """Kill all that descends from a process, until nothing that could start more is left."""
+    """Kill all descendants of a process, repeatedly, because one may start another meanwhile."""
     for _ in range(_ROUNDS):
         alive = [one for one in _below(top) if not _is_dead(one)]
         for one in alive:
@@ -36,22 +36,22 @@ def end_below(top: int) -> None:
 
 
 def end(leader: int) -> None:
-    """Kill the process of a check, its group and all that descends from it."""
+    """Kill the process of a check, its group and all its descendants."""
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(leader, signal.SIGSTOP)  # while it stands still, it starts nothing
+        os.kill(leader, signal.SIGSTOP)  # a stopped process starts no others
     end_below(leader)
     end_group(leader)
 
 
 def end_group(leader: int) -> None:
-    """Kill what is left in a group; there may be nobody."""
+    """Kill what is left in a group, if anything."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
 
 def _below(top: int) -> list[int]:
     found = _children(top)
-    for one in found:  # grows while it is gone through
+    for one in found:  # the list grows during the loop
         found += _children(one)
     return found
 

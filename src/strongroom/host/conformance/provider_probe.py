@@ -1,8 +1,8 @@
-"""One look at a provider before the checks: whether it can be checked at all, and how it is told something.
+"""A probe before the checks: whether the provider can be checked at all, and how it is told something.
 
-It takes place in a process and a home of its own, as the checks do. A provider that does not load, is not available or
-does not answer would fail every check for the same reason: that is said once, as `ProviderUnavailable`. How long things
-take to come back is waited out here, once, and not in every check.
+It runs in a process and a home of its own, as the checks do. A provider that does not load, is not available or does
+not answer would fail every check for the same reason: that is reported once, as `ProviderUnavailable`. Waiting for
+lines to come back is also done here, once, and not in every check.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SPARE_SECONDS = 20.0
 
 
 def probe_subject(subject: Subject, place: Path) -> Subject:
-    """The subject with what was found out about it; raises ProviderUnavailable if it cannot be checked."""
+    """The subject with the probe's findings. ProviderUnavailable if it cannot be checked."""
     room = isolated_run.prepare_room(subject, place / NAME)
     limits, patience = Limits(), subject.patience
     most = _LOAD_SECONDS + 2 * limits.initialize + 2 * (patience + _SPARE_SECONDS)
@@ -50,7 +50,7 @@ def probe_subject(subject: Subject, place: Path) -> Subject:
 
 
 def notes(ways: Sequence[str] | None) -> tuple[str, ...]:
-    """What a report must say first: what of a provider could not be tested."""
+    """The notes that a report begins with: what of the provider could not be tested."""
     if ways is None:
         return ()
     if not ways:
@@ -78,7 +78,7 @@ def look(stage: CheckStage, limit: float = Limits().initialize) -> dict[str, Any
 
 
 def _looked(stage: CheckStage, found: dict[str, Any], done: dict[str, threading.Event]) -> None:
-    """All on one thread, because some providers cannot do with two: that is for a check to say."""
+    """The steps of the probe, all on one thread: whether the provider copes with several is for a check to find out."""
     try:
         provider = stage.factory()
         done[_LOADING].set()
@@ -113,7 +113,7 @@ def _begun(problem: str, subject: Subject) -> str:
 
 
 def _as_at_home(text: str, subject: Subject, room: isolated_run.CheckRoom) -> str:
-    """With the paths that its author knows, where a copy was run."""
+    """The text with the author's own paths where a copy was run."""
     copied = room.home / "plugins" / subject.name
     original = subject.said.removesuffix("/")
     if original.endswith(".py"):

@@ -1,6 +1,6 @@
-"""What is being checked: a provider by name, by path or by factory, and what it needs to run.
+"""The subject of a run: a provider by name, by path or by factory, and what it needs to run.
 
-A subject is plain data, because each check runs in a process of its own: that process makes the provider anew from it.
+A subject is plain data, because each check runs in a process of its own, which makes the provider anew from it.
 
 - a name is discovered as the host would: bundled, below `plugins` in a home, or by entry point;
 - a path is a plugin's directory, or a single Python file;
@@ -33,30 +33,30 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".git", ".venv", "node_modules
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A provider to check, and what it is given."""
+    """A provider to check, and its environment."""
 
     said: str
     """The name, the path or `module:attribute`."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     files: tuple[tuple[str, str], ...] = ()
-    """Files to have: where each is, and its place below the check's own home."""
+    """Files to copy: each with its path, and its place below the check's own home."""
     patience: float = 5.0
-    """Seconds that it may take until what was told comes back; more for a provider that works in the background."""
+    """Seconds until a told line must come back. Raise it for a provider that works in the background."""
     ways: tuple[str, ...] | None = None
-    """The hooks by which it can be told something that comes back; None: not known yet."""
+    """The hooks by which it can be told something that comes back; None before the probe."""
 
     @property
     def name(self) -> str:
-        """The name for reports: no path of this machine."""
+        """The name for reports, without a path of this machine."""
         if _is_path(self.said):
             return Path(self.said).stem
         return self.said.rpartition(":")[2]
 
 
 def subject_of(said: str | Path | Factory | Subject, *, home: Path | None = None, **more: Any) -> Subject:
-    """A subject from what a caller named it by; refused unless another process could make the same of it.
+    """The subject that a caller named. InvalidRequest if another process could not make the same provider.
 
-    `home` is where a plugin of that name may be; else that of the environment.
+    `home` is where a plugin of that name is looked for, by default the environment's.
     """
     if isinstance(said, Subject):
         return said
@@ -68,12 +68,12 @@ def subject_of(said: str | Path | Factory | Subject, *, home: Path | None = None
 
 
 def with_environment(said: str, variables: Iterable[str], **more: Any) -> Subject:
-    """A subject from what was typed: `NAME=VALUE` for a variable, or `NAME` to pass on the one of this process."""
+    """A subject from the command line: `NAME=VALUE` for a variable, or `NAME` to pass on that of this process."""
     return subject_of(said, environment=dict(_variable(one) for one in variables), **more)
 
 
 def placed(text: str) -> tuple[str, str]:
-    """`FILE:PLACE`, both checked: the file is there, and the place is inside the home."""
+    """Parse `FILE:PLACE`. The file must exist, and the place must be inside the home."""
     source, colon, place = text.rpartition(":")
     if not colon or not source or not place or Path(place).is_absolute() or ".." in Path(place).parts:
         raise InvalidRequest("a file is given as FILE:PLACE, with a place below the home")
@@ -83,7 +83,7 @@ def placed(text: str) -> tuple[str, str]:
 
 
 def furnish(subject: Subject, home: Path) -> None:
-    """Put into a check's own home what the subject needs: the plugin, and the files that were named."""
+    """Fill a check's own home with what the subject needs: the plugin, and the files that were named."""
     if _is_path(subject.said):
         _install(Path(subject.said), home / "plugins" / subject.name)
     for source, place in subject.files:
@@ -93,7 +93,7 @@ def furnish(subject: Subject, home: Path) -> None:
 
 
 def factory_of(subject: Subject, home: Path) -> Factory:
-    """What makes a new provider of the subject, in this process."""
+    """The factory of new providers of the subject, in this process."""
     if _is_path(subject.said):
         return discovery.load_path(home / "plugins" / subject.name, home)
     if ":" not in subject.said:
@@ -101,7 +101,7 @@ def factory_of(subject: Subject, home: Path) -> Factory:
     hermes_stubs.supply()
     module, _, attribute = subject.said.partition(":")
     found = discovery.FoundPlugin(subject.name, discovery.Where.PATH)
-    # Whatever goes wrong in it is said as for a plugin.
+    # The plugin's factory, so that its errors are reported as those of a plugin.
     return discovery.Factory(found, home, lambda: attrgetter(attribute)(import_module(module))())
 
 
@@ -123,7 +123,7 @@ def _install(source: Path, target: Path) -> None:
 
 
 def _left_out(top: Path, directory: str, names: list[str]) -> set[str]:
-    """What is not copied: what is made anew, what is neither file nor directory, and links that lead in a circle."""
+    """The names not to copy: generated files, special files, and links that lead in a circle."""
     found = {name: Path(directory, name) for name in names}
     odd = {name for name, path in found.items() if not (path.is_file() or (path.is_dir() and not _circles(top, path)))}
     return odd | _LEFT_OUT(directory, names)
@@ -150,7 +150,7 @@ def _existing(path: Path) -> Path:
 
 
 def _discovered(name: str, home: Path | None) -> str:
-    """The name of a provider that there is; its path if it lies in the home, which the checks do not use."""
+    """The name of a provider that exists; its path if it is in the home, which the checks do not use."""
     one = discovery.find_listed(name, home or hermes_stubs.get_hermes_home())
     return str(one.path) if one.where is discovery.Where.PLUGINS else name
 

@@ -1,4 +1,4 @@
-"""Running the checks, one after the other, each in a process and a home of its own."""
+"""The runner: all checks, one after the other, each in a process and a home of its own."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def check(
     progress: Callable[[Result], None] = lambda _: None,
     keep: Path | None = None,
 ) -> Report:
-    """Check a provider by name, path or factory. Raises ProviderUnavailable if it cannot be checked, with the reason.
+    """Check a provider by name, path or factory. ProviderUnavailable, with the reason, if it cannot be checked.
 
-    `only` names the checks to run, `beginning` hears the name of each as it begins, `progress` of its end. With `keep`,
-    the homes and what was printed in them are left in that directory, one for each check: tracebacks are there.
+    `only` names the checks to run. `beginning` is called with the name of each check, `progress` with its result. With
+    `keep`, each check's home and output stay in that directory; tracebacks are in the output.
     """
     known, wanted = subject_of(subject), chosen(only)
     beginning(provider_probe.NAME)
@@ -70,7 +70,7 @@ def check(
 
 
 def probe(subject: Subject, keep: Path | None = None) -> Subject:
-    """Look whether the provider can be checked, and how it is told something."""
+    """Find out whether the provider can be checked, and how it is told something."""
     with _place(keep) as place:
         return provider_probe.probe_subject(subject, Path(place).resolve())
 
@@ -84,7 +84,7 @@ def chosen(only: Collection[str] = ()) -> list[Check]:
 
 
 def run_check(subject: Subject, one: Check, keep: Path | None = None) -> Result:
-    """Run one check and say how it ended."""
+    """Run one check and return its result."""
     with _place(keep) as place:
         room = isolated_run.prepare_room(subject, Path(place).resolve() / one.id)
         ended = isolated_run.run_in_process(_PERFORM, subject, room, {"name": one.id}, one.seconds)
@@ -101,7 +101,7 @@ def _place(keep: Path | None) -> AbstractContextManager[Path | str]:
 
 
 def _in_its_file(reason: str, subject: Subject) -> str:
-    """A single file is copied as `__init__.py`, and known to its author by its own name."""
+    """Replace `__init__.py` by the name of the author's single file, which was copied under that name."""
     return reason.replace("__init__.py", Path(subject.said).name) if subject.said.endswith(".py") else reason
 
 

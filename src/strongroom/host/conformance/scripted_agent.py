@@ -1,6 +1,6 @@
-"""One agent with one provider, as a runtime would hold it: the calls of a conversation, without the host between.
+"""One agent with one provider, making a runtime's calls directly, without the host.
 
-Checks drive the provider itself, because a host forgives much of what they look for. A call that raises ends the check
+Checks drive the provider itself, because a host tolerates much of what they look for. A call that raises ends the check
 as failed, with the hook's name and the kind of the error.
 """
 
@@ -27,7 +27,7 @@ _PAUSE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class SpokenLine:
-    """Something that a person says, a question about it, and the word that only the answer has."""
+    """A sentence that a person says, a question about it, and the word that only the answer has."""
 
     said: str
     question: str
@@ -35,7 +35,7 @@ class SpokenLine:
 
 
 def wait_until(true: Callable[[], bool], patience: float) -> bool:
-    """Whether something comes true before the patience ends."""
+    """Whether a condition becomes true within `patience` seconds."""
     end = time.monotonic() + patience
     while not true():
         if time.monotonic() > end:
@@ -59,7 +59,7 @@ class TestedAgent:
         self.messages: list[Message] = []
 
     def call(self, hook: str, *args: Any, **keywords: Any) -> Any:
-        """Call a hook with what it accepts; what is missing does nothing, as in the interface."""
+        """Call a hook with the arguments that it accepts. A missing hook does nothing, as in the interface."""
         method = getattr(self.provider, hook, None)
         if method is None:
             return None
@@ -83,7 +83,7 @@ class TestedAgent:
     # The life of a session
 
     def start(self) -> TestedAgent:
-        """All that happens when an agent is built, in Hermes' order."""
+        """Make the calls of a new agent, in Hermes' order."""
         self.call("is_available")
         self.schemas()
         self.schemas()
@@ -92,12 +92,12 @@ class TestedAgent:
         return self
 
     def stop(self) -> None:
-        """The end of a session as it should be."""
+        """End the session properly."""
         self.call("on_session_end", list(self.messages))
         self.call("shutdown")
 
     def schemas(self) -> list[dict[str, Any]]:
-        """The provider's tools, each without the wrapping that some give them."""
+        """The provider's tools, each without the wrapper that some give them."""
         found = self.call("get_tool_schemas")
         if not isinstance(found, list | tuple) or not all(isinstance(one, Mapping) for one in found):
             raise Failed("get_tool_schemas returned something else than a list of schemas")
@@ -106,7 +106,7 @@ class TestedAgent:
     # A turn
 
     def turn(self, said: str, reply: str = REPLY) -> str:
-        """A whole turn; what was recalled for it."""
+        """Make the calls of a whole turn. Returns what was recalled for it."""
         self.turns += 1
         self.call("on_turn_start", self.turns, said)
         recalled = self.prefetch(said)
@@ -115,32 +115,32 @@ class TestedAgent:
         return recalled
 
     def keep(self, said: str, reply: str = REPLY, extra: Sequence[Message] = (), turn_id: str = "") -> None:
-        """`sync_turn` with the messages of the whole conversation. A turn has an id of its own unless one is given."""
+        """Call `sync_turn` with the messages of the whole conversation. By default each turn has a new id."""
         self.messages += [{"role": "user", "content": said}, *extra, {"role": "assistant", "content": reply}]
         known = {"session_id": self.session.id, "turn_id": turn_id or token_hex(16)}
         self.call("sync_turn", said, reply, messages=list(self.messages), **known)
 
     def write(self, action: str, text: str, *, old: str = "") -> None:
-        """What the built-in memory tells after it has committed a change."""
+        """Make the call that follows a committed change of the built-in memory."""
         known = {"write_origin": "assistant_tool", "session_id": self.session.id, "platform": self.session.platform}
         self.call("on_memory_write", action, "user", text, metadata=known | ({"old_text": old} if old else {}))
 
-    # What comes back
+    # Recall
 
     def prefetch(self, query: str) -> str:
-        """What is recalled for a turn."""
+        """The recall for a turn."""
         found = self.call("prefetch", query, session_id="")
         if not isinstance(found, str):
             raise Failed(f"prefetch returned {type(found).__name__} and not text")
         return readable(found)
 
     def recall(self, query: str) -> str:
-        """All that a model could get to read about a query: by prefetch, and by the tools that search."""
+        """Everything that a model could read about a query: by prefetch, and by the tools that search."""
         answers = [self.call("handle_tool_call", *search) for search in self._searches(query)]
         return "\n".join([self.prefetch(query), *(readable(one) for one in answers if isinstance(one, str))])
 
     def comes_back(self, query: str, wanted: str) -> bool:
-        """Whether what was told is recalled, now or as soon as a provider that works in the background is ready."""
+        """Whether a told line is recalled now, or within the patience for a provider that works in the background."""
         return wait_until(lambda: wanted in self.recall(query), self.patience)
 
     def keeps(self, line: SpokenLine) -> bool:
@@ -148,7 +148,7 @@ class TestedAgent:
         return self.comes_back(line.question, line.answer)
 
     def _searches(self, query: str) -> list[tuple[str, dict[str, Any]]]:
-        """The tools that look like a search, each with the arguments to ask for something."""
+        """The tools that look like a search, each with arguments for a query."""
         named = [one for one in self.schemas() if tool_arguments.WORDS.search(str(one.get("name")))]
         found = [(str(one["name"]), tool_arguments.arguments(one.get("parameters"), query)) for one in named]
         return [(tool, arguments) for tool, arguments in found if arguments]

@@ -1,4 +1,4 @@
-"""Checks of what happens at the borders of a session: its ends, its switches, and sessions that are none."""
+"""Checks of the borders of a session: its ends, its switches, and agents that open none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PASSING = ("-wal", "-shm", "-journal", ".lock", ".log")
 
 
 def end_while_keeping(stage: CheckStage) -> str:
-    """The last turn is still being kept when the session ends."""
+    """End the session while the last turn is still being stored."""
     stage.learn()
     for number in range(_ROUNDS):
         agent = stage.started(later(ALICE, f"round{number}"))
@@ -33,7 +33,7 @@ def end_while_keeping(stage: CheckStage) -> str:
 
 
 def several_ends(stage: CheckStage) -> str:
-    """`on_session_end` twice with the same messages, then before the last turn, then again."""
+    """Call `on_session_end` several times, the last turn in between."""
     stage.needs_memory()
     agent = stage.started()
     stage.tell(agent, LOCKER)
@@ -56,7 +56,7 @@ def _times(stage: CheckStage) -> int:
 
 
 def compression(stage: CheckStage) -> str:
-    """A history is summarised, under the same id and under a new one."""
+    """Compress a history, under the same id and under a new one."""
     stage.learn()
     agent = stage.started()
     agent.turn("Good morning")
@@ -78,7 +78,7 @@ def _compress(agent: TestedAgent, new_id: str) -> None:
 
 
 def new_conversation(stage: CheckStage) -> str:
-    """`/new`, then back to the old one, then a branch of it."""
+    """Do `/new`, then go back to the old conversation, then branch it."""
     stage.learn()
     agent = stage.started()
     stage.tell(agent, LOCKER)
@@ -96,7 +96,7 @@ def new_conversation(stage: CheckStage) -> str:
 
 
 def rewound(stage: CheckStage) -> str:
-    """`/undo`: the same id, with turns taken back."""
+    """Do `/undo`: the same id, with turns taken back."""
     stage.learn()
     agent = stage.started()
     agent.turn("Good morning")
@@ -108,7 +108,7 @@ def rewound(stage: CheckStage) -> str:
 
 
 def no_orphans(stage: CheckStage) -> str:
-    """Agents that are built for a moment, and one that is built and ended without a turn."""
+    """Build short-lived agents, and one that is ended without a turn."""
     first = stage.started()
     first.turn("Good morning")
     first.stop()
@@ -143,7 +143,7 @@ def _growing(stage: CheckStage) -> int:
 
 
 def _records(stage: CheckStage) -> dict[str, bytes]:
-    """The provider's files, without the host's own and without those that come and go with a database."""
+    """The provider's files, without the host's own and without a database's temporary ones."""
     own = tuple(str(stage.home / name) for name in _HOSTS_OWN)
     found = stage.contents()
     return {name: text for name, text in found.items() if not name.startswith(own) and not name.endswith(_PASSING)}

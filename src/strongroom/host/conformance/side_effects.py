@@ -1,7 +1,7 @@
-"""Seeing what a provider does below its own code: connections, processes and files, by Python's audit events.
+"""Observation of a provider's connections, processes and files, by Python's audit events.
 
-Events of other threads are counted where that is asked for; those of other processes, and of libraries that go past
-Python, are not.
+Events of other threads are counted on request. Those of other processes, and of libraries that bypass Python, are not
+seen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_FILES = tuple(map(Path, ("/dev", "/proc", "/sys")))
 
 
 class Watch:
-    """Counts events while it looks, and refuses them if told to. Lasts as long as the process."""
+    """Records audit events while `looking`, and optionally refuses them. Audit hooks last as long as the process."""
 
     def __init__(self, events: frozenset[str], *, refuse: bool = False, everywhere: bool = False) -> None:
         self.seen: list[str] = []
@@ -52,20 +52,20 @@ class Watch:
 
 
 class Written:
-    """The files that Python code of this process opened for writing, from now on, wherever they are."""
+    """The files that Python code of this process opened for writing, from now on, anywhere."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
         sys.addaudithook(self._heard)
 
     def paths(self) -> list[Path]:
-        """Those that are there now. Devices and the like are none."""
+        """Those that exist now, without devices and the like."""
         found = {Path(name).absolute() for name in self._names}
         return sorted(one for one in found if not any(one.is_relative_to(top) for top in _NO_FILES) and one.is_file())
 
     def _heard(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "sqlite3.connect" or (event == "open" and _is_for_writing(*args)):
-            with suppress(TypeError, ValueError):  # a number of an open file, or no name at all
+            with suppress(TypeError, ValueError):  # an open file's number, or not a name
                 self._names.add(os.fsdecode(args[0]))
 
 

@@ -1,4 +1,4 @@
-"""Checks of the signature that tells a gateway whether a cached agent is out of date."""
+"""Checks of the signature by which a gateway decides whether a cached agent is out of date."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NONE = "it has no signature"
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _SETTLING = 1.0
 _HOOKS = ("cache_busting_signature", "identity_signature")
-# Nothing in common, not even their length: what is made from one, a part or a hash, differs from that of the other.
+# The two have nothing in common, not even their length, so that any part or hash of them differs too.
 _FIRST = "kq7conformancefirst3b9e"
 _REFRESHED = "zw31-refreshed-for-the-kit-71c0"
 
 
 def stable(stage: CheckStage) -> str:
-    """Two calls and two objects, and the form of what they return."""
+    """Compare two calls and two objects, and check the form of what they return."""
     agent, other = stage.started(), stage.started(BOB)
     first = _signature(agent)
     if first != _signature(agent):
@@ -47,7 +47,7 @@ def stable(stage: CheckStage) -> str:
 
 
 def secret(stage: CheckStage) -> str:
-    """Known secrets in the environment, and others in their place."""
+    """Compare signatures with known secrets in the environment, and with others in their place."""
     _set_up(stage, stage.agent(), _FIRST)
     agent = stage.started()
     before = _signature(agent)
@@ -63,7 +63,7 @@ def secret(stage: CheckStage) -> str:
 
 
 def quiet(stage: CheckStage) -> str:
-    """A later call, with an eye on the files that are opened."""
+    """Watch the files that a later call opens."""
     agent = stage.started()
     _signature(agent)
     watch = Watch(FILES)
@@ -82,7 +82,7 @@ def quiet(stage: CheckStage) -> str:
 
 
 def _signature(agent: TestedAgent) -> dict[str, Any]:
-    """What the hook returns under either of its names."""
+    """The signature under either name of the hook."""
     for hook in _HOOKS:
         found = agent.call(hook)
         if found is not None and not isinstance(found, Mapping):

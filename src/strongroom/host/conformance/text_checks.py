@@ -1,4 +1,4 @@
-"""Checks of what a text may do: marks in it, text that only a model was sent, other scripts, and hostile input."""
+"""Checks of texts: marks in them, text that was only sent to a model, other scripts, and hostile input."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HOSTILE = {
 
 
 def own_marks(stage: CheckStage) -> str:
-    """What the provider itself returns for a harmless line."""
+    """Look at what the provider itself returns for a harmless line."""
     stage.needs_memory()
     agent = stage.started()
     stage.tell(agent, LOCKER)
@@ -64,7 +64,7 @@ def own_marks(stage: CheckStage) -> str:
 
 
 def forged_marks(stage: CheckStage) -> str:
-    """A line with marks in it, told directly, and what a model would get to read through the host."""
+    """Tell a line with marks in it directly, and look at what the host would show a model."""
     stage.needs_memory()
     before = _unfenced(stage.started(later(ALICE, "before")))
     agent = stage.started()
@@ -80,7 +80,7 @@ def forged_marks(stage: CheckStage) -> str:
 
 
 def _shown_by(memory: MemoryManager, patience: float) -> str:
-    """What the host shows as soon as the line is in it; a provider may show it once."""
+    """What the host shows as soon as the line is in it. Asked until then, because a provider may show it once."""
     shown = ""
 
     def back() -> bool:
@@ -93,7 +93,7 @@ def _shown_by(memory: MemoryManager, patience: float) -> str:
 
 
 def escapes(recalled: str) -> bool:
-    """Whether something inside of the fence could pass for a mark, or stands outside of it."""
+    """Whether something inside the fence could pass for a mark, or stands outside of it."""
     if not recalled:
         return False
     fence = _FENCE.fullmatch(recalled)
@@ -101,13 +101,16 @@ def escapes(recalled: str) -> bool:
 
 
 def _unfenced(agent: TestedAgent) -> dict[str, int]:
-    """How many marks stand in texts that no fence is put around. A provider may have some of its own."""
+    """How many marks are in the texts that get no fence. A provider may have some of its own."""
     asked = {"system_prompt_block": (), "on_pre_compress": ([{"role": "user", "content": _FORGED.question}],)}
     return {hook: len(_MARKS.findall(str(agent.call(hook, *args)))) for hook, args in asked.items()}
 
 
 def api_content(stage: CheckStage) -> str:
-    """Messages whose `api_content` holds a word that nobody said. No question holds it: a tool may repeat the query."""
+    """Send messages whose `api_content` holds a word that was never said.
+
+    No question holds that word, because a tool may repeat the query.
+    """
     agent = stage.started()
     sent = f"{_SENT.said}\n\n<memory-context>\n{_RECALLED.said}\n</memory-context>"
     agent.messages.append({"role": "user", "content": _SENT.said, "api_content": sent})
@@ -129,7 +132,7 @@ def api_content(stage: CheckStage) -> str:
 
 
 def other_scripts(stage: CheckStage) -> str:
-    """A line of each script, and a word from the middle of it."""
+    """Tell a line in each script, and ask with a word from the middle of it."""
     stage.needs_memory()
     agent = stage.started()
     missing = []
@@ -143,7 +146,7 @@ def other_scripts(stage: CheckStage) -> str:
 
 
 def hostile_text(stage: CheckStage) -> str:
-    """Texts that break programs, in every hook that keeps or asks, and then an ordinary line."""
+    """Put texts that break programs into every hook that stores or asks, and then an ordinary line."""
     stage.learn()
     agent = stage.started()
     for what, text in _HOSTILE.items():

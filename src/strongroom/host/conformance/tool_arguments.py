@@ -1,4 +1,4 @@
-"""The arguments with which a tool that searches is asked: the query, and something that fits for all else it needs."""
+"""Arguments for a search tool: the query, and a fitting value for every other required parameter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLAIN: dict[str, Any] = {"boolean": True, "array": [], "object": {}, "null": No
 
 
 def arguments(parameters: object, query: str) -> dict[str, Any]:
-    """What to call such a tool with; empty if there is nowhere to put a query."""
+    """The arguments for such a tool; empty if it has no place for a query."""
     parameters = parameters if isinstance(parameters, Mapping) else {}
     properties, required = parameters.get("properties"), parameters.get("required", [])
     if not isinstance(properties, Mapping) or not isinstance(required, list | tuple):

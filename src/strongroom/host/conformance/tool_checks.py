@@ -1,4 +1,4 @@
-"""Checks of a provider's tools: there before the start, well-formed, and answering in JSON whatever they are given."""
+"""Checks of a provider's tools: known before the start, well-formed, and answering in JSON to any arguments."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from strongroom.host.conformance.verdict import Check, Failed, NotApplicable
 from strongroom.host.tool_registry import flaws
 
 RESERVED = frozenset({"memory"})
-"""The built-in memory's own tool."""
+"""The names of the built-in memory's tools."""
 _NO_TOOLS = "it has no tools"
 
 
 def before_start(stage: CheckStage) -> str:
-    """The tools before `initialize`, and after it."""
+    """Compare the tools before `initialize` with those after it."""
     agent = stage.agent()
     early = _names(agent)
     late = _names(stage.started())
@@ -33,7 +33,7 @@ def before_start(stage: CheckStage) -> str:
 
 
 def schemas(stage: CheckStage) -> str:
-    """The form of each tool."""
+    """Check the form of each tool."""
     found = stage.agent().schemas()
     if not found:
         raise NotApplicable(_NO_TOOLS)
@@ -46,7 +46,7 @@ def schemas(stage: CheckStage) -> str:
 
 
 def answers(stage: CheckStage) -> str:
-    """Unknown tools, and arguments that are missing or of the wrong kind."""
+    """Call unknown tools, and tools with arguments that are missing or of the wrong kind."""
     agent = stage.started()
     known = agent.schemas()
     if not known:
@@ -82,7 +82,7 @@ def _bad_arguments(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, A
 
 
 def _flaws(schema: Mapping[str, Any]) -> Iterator[str]:
-    """What a host would leave the tool out for, and what a model lacks."""
+    """The flaws for which a host would leave the tool out, and a missing description."""
     if schema.get("name") in RESERVED:
         yield "its name is that of a tool of the runtime"
     if schema.get("description") in (None, ""):

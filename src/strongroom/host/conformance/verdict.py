@@ -1,7 +1,7 @@
-"""What a check is, and how it ends: it passes, it fails, or it does not apply, each with a reason in plain words.
+"""A check and its outcome: pass, fail or not applicable, each with a reason in plain words.
 
-A reason names hooks, kinds of errors with file and line, and counts. It never holds a path, a time or what a provider
-said, so that two runs on two machines give the same report; only of one that does not load, it says why in full.
+A reason names hooks, kinds of errors with file and line, and counts. It never holds a path, a time or the provider's
+own words, so that two runs on two machines give the same report. Only a provider that does not load is quoted in full.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """How a check ended."""
+    """The outcome of a check."""
 
     PASS = "pass"  # noqa: S105 - not a password
     FAIL = "fail"
@@ -24,11 +24,11 @@ class Outcome(StrEnum):
 
 
 class Failed(Exception):
-    """The provider does not do what the check is about; the text says what it did instead."""
+    """The provider does not do what the check is about. The text says what it did instead."""
 
 
 class NotApplicable(Exception):
-    """The check says nothing about this provider; the text says why."""
+    """The check does not apply to this provider. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,17 @@ class Check:
 
     id: str
     title: str
-    """What holds where it passes, as a sentence."""
+    """What holds if it passes, as a sentence."""
     does: str
     why: str
     run: Callable[[CheckStage], str]
     seconds: float = 60.0
-    """How long it may take before its process is ended and it counts as failed."""
+    """Seconds before its process is ended and it counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How one check ended for one provider."""
+    """The outcome of one check for one provider."""
 
     check: Check
     outcome: Outcome

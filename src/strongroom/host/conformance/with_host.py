@@ -1,4 +1,4 @@
-"""The host around the provider, for checks of what the two do together."""
+"""The host around the provider, for checks of the two together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strongroom.host.provider_interface import MemoryProvider
 
 
 class Stuck:
-    """A provider whose `sync_turn` never returns: what it is told stays with the host."""
+    """A provider whose `sync_turn` never returns, so that its turns stay in the host's journal."""
 
     def __init__(self, provider: MemoryProvider) -> None:
         self._provider = provider

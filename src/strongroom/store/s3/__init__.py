@@ -1,8 +1,8 @@
 """A vault in a bucket, for any number of workers: `s3://bucket/prefix`.
 
-Each worker has a log of its own. A commit is an intent in that log, then the effects, then `done` in the log, then the
-acknowledgement. Where it only creates objects of an actor, `done` may follow a moment later (ADR 0037). Nothing is on a
-worker that cannot be read again from the bucket.
+Each worker has a log of its own. A commit writes an intent to that log (write-ahead), then the effects, then `done` to
+the log, and is then acknowledged. If it only creates objects of an actor, `done` may follow a moment later (ADR 0037).
+Workers keep no state that cannot be read again from the bucket.
 """
 
 from __future__ import annotations
@@ -59,16 +59,17 @@ FORMAT = "vault/format"
 _logger = logging.getLogger("strongroom.store")
 _THREADS = 32
 _AT_MOST = 20.0
-"""Seconds within which a commit has come from its conditions to its first effect; else it gives up."""
+"""Seconds from a commit's conditions to its first effect. A slower commit gives up."""
 _SETTLED = 60.0
-"""Seconds after which a commit is over, with the time that a request may take."""
+"""Seconds after which every commit is over: `_AT_MOST`, and the longest that a request may take."""
 _RACE_AFTER = 2.0
-"""Seconds from the opening of a store until it tries several writers at once, and between tries that came to nothing.
-A command is over by then."""
+"""Seconds from opening a store to the trial with several writers, and between attempts that came to nothing. Commands
+are over by then.
+"""
 
 
 class S3Store:
-    """The contract of `strongroom.store` on a bucket. Thread-safe."""
+    """A `Store` on a bucket. Thread-safe."""
 
     is_whole = False
     is_distant = True
@@ -93,7 +94,7 @@ class S3Store:
         self._threads = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3")
         self._requests = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-requests")
         self._looks = threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="strongroom-s3-looks")
-        """Apart from the reading of bodies, of which one cold shelf has thousands."""
+        """For refreshes. Apart from the reading of bodies, of which one cold shelf has thousands."""
         self.reader = Reader(bucket, self._threads, self._requests, now, views)
         compactor = Compactor(self.reader, random)
         self._leftovers = Leftovers(compactor.finish, self._later, lambda: clock.monotonic())
@@ -102,7 +103,7 @@ class S3Store:
         self._log: WorkerLog | None = None
         self._begins = threading.Lock()
         self.taken_logs = 0
-        """How many logs of this process had something foreign put in their way. Each is an alarm."""
+        """How many logs of this process were blocked by a foreign object. Each is an alarm."""
         self._unfit: Trial | None = None
         self._cancel_race: Callable[[], object] = lambda: None
         self._is_closed = False
@@ -159,7 +160,7 @@ class S3Store:
         return [*(one.result() for one in asked), newest]
 
     def _consider(self, scope: str) -> None:
-        """Have the lines of an actor packed if there are many by themselves; only by who writes a log."""
+        """Queue an actor for compaction if it has many lines outside packs. Only in a process that writes a log."""
         locator = object_names.locator_of(scope)
         if locator is not None and self._log is not None and self._background is not None:
             self._background.consider(self.reader.actor(locator))
@@ -180,7 +181,7 @@ class S3Store:
         return WorkerLog(self._bucket, worker, mac, self._random(32), self._now, self._later)
 
     def race_later(self, race: Callable[[], Trial]) -> None:
-        """Try in a moment what several writers do at the same time, beside the work. A server that fails is refused."""
+        """Run the trial with several writers in a moment, beside the work. If it fails, the store refuses all calls."""
 
         def run() -> None:
             try:
@@ -196,7 +197,7 @@ class S3Store:
             self._cancel_race = self._later(_RACE_AFTER, run)
 
     def check_log(self) -> None:
-        """Raise AuditUnavailable if the log could not be written when it was last tried, and still cannot."""
+        """Raise AuditUnavailable if the last attempt to write the log failed, and still fails."""
         own = self._writable()
         try:
             own.check()
@@ -220,6 +221,7 @@ class S3Store:
         if self.reader.latest(since) != since:
             raise Stale(ANY)
         places = self.writer.check(effects)
+        # Refreshes and the log's write run concurrently: one round trip instead of two (optimistic concurrency).
         looks = [self._looks.submit(look) for look in self.reader.looks(effects, since)]
         own, first = self._appended(own, lambda: CommitRequest(entries, effects, time, accept_clock=accept_clock))
         try:
@@ -236,7 +238,9 @@ class S3Store:
         return Commit(first, version)
 
     def _appended(self, own: WorkerLog, request: Callable[[], CommitRequest]) -> tuple[WorkerLog, int]:
-        """Make entries durable, in a new log if something foreign is in the way: which log, and the first's number."""
+        """Make entries durable, in a new log if a foreign object blocks this one. Returns the log and the first's
+        number.
+        """
         try:
             return own, own.append(request()).first
         except AuditUnavailable:
@@ -248,7 +252,7 @@ class S3Store:
     def _carried_out(
         self, own: WorkerLog, first: int, count: int, effects: Sequence[Effect], places: Places
     ) -> Version:
-        """Do it, and see to it that the log says so; the number of the last change."""
+        """Carry out the effects, and let the log state it. Returns the number of the last change."""
         try:
             version = self.writer.carry_out(effects, places)
         except Lost:
@@ -276,7 +280,7 @@ class S3Store:
     def _looked(
         self, looks: Sequence[Future[object]], effects: Sequence[Effect], since: Mapping[str, Version]
     ) -> Places:
-        """What conditions come to after the looks that went beside the log's writing."""
+        """Check the conditions again after the refreshes that ran beside the log's write. Stale or Lost."""
         for look in looks:
             look.result()
         if (latest := self.reader.latest(since)) != since:
@@ -347,10 +351,10 @@ class S3Store:
         raise StoreUnavailable("the logs of a fleet are not archived yet")
 
     def scrub(self) -> bool:
-        """Take bytes of forgotten lines out of packs, now. Returns whether what was deleted is gone from the bucket.
+        """Remove bytes of forgotten lines from packs, now. Returns whether what was deleted is gone from the bucket.
 
-        It is not if the bucket keeps versions, as far as its answers tell. What the server's disks hold until they are
-        swept, and copies elsewhere, nobody here knows.
+        False if the bucket keeps versions, as far as its answers show. What the server's disks hold until they are
+        swept, and copies elsewhere, cannot be known here.
         """
         self._check_open()
         return self._leftovers.take_out() and not self._bucket.keeps_versions
@@ -360,7 +364,7 @@ class S3Store:
         return self._leftovers.take_out_soon() and not self._bucket.keeps_versions
 
     def afresh(self) -> S3Store:
-        """The same bucket as somebody sees it who has seen nothing of it. Reads only, and needs no close."""
+        """A store on the same bucket with an empty cache. Reads only, and needs no close."""
         other = S3Store(self._bucket, random=self._random, now=self._now, threads=self._threads, packs=False)
         other.reader = Reader(self._bucket, self._threads, self._requests, self._now)
         return other
@@ -372,7 +376,7 @@ class S3Store:
         if not self._is_closed:
             self._leftovers.close()
         if not self._is_closed and self._log is not None:
-            with suppress(AuditUnavailable, StoreUnavailable, ClockBehind):  # then verification names it as unsettled
+            with suppress(AuditUnavailable, StoreUnavailable, ClockBehind):  # verification will report it
                 self._log.close()
         self._is_closed = True
         for threads in (self._threads, self._requests, self._looks):
@@ -397,12 +401,12 @@ class S3Store:
 
 
 def _changes(effects: Sequence[Effect]) -> list[Effect]:
-    """What is more than a condition."""
+    """The effects that are more than a condition."""
     return [one for one in effects if not isinstance(one, Expect)]
 
 
 def _may_be_said_later(change: Effect) -> bool:
-    """Whether its acknowledgement need not wait for `done`: a new object of an actor that is not the actor's head."""
+    """Whether it may be acknowledged before `done`: a new object of an actor, other than the actor's head."""
     return (
         isinstance(change, PutNew)
         and object_names.locator_of(change.name) is not None
@@ -411,13 +415,13 @@ def _may_be_said_later(change: Effect) -> bool:
 
 
 def _is_one_write(effects: Sequence[Effect]) -> bool:
-    """Whether nothing at all was done if a race was lost."""
+    """Whether a lost race means that nothing was written."""
     changes = _changes(effects)
     return len(changes) == 1 and isinstance(changes[0], PutNew | Swap) and not object_names.is_keys(changes[0].name)
 
 
 class S3Backend:
-    """What is registered under `s3`."""
+    """The backend that is registered under `s3`."""
 
     @classmethod
     def create(
@@ -434,7 +438,7 @@ class S3Backend:
 
 
 def bucket_at(location: str, *, at_once: bool = True) -> S3Bucket:
-    """A bucket that will do, by trial; `at_once` also of several writers at the same time."""
+    """The bucket at a location, after its probe. With `at_once`, the probe includes several concurrent writers."""
     bucket = S3Bucket(access(location))
     Probe(bucket, os.urandom(8).hex()).check(at_once=at_once)
     return bucket
@@ -443,7 +447,7 @@ def bucket_at(location: str, *, at_once: bool = True) -> S3Bucket:
 def create(
     bucket: Bucket, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
 ) -> S3Store:
-    """Make a store: all else first, then the object without which there is none."""
+    """Create a store. The format record comes last: without it there is no store."""
     if bucket.get(FORMAT) is not None:
         raise VaultExists(f"s3://{location} already holds a vault")
     _check_not_half_moved(bucket, location)
@@ -465,7 +469,7 @@ def create(
 
 
 def open_store(bucket: Bucket, location: str) -> S3Store:
-    """Open the store in a bucket; VaultMissing if there is none, StoreUnavailable if one was moved there in part."""
+    """Open the store in a bucket. VaultMissing if there is none, StoreUnavailable if it was moved only in part."""
     found = bucket.get(FORMAT)
     if found is None:
         _check_not_half_moved(bucket, location)
@@ -476,7 +480,7 @@ def open_store(bucket: Bucket, location: str) -> S3Store:
 
 
 def _check_not_half_moved(bucket: Bucket, location: str) -> None:
-    """Where there is no format record: raise if moving a vault here has begun and not ended."""
+    """Raise StoreUnavailable if moving a vault here has begun and not ended. For buckets without a format record."""
     if any(worker.startswith(object_names.MOVING) for worker in worker_log.written_logs(bucket)):
         raise StoreUnavailable(
             f"a vault was moved to s3://{location} only in part, and is not one yet",

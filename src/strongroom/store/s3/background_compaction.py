@@ -1,4 +1,4 @@
-"""Compaction beside everything else: one thread per store, one actor at a time, and only what is due."""
+"""Compaction in the background: one thread per store, one actor at a time, and only those that are due."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from strongroom.store.s3.bucket_replica import ActorView
 from strongroom.store.s3.compaction import Compactor
 
 REST = 15.0
-"""Seconds between the proof of a pack and the delete: longer than one page of a list may take."""
+"""Seconds between verifying a pack and deleting what it replaces: longer than one page of a list may take."""
 AGAIN = 60.0
-"""Seconds until the background turns to the same actor again."""
+"""Seconds until the same actor may be compacted again."""
 SOON = 15.0
-"""The same for an actor that may have more lines by themselves than a page of a list: each get is slower for it."""
+"""The same for an actor with more unpacked lines than a page of a list, which slow every get down."""
 _MANY = 512
-"""Lines by themselves."""
+"""Unpacked lines from which SOON applies."""
 _WAITING = 256
 _PATIENCE = 15.0
 
 
 class Background:
-    """Compacts what is due. Its faults are counted, and stop nothing else."""
+    """Compacts actors that are due. Errors are counted, and affect nothing else."""
 
     def __init__(
         self, compactor: Compactor, *, clock: Callable[[], float] = time.monotonic, rest: float = REST
@@ -33,9 +33,9 @@ class Background:
         self._rest = rest
         self._waiting: queue.Queue[str | None] = queue.Queue()
         self._turns: dict[str, float] = {}
-        """Actors that wait, and those whose turn was lately: from when on they may wait again."""
+        """Actors that wait (infinity), or were compacted lately: the time from which they may wait again."""
         self._pauses: dict[str, float] = {}
-        """After its turn, how long until the next one."""
+        """The pause of each waiting actor after its compaction."""
         self._guard = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -43,7 +43,7 @@ class Background:
         self.errors = 0
 
     def consider(self, view: ActorView) -> None:
-        """Have an actor compacted if it is due. Cheap, and never raises; a full queue leaves it for another time."""
+        """Queue an actor if it is due. Cheap, and never raises. If the queue is full, a later call queues it."""
         now = self._clock()
         if self._stop.is_set() or self._turns.get(view.locator, now) > now or not self._compactor.is_due(view):
             return
@@ -59,7 +59,7 @@ class Background:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop after the pass that is under way, which rests no more and deletes nothing from now on. Idempotent."""
+        """Stop after the current pass, which skips its rest and deletes nothing from now on. Idempotent."""
         with self._guard:
             self._stop.set()
             self._waiting.put(None)

@@ -1,11 +1,12 @@
-"""A bucket: objects by name on any S3 that keeps its conditions, through obstore.
+"""A bucket: objects by name on any S3 server with conditional writes, through obstore.
 
-What a caller hears is one of four things: the answer, None for what is not there, `Taken` or `Changed` for a race that
-was lost, or StoreUnavailable for all else. A write whose answer got lost is looked at before it counts as lost: bodies
-are never the same by chance, so one that is there and equal is our own. So is one that met a conflict (409): a server
-may give up a write because of another one that it gave up, too. Where nothing has changed, the race has not been run.
+A call has one of four outcomes: the answer, None for a missing object, `NameTaken` or `Changed` for a lost race, or
+StoreUnavailable for everything else.
 
-An answer that contradicts another one of the same server is no answer: it is asked for again, then unavailable.
+A write whose answer got lost is read back before it counts as lost: bodies are never the same by chance, so an equal
+one is our own. The same after a conflict (409), because a server may abandon a write for another one that it abandons
+too: if the object has not changed, the race was not run. Answers of one server that contradict each other are asked for
+again, then StoreUnavailable.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ _PATIENCE = timedelta(seconds=20)
 _TIMEOUT = timedelta(seconds=10)
 _CONNECT = timedelta(seconds=3)
 _ASKS = 3
-"""How often to ask where answers contradict each other."""
+"""How often to ask when answers contradict each other."""
 _PAUSES = (0.05, 0.1, 0.2, 0.4)
-"""Seconds between the tries to create what met a conflict, and is not there. obstore does the same for a swap."""
+"""Seconds between attempts to create an object after a conflict that left none. obstore itself does so for swaps."""
 _DELETE_PAUSES = (0.05, 0.2, 0.8)
-"""Seconds between the tries to delete what a server has deleted only in part."""
+"""Seconds between attempts to delete what a server has deleted only in part."""
 _IN_PART = "DeleteObjects request failed for key"
 _LOST = (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError)
-"""A condition did not hold, or the server saw a conflict: both may be called AlreadyExistsError."""
+"""A condition did not hold, or the server reported a conflict: both may be an AlreadyExistsError."""
 _CONFLICT = "409 Conflict"
 
 
 _FIXED = {"conditional_put": "etag", "skip_signature": "false"}
-"""What is not left to the environment, into which obstore looks for itself."""
+"""Settings that override the environment, which obstore reads by itself."""
 _REFUSED = {"AccessDenied", "SignatureDoesNotMatch", "InvalidAccessKeyId", "ExpiredToken", "InvalidToken"}
 
 
@@ -55,15 +56,15 @@ _NO_BUCKET = "make it with your provider's tools; or is the name wrong, or AWS_E
 
 
 class NameTaken(Exception):
-    """An object of this name is there already."""
+    """An object of this name exists already."""
 
 
 class Changed(Exception):
-    """An object is not the one that it was, or is gone."""
+    """An object is not the expected one any more, or is gone."""
 
 
 class BucketListing(NamedTuple):
-    """An object as a list has it. `etag` has no quotes; `modified` is the server's time, in ms."""
+    """An object in a list. `etag` has no quotes; `modified` is the server's time, in ms."""
 
     name: str
     etag: str
@@ -79,12 +80,12 @@ class BucketObject(NamedTuple):
 
 
 class Bucket(Protocol):
-    """Objects below one prefix. Every method may be called from any thread; each is one request, but for retries."""
+    """Objects below one prefix. Every method may be called from any thread, and is one request and its retries."""
 
     time: int
-    """The server's time, in ms, when it was last tried; 0 if it never was. A clock far behind it is refused."""
+    """The server's time, in ms, at the last probe; 0 before one. A clock far behind it is refused."""
     keeps_versions: bool
-    """Whether an answer to a write has told that the old object is kept."""
+    """Whether an answer to a write has shown that the old object is kept."""
 
     def get(self, name: str) -> BucketObject | None:
         """The object, or None."""
@@ -92,24 +93,24 @@ class Bucket(Protocol):
     def list(self, prefix: str, after: str = "", limit: int | None = None) -> Sequence[BucketListing]:
         """The objects whose names start with `prefix`, which ends with a slash, and come after `after`.
 
-        All of them, or the first `limit`. In the server's order, which is that of bytes only among names of one length
-        at one level.
+        All of them, or the first `limit`. In the server's order, which is byte order only among names of one length at
+        one level.
         """
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """The parts of names between `prefix`, which ends with a slash, and the next slash: each once, in order.
+        """The name parts between `prefix`, which ends with a slash, and the next slash: each once, in order.
 
-        A request for every thousand of them, however much lies below each.
+        One request for every thousand of them, however much lies below each.
         """
 
     def create(self, name: str, body: bytes) -> str:
-        """Write an object where there is none, and return its etag; else Taken."""
+        """Create an object and return its etag. NameTaken if there is one."""
 
     def swap(self, name: str, body: bytes, etag: str) -> str:
-        """Replace the object that has `etag`, and return the new one's; else Changed."""
+        """Replace the object that has `etag`, and return the new etag. Changed if it has another or is gone."""
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove objects; those that are not there are no error."""
+        """Remove objects. Missing ones are no error."""
 
 
 class S3Bucket:
@@ -118,7 +119,7 @@ class S3Bucket:
     def __init__(self, access: Access, *, quoted: bool = True) -> None:
         self._prefix = f"{access.prefix}/" if access.prefix else ""
         self.quoted = quoted
-        """Whether conditions name an etag in quotes, as the standard has it; some servers know it only without."""
+        """Whether etags in conditions are quoted, as in the standard; some servers only accept them without."""
         self.time = 0
         self.keeps_versions = False
         self._store = S3Store(
@@ -143,7 +144,7 @@ class S3Bucket:
         raise contradiction()
 
     def _get(self, name: str) -> tuple[BucketObject, int]:
-        """An object, and its size by another answer if it came without any bytes: that would make it a tombstone."""
+        """An object and its size. An empty body, which would be a tombstone, is checked by a second request."""
         with _answered("read"):
             answer = obstore.get(self._store, self._prefix + name)
             found = BucketObject(bytes(answer.bytes()), _bare(answer.meta["e_tag"]))
@@ -207,7 +208,7 @@ class S3Bucket:
             self._delete([self._prefix + name for name in names[at : at + _DELETES]])
 
     def _delete(self, paths: Sequence[str]) -> None:
-        """One request. Ceph refuses single objects of it that another client deletes at that moment: ask again."""
+        """Delete up to 1,000 objects. Ceph rejects single ones that another client is deleting, so that is retried."""
         with _answered("delete"):
             for pause in _DELETE_PAUSES:
                 try:
@@ -220,7 +221,7 @@ class S3Bucket:
 
 
 def as_listed(bucket: Bucket, one: BucketListing) -> BucketObject | None:
-    """An object that a list had, as it is now. The same etag with another length contradicts the list."""
+    """An object from a list, as it is now. StoreUnavailable if it has the same etag and another length."""
     for _ in range(_ASKS):
         found = bucket.get(one.name)
         if found is None or found.etag != one.etag or len(found.body) == one.size:
@@ -239,7 +240,7 @@ def _conflicting() -> StoreUnavailable:
 
 
 def _own(found: BucketObject | None, body: bytes, lost: Exception) -> str:
-    """The etag of what we wrote ourselves, if it is what is there: its answer was lost. Else the race was."""
+    """The etag of what was found if we wrote it ourselves and its answer was lost. Raises `lost` otherwise."""
     if found is None or not body or found.body != body:
         raise lost from None
     return found.etag
@@ -250,7 +251,7 @@ class _Lost(Exception):
 
 
 class _Conflict(_Lost):
-    """Nothing says yet that the race was run."""
+    """The server gave up the write. Whether the race was run is not known yet."""
 
 
 class _Missing(Exception):
@@ -259,7 +260,7 @@ class _Missing(Exception):
 
 @contextmanager
 def _answered(what: str) -> Iterator[None]:
-    """Make of obstore's errors what the contract knows. Nothing of a request is repeated but the server's code."""
+    """Translate obstore's errors into the contract's. Of a failed request, only the server's error code is repeated."""
     try:
         yield
     except _LOST as error:
@@ -293,7 +294,7 @@ def _unavailable(what: str, error: exceptions.BaseError) -> StoreUnavailable:
 
 
 def _code(text: str) -> str:
-    """The server's own code for an error, such as SlowDown."""
+    """The server's own error code, such as SlowDown."""
     code = text.partition("<Code>")[2].partition("</Code>")[0]
     return code if code.isalnum() else ""
 

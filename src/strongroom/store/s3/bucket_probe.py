@@ -1,10 +1,9 @@
-"""What a bucket must keep to, tried on the bucket itself. There are servers that ignore a condition and say nothing.
+"""A probe of the guarantees that a bucket must give, on the bucket itself: some servers silently ignore conditions.
 
-Each trial is named, writes below `probe/` and removes what it wrote. A vault is opened only where all of them hold.
-One that loses a race which nobody else runs has learned nothing, since answers get lost: it begins again elsewhere.
-
-The trial with several writers is one apart: some servers have those who lose wait for a second or more. A vault is made
-only where it holds; a process that opens one runs it a moment later, beside its work.
+Each trial is named, writes below `probe/` and removes what it wrote. A vault is opened only if all of them pass. A
+trial that loses a race without a competitor proves nothing, because an answer may have been lost: it is repeated under
+another name. The trial with several writers is separate, because some servers let losers wait for a second or more. A
+vault is created only after it has passed; a process that opens one runs it a moment later, beside its work.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from strongroom.store.s3.bucket import Changed, NameTaken, S3Bucket
 
 PLACE = "probe/"
 _TRIES = 4
-"""How often a trial begins, at most."""
+"""How often a trial is attempted, at most."""
 _AT_ONCE = "of writers at the same time one wins"
 _WRITERS = 4
-"""How many write the same object at once."""
+"""How many writers write the same object at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +34,17 @@ class Trial:
 
 
 class Probe:
-    """Trials below one name of their own."""
+    """The trials, below a name of their own."""
 
     def __init__(self, bucket: S3Bucket, name: str) -> None:
         self._bucket = bucket
         self._whole = f"{PLACE}{name}/"
         self._begun = 0
         self._place = self._whole
-        """Where the present trial writes."""
+        """The name below which the current attempt writes."""
 
     def run(self, *, at_once: bool = True) -> Generator[Trial, None, None]:
-        """Try one thing after the other. Also settles how this server wants its etags, and what time it has."""
+        """Run one trial after the other. Also determines how this server wants its etags, and its clock."""
         trials: dict[str, Callable[[], str]] = {
             "an object comes back": self._comes_back,
             "a new object is written once (If-None-Match)": self._once,
@@ -66,7 +65,7 @@ class Probe:
             self._remove()
 
     def race(self) -> Trial:
-        """Try only what several writers do at the same time."""
+        """Run only the trial with several concurrent writers."""
         try:
             return Trial(_AT_ONCE, self._tried(self._at_once))
         finally:
@@ -85,14 +84,14 @@ class Probe:
         raise StoreUnavailable("the object store kept losing its own answers while it was tried", hint="try again")
 
     def check(self, *, at_once: bool = True) -> None:
-        """Raise StoreUnavailable, by name, for the first thing that this server does not keep to."""
+        """Raise StoreUnavailable that names the first trial that fails."""
         with closing(self.run(at_once=at_once)) as trials:
             wrong = next((trial for trial in trials if trial.wrong), None)
         if wrong is not None:
             raise unfit(wrong)
 
     def _comes_back(self) -> str:
-        self._bucket.list(self._place)  # first: there are servers that make a bucket when something is put into it
+        self._bucket.list(self._place)  # before any write: some servers create a missing bucket at the first
         self._bucket.create(self._place + "a", b"one")
         found = self._bucket.get(self._place + "a")
         if found is None or found.body != b"one":
@@ -111,7 +110,7 @@ class Probe:
         return "the second write replaced the first"
 
     def _as_it_was(self) -> str:
-        """Also with the etag in the other form: some servers compare it with its quotes, or without."""
+        """Tried with both forms of the etag, because some servers compare it with its quotes, others without."""
         etag = self._bucket.create(self._place + "a", b"one")
         for quoted in (True, False):
             self._bucket.quoted = quoted
@@ -135,7 +134,7 @@ class Probe:
         return "it was made"
 
     def _at_once(self) -> str:
-        """A server that looks first and writes then passes all other trials, and loses what two write at once."""
+        """Catches a server that checks and then writes, not atomically. It passes every other trial."""
         new, old = f"{self._place}new", f"{self._place}old"
         etag = self._bucket.create(old, b"one")
         ready = Barrier(2 * _WRITERS)
@@ -189,7 +188,7 @@ class Probe:
 
 
 def unfit(trial: Trial) -> StoreUnavailable:
-    """What is said of a server that does not keep to something."""
+    """The error for a server that failed a trial."""
     return StoreUnavailable(
         f"this object store cannot keep a vault: {trial.what}: {trial.wrong}",
         hint="use one with conditional writes, such as AWS S3, Ceph, SeaweedFS, MinIO or R2",

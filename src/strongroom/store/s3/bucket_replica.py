@@ -1,11 +1,11 @@
-"""Views: what a process knows of a part of the bucket, and how it hears of what others wrote.
+"""Views: a process's replica of a part of the bucket, and how it learns of others' writes.
 
-There are two sorts of parts: the vault's own objects, and one actor's. `refresh` looks at the bucket; whatever was
-acknowledged to anybody before it was called is then known. A change gets a number of this process's own, which only
-grows, so that a follower can ask for what is newer than what it knows.
+A part is the vault's own objects, or one actor's. After `refresh`, a view includes everything that was acknowledged to
+anybody before the call. Changes are numbered per process, increasing, so that a follower can ask for newer ones.
 
-A view never goes back. What a look finds older than what is known, or missing without a tombstone, is looked at once
-more, since a list takes time and is not of one moment; if it is so again it is tampering, and what is known stays.
+A view never goes back. If a list shows an object older than known, or missing without a tombstone, the bucket is read
+once more, because a list takes time and is not of one moment. If it is still so, that is Tampered, and the view keeps
+what it knew.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from strongroom.store.s3.rollback_guard import Past, is_as_new, moment
 
 _TRIES = 8
 _ROOM = 1 << 40
-"""Numbers that each view has to itself: those of a later view are all greater."""
+"""The range of change numbers of each view. A later view's numbers are all greater."""
 _PACKS = "/packs/"
 _LINES = "/lines/"
 _A_WHILE = 60_000
-"""How long, in ms, a process goes by announcements alone: who deletes them holds a revocation back no longer."""
+"""How long, in ms, a process relies on announcements alone. Bounds how long deleting them can hide a revocation."""
 
 
 class View(ABC):
-    """What is common to both. Thread-safe."""
+    """The common part of both views. Thread-safe."""
 
     def __init__(self, bucket: Bucket, which: int, past: Past) -> None:
         self._bucket = bucket
@@ -45,21 +45,20 @@ class View(ABC):
         self.guard = threading.Condition(threading.RLock())
         self.objects: dict[str, Known] = {}
         self._changed: dict[str, int] = {}
-        """When each object last changed, in that order."""
+        """The number of each object's last change, in that order."""
         self._altered: set[int] = set()
-        """Those changes that put something else in the place of a line, which only an attacker or a broken bucket does.
-        """
+        """Changes that replaced the content of a line, which only an attacker or a broken bucket does."""
         self.latest = which * _ROOM
         self._own: dict[str, int] = {}
-        """In which round this process itself wrote an object: a round that began before cannot know of it."""
+        """The round in which this process wrote an object. That round's list may lack the write."""
         self._begun = 0
         self._finished = 0
         self._running = False
 
     def refresh(self) -> int:
-        """Look at the bucket, and return the number of the latest change.
+        """Read the bucket, and return the number of the latest change.
 
-        A look that another thread begins after this call serves as well as one of its own.
+        Concurrent callers share a round, if it begins after their call (coalescing).
         """
         with self.guard:
             mine = self._begun + 1
@@ -80,14 +79,14 @@ class View(ABC):
         finally:
             with self.guard:
                 self._running = False
-                if has_looked:  # else who waited for it looks for itself
+                if has_looked:  # otherwise each waiting thread starts a round itself
                     self._finished = max(self._finished, current)
                 self.guard.notify_all()
         return self.latest
 
     @property
     def is_looked_at(self) -> bool:
-        """Whether anything is known at all."""
+        """Whether the view has been refreshed at least once."""
         return self._finished > 0
 
     @abstractmethod
@@ -95,7 +94,7 @@ class View(ABC):
         """Bring the view up to date; `current` is the number of this round."""
 
     def changes(self, after: int, limit: int) -> Sequence[Object]:
-        """What changed after a number, in that order, with the number for a version."""
+        """The changes after a number, in order, with the number as version."""
         with self.guard:
             newer = list(takewhile(lambda one: one[1] > after, reversed(self._changed.items())))
             return [change for name, number in newer[: -limit - 1 : -1] for change in self._changes_of(name, number)]
@@ -104,14 +103,13 @@ class View(ABC):
         known = self.objects.get(name)
         is_gone = known is None or known.is_gone
         if not is_gone and number in self._altered:
-            yield Object(name, number, None)  # nobody may go on with what they read of it before
+            yield Object(name, number, None)  # a tombstone: a follower must drop what it read before
         yield Object(name, number, None if is_gone else b"")
 
     def wrote(self, name: str, place: str, known: Known, before: Known | None) -> int:
-        """Take in what this process has just written to a place over `before`; the number of that change.
+        """Record what this process has just written to a place over `before`. Returns the number of the change.
 
-        If what was there before is not what is known any more, a look or another thread has come further already. What
-        was written to a generation that was purged meanwhile is not there.
+        Does nothing if a refresh or another thread has got further, or if the place's generation was purged meanwhile.
         """
         with self.guard:
             if self.objects.get(name) != before or not self._counts(place):
@@ -122,7 +120,7 @@ class View(ABC):
             return self._note(name)
 
     def _counts(self, place: str) -> bool:  # noqa: ARG002
-        """Whether what lies at a place is a part of this view."""
+        """Whether objects at a place belong to this view."""
         return True
 
     def _note(self, name: str) -> int:
@@ -132,16 +130,16 @@ class View(ABC):
         return self.latest
 
     def _is_over(self, name: str, before: Known | None) -> None:
-        """Remember a state that came to an end. That of a line ends with a tombstone alone, which is known as such."""
+        """Remember a replaced version. Lines are left out: they end with a tombstone, which is known as such."""
         if before is not None and not before.is_gone and _LINES not in name:
             self._past.replaced(name, before.version)
 
     def is_past(self, name: str, version: Version) -> bool:
-        """Whether an object of this version has been replaced."""
+        """Whether this version of an object has been replaced."""
         return self._past.has_replaced(name, version, moment())
 
     def _is_back(self, name: str, known: Known | None, current: int) -> bool:
-        """Whether an object that a look of this round has found is older than what is known of it."""
+        """Whether this round found an object older than it is known to be."""
         before = self.objects.get(name)
         if before is None or self._own.get(name, -1) >= current or is_derived(name):
             return False
@@ -150,7 +148,7 @@ class View(ABC):
         return known.version != before.version and self._past.has_replaced(name, known.version, self._since)
 
     def _took(self, name: str, before: Known | None, known: Known | None) -> None:
-        """Note a change that a look has found, if it is one."""
+        """Record a change that a refresh found, if it is one."""
         if before is None or known is None or before[:2] != known[:2]:
             self._is_over(name, before)
             number = self._note(name)
@@ -158,7 +156,7 @@ class View(ABC):
                 self._altered.add(number)
 
     def _take(self, found: Mapping[str, Known], current: int) -> None:
-        """Take in what a round found. The guard is held."""
+        """Replace the view's objects by those that a round found. The guard is held."""
         self._own = {name: began for name, began in self._own.items() if began >= current}
         merged = dict(found)
         merged.update({name: self.objects[name] for name in self._own if name in self.objects})
@@ -171,7 +169,7 @@ class View(ABC):
 
 
 class VaultView(View):
-    """The vault's own objects, but for the records of caps: those are looked up one by one."""
+    """The vault's own objects, except for the records of caps, which are looked up one by one."""
 
     def __init__(self, bucket: Bucket, which: int, now: Callable[[], int]) -> None:
         super().__init__(bucket, which, Past())
@@ -180,15 +178,15 @@ class VaultView(View):
         self._loaded = -1
         self._loaded_at = 0
         self._is_deaf = False
-        """Whether the last announcement that was heard of is gone. Others may count anew: each look is whole."""
+        """Whether the last known announcement is gone. New ones may then have any number, so every refresh is full."""
         self._doubts = 0
-        """What is known is everything, if it was looked at since the last doubt."""
+        """Incremented by `doubt`. The view is complete if it was loaded at the present count."""
 
     def _look(self, current: int) -> None:
         doubts, now = self._doubts, self._now()
         is_recent = not self._is_deaf and 0 <= now - self._loaded_at < _A_WHILE
         if is_recent and self._loaded == doubts and self._bucket.get(self.next_news()) is None:
-            return  # announcements have no gaps, and to ask for the next one costs less than a list
+            return  # announcements have no gaps; asking for the next one is cheaper than a list
         heard = self._newest()
         found = {one.name: by_itself(one) for one in self._bucket.list(object_names.VAULT)}
         with self.guard:
@@ -196,11 +194,11 @@ class VaultView(View):
                 raise _put_back(f"the vault's own {back}")
             self._take(found, current)
             self._heard = max(heard, self._heard)
-            self._loaded = -1 if self._own else doubts  # what came over an own write is not known
+            self._loaded = -1 if self._own else doubts  # a change under an own write may be missing
             self._loaded_at = now
 
     def _newest(self) -> int:
-        """The last of the announcements that follow one on another; what else lies there was not announced."""
+        """The number of the last announcement without a gap before it. Later ones do not count as announced."""
         known = heard = self._heard
         there = {
             one.name for one in self._bucket.list(object_names.NEWS, object_names.news(known - 1) if known > 1 else "")
@@ -211,22 +209,22 @@ class VaultView(View):
         return heard
 
     def doubt(self) -> None:
-        """Look at everything the next time: somebody may have changed something and died before saying so."""
+        """Make the next refresh a full one: a worker may have died between a change and its announcement."""
         with self.guard:
             self._doubts += 1
 
     def next_news(self) -> str:
-        """What the next announcement is called, as far as is known."""
+        """The name of the next announcement, as far as known."""
         return object_names.news(self._heard + 1)
 
     def announced(self, name: str) -> None:
-        """An announcement that this process made, right behind the last one that it heard of."""
+        """Record an announcement that this process made, the next after the last known one."""
         with self.guard:
             self._heard = max(self._heard, int(name.removeprefix(object_names.NEWS)))
 
 
 class ActorView(View):
-    """The objects of one actor: those of the present generation, in packs or by themselves."""
+    """The objects of one actor: those of the present generation, in packs or outside them."""
 
     def __init__(self, bucket: Bucket, which: int, locator: str, threads: Executor, past: Past) -> None:
         super().__init__(bucket, which, past)
@@ -237,12 +235,12 @@ class ActorView(View):
         self.packs: dict[str, Pack] = {}
         self.claims: dict[str, str] = {}
         self.left_over: list[str] = []
-        """Objects of generations that were purged: to be deleted by whoever sees them."""
+        """Objects of purged generations, to be deleted by any process that sees them."""
         self._last: dict[str, str] = {}
-        """What the last list had: etags by places."""
+        """The last list: etags by places."""
         self._in_packs: dict[str, Known] = {}
         self.bytes = 0
-        """About what the packs take in RAM."""
+        """The approximate size of the packs in RAM."""
 
     @property
     def prefix(self) -> str:
@@ -253,9 +251,9 @@ class ActorView(View):
         return self.head.table
 
     def wrote_head(self, head: ActorHead, etag: str, before: str) -> int:
-        """Take in keys that this process has just written over the head `before`; the number of that change.
+        """Record keys that this process has just written over the head `before`. Returns the number of the change.
 
-        After a purge, or if a look or another thread has come further already, look instead.
+        After a purge, or if a refresh or another thread has got further, it refreshes instead.
         """
         with self.guard:
             if head.table == self.head.table and self.head_etag == before:
@@ -264,7 +262,7 @@ class ActorView(View):
         return self.refresh()
 
     def _have_head(self, head: ActorHead, etag: str) -> None:
-        """Take in a head that is newer than the one that is known. The guard is held."""
+        """Set a head that is newer than the known one. The guard is held."""
         if etag != self.head_etag:
             self._past.replaced(object_names.AT, object_names.version_of(self.head_etag))
         self._past.reached(head.table)
@@ -275,7 +273,7 @@ class ActorView(View):
         return is_replaced or not is_as_new(head.table, self._past.floor(self._since))
 
     def _take_keys(self) -> int:
-        """Have the keys as the head has them. The guard is held."""
+        """Set the keys to those of the head. The guard is held."""
         name = f"{self.prefix}{object_names.KEYS}"
         known = _keys_in(self.head, self.head_etag)
         if known is None:
@@ -290,16 +288,16 @@ class ActorView(View):
 
     def wrote(self, name: str, place: str, known: Known, before: Known | None) -> int:
         with self.guard:
-            self._last[place] = ""  # a list that has what was there before must not look like no change
+            self._last[place] = ""  # an etag that no list has, so that the next list shows a change
             return super().wrote(name, place, known, before)
 
     def places(self) -> Sequence[str]:
-        """Where the last list had anything, and where this process has written since."""
+        """The places in the last list, and those written since."""
         with self.guard:
             return list(self._last)
 
     def look_at_head(self) -> None:
-        """Make sure that keys and generations are known as they are. For who need not know of lines, that is enough."""
+        """Refresh only if the head has changed. Enough for commits that need keys and generations, but no lines."""
         found = self._bucket.get(self.prefix + object_names.AT)
         with self.guard:
             if self.head_etag == ("" if found is None else found.etag):
@@ -323,17 +321,17 @@ class ActorView(View):
             found = loose if keys is None else {**loose, f"{self.prefix}{object_names.KEYS}": keys}
             with self.guard:
                 if self.head_etag != known:
-                    continue  # written meanwhile by this process itself: what was found may be older
+                    continue  # this process wrote meanwhile: the list may be older
                 back = self._back(head, etag, merge_known(loose, in_packs(held)), current)
                 if not back:
                     return self._see(current, head, etag, found, packed, held, listed)
             if doubted:
                 raise _put_back(back)
-            doubted = back  # or it was purged while the list was made: the next one tells
+            doubted = back  # or it was purged while the list was made: the next list shows that
         raise StoreUnavailable("the bucket kept changing while it was read", hint="try again")
 
     def _back(self, head: ActorHead, etag: str, found: Mapping[str, Known], current: int) -> str:
-        """Something that is older than it is known to be; empty if nothing is. The guard is held."""
+        """The name of an object that is older than known; empty if there is none. The guard is held."""
         if self._is_head_back(head, etag):
             return f"the head of {self.prefix}"
         for name in self.objects:
@@ -345,9 +343,9 @@ class ActorView(View):
         return ""
 
     def _see_little(self, listed: Sequence[BucketListing], current: int) -> bool:
-        """Take in a list in which no more than objects by themselves have changed; False if it is not so.
+        """Apply a list in which only unpacked objects have changed. Returns False if there is more to it.
 
-        It is nearly always so, and an actor may have very many lines in packs.
+        This fast path is almost always taken, and an actor may have very many lines in packs.
         """
         seen = {one.name: one.etag for one in listed}
         with self.guard:
@@ -368,13 +366,15 @@ class ActorView(View):
             return True
 
     def _as_found(self, place: str, alone: Known | None) -> tuple[str, Known | None]:
-        """An object of the present generation by its name, with what packs hold of it."""
+        """An object of the present generation by its name, merged with what packs hold of it."""
         found = object_names.below(place, self.table)
         name = "" if found is None else found.name
         return name, either(alone, self._in_packs.get(name))
 
     def _look_at_own_again(self, current: int) -> None:
-        """What this round had of own writes was not taken in: it counts as unknown, so that the next one does."""
+        """Mark own writes of this round as unknown, because the list may have lacked them: the next round reads them
+        again.
+        """
         own = [name for name, began in self._own.items() if began >= current]
         self._last.update((object_names.actor_place(name, self.table), "") for name in own)
 
@@ -414,11 +414,11 @@ class ActorView(View):
             if not self.is_looked_at and head.keys is None:
                 self._note(
                     f"{self.prefix}{object_names.KEYS}"
-                )  # who followed an earlier view may hold what was erased since
+                )  # a follower of an earlier view may hold what was erased since
             self._look_at_own_again(current)
 
     def _head(self, listed: Sequence[BucketListing]) -> tuple[ActorHead, str] | None:
-        """The head as a list had it, and its etag; None if it was another one when it was to be read."""
+        """The head that was listed, and its etag. None if it changed before it was read."""
         at = self.prefix + object_names.AT
         seen, size = next(((one.etag, one.size) for one in listed if one.name == at), ("", 0))
         if seen == self.head_etag:
@@ -431,14 +431,14 @@ class ActorView(View):
         return (ActorHead(), "") if found is None else (ActorHead.decoded(found.body), seen)
 
     def _packs(self, packed: Mapping[str, BucketListing]) -> dict[str, Pack] | None:
-        """Every filled pack; None if one was gone when it was to be read."""
+        """Every filled pack. None if one was gone before it was read."""
         if large := next((place for place, one in packed.items() if one.size > packs.LARGEST), ""):
             raise _too_large(large)
         wanted = {place: one for place, one in packed.items() if not packs.is_claim(one.size)}
         return read_packs(self._bucket, self._threads, wanted, self.packs)
 
     def sweep(self) -> int:
-        """Delete what lies below generations that were purged, and nobody reads; how many objects."""
+        """Delete the objects of purged generations. Returns how many."""
         with self.guard:
             left = list(self.left_over)
         if left:
@@ -477,12 +477,12 @@ def _split(listed: Sequence[BucketListing], table: Table) -> tuple[dict[str, Kno
 
 
 def _is_left_over(place: str, table: Table) -> bool:
-    """Whether a place is of an earlier generation. A list takes time: what is of a later one than the table lives."""
+    """Whether a place belongs to an earlier generation. One later than the table's is alive: the list was newer."""
     found = object_names.below(place, table)
     return found is not None and place < object_names.actor_place(found.name, table)
 
 
 def _is_by_itself(place: str, table: Table) -> bool:
-    """Whether a place is that of an object of the present generation, and neither a pack nor anything else."""
+    """Whether a place is that of an unpacked object of the present generation."""
     found = object_names.below(place, table)
     return found is not None and found.is_current and _PACKS not in place

@@ -1,30 +1,29 @@
-"""Compaction: many lines by themselves become a few packs, while others read, write, forget, purge and compact.
+"""Compaction: moves many single lines into a few packs, while others read, write, forget, purge and compact.
 
 One pass over a shelf (a namespace of an actor, in its present generation):
+1. create the new packs as claims; 2. only then list the shelf, and read lines and small packs; 3. fill each claim by a
+swap; 4. read each pack back and compare every record; 5. after a rest, delete what was packed.
 
-1. it creates the new packs as claims; 2. only then it lists the shelf, and reads lines and small packs; 3. it fills
-each claim by a swap; 4. it reads each pack back and compares every record; 5. after a rest it deletes what it packed.
+Why this is safe, whichever process dies at whichever request:
 
-What makes that safe, whoever dies at whichever request:
-
-* Gone is gone. A forget first writes a burial: a pack of tombstones. No pack that is written later leaves one out, so
+* Gone is gone. A forget first writes a burial: a pack of tombstones. Every later pack carries all tombstones over, so
   some pack holds the tombstone at every moment, and a line with a tombstone anywhere is gone, whatever else still holds
-  its body. So a delete needs no condition, which S3 does not offer: it can hit a tombstone that took the line's place,
+  its body. So a delete needs no condition, which S3 does not offer: it may hit a tombstone that took the line's place,
   or a pack that a forget has just rewritten, and nothing comes back.
-* No bytes stay. Who claims after the burial sees it. Who claimed before is seen by the forget, which voids the claim by
-  a swap (then the fill fails, and the pass gives up) or finds the pack filled. Filled packs are rewritten a moment
-  later, for many forgets at once (`finish`). What a forget that died has left, in places of their own or in packs, the
-  next pass removes.
-* No line is lost. It is deleted only once a pack was read back that holds it, and a pack is deleted only once others
-  were that hold all of it. Of claims, one's own are removed when nobody is going to fill them, and those of a compactor
-  that seems dead after they were voided; what may be a pack never is.
-* Nobody who lists misses a line. Lists go by name, lines come before packs, and a pass absorbs only packs whose ids are
-  smaller than its own: what is no longer there when a list comes by is in a pack to which the list comes later. A
-  server may gather one page from several moments; the rest before the delete outlasts any page.
-* No put is acknowledged twice. Only lines that are older than SETTLED by the server's clock are packed: a request to
-  create one that is still under way, or that is sent again, finds the object there, and not a free place.
+* No bytes stay. A compactor that claims after the burial sees it. One that claimed before is seen by the forget, which
+  voids the claim by a swap (then the fill fails, and the pass gives up) or finds the pack filled. Filled packs are
+  rewritten a moment later, for many forgets at once (`finish`). The next pass removes what a forget that died has left,
+  in single objects or in packs.
+* No line is lost. It is deleted only after a pack that holds it was read back, and a pack only after others were that
+  hold all of it. A compactor removes its own claims once it will not fill them, and those of a compactor that seems
+  dead after voiding them; an object that may be a pack is never removed.
+* No list misses a line. Lists go by name, lines come before packs, and a pass absorbs only packs with ids smaller than
+  its own: a line already deleted when a list comes by is in a pack that the list has yet to reach. A server may
+  assemble one page from several moments; the rest before the delete outlasts any page.
+* No put is acknowledged twice. Only lines older than SETTLED by the server's clock are packed: a request to create one
+  that is still under way, or that is sent again, finds the object there, and not a free place.
 
-Two compactors at once pack the same lines twice at most. The copies are found, and dropped, by a later pass.
+Two compactors at once at worst pack the same lines twice. A later pass finds the copies and drops them.
 """
 
 from __future__ import annotations
@@ -55,20 +54,20 @@ from strongroom.store.s3.reader import Reader
 SETTLED = 75_000
 """Age in ms from which a line may be packed: no request to create it is under way. A commit is over after 60 s."""
 DEAD = 3_600_000
-"""Age in ms of a claim that nobody is going to fill."""
+"""Age in ms from which a claim counts as abandoned."""
 LOOSE = 128
-"""Lines by themselves in one shelf for which a pass is worth while."""
+"""Single lines in one shelf that make a pass worthwhile."""
 _TRIES = 4
 _AT_MOST = 64
-"""New packs in one pass; what is left is for the next."""
+"""Most new packs in one pass. The rest is left for the next."""
 _AT_ONCE = 16
-"""Requests side by side: the others' work uses the same threads."""
+"""Concurrent requests. Few, because foreground reads use the same threads."""
 _EMPTY = hashlib.md5(b"", usedforsecurity=False).hexdigest()
-"""The etag of a tombstone on most servers. On others an actor is due a little early, and no more."""
+"""The etag of a tombstone on most servers. On others an actor is merely due a little early."""
 
 
 class Packed(NamedTuple):
-    """What compaction did: records in new packs, new packs, objects deleted."""
+    """The result of a compaction: records in new packs, new packs, objects deleted."""
 
     lines: int = 0
     packs: int = 0
@@ -76,11 +75,11 @@ class Packed(NamedTuple):
 
 
 class _GivenUp(Exception):
-    """Somebody else changed what this pass worked on; a later one finds what is left to do."""
+    """Another worker changed what this pass worked on. A later pass does what is left."""
 
 
 class Compactor:
-    """Packs what one process is told to. Thread-safe, and safe beside any other."""
+    """Packs the lines of actors. Thread-safe, and safe beside any other compactor."""
 
     def __init__(
         self, reader: Reader, random: Callable[[int], bytes], *, settled: int = SETTLED, least: int = LOOSE
@@ -92,7 +91,7 @@ class Compactor:
         self._least = least
 
     def is_due(self, view: ActorView) -> bool:
-        """Whether there is enough to do, by what the view knows. No request."""
+        """Whether the view shows enough to do. Sends no request."""
         if view.left_over:
             return True
         lines = Counter(place.partition("/lines/")[0] for place in view.places() if "/lines/" in place)
@@ -106,7 +105,9 @@ class Compactor:
         )
 
     def compact(self, locator: str, rest: Callable[[], bool] = lambda: True) -> Packed:
-        """Go over the shelves of an actor. `rest` waits before a delete; on False nothing is deleted this time."""
+        """Compact the shelves of an actor. `rest` waits before a delete; if it returns False, nothing is deleted this
+        time.
+        """
         view = self._reader.actor(locator)
         view.refresh()
         done = [Packed(deleted=view.sweep()), *(self._pass(view, place, rest) for place in _shelves(view))]
@@ -114,7 +115,7 @@ class Compactor:
         return Packed(*map(sum, zip(*done, strict=True)))
 
     def finish(self, locator: str) -> bool:
-        """Take the bytes of lines that are gone out of packs, and do nothing else. False if others were in the way."""
+        """Remove the bytes of forgotten lines from packs, and nothing else. False if other workers were in the way."""
         view = self._reader.actor(locator)
         for _ in range(_TRIES):
             view.refresh()
@@ -138,7 +139,7 @@ class Compactor:
             plan = plan_compaction(first, None, "")
             if not plan.is_worth_it(self._least):
                 return Packed()
-            # One at least: it also shows what the server's clock says.
+            # At least one claim: its modified time also shows the server's clock.
             self._claim(first, min(max(1, len(plan.chunks)), _AT_MOST), claims)
             done = self._work(self._look(place, first.held), claims, rest)
         except _GivenUp:
@@ -154,18 +155,18 @@ class Compactor:
             place = f"{look.place}packs/{packs.pack_id(at, self._random(6))}"
             try:
                 claims[place] = self._bucket.create(place, packs.claim(self._random(16)))
-            except NameTaken:  # our own, whose answer got lost, and which somebody has voided since
+            except NameTaken:  # our own claim: its answer got lost, and it has been voided since
                 raise _GivenUp from None
 
     def _drop(self, claims: Mapping[str, str]) -> None:
-        """Remove claims that were not filled. Nobody else fills them: what is a claim now stays one."""
+        """Remove own claims that were not filled. Nobody else fills them, so a claim seen now stays one."""
         found = {place: self._bucket.get(place) for place in claims}
         empty = [place for place, one in found.items() if one is not None and packs.is_whole_claim(one.body)]
         if empty:
             self._bucket.delete(empty)
 
     def _drop_dead(self, look: NamespaceCensus, claims: Mapping[str, str]) -> None:
-        """Remove claims whose compactors seem dead. Once voided, nobody can fill them."""
+        """Remove claims of compactors that seem dead. Voided first, so that a live one cannot fill them any more."""
         for place, one in look.claims.items():
             if place not in claims and one.modified <= look.newest - DEAD:
                 with suppress(Changed):
@@ -175,7 +176,7 @@ class Compactor:
     # Reading.
 
     def _look(self, place: str, known: Mapping[str, Pack]) -> NamespaceCensus:
-        """A shelf as it is; packs that are known are not read again."""
+        """List a shelf and read its packs. Known packs are not read again."""
         for _ in range(_TRIES):
             listed = self._bucket.list(place)
             packed = {one.name: one for one in listed if one.name.startswith(f"{place}packs/")}
@@ -192,7 +193,7 @@ class Compactor:
         raise _GivenUp
 
     def _bodies(self, look: NamespaceCensus, names: Sequence[str]) -> Iterator[tuple[str, Record]]:
-        """Lines by themselves, as the list had them."""
+        """The bodies of single lines that the list had. Gives up if one has changed."""
         for at in range(0, len(names), _AT_ONCE):
             some = names[at : at + _AT_ONCE]
             for name, found in zip(
@@ -207,7 +208,7 @@ class Compactor:
     # Packing.
 
     def _work(self, look: NamespaceCensus, claims: dict[str, str], rest: Callable[[], bool]) -> Packed:
-        """Steps 3 to 5. Claims that were filled are taken out of `claims`."""
+        """Do steps 3 to 5. Filled claims are removed from `claims`."""
         if any(place not in look.claims or look.claims[place].etag != etag for place, etag in claims.items()):
             raise _GivenUp
         self._drop_dead(look, claims)
@@ -235,14 +236,14 @@ class Compactor:
         )
 
     def _replace(self, look: NamespaceCensus, place: str, etag: str, records: Mapping[str, Record]) -> None:
-        """Fill a claim, or rewrite a pack, and prove that it is readable."""
+        """Fill a claim, or rewrite a pack, and verify it by reading it back."""
         body = packs.encode_pack(look.shelf, records)
         try:
             written = self._bucket.swap(place, body, etag)
         except Changed:
             raise _GivenUp from None
         found = as_listed(self._bucket, BucketListing(place, written, len(body), 0))
-        if found is None or packs.is_claim(len(found.body)):  # another one has absorbed it already
+        if found is None or packs.is_claim(len(found.body)):  # another compactor has absorbed it already
             raise _GivenUp
         held = packs.decode_pack(look.shelf, found.body, found.etag).records
         if held.keys() != records.keys() or any(
@@ -264,7 +265,7 @@ def _is_unfinished(view: ActorView, held: Mapping[str, Pack]) -> bool:
 
 
 def _shelves(view: ActorView) -> list[str]:
-    """The places of the shelves that a view knows anything of."""
+    """The places of the shelves in a view."""
     with view.guard:
         shelves = {name.partition("lines/")[0] for name in view.objects if "/lines/" in name}
         return sorted(object_names.actor_place(shelf, view.table) for shelf in shelves)

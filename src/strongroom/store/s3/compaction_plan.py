@@ -1,4 +1,4 @@
-"""What a pass of compaction over one shelf would do. Pure; carrying it out is `compaction`'s."""
+"""The plan of a compaction pass over one shelf. Pure; `compaction` carries it out."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from strongroom.store.s3.known_objects import Known, by_itself, in_packs, merge_
 from strongroom.store.s3.packs import MOST, MOST_GONE, Pack, Record
 
 SMALL = 16
-"""Small packs in one shelf, burials among them, for which it is."""
+"""Small packs in one shelf, burials among them, that make a pass worthwhile."""
 LARGE = 1 << 18
-"""Bytes of a line that stays by itself."""
+"""Bytes from which a line is not packed."""
 BYTES = 1 << 23
-"""Bytes of bodies in one pack."""
+"""Most bytes of bodies in one pack."""
 
 
 class NamespaceCensus(NamedTuple):
-    """One shelf as a list had it. Lines go by their logical names, packs and claims by their places."""
+    """One listed shelf. Lines go by their logical names, packs and claims by their places."""
 
     shelf: str
     place: str
@@ -32,7 +32,7 @@ class NamespaceCensus(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a pass would do."""
+    """The steps of a pass."""
 
     known: Mapping[str, Known]
     settled: Sequence[str]
@@ -40,12 +40,12 @@ class Plan(NamedTuple):
     """How many of the settled lines are in no pack."""
     small: int
     is_untidy: bool
-    """Whether there are copies of lines, or bytes of lines that are gone: somebody has died, or lost a race."""
+    """Whether there are copies of lines, or bytes of forgotten lines: a worker died, or lost a race."""
     absorbed: Mapping[str, Pack]
     unfinished: Mapping[str, Pack]
-    """Packs that stay, and hold bodies of lines that are gone."""
+    """Packs that stay, and hold bodies of forgotten lines."""
     covered: frozenset[str]
-    """What packs that stay hold, as it is known."""
+    """The names in packs that stay and whose single objects are mere copies."""
     chunks: Sequence[Sequence[str]]
     """The names for each new pack."""
 
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
 
 
 def is_small(pack: Pack) -> bool:
-    """Whether a pack is to be joined with others: it was never full, or more than half of it is gone since."""
+    """Whether a pack should be merged with others: it was never full, or more than half of it is gone since."""
     bodies = [len(one.body) for one in pack.records.values() if one.body is not None]
     gone = len(pack.records) - len(bodies)
     is_full = gone >= MOST_GONE // 2 or (len(pack.records) >= MOST and len(bodies) >= gone)
@@ -62,7 +62,7 @@ def is_small(pack: Pack) -> bool:
 
 
 def plan_compaction(look: NamespaceCensus, age: int | None, before: str) -> Plan:
-    """What to do with a shelf: with packs before one's own first, and lines of an age; None takes all of both."""
+    """The plan for a shelf. Packs before `before` and lines older than `age` count; None for both takes all."""
     alone = {name: by_itself(one) for name, one in look.loose.items()}
     known = merge_known(alone, in_packs(look.held))
     settled = [
@@ -92,12 +92,12 @@ def plan_compaction(look: NamespaceCensus, age: int | None, before: str) -> Plan
 
 
 def _agrees(alone: Known | None, known: Known) -> bool:
-    """Whether an object by itself is no more than a copy of what packs hold."""
+    """Whether a single object is a mere copy of what packs hold."""
     return alone is None or known.is_gone or alone.version == known.version
 
 
 def with_tombstones(pack: Pack, known: Mapping[str, Known]) -> dict[str, Record]:
-    """A pack's records with tombstones for what is gone."""
+    """A pack's records with tombstones for forgotten lines."""
     return {
         name: Record(known[name].version, None) if known[name].is_gone and one.body is not None else one
         for name, one in pack.records.items()
@@ -105,7 +105,7 @@ def with_tombstones(pack: Pack, known: Mapping[str, Known]) -> dict[str, Record]
 
 
 def _chunks(names: Sequence[str], look: NamespaceCensus, absorbed: Mapping[str, Pack]) -> Iterator[list[str]]:
-    """Names in their order, for packs that are not too big."""
+    """Names in order, split so that no pack is too large."""
     held = {name: len(one.body or b"") for pack in absorbed.values() for name, one in pack.records.items()}
     chunk: list[str] = []
     size = bodies = 0
@@ -123,6 +123,6 @@ def _chunks(names: Sequence[str], look: NamespaceCensus, absorbed: Mapping[str, 
 
 
 def places_to_delete(look: NamespaceCensus, plan: Plan, proven: set[str]) -> list[str]:
-    """The places of what packs hold that were read back."""
+    """The places of objects whose content is in packs that were read back."""
     lines = [look.place_of(name) for name in plan.settled if name in proven]
     return lines + [at for at, pack in plan.absorbed.items() if pack.records.keys() <= proven]

@@ -1,4 +1,4 @@
-"""What is known of an object in a bucket: by itself, in a pack, or both."""
+"""The known state of an object in a bucket: single, in a pack, or both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strongroom.store.s3.packs import Pack
 
 
 class Known(NamedTuple):
-    """One object as it is known. `etag` and `size` are of an object of its own, `pack` is where a pack holds it."""
+    """One object as known. `etag` and `size` are of the single object, `pack` is the place of its pack."""
 
     version: Version
     is_gone: bool = False
@@ -24,12 +24,14 @@ class Known(NamedTuple):
 
 
 def by_itself(one: BucketListing) -> Known:
-    """What a list says of an object that is in no pack."""
+    """The state of a single object in a list."""
     return Known(object_names.version_of(one.etag), one.size == 0, one.etag, "", one.size)
 
 
 def either(alone: Known | None, packed: Known | None) -> Known | None:
-    """An object by itself and in a pack. What the pack holds counts more: the other is about to go. Gone is gone."""
+    """An object that is both single and in a pack. The pack wins, because the other is about to go; a tombstone wins
+    always.
+    """
     if alone is None or packed is None:
         return alone or packed
     if alone.is_gone and not packed.is_gone:
@@ -38,13 +40,13 @@ def either(alone: Known | None, packed: Known | None) -> Known | None:
 
 
 def merge_known(loose: Mapping[str, Known], packed: Mapping[str, Known]) -> dict[str, Known]:
-    """Everything there is."""
+    """All objects, single and packed."""
     both = {name: either(loose.get(name), packed.get(name)) for name in {*loose, *packed}}
     return {name: known for name, known in both.items() if known is not None}
 
 
 def in_packs(held: Mapping[str, Pack]) -> dict[str, Known]:
-    """What is in packs. What is gone in one of them is gone."""
+    """The objects in packs. A tombstone in any pack wins."""
     found: dict[str, Known] = {}
     for place, pack in held.items():
         for name, record in pack.records.items():
@@ -56,7 +58,7 @@ def in_packs(held: Mapping[str, Pack]) -> dict[str, Known]:
 def read_packs(
     bucket: Bucket, threads: Executor, wanted: Mapping[str, BucketListing], known: Mapping[str, Pack]
 ) -> dict[str, Pack] | None:
-    """Packs by their places, read unless they are known; None if one was another, or gone, when it was to be read."""
+    """Packs by their places, read if not known. None if one changed or was gone before it was read."""
     held = {place: pack for place, pack in known.items() if place in wanted and wanted[place].etag == pack.etag}
     missing = [place for place in wanted if place not in held]
     read = threads.map(lambda place: as_listed(bucket, wanted[place]), missing)
@@ -68,6 +70,6 @@ def read_packs(
 
 
 def shelf_of(place: str) -> str:
-    """The logical prefix of what a pack at this place holds."""
+    """The logical prefix of the names in a pack at this place."""
     found = object_names.below(place, Table())
     return "" if found is None else found.name.partition("packs/")[0]

@@ -1,9 +1,8 @@
-"""Bytes of forgotten lines that packs still hold, and when they are taken out.
+"""Bytes of forgotten lines that packs still hold, and when they are removed.
 
-A line is gone once it is buried. To take its bytes out of a pack, the pack is written anew. So that many forgets do not
-each rewrite every pack of an actor, what they leave is taken out together: at once after the first of them, then at
-most once in `PAUSE` seconds. What waits is taken out by a timer, or when the store is closed. What a killed worker
-leaves, the next compaction of that actor finds.
+A line is gone once it is buried. Removing its bytes means rewriting the pack. So that many forgets do not each rewrite
+every pack of an actor, removals are throttled: at once after the first forget, then at most once in `PAUSE` seconds, by
+a timer, and when the store is closed. Leftovers of a killed worker are found by the next compaction of that actor.
 """
 
 from __future__ import annotations
@@ -16,30 +15,30 @@ from strongroom.errors import StoreUnavailable, Tampered
 from strongroom.store.s3.worker_log import Later
 
 PAUSE = 15.0
-"""Seconds between two times."""
+"""Seconds between two removals."""
 
 
 class Leftovers:
-    """What one process has left in packs, by actor. Thread-safe."""
+    """The leftovers of one process, by actor. Thread-safe."""
 
     def __init__(self, finish: Callable[[str], bool], later: Later, clock: Callable[[], float]) -> None:
         self._finish = finish
         self._later = later
         self._clock = clock
         self._waiting: dict[str, int] = {}
-        """Actors, and how often each was added: who is added meanwhile goes on waiting."""
+        """Actors, and how often each was added: one that is added during a removal keeps waiting."""
         self._last = float("-inf")
         self._cancel: Callable[[], object] | None = None
         self._is_closed = False
         self._guard = threading.Lock()
 
     def add(self, locator: str) -> None:
-        """Have the bytes of an actor's forgotten lines taken out of packs, some time."""
+        """Queue an actor, so that the bytes of its forgotten lines are removed from packs later."""
         with self._guard:
             self._waiting[locator] = self._waiting.get(locator, 0) + 1
 
     def take_out_soon(self) -> bool:
-        """Take out what there is, or have it done by the timer if that was done a moment ago. Whether nothing waits."""
+        """Remove leftovers now, or by the timer if that was done a moment ago. Returns whether nothing waits."""
         with self._guard:
             if not self._waiting:
                 return True
@@ -49,16 +48,16 @@ class Leftovers:
         return self.take_out()
 
     def take_out(self) -> bool:
-        """Take out what there is, now. Whether nothing waits; if something does, the timer tries again.
+        """Remove all leftovers now. Returns whether nothing waits; otherwise the timer tries again.
 
-        It does not for an actor whose objects were tampered with: only the owner can mend those. They wait for the next
-        forget or `scrub`.
+        The timer does not try again for an actor whose objects were tampered with, because only the owner can repair
+        those. They wait for the next forget or `scrub`.
         """
         with self._guard:
             some = dict(self._waiting)
             self._last = self._clock()
         tampered: set[str] = set()
-        with suppress(StoreUnavailable):  # then the others are out of reach, too
+        with suppress(StoreUnavailable):  # the other actors are out of reach then, too
             for locator, added in some.items():
                 try:
                     if self._finish(locator):
@@ -71,7 +70,7 @@ class Leftovers:
             return not self._waiting
 
     def close(self) -> None:
-        """Take out what waits, and set no timer any more. Idempotent."""
+        """Remove what waits, and set no timer any more. Idempotent."""
         with self._guard:
             self._is_closed = True
             cancel, self._cancel = self._cancel, None
@@ -85,7 +84,7 @@ class Leftovers:
                 del self._waiting[locator]
 
     def _set_timer(self) -> None:
-        """The guard is held."""
+        """Start the timer if it is not running. The guard is held."""
         if self._cancel is None and not self._is_closed:
             self._cancel = self._later(PAUSE, self._ring)
 

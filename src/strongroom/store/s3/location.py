@@ -1,7 +1,7 @@
-"""Where a bucket is, and who asks: the location, the usual environment variables, and a profile of the AWS files.
+"""Where a bucket is, and with which credentials: the location, the usual environment variables, and an AWS profile.
 
-Nothing here is ever part of a command line, a message or a log. What no variable and no profile says, obstore finds
-for itself: web identity, container and instance roles.
+None of it ever appears in a command line, a message or a log. Credentials that neither variables nor profile give are
+left to obstore: web identity, container and instance roles.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _VARIABLES = {
     "AWS_ENDPOINT_URL": "endpoint",
     "AWS_ENDPOINT_URL_S3": "endpoint",
 }
-"""Later ones win."""
+"""Later variables override earlier ones."""
 _CREDENTIALS = ("access_key_id", "secret_access_key", "session_token")
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One place in one bucket, and what is known of how to reach it."""
+    """One place in one bucket, and the known settings to reach it."""
 
     bucket: str
     prefix: str
@@ -60,12 +60,12 @@ class Access:
         return self.endpoint.startswith("http://")
 
     def config(self) -> dict[str, str]:
-        """What obstore is told."""
+        """The settings for obstore."""
         return {"region": _REGION, **self.known}
 
 
 def access(place: str, environment: Mapping[str, str] | None = None) -> Access:
-    """How to reach `bucket/prefix`, by what the environment says."""
+    """The access to `bucket/prefix`, from the environment."""
     told = os.environ if environment is None else environment
     bucket, _, prefix = place.strip("/").partition("/")
     if not _BUCKET.fullmatch(bucket):
@@ -74,7 +74,7 @@ def access(place: str, environment: Mapping[str, str] | None = None) -> Access:
         raise InvalidRequest("a prefix is made of letters, digits, '.', '_', '-' and '/'")
     known = _profile(told)
     said = {name: value for name in _VARIABLES if (value := told.get(name, "").strip())}
-    if "AWS_ACCESS_KEY_ID" in said:  # then the rest of them belongs to it, and is not the profile's
+    if "AWS_ACCESS_KEY_ID" in said:  # then the profile's other credentials do not belong to it
         known = {name: value for name, value in known.items() if name not in _CREDENTIALS}
     known |= {_VARIABLES[name]: value for name, value in said.items()}
     _check_values(known)
@@ -83,7 +83,7 @@ def access(place: str, environment: Mapping[str, str] | None = None) -> Access:
 
 
 def _check_values(known: Mapping[str, str]) -> None:
-    """Refuse what no request can be signed or sent with: obstore fails at it in ways of its own."""
+    """Refuse values that cannot be signed or sent, at which obstore fails in ways of its own."""
     if not all(value.isascii() and value.isprintable() for value in known.values()):
         raise InvalidRequest(
             "a credential, the region or the endpoint holds a character that cannot be sent",
@@ -96,7 +96,7 @@ def _check_values(known: Mapping[str, str]) -> None:
 
 
 def _check_endpoint(endpoint: str, told: Mapping[str, str]) -> None:
-    """Refuse to send signed requests over a network in clear, unless somebody said that it is meant."""
+    """Refuse to send signed requests over a network in clear, except with AWS_ALLOW_HTTP."""
     if not endpoint:
         return
     try:
@@ -114,9 +114,9 @@ def _check_endpoint(endpoint: str, told: Mapping[str, str]) -> None:
 
 
 def _is_host(netloc: str, host: str | None) -> bool:
-    """Whether an address is of a host by name or number, and of nothing else: obstore panics at one that is none.
+    """Whether an address is a host's name or number, and nothing else. obstore panics at any other.
 
-    ValueError says no as well.
+    A ValueError means no, too.
     """
     if not host or not _NETLOC.fullmatch(netloc):
         return False
@@ -133,7 +133,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _profile(told: Mapping[str, str]) -> dict[str, str]:
-    """What a profile of the AWS files says: the one that AWS_PROFILE names, else the default one."""
+    """The settings of the profile that AWS_PROFILE names, or of the default one."""
     home = Path(told.get("HOME") or Path.home())
     name = told.get("AWS_PROFILE") or "default"
     config = _sections(Path(told.get("AWS_CONFIG_FILE") or home / ".aws" / "config"))

@@ -1,16 +1,17 @@
-"""How a store's objects are called in a bucket, and what their bytes are. Pure.
+"""The names of a store's objects in a bucket, and the framing of their bytes. Pure.
 
     vault/<...>                                       the vault's own objects
     caps/<link>                                       records of caps, apart: nobody follows them
-    news/<number>                                     that something below vault/ has changed
+    news/<number>                                     announces that something below vault/ has changed
     actors/<locator>/at                               the actor's keys, and the generations of the names below
     actors/<locator>/g<n>/memory/<namespace>/g<n>/lines/<id>
     actors/<locator>/g<n>/memory/<namespace>/g<n>/packs/<pack>
     logs/<worker>/<number>, roster/<worker>
 
-A purge counts a generation up: what is below the old one is gone with that single write, whoever still writes to it,
-and is deleted afterwards. Keys and generations are one object, since they change together: nobody can seal with old
-keys into a new generation, or the other way round. A body is framed by one byte: an object of no bytes is a tombstone.
+A purge increments a generation: everything below the old one is gone with that single write, even what is still being
+written to it, and is deleted afterwards. Keys and generations are one object, because they change together: nobody can
+seal with old keys into a new generation, or the reverse. A body is framed by one byte: an object of no bytes is a
+tombstone.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ CAPS = "vault/caps/"
 NEWS = "news/"
 LOGS = "logs/"
 MOVING = "m"
-"""How the worker is called with whose log moving a vault into a bucket begins; its format record comes last."""
+"""The first letter of the worker whose log begins the move of a vault into a bucket. Its format record comes last."""
 
 ROSTER = "roster/"
 AT = "at"
 LARGEST_HEAD = 1 << 20
-"""Bytes that no head of ours exceeds: a larger one is not even read."""
+"""Largest head that we write, in bytes. A larger one is not even read."""
 KEYS = "keys"
 _CAPS_PLACE = "caps/"
 _FRAME = b"\x01"
@@ -46,7 +47,7 @@ _SHELF = re.compile(r"memory/([0-9a-f]{32})/(.*)", re.DOTALL)
 _LOG = re.compile(r"logs/[^/]+/")
 _GENERATIONS = 1_000_000
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding the bytes of somebody else can raise."""
+"""The errors of decoding foreign bytes."""
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,7 +64,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ActorHead(msgspec.Struct, frozen=True, array_like=True):
-    """What `at` holds: the generations that count, and the body of `keys`; None if there are none."""
+    """The content of `at`: the current generations, and the body of `keys`; None if there are none."""
 
     table: Table = Table()
     keys: bytes | None = None
@@ -71,7 +72,7 @@ class ActorHead(msgspec.Struct, frozen=True, array_like=True):
     """Whether the keys are a tombstone."""
 
     def encoded(self, salt: bytes) -> bytes:
-        """As bytes that no other writing of it has: who wrote it can tell."""
+        """Encode with a salt, so that a writer can recognise its own write."""
         return salt[:8] + msgspec.msgpack.encode(self)
 
     @classmethod
@@ -84,7 +85,7 @@ class ActorHead(msgspec.Struct, frozen=True, array_like=True):
             ) from None
 
 
-# Made here and now: msgspec crashes now and then where two threads have it look at a type for the first time.
+# Built at import: msgspec can crash when two threads inspect a type for the first time.
 _decoded = msgspec.msgpack.Decoder(ActorHead).decode
 
 
@@ -95,7 +96,7 @@ def _next(generation: int) -> int:
 
 
 class Below(NamedTuple):
-    """What an object's place in the bucket says: its logical name, and whether its generation is the present one."""
+    """An object's place in the bucket, parsed: its logical name, and whether its generation is the current one."""
 
     name: str
     is_current: bool
@@ -120,23 +121,23 @@ def version_of(etag: str) -> Version:
 
 
 def news(number: int) -> str:
-    """What an announcement is called. The first is number 1."""
+    """The name of an announcement. The first is number 1."""
     return f"{NEWS}{number:012d}"
 
 
 def locator_of(name: str) -> str | None:
-    """Which actor a name or prefix is below; None if it is below none, or might be below several."""
+    """The actor that a name or prefix is below. None if it is below none, or may be below several."""
     found = _ACTOR.match(name)
     return None if found is None else found[1]
 
 
 def plain_place(name: str) -> str:
-    """Where an object lies that is below no actor."""
+    """The place of an object that is below no actor."""
     return _CAPS_PLACE + name.removeprefix(CAPS) if name.startswith(CAPS) else name
 
 
 def actor_place(name: str, table: Table) -> str:
-    """Where an object of an actor lies, or a prefix of such objects."""
+    """The place of an actor's object, or of a prefix of such objects."""
     head, rest = name[: len(ACTORS) + 33], name[len(ACTORS) + 33 :]
     if rest == KEYS:
         return head + AT
@@ -148,7 +149,7 @@ def actor_place(name: str, table: Table) -> str:
 
 
 def below(place: str, table: Table) -> Below | None:
-    """What lies at a place below an actor; None for what no name of ours has."""
+    """Parse a place below an actor. None if it is not a name of ours."""
     start = len(ACTORS) + 33
     found = _BELOW.fullmatch(place, start)
     if found is None:
@@ -160,7 +161,7 @@ def below(place: str, table: Table) -> Below | None:
 
 
 def is_stray(place: str) -> bool:
-    """Whether what lies below `actors/` or `logs/` is at no place of ours, and in no log."""
+    """Whether a place below `actors/` or `logs/` is none of ours. Names within a log are not checked."""
     if place.startswith(LOGS):
         return _LOG.match(place) is None
     if locator_of(place) is None:
@@ -175,7 +176,7 @@ def is_keys(name: str) -> bool:
 
 
 def purged_shelf(prefix: str) -> tuple[str, str | None] | None:
-    """The actor, and the namespace if it is one, that a purge of `prefix` is of; None if it is of something else."""
+    """The actor, and the namespace if it is one, that a purge of `prefix` covers; None for any other prefix."""
     locator = locator_of(prefix)
     if locator is None:
         return None

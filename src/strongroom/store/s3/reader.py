@@ -1,7 +1,7 @@
-"""Reading: objects by their names, wherever in the bucket they lie, and what changed.
+"""The reader: objects by their names, wherever in the bucket they are, and changes.
 
-What a process knows of a part is as fresh as its last `version` of that part: whoever must see what others did asks for
-that first. What was never asked for is looked at then. Records of caps are read one by one, when they are asked for.
+A part of the bucket is known as of the last `version` of that part, which callers ask for first if they must see
+others' writes. A part that was never asked for is read on first use. Records of caps are read one by one, on each use.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from strongroom.store.s3.known_objects import Known
 from strongroom.store.s3.rollback_guard import Past
 
 VIEWS = 4096
-"""How many actors are in view at once."""
+"""Most actors in view at once."""
 _PASTS = 16_384
-"""Of how many actors at once it is known what is past, in view or not."""
+"""Most actors whose past is remembered, in view or not."""
 _BYTES = 256 * 1024 * 1024
-"""What packs may take in RAM, all views together. Who is not in view is looked at anew."""
+"""Most bytes of packs in RAM, over all views. Beyond that, the least recently used views are dropped."""
 _TRIES = 8
 T = TypeVar("T")
 
 
 class Reader:
-    """The views of one process. Thread-safe."""
+    """The views of one process, as an LRU cache. Thread-safe."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Reader:
         self._actors: OrderedDict[str, ActorView] = OrderedDict()
         self._pasts: OrderedDict[str, Past] = OrderedDict()
         self._counted: dict[str, int] = {}
-        """What the packs of each view take, and of all together."""
+        """The counted pack sizes of each view, and below, of all together."""
         self._bytes = 0
         self._guard = threading.Lock()
 
@@ -64,17 +64,17 @@ class Reader:
         return self.vault if locator is None else self.actor(locator)
 
     def actor(self, locator: str, *, fresh: bool = False) -> ActorView:
-        """The view of an actor, looked at once at least."""
+        """The view of an actor, refreshed at least once."""
         view = self._held(locator)
         while fresh or not view.is_looked_at:
             view.refresh()
             if self._is_kept(locator, view):
                 break
-            view, fresh = self._held(locator), True  # it was dropped meanwhile, and others follow another by now
+            view, fresh = self._held(locator), True  # dropped meanwhile: others follow a newer view by now
         return view
 
     def _held(self, locator: str) -> ActorView:
-        """The one view of an actor. It is held before it is looked at, so that a later one has greater numbers."""
+        """The one view of an actor. Registered before its first refresh, so that a later one has greater numbers."""
         with self._guard:
             found = self._actors.get(locator)
             if found is None:
@@ -84,7 +84,7 @@ class Reader:
             return found
 
     def _past(self, locator: str) -> Past:
-        """What is past of an actor. It outlives the view. The guard is held."""
+        """The past of an actor, which outlives its view. The guard is held."""
         past = self._pasts.setdefault(locator, Past())
         self._pasts.move_to_end(locator)
         while len(self._pasts) > _PASTS:
@@ -92,7 +92,7 @@ class Reader:
         return past
 
     def _is_kept(self, locator: str, view: ActorView) -> bool:
-        """Whether a view is still the one that is held, after room was made."""
+        """Make room, and return whether a view is still the registered one."""
         with self._guard:
             if self._actors.get(locator) is not view:
                 return False
@@ -104,7 +104,7 @@ class Reader:
             return True
 
     def version(self, scope: str) -> Version:
-        """Look at what there is; everything that was acknowledged before is known then."""
+        """Refresh a part. Everything that was acknowledged before the call is then known."""
         locator = object_names.locator_of(scope)
         if locator is None:
             return self.vault.refresh()
@@ -114,11 +114,11 @@ class Reader:
         return self.view(scope).changes(after, limit)
 
     def latest(self, scopes: Iterable[str]) -> dict[str, Version]:
-        """How far each scope is known to have come, without a look."""
+        """The latest known version of each scope, without a request."""
         return {scope: self.view(scope).latest for scope in scopes}
 
     def looks(self, effects: Sequence[Effect], since: Mapping[str, Version]) -> list[Callable[[], object]]:
-        """What to look at for a commit that was decided without a look: each a request or more, to be made at once."""
+        """The refreshes, of one request or more each, for a commit decided without one. To be run concurrently."""
         if not since:
             return []
         found: dict[View, Callable[[], object]] = {view: view.refresh for view in map(self.view, since)}
@@ -133,7 +133,7 @@ class Reader:
     # Objects.
 
     def known(self, name: str) -> Known | None:
-        """What is known of an object; None if there is none."""
+        """The known state of an object; None if there is none."""
         if name.startswith(object_names.CAPS):
             found = self.bucket.get(object_names.plain_place(name))
             return None if found is None else Known(object_names.version_of(found.etag), not found.body, found.etag)
@@ -164,7 +164,7 @@ class Reader:
         raise contradiction()
 
     def _read(self, name: str, known: Known) -> Object | None:
-        """An object's body; None if it is not where it was."""
+        """Read an object's body. None if it is not where it was."""
         locator = object_names.locator_of(name)
         if locator is not None and object_names.is_keys(name):
             view = self.actor(locator)
@@ -183,7 +183,7 @@ class Reader:
         return Object(name, version, object_names.unframe_body(raw.body, name))
 
     def _is_older(self, name: str, raw: BucketObject) -> bool:
-        """Whether an object may have been replaced by an older one, or deleted, since it was listed: a list tells."""
+        """Whether an object may have been rolled back or deleted since it was listed, so that a new list must tell."""
         return not raw.body or self.view(name).is_past(name, object_names.version_of(raw.etag))
 
     def place(self, name: str) -> str:
@@ -201,7 +201,7 @@ class Reader:
             found = self.threads.map(self.get, names) if len(names) > 1 else map(self.get, names)
             if there := [one for one in found if one is not None]:
                 return there
-            after = names[-1]  # all of these have gone meanwhile, but that is not the end
+            after = names[-1]  # all of these have gone meanwhile, but later ones may exist
         return []
 
     def named(self, prefix: str, after: str, limit: int) -> list[Object]:
@@ -219,9 +219,9 @@ class Reader:
             yield from self._of_the_vault(prefix, after)
 
     def _of_an_actor(self, locator: str, prefix: str, after: str) -> Iterator[Object]:
-        """What an actor has. One that does not read has its keys at least: to read these says what is wrong."""
+        """The objects of an actor. If they cannot be read, its keys alone: reading those reports the flaw."""
         try:
-            # Who goes on in the midst of an actor has looked at it when it began there.
+            # A page within an actor needs no refresh: it was refreshed when the listing reached it.
             view = self.actor(locator, fresh=object_names.locator_of(after) != locator)
         except Tampered:
             name = f"{object_names.ACTORS}{locator}/{object_names.KEYS}"
@@ -249,12 +249,12 @@ class Reader:
             yield from (one for one in own if one.name > object_names.CAPS)
 
     def _caps(self, prefix: str, after: str) -> Iterator[Object]:
-        """Records of caps, in pages: there may be very many."""
+        """Records of caps, in pages, because there may be very many."""
         place = object_names.plain_place(after) if after.startswith(object_names.CAPS) else ""
         below = object_names.plain_place(max(prefix, object_names.CAPS)).rpartition("/")[0] + "/"
         while page := self.bucket.list(below, place, PAGE) if after <= object_names.CAPS + "~" else ():
             if page[-1].name <= place:
-                return  # nothing is behind it but what was there before
+                return  # only names of earlier pages: the end
             yield from (one for one in map(self._cap, page) if one.name.startswith(prefix))
             place = page[-1].name
 
@@ -263,7 +263,7 @@ class Reader:
         return Object(name, object_names.version_of(one.etag), b"" if one.size else None)
 
     def locators(self, after: str = "") -> Iterator[str]:
-        """Every actor that has anything in the bucket; with a name, from the one on whose it is or would be."""
+        """Every actor with objects in the bucket; with `after`, from the actor of that name on."""
         for locator in self.bucket.folders(object_names.ACTORS):
             place = f"{object_names.ACTORS}{locator}/"
             is_behind = place > after[: len(place)] or object_names.locator_of(after) == locator
@@ -271,9 +271,9 @@ class Reader:
                 yield locator
 
     def buried(self) -> Iterator[str]:
-        """Forgotten lines of which a body lies beside the tombstone, as far as actors have been looked at lately.
+        """Forgotten lines with a body beside the tombstone, among the actors in view.
 
-        Nobody reads it: a forget was killed half-way, or somebody has put it back.
+        Nobody reads such a body: a forget was killed half-way, or somebody has put it back.
         """
         with self._guard:
             views = list(self._actors.values())
@@ -282,12 +282,12 @@ class Reader:
                 yield from sorted(name for name, known in view.objects.items() if known.is_gone and known.size)
 
     def _unheard(self) -> Iterator[str]:
-        """Announcements that no reader comes to, because one before them is missing."""
+        """Announcements that no reader reaches, because one before them is missing."""
         numbered = enumerate(sorted(one.name for one in self.bucket.list(object_names.NEWS)), 1)
         yield from (name for number, name in numbered if name != object_names.news(number))
 
     def strays(self) -> Iterator[str]:
-        """What lies where nothing of ours does, so that nobody reads it."""
+        """Objects at places that we never use, so that nobody reads them."""
         yield from self._unheard()
         for part in (object_names.ACTORS, object_names.LOGS):
             place = ""
@@ -297,7 +297,7 @@ class Reader:
 
 
 def _is_of_the_head(effect: Effect) -> bool:
-    """Whether all that has to be known of an actor for this effect is its head."""
+    """Whether an effect depends on nothing but the actor's head."""
     if isinstance(effect, PutNew):
         return effect.is_new
     return isinstance(effect, Expect) and object_names.is_keys(effect.name)

@@ -1,9 +1,9 @@
 """The log of one worker: bundles of entries, each an object that is written once, signed with the worker's own key.
 
-The vault certifies that key in the roster, so that a log which is missing is noticed, and one that nobody certified is
-told apart. What a bundle holds is durable before anything that it speaks of is done: its entries are intents. A
-later entry, `done`, says which of them were carried out. `confirm` writes it at once; else it comes with the next
-bundle, or from a timer `WITHIN` seconds after the first that is owed, until the bucket has taken it.
+The vault certifies that key in the roster, so that a missing log is noticed, and an uncertified one is recognised. A
+bundle is durable before its entries are carried out: they are intents (write-ahead). A later entry, `done`, states
+which of them were carried out. `confirm` writes it at once. Otherwise it comes with the next bundle, or from a timer
+`WITHIN` seconds after the first one due, which retries until the bucket has taken it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from strongroom.store.s3 import object_names
 from strongroom.store.s3.bucket import Bucket, NameTaken
 
 WITHIN = 1.0
-"""Seconds from an effect until its `done` is written, if nothing else is written before; then between tries."""
+"""Seconds from an effect until its `done` is written, if no other bundle comes before; then between attempts."""
 _MOST_RUNS = 1000
-"""Runs that one entry names: it has to fit an entry's size."""
+"""Most runs that one entry names, so that it fits an entry's size."""
 _NUMBER = re.compile(r"[0-9]{12}")
 _ENDLESS = 1 << 62
 _decode = msgspec.msgpack.Decoder(LogBundle).decode
 Later = Callable[[float, Callable[[], None]], Callable[[], object]]
-"""Calls something after so many seconds, on a thread of its own; the answer takes that back."""
+"""Calls a function after so many seconds on a thread of its own, and returns a function that cancels it."""
 
 
 def on_timer(seconds: float, act: Callable[[], None]) -> Callable[[], object]:
-    """Call `act` later, unless the process ends before."""
+    """Call `act` later, if the process still runs."""
     timer = threading.Timer(seconds, act)
     timer.daemon = True
     timer.start()
@@ -47,7 +47,7 @@ def on_timer(seconds: float, act: Callable[[], None]) -> Callable[[], object]:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """An object to be written, and the log's state once it is."""
+    """An object to be written, and the log's state after it."""
 
     name: str
     body: bytes
@@ -57,7 +57,7 @@ class _Attempt:
 
 
 class WorkerLog:
-    """The log that this process writes. Thread-safe; entries of concurrent threads share a bundle."""
+    """The log that this process writes. Thread-safe; concurrent commits share a bundle (group commit)."""
 
     def __init__(
         self, bucket: Bucket, worker: str, mac: HeadMac, seed: bytes, now: Callable[[], int], later: Later = on_timer
@@ -71,57 +71,59 @@ class WorkerLog:
         self._is_entered = False
         self._edge = merkle_log.Range()
         self._time = bucket.time
-        """Of the latest entry; before there is one, the server's time."""
+        """The time of the latest entry; before the first one, the server's time."""
         self._unclear: _Attempt | None = None
-        """What may have been written, or not: it is written again before anything else."""
+        """A write with unknown outcome. It is repeated before anything else is written."""
         self._done: list[tuple[int, int]] = []
         self._undone: list[tuple[int, int]] = []
         self._later = later
         self._cancel: Callable[[], object] | None = None
-        """Takes back the timer that is set; None if none is."""
+        """Cancels the timer that is set; None if none is."""
         self._is_closed = False
         self.is_taken = False
-        """Whether something foreign lies where this log goes on. It never will, then."""
+        """Whether a foreign object blocks this log, for good."""
         self._guard = threading.Lock()
         self._group = GroupCommit(self._write)
 
     def append(self, request: CommitRequest) -> Commit:
-        """Make entries durable; the number of the first."""
+        """Make entries durable. Returns the number of the first."""
         return self._group.submit(request)
 
     def released(self, first: int, count: int) -> None:
-        """Note that these entries, which change nothing, were acted upon. The next bundle says it, whenever that is."""
+        """Record that these entries, which change nothing, were acted upon. The next bundle states it, whenever that
+        comes.
+        """
         with self._guard:
             self._done.append((first, first + count))
 
     def carried_out(self, first: int, count: int) -> None:
-        """Note that what these entries intended was done. The next bundle says it, or the timer."""
+        """Record that these entries' intents were carried out. The next bundle or the timer states it."""
         with self._guard:
             self._done.append((first, first + count))
             self._set_timer()
 
     def given_up(self, first: int, count: int, *, changes: bool) -> None:
-        """Note that nothing of what these entries intended was done; for reads, which change nothing, it may wait."""
+        """Record that these entries had no effect. For mere reads, stating it may wait."""
         with self._guard:
             self._undone.append((first, first + count))
             if changes:
                 self._set_timer()
 
     def confirm(self, first: int, count: int) -> None:
-        """Have the log say durably that these entries were carried out. AuditUnavailable: the timer goes on trying."""
+        """Make the log state durably that these entries were carried out. On AuditUnavailable the timer retries."""
         with self._guard:
-            self._done.insert(0, (first, first + count))  # in front: one entry says only so many
+            self._done.insert(0, (first, first + count))  # first, because one entry states a limited number of runs
             self._set_timer()
         self._group.submit(CommitRequest((), (), self._time))
 
     def flush(self) -> None:
-        """Say what was carried out and what was not, if no bundle has said it yet."""
+        """State every outcome that no bundle has stated yet."""
         for _ in range(1 + max(len(self._done), len(self._undone)) // _MOST_RUNS):
             if self._done or self._undone:
                 self._group.submit(CommitRequest((), (), self._time))
 
     def close(self) -> None:
-        """Say what is left to say, and set no timer any more. AuditUnavailable if it cannot be said."""
+        """State what is left, and set no timer any more. AuditUnavailable if that cannot be written."""
         with self._guard:
             self._is_closed = True
             cancel, self._cancel = self._cancel, None
@@ -130,12 +132,12 @@ class WorkerLog:
         self.flush()
 
     def check(self) -> None:
-        """Write what could not be written, if anything could not. AuditUnavailable as long as it cannot."""
+        """Repeat a write with unknown outcome, if there is one. AuditUnavailable if it fails again."""
         if self._unclear is not None:
             self._group.submit(CommitRequest((), (), self._time))
 
     def _set_timer(self) -> None:
-        """Have what is owed said soon. The guard is held."""
+        """Start the timer if it is not running. The guard is held."""
         if self._cancel is None and not self._is_closed:
             self._cancel = self._later(WITHIN, self._tick)
 
@@ -191,14 +193,15 @@ class WorkerLog:
             for leaf in request.leaves:
                 edge.append(leaf)
         try:
-            if entries:  # else another bundle has said meanwhile all that was to be said
+            if entries:  # empty if another bundle has stated everything meanwhile
                 self._put(self._bundle(entries, edge, latest))
             if not self._is_entered:
                 self._put(self._entrance())
         except AuditUnavailable:
-            with self._guard:  # said twice is said
+            with self._guard:  # back into the queue; stating an outcome twice is harmless
                 self._done = done + self._done
-                # If this bundle comes to be written after all, its entries are of requests that were told of a failure.
+                # If this bundle is written after all, its callers have been told of a failure, so its entries are
+                # undone.
                 self._undone = [*undone, *([(places[0], edge.size)] if edge.size > places[0] else ()), *self._undone]
             raise
         for request, place in zip(taken, places, strict=True):
@@ -218,7 +221,7 @@ class WorkerLog:
         return Member(worker=self.worker, public=public, since=self._now(), certificate=certificate)
 
     def _entrance(self) -> _Attempt:
-        """The entry in the roster. It comes behind the first bundle: a log that is not there is missed from then on."""
+        """The roster's entry. Written after the first bundle: from then on, a missing log is a finding."""
         body = msgspec.json.encode(self._member)
         return _Attempt(f"{object_names.ROSTER}{self.worker}", body, self._number, self._edge, self._time)
 
@@ -239,7 +242,7 @@ class WorkerLog:
 
 
 def _joined(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same runs, in order, those that touch as one."""
+    """The same runs in order, with touching ones merged."""
     joined: list[tuple[int, int]] = []
     for first, behind in sorted(runs):
         if joined and first <= joined[-1][1]:
@@ -253,7 +256,7 @@ def _joined(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
-    """Every worker in the roster; None for an entry that does not read, or is another's."""
+    """Every worker in the roster. None for an entry that does not read, or is another's."""
     for one in bucket.list(object_names.ROSTER):
         worker = one.name.removeprefix(object_names.ROSTER)
         found = bucket.get(one.name)
@@ -266,12 +269,12 @@ def roster(bucket: Bucket) -> Iterator[tuple[str, Member | None]]:
 
 
 def written_logs(bucket: Bucket) -> Sequence[str]:
-    """The workers of which there are bundles, in the roster or not."""
+    """The workers that have bundles, in the roster or not."""
     return bucket.folders(object_names.LOGS)
 
 
 def bundles(bucket: Bucket, worker: str, threads: Executor) -> Iterator[Numbered]:
-    """The bundles of a log; what is called by no number of ours has number 0."""
+    """The bundles of a log. A name that is not a number of ours gives number 0."""
     names = [one.name for one in bucket.list(f"{object_names.LOGS}{worker}/")]
     for name, found in zip(names, threads.map(bucket.get, names), strict=True):
         number = _NUMBER.fullmatch(name, len(object_names.LOGS) + len(worker) + 1)
@@ -279,7 +282,7 @@ def bundles(bucket: Bucket, worker: str, threads: Executor) -> Iterator[Numbered
 
 
 def _decoded(body: bytes) -> LogBundle | None:
-    """A bundle; None if it is none, or has numbers that no log has."""
+    """A bundle; None if it does not decode, or has impossible numbers."""
     try:
         bundle = _decode(body)
     except object_names.UNREADABLE:

@@ -1,14 +1,18 @@
-"""Writing: effects are carried out one after the other, in an order in which every point of a crash is sound.
+"""The writer: carries out a commit's effects, in an order that is sound if it crashes at any point.
 
-An erasure begins with the actor's own head: it voids caps, and what fails before that can be asked for again. Else
-first the vault's own objects, and the news of them; then keys with the purges that go with them, one write for each
-actor, and records of caps, after which the vault is looked at once more, since nobody may use them if a revocation, an
-erasure or a rotation came between; then the rest, side by side. Who changes the vault and expects something of an actor
-has to look at that actor afterwards: what was made before the change was announced is there by then. Who loses a race
-has written some of it or nothing: whoever tries again finds what is there, under the same names.
+* An erasure begins with the actor's own head. The next step voids caps, the caller's own too, and whatever fails before
+  that can be asked for again.
+* Otherwise, the vault's own objects come first, and their announcement.
+* Then keys with their purges, one write for each actor, and records of caps. After these the vault is read once more,
+  because they must not be used if a revocation, an erasure or a rotation came between.
+* Then everything else, concurrently.
 
-Where things go is fixed when the conditions are checked: what was sealed with the keys of then belongs into the
-generation of then, and is gone with it.
+A commit that changes the vault and expects something of an actor must read that actor afterwards: objects made before
+the change was announced are there by then. A commit that loses a race has written some of its objects or none; a retry
+finds them under the same names.
+
+Places are fixed when the conditions are checked: an object sealed with the keys of that moment belongs to the
+generation of that moment, and is gone with it.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ _LINES = "/lines/"
 Change = PutNew | Swap | Delete
 Random = Callable[[int], bytes]
 Places = Mapping[str, str]
-"""Where each object goes, by its name."""
+"""The place of each object, by its name."""
 
 
 class Writer:
@@ -44,18 +48,18 @@ class Writer:
     def __init__(self, reader: Reader, random: Random, left_over: Callable[[str], object] = lambda _: None) -> None:
         self._reader = reader
         self._left_over = left_over
-        """Is told of actors of whose forgotten lines packs still hold the bytes."""
+        """Called with actors whose packs still hold bytes of forgotten lines."""
         self._bucket = reader.bucket
         self._random = random
 
     def check(self, effects: Sequence[Effect]) -> Places:
-        """Raise Lost for a condition that does not hold, as far as is known; else say where each object goes."""
+        """Raise Lost for a condition that is known not to hold. Returns the place of each object."""
         named = [effect for effect in effects if not isinstance(effect, Purge)]
         try:
             return self._checked(named)
         except Lost:
             if any(not isinstance(effect, Expect) and _is_of_the_vault(effect.name) for effect in named):
-                # Whoever was first, this worker too, may have failed before it could say so.
+                # The winner of the race, even if it is this worker, may have failed before its announcement.
                 self._announce()
             raise
 
@@ -81,21 +85,22 @@ class Writer:
         return Lost(name)
 
     def carry_out(self, effects: Sequence[Effect], places: Places | None = None) -> Version:
-        """Do all of it; the number of the last change. Raises Lost, or StoreUnavailable."""
+        """Carry out all effects. Returns the number of the last change; raises Lost or StoreUnavailable."""
         changes = [effect for effect in effects if isinstance(effect, PutNew | Swap | Delete)]
         if places is None:
             places = {one.name: self._reader.place(one.name) for one in changes}
         vault = [one for one in changes if _is_of_the_vault(one.name)]
         caps = [one for one in changes if one.name.startswith(object_names.CAPS)]
         rest = [one for one in changes if one not in vault and one not in caps and not object_names.is_keys(one.name)]
-        # An erasure voids caps, its own too: what fails before that can be asked for again.
+        # Heads first in an erasure: the vault's part voids caps, the caller's own too, and whatever fails before that
+        # can be asked for again.
         erased = self._write_heads(effects) if vault and any(isinstance(one, Purge) for one in effects) else None
         if vault:
             try:
                 for one in vault:
                     self._write(one, places)
             finally:
-                # Also where one was lost: whoever wrote it first may have been killed before saying so.
+                # After a lost race too: the winner may have been killed before its announcement.
                 self._announce()
         latest = self._write_heads(effects) if erased is None else erased
         self._side_by_side(caps, places)
@@ -106,7 +111,7 @@ class Writer:
     # Keys and purges.
 
     def _write_heads(self, effects: Sequence[Effect]) -> Version:
-        """Write the keys of actors, and count up the generations that are purged: one write for each actor."""
+        """Write the keys of actors, and increment the generations that are purged: one write for each actor."""
         touched: dict[str, list[Effect]] = {}
         for effect in effects:
             name = effect.prefix if isinstance(effect, Purge) else effect.name
@@ -141,23 +146,23 @@ class Writer:
                 break
             view.refresh()  # a compactor that listed before the purge may have filled a pack since
         held = self._reader.actor(locator)
-        # Dropped meanwhile to make room: others follow another one by now, which may have looked before the write.
+        # Dropped meanwhile: others follow a newer view by now, which may have been refreshed before the write.
         return number if held is view else held.refresh()
 
     # One object.
 
     def derived(self, change: Change) -> Version:
-        """Write one object that is in no log; its version then."""
+        """Write one object that is not in the log. Returns its version."""
         return self._written(change, {change.name: self._reader.place(change.name)})[0].version
 
     def _write(self, change: Change, places: Places) -> Version:
         return self._written(change, places)[1]
 
     def _written(self, change: Change, places: Places) -> tuple[Known, Version]:
-        """Write an object: what it is then, and the number of that change."""
+        """Write an object. Returns its new state, and the number of the change."""
         before = None if isinstance(change, PutNew) else self._reader.known(change.name)
         if not isinstance(change, PutNew) and (before is None or before.version != change.version):
-            raise self._lost(change.name)  # since the conditions were checked
+            raise self._lost(change.name)  # changed since the conditions were checked
         place = places[change.name]
         try:
             etag = self._put(change, place, before)
@@ -178,7 +183,7 @@ class Writer:
         return self._bucket.swap(place, body, "" if known is None else known.etag)
 
     def _write_all(self, changes: Sequence[Change], places: Places) -> list[Version]:
-        """Side by side. All are tried, then the first that failed is told."""
+        """Write concurrently. All are tried, then the first failure is raised."""
         forgotten = [
             one
             for one in changes
@@ -193,7 +198,7 @@ class Writer:
         return _gathered([self._reader.threads.submit(self._write, one, places) for one in changes])
 
     def _look_again(self, expected: Iterable[Expect], caps: Sequence[Change]) -> None:
-        """Make sure that nothing of the vault has changed while keys or a cap's record were written."""
+        """Check that nothing of the vault has changed while keys or a cap's record were written."""
         pins = [one for one in expected if not one.name.startswith(object_names.ACTORS)]
         if not pins:
             return
@@ -201,14 +206,14 @@ class Writer:
         try:
             self.check(pins)
         except Lost:
-            # A record nobody has heard of yet goes; keys may be in use by now, and hold nothing by themselves.
+            # The record is unknown to anybody and goes. Keys may be in use by now, and reveal nothing by themselves.
             self._bucket.delete([object_names.plain_place(one.name) for one in caps])
             raise
 
     # The vault's own objects.
 
     def _announce(self) -> None:
-        """Say that something of the vault has changed. Every worker looks for such news before it decides."""
+        """Announce that something of the vault has changed. Every worker checks for announcements before it decides."""
         vault = self._reader.vault
         for _ in range(_TRIES):
             name = vault.next_news()
@@ -224,9 +229,9 @@ class Writer:
     # Forgetting.
 
     def _forget(self, deletes: Sequence[Delete], places: Places) -> list[Version]:
-        """Turn lines into tombstones, and see to it that no claim becomes a pack that holds one.
+        """Turn lines into tombstones, and make sure that no claim becomes a pack with one of them.
 
-        Packs that hold one already are left: `Leftovers` has them written anew, for many forgets at once.
+        Packs that already hold one are left to `Leftovers`, which rewrites them for many forgets at once.
         """
         numbers: list[Version] = []
         for locator in sorted({object_names.locator_of(one.name) or "" for one in deletes}):
@@ -240,14 +245,14 @@ class Writer:
         return numbers
 
     def _bury(self, view: ActorView, deletes: Sequence[Delete], places: Places) -> None:
-        """Write a pack of tombstones: from then on the lines are gone for everybody, whoever dies and whoever packs.
+        """Write a pack of tombstones. From then on the lines are gone for everybody, whichever process dies or packs.
 
-        A compactor deletes without a condition what it has packed, so a tombstone in the place of a line would not be
-        safe from it. A pack claimed from now on sees this one.
+        A tombstone in the place of the line would not be safe, because a compactor deletes without a condition what it
+        has packed. Every pack claimed from now on sees this one.
         """
         for shelf in sorted({_shelf(one.name) for one in deletes}):
             records = {one.name: Record(one.version + 1, None) for one in deletes if _shelf(one.name) == shelf}
-            # Beside the lines: if they were purged meanwhile, this belongs to what was.
+            # Placed beside the lines: if they were purged meanwhile, this belongs to the purged generation.
             place, etag = self._written_pack(
                 _shelf(places[next(iter(records))]), view, packs.encode_pack(shelf, records)
             )
@@ -255,9 +260,9 @@ class Writer:
                 view.packs = {**view.packs, place: Pack(etag, records)}
 
     def _written_pack(self, beside: str, view: ActorView, body: bytes) -> tuple[str, str]:
-        """Write a pack under a new id; its place and its etag.
+        """Write a pack under a new id. Returns its place and its etag.
 
-        An id that is taken is no sign that it is our own: then a burial that nobody has would be taken for written.
+        A taken id is never assumed to be our own write: otherwise a missing burial could count as written.
         """
         for _ in range(_TRIES):
             number = packs.next_number([*view.packs, *view.claims])
@@ -267,9 +272,9 @@ class Writer:
         raise StoreUnavailable("the object store kept taking new names for names in use", hint="try again")
 
     def _take_out(self, view: ActorView, places: Places) -> None:
-        """Make an end of the bytes of the objects by themselves, and of what claims might come to.
+        """Empty the single objects, and void claims that might be filled with them.
 
-        Who lost a race looks again.
+        After a lost race it reads again.
         """
         done: set[str] = set()
         for _ in range(_TRIES):
@@ -282,13 +287,13 @@ class Writer:
         raise StoreUnavailable("the vault is too busy: other workers kept packing the same lines")
 
     def _left(self, view: ActorView, names: Sequence[str], done: Collection[str]) -> list[tuple[str, bytes, str]]:
-        """What is still to be replaced: where, by which bytes, and the etag of what is there."""
+        """The objects still to be replaced: place, new bytes, and the present etag."""
         shelves = {_shelf(name) for name in names}
         with view.guard:
             loose = [(name, known.etag) for name in names if (known := view.objects.get(name)) and known.etag]
             claimed = list(view.claims.items())
         left = [(self._reader.place(name), b"", etag) for name, etag in loose if etag not in done]
-        # Claims are not deleted: one may have become a pack by now, and that must not be lost.
+        # Claims are replaced, not deleted: one may have become a pack by now, which must not be lost.
         left += [
             (place, packs.claim(self._random(16)), etag)
             for place, etag in claimed
@@ -297,7 +302,7 @@ class Writer:
         return left
 
     def _replace(self, one: tuple[str, bytes, str]) -> str:
-        """Replace an object; the new one's etag, or none if it was no longer the same."""
+        """Replace an object. Returns the new etag, or "" if the object had changed."""
         place, body, etag = one
         try:
             return self._bucket.swap(place, body, etag)
@@ -307,14 +312,14 @@ class Writer:
     # Purging.
 
     def _delete_below(self, prefix: str) -> None:
-        """Derived data: whoever fills a place afterwards finds it gone, and fails."""
+        """Delete derived data. A concurrent write to one of these places finds it gone, and fails."""
         names = [one.name for one in self._reader.named(prefix, "", 1_000_000)]
         self._bucket.delete([self._reader.place(name) for name in names])
         self._reader.version(prefix)
 
 
 def _shelf(name: str) -> str:
-    """What a line's name begins with: all of its namespace."""
+    """The prefix of a line's name: its whole namespace."""
     return name.partition("lines/")[0]
 
 
@@ -326,12 +331,12 @@ def _hold_bodies(view: ActorView, names: Sequence[str]) -> bool:
 
 
 def _is_of_the_vault(name: str) -> bool:
-    """Whether every worker has to hear of a change."""
+    """Whether a change of this object must be announced to every worker."""
     return name.startswith(object_names.VAULT) and not name.startswith(object_names.CAPS)
 
 
 def _with(head: ActorHead, effect: Effect, etag: str) -> ActorHead:
-    """An actor's head after a change of its keys, or a purge; Lost if the keys are others than the change is of."""
+    """An actor's head after a change of its keys, or a purge. Lost if the keys are not the expected ones."""
     if isinstance(effect, Purge):
         _, shelf = object_names.purged_shelf(effect.prefix) or ("", None)
         return ActorHead(head.table.purged(None)) if shelf is None else replace(head, table=head.table.purged(shelf))
@@ -348,6 +353,6 @@ def _with(head: ActorHead, effect: Effect, etag: str) -> ActorHead:
 
 
 def _gathered(futures: Sequence[Future[Version]]) -> list[Version]:
-    """What came of work on several threads: all of it is over before the first failure is told."""
+    """The results of work on several threads. All of it is over before the first failure is raised."""
     wait(futures)
     return [one.result() for one in futures]

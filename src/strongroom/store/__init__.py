@@ -1,17 +1,17 @@
-"""The store: keeps sealed objects by name and makes a decision and its effects durable together.
+"""The store: keeps sealed objects by name, and commits a decision and its effects together, durably.
 
-It sees ciphertext and opaque names only. Two seams, one object:
+It sees ciphertext and opaque names only. Two interfaces, one object:
 
 * objects: `get`, `list`, `put_if_absent`, `compare_and_swap`, `delete`, `changes`;
 * the ledger: `commit(entries, effects)` appends log entries and applies effects in one step.
 
-Rules every backend keeps, checked by `strongroom.store.conformance`:
+Rules for every backend, checked by `strongroom.store.conformance`:
 
-* What returned is durable. What raised Unavailable is there or absent, and the same call again finds out. A store that
-  `is_whole` has all of a commit or nothing of it; another may have some, under the names it was to have.
+* A call that returned is durable. After Unavailable the write is there or absent, and repeating the call finds out. A
+  store that `is_whole` has all of a commit or nothing of it; another may have some of its objects.
 * Deleting leaves a tombstone under the same name for ever: the body is gone, the name stays taken.
   Only `Purge` removes names, and it must be announced by another effect of the same commit.
-* An object's version changes with it. `changes` follows a part of the store, its scope, by numbers that grow.
+* An object's version changes with it. `changes` follows a part of the store, its scope, by increasing numbers.
 * A missing object is None. A broken store raises: Unavailable to try again, Tampered to stop.
 """
 
@@ -27,15 +27,15 @@ import msgspec
 from strongroom.errors import InvalidRequest
 
 GROUP = "strongroom.stores"
-"""The entry point group in which stores, the built-in ones too, register."""
+"""The entry point group in which stores register, the built-in ones too."""
 
 Version = int
 
 Runs = Sequence[tuple[int, int]]
-"""Runs of numbers, each by its first and by the one behind its last."""
+"""Runs of numbers, each as its first and the one after its last."""
 
 ANY: Mapping[str, Version] = {}
-"""Whatever has changed since."""
+"""No condition on what has changed since."""
 
 CLOCK_LEEWAY = 30_000
 """How far, in ms, a commit's time may lie before the log's latest entry."""
@@ -52,7 +52,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
 class PutNew(msgspec.Struct, frozen=True, gc=False):
     """Create an object; its name must never have been used.
 
-    `is_new` says that the name was made up at random just now: nobody need look whether it was used.
+    `is_new` says that the name was just made at random, so that a check of earlier use can be skipped.
     """
 
     name: str
@@ -92,9 +92,9 @@ Effect = PutNew | Swap | Delete | Purge | Expect
 
 
 class Lost(Exception):
-    """An effect's condition did not hold: somebody else was first. Nothing of the commit was written.
+    """An effect's condition did not hold: another commit was first. A store that `is_whole` has written nothing.
 
-    Not an error of the public tree: whoever commits knows what losing means and answers accordingly.
+    Not part of the public error tree: each caller of `commit` handles it.
     """
 
     def __init__(self, name: str) -> None:
@@ -103,9 +103,9 @@ class Lost(Exception):
 
 
 class Stale(Lost):
-    """What a commit was decided on has changed since.
+    """A scope has changed since the version that the commit was decided on (optimistic concurrency).
 
-    `latest` is how far each scope has come, by a look just now; empty if this was known without one.
+    `latest` is the version of each scope just read; empty if the conflict was found without reading.
     """
 
     def __init__(self, latest: Mapping[str, Version]) -> None:
@@ -114,14 +114,14 @@ class Stale(Lost):
 
 
 class Commit(msgspec.Struct, frozen=True, gc=False):
-    """What a commit did: the index of its first log entry, and the version after its last effect."""
+    """The result of a commit: the index of its first log entry, and the version after its last effect."""
 
     first: int
     version: Version
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
-    """A commit that is to be made: the arguments of `Store.commit`."""
+    """A commit still to be made: the arguments of `Store.commit`."""
 
     entries: Sequence[bytes]
     effects: Sequence[Effect]
@@ -139,7 +139,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class HeadMac(Protocol):
-    """Authenticates the log's head. The store keeps the MAC; only who holds the vault's keys can make one."""
+    """Authenticates the log's head. The store keeps the MAC; making one takes the vault's keys."""
 
     def sign(self, size: int, peaks: bytes, time: int) -> bytes:
         """The MAC of a head."""
@@ -148,35 +148,35 @@ class HeadMac(Protocol):
         """Raise Tampered unless the head's MAC is right."""
 
     def certify(self, worker: str, public: bytes) -> bytes:
-        """The vault's signature on the key with which one of several workers signs its log."""
+        """The vault's signature on the log key of one of several workers."""
 
     def done(self, done: Runs, undone: Runs, time: int) -> bytes:
-        """An entry that says which entries of a log were carried out, and of which nothing was."""
+        """An entry stating which entries of a log were carried out, and which had no effect."""
 
 
 class Backend(Protocol):
-    """What a backend registers under its name in the entry point group `strongroom.stores`."""
+    """The object that a backend registers under its name in the entry point group `strongroom.stores`."""
 
     def create(
         self, location: str, mac: HeadMac, entries: Sequence[bytes], effects: Sequence[Effect], time: int
     ) -> Store:
-        """Make a store at `location` with a first commit in it, whole or not at all. VaultExists if there is one."""
+        """Create a store at `location` with a first commit in it, whole or not at all. VaultExists if there is one."""
 
     def open(self, location: str) -> Store:
-        """Open the store at `location`; VaultMissing if there is none."""
+        """Open the store at `location`. VaultMissing if there is none."""
 
     def copy(self, location: str, target: str, progress: Callable[[int, int], None] | None = None) -> None:
-        """Copy the store at `location`, as it stands at one moment, to a `target` where there is none yet.
+        """Copy the store at `location`, as of one moment, to a `target` that does not exist yet.
 
-        Needs no keys. Others may write meanwhile: what they had committed when it began is in the copy, nothing is
-        there by halves, and none of them is refused. The copy is durable on return, whole or not there at all. Raises
-        VaultMissing, VaultExists for the target, or Tampered where the bytes do not read as a store. `progress` is
-        called with what is done and what there is to do.
+        Needs no keys. Others may write meanwhile and are not refused: commits made before the call are in the copy, and
+        none is there in part. The copy is durable on return, whole or not there at all. Raises VaultMissing,
+        VaultExists for the target, or Tampered if the bytes are not a store. `progress` is called with the amount done
+        and the total.
         """
 
 
 def backend(location: str) -> tuple[Backend, str]:
-    """The backend for a location, and what it calls the place: `name://place`, or a path for SQLite."""
+    """The backend for a location, and its own name for the place: `name://place`, or a path for SQLite."""
     name, separator, place = location.partition("://")
     if not separator:
         name, place = "sqlite", location
@@ -195,12 +195,12 @@ def backend(location: str) -> tuple[Backend, str]:
 
 
 def is_bucket(location: str) -> bool:
-    """Whether a vault is in a bucket, and has no files of its own."""
+    """Whether a vault is in a bucket, without files of its own."""
     return location.startswith("s3://")
 
 
 def check_effects(effects: Sequence[Effect]) -> None:
-    """Refuse a commit whose outcome would depend on the order of its effects, or which no follower would see."""
+    """Refuse a commit whose outcome would depend on the order of its effects, or that followers would not see."""
     names = [effect.name for effect in effects if not isinstance(effect, Purge)]
     if len(set(names)) < len(names):
         raise ValueError("a commit may touch each object once")
@@ -223,7 +223,7 @@ def is_derived(name: str) -> bool:
 
 
 def check_derived(name: str) -> None:
-    """Refuse to write anything but derived data outside the log: it would not be on record."""
+    """Refuse to write anything but derived data outside the log, since it would not be recorded."""
     if not is_derived(name):
         raise ValueError("only derived data may be written without a log entry")
 
@@ -232,9 +232,9 @@ class Store(Protocol):
     """The contract of a backend. Every method may be called from any thread."""
 
     is_whole: bool
-    """Whether a commit is all there or not at all, and each of its conditions holds at that one moment."""
+    """Whether commits are atomic, with all of a commit's conditions holding at one moment."""
     is_distant: bool
-    """Whether a look at it is a request over a network: no event loop waits for it, and nothing derived is kept."""
+    """Whether reads are network requests: event loops must not wait for them, and derived data is not stored."""
 
     def get(self, name: str) -> Object | None:
         """The object, a tombstone, or None if the name was never used (or purged)."""
@@ -246,7 +246,7 @@ class Store(Protocol):
         """As `list`, without reading bodies: `body` is b"" for an object and None for a tombstone."""
 
     def put_if_absent(self, name: str, body: bytes, *given: Expect) -> Version:
-        """Create an object outside the log (derived data only), or raise Lost; also unless all `given` holds."""
+        """Create an object outside the log (derived data only). Lost if it exists, or if a `given` does not hold."""
 
     def compare_and_swap(self, name: str, body: bytes, version: Version) -> Version:
         """Replace an object outside the log (derived data only), or raise Lost."""
@@ -255,12 +255,12 @@ class Store(Protocol):
         """Turn an object into a tombstone outside the log (derived data only), or raise Lost."""
 
     def scope(self, name: str) -> str:
-        """The part of the store whose changes are followed together with those of `name`; empty where it is all one."""
+        """The part of the store that is followed together with `name`; empty if the store is one part."""
 
     def version(self, scope: str = "") -> Version:
-        """The number of the latest change in a scope. Everything committed before the call is included.
+        """The number of the latest change in a scope, including everything committed before the call.
 
-        What the other methods read is at least as new as the last such call for its scope.
+        Later reads are at least as new as the last such call for their scope.
         """
 
     def versions(self, scopes: Sequence[str]) -> Sequence[Version]:
@@ -269,14 +269,14 @@ class Store(Protocol):
     def changes(self, after: Version, limit: int = 1000, scope: str = "") -> Sequence[Object]:
         """Objects and tombstones whose latest change is newer than `after`, in commit order, without bodies.
 
-        An object that changed twice appears once; one that is not there any more, or never was, as a tombstone. `body`
-        is b"" for an object and None for a tombstone; the version is the change's number.
+        An object that changed twice appears once. One that is gone, or never was, appears as a tombstone. `body` is b""
+        for an object and None for a tombstone; the version is the change's number.
         """
 
     def authenticate(self, mac: HeadMac) -> None:
-        """Set what signs and checks the head, and raise Tampered unless the head that is there is authentic.
+        """Set the key that signs and checks the head. Tampered if the current head is not authentic.
 
-        Before this, everything can be read and nothing written.
+        Before this call everything can be read and nothing written.
         """
 
     def commit(
@@ -290,12 +290,13 @@ class Store(Protocol):
     ) -> Commit:
         """Append `entries` to the log and apply `effects`, all or nothing, durable on return.
 
-        All conditions are checked before any effect is applied, and a commit touches each name once. Raises Lost if
-        a condition does not hold; ClockBehind if `time` (ms) lies more than the leeway before the log's latest,
-        unless `accept_clock` takes it as the latest all the same; AuditUnavailable if nothing could be written.
-        `since` are scopes with the version as of which this was decided, by who has not looked again: Stale if anything
-        in one of them changed. A distant store looks while it writes its log, which may be left with an intent then.
-        Concurrent commits may share one transaction; each succeeds or fails for itself.
+        All conditions are checked before any effect is applied, and a commit touches each name once. Raises Lost if a
+        condition does not hold; ClockBehind if `time` (ms) lies more than the leeway before the log's latest entry,
+        except with `accept_clock`, which makes it the latest; AuditUnavailable if nothing could be written.
+
+        `since` are scopes and the versions on which the caller decided without a fresh read (optimistic concurrency):
+        Stale if one of them has changed. A distant store reads them while it writes its log, where an unused intent may
+        then remain. Concurrent commits may share one transaction (group commit); each succeeds or fails by itself.
         """
 
     def head(self) -> Head:
@@ -305,32 +306,32 @@ class Store(Protocol):
         """Index, leaf hash and entry (None once archived) of the log from `start` up to `stop`, in order."""
 
     def archive(self, stop: int) -> None:
-        """Drop the entries below `stop`; their leaf hashes stay, and so does the tree."""
+        """Drop the entries below `stop`. Their leaf hashes stay, and so does the tree."""
 
     def scrub(self) -> bool:
         """Remove what deleted bytes left in journals. False if another process kept them busy; try again."""
 
     def close(self) -> None:
-        """Let go of files and connections. Idempotent."""
+        """Close files and connections. Idempotent."""
 
 
 @runtime_checkable
 class OnDisk(Protocol):
-    """What a backend knows that keeps its objects in files of this machine; none has to."""
+    """Additional methods of a backend that keeps its objects in files of this machine. Optional."""
 
     def directory(self) -> Path:
-        """Where its files are."""
+        """The directory of its files."""
 
     def scrub_is_due(self) -> bool:
-        """Whether a scrub was begun and not finished, in this process or another, also one that has ended since."""
+        """Whether a scrub was begun and not finished, in this or another process, even one that has ended since."""
 
 
 @runtime_checkable
 class Grouping(Protocol):
-    """What a backend can do that gathers commits; none has to."""
+    """Additional methods of a backend that gathers commits (group commit). Optional."""
 
     def commit_all(self, pending: Sequence[Pending]) -> Sequence[Commit | Exception]:
-        """Make several commits, in one transaction if possible; each succeeds or fails for itself, as `commit` does."""
+        """Make several commits, in one transaction if possible. Each succeeds or fails by itself, as in `commit`."""
 
     def group_sizes(self) -> tuple[Mapping[int, int], int]:
-        """How many groups there were by size (the next power of two), and the requests in all of them."""
+        """The number of groups by size (rounded up to a power of two), and of the requests in all of them."""

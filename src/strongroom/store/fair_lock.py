@@ -1,8 +1,8 @@
-"""A fair lock between processes: a pair of file locks that make a queue of length one.
+"""A fair lock between processes: a pair of file locks that form a queue of length one.
 
-Who holds the turn is certainly next, so a process that has just let go cannot overtake it. SQLite's own busy handler
-gives no such promise: of two writers it starved one (measured: 14,019 commits against 568). The kernel lets go of a
-dead process's locks, so nothing is left behind.
+The holder of the turn is certainly next, so a process that has just released the lock cannot overtake it. SQLite's own
+busy handler gives no such guarantee: of two writers it starved one (measured: 14,019 commits against 568). The kernel
+releases a dead process's locks, so nothing is left behind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strongroom.errors import AuditUnavailable, StoreUnavailable
 
 _POLL_SECONDS = 0.0005
 WRITABLE = "is its disk full, or may this user not write there? Every call is written to the vault's log, a get too"
-"""What to look at where a file of the vault cannot be written."""
+"""The hint for a file of the vault that cannot be written."""
 
 
 class FairLock:
@@ -40,7 +40,7 @@ class FairLock:
         return self
 
     def __enter__(self) -> None:
-        """Hold the lock, or raise AuditUnavailable once patience has run out."""
+        """Take the lock. AuditUnavailable once the patience has run out."""
         self._threads.acquire()
         try:
             if not self._files:
@@ -77,7 +77,7 @@ def _open(path: Path) -> int:
 
 
 def _take(lock: int, deadline: float) -> None:
-    """Take a file lock by polling: a blocking one has no time limit, and a stopped process must not stop all."""
+    """Take a file lock by polling. A blocking one has no time limit, and a stopped process must not stop all."""
     while True:
         try:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,10 +1,10 @@
-"""A store in memory for tests: as strict as the contract allows, and able to fail when told to.
+"""A store in memory for tests: as strict as the contract allows, and able to fail on request.
 
-Strict: a wrong type, a malformed name, a write outside the log, a commit whose outcome would depend on the order of
-its effects, and use before `authenticate` or after `close` all raise, also where another store would let it pass.
+Strict: a wrong type, a malformed name, a write outside the log, a commit whose outcome would depend on the order of its
+effects, and use before `authenticate` or after `close` all raise, even where another store would accept it. Failing:
+`Faults` makes the n-th call of a method fail before it does anything, or after its work is durable.
 
-Failing: `Faults` makes the n-th call of a method fail before it does anything, or after all that it did is durable.
-What was committed lives in a `Disk`, which outlives the store, so a test can close it and open it again.
+Committed data is in a `FakeDisk`, which outlives the store, so that a test can close it and open it again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _WRITES = {"create", "copy", "commit", "put_if_absent", "compare_and_swap", "del
 
 @dataclass
 class FakeDisk:
-    """What outlives a store: objects, log and head. `busy` makes `scrub` answer that it has to wait."""
+    """The durable part of a store: objects, log and head. With `busy`, `scrub` reports that it has to wait."""
 
     objects: dict[str, tuple[Version, bytes | None]] = field(default_factory=dict)
     entries: list[tuple[bytes, bytes | None]] = field(default_factory=list)
@@ -65,13 +65,13 @@ class FakeDisk:
     _changes: tuple[Version, list[tuple[Version, str]]] = field(default=(-1, []), init=False, compare=False)
 
     def names(self) -> list[str]:
-        """All names in order. Kept, so that who reads page by page does not have them sorted for each."""
+        """All names in order. Cached, so that reading page by page does not sort them for each page."""
         if len(self._names) != len(self.objects):
             self._names = sorted(self.objects)
         return self._names
 
     def changes(self) -> list[tuple[Version, str]]:
-        """The latest change of each object, in commit order; kept until something is written."""
+        """The latest change of each object, in commit order. Cached until something is written."""
         version, found = self._changes
         if version != self.version or len(found) != len(self.objects):
             self._changes = self.version, sorted((version, name) for name, (version, _) in self.objects.items())
@@ -92,7 +92,7 @@ class FakeDisk:
         del names[first : first + len(gone)]
 
     def copied(self) -> FakeDisk:
-        """Another disk with the same on it, as it stands at one moment."""
+        """Another disk with the same content, as of one moment."""
         with self.lock:
             return FakeDisk(dict(self.objects), list(self.entries), self.head, self.version)
 
@@ -106,7 +106,7 @@ class _Fault:
 
 
 class Faults:
-    """Which calls are to fail. May be shared by several stores; calls of one method are counted together."""
+    """The calls that are to fail. May be shared by several stores; calls of one method are counted together."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -115,19 +115,19 @@ class Faults:
         self._guard = threading.Lock()
 
     def before(self, method: str, nth: int = 1, error: type[StrongroomError] | None = None) -> None:
-        """The n-th call from now on fails and does nothing."""
+        """Make the n-th call from now on fail without doing anything."""
         self._plan(method, nth, error, after=False)
 
     def after(self, method: str, nth: int = 1, error: type[StrongroomError] | None = None) -> None:
-        """The n-th call from now on does its work, durably, and fails all the same; what came of it is not told."""
+        """Make the n-th call from now on do its work, durably, and still fail. Its result is lost."""
         self._plan(method, nth, error, after=True)
 
     def down(self, method: str, error: type[StrongroomError] | None = None) -> None:
-        """Every call fails and does nothing, until `clear`."""
+        """Make every call fail without doing anything, until `clear`."""
         self._down[_known(method)] = error or _usual(method)
 
     def clear(self) -> None:
-        """Let everything work again."""
+        """Cancel all planned failures."""
         with self._guard:
             self._planned.clear()
             self._down.clear()
@@ -139,7 +139,7 @@ class Faults:
 
     @contextmanager
     def around(self, method: str) -> Iterator[None]:
-        """Count a call, and fail before or after what it does if that was planned."""
+        """Count a call, and fail before or after its work if that is planned."""
         with self._guard:
             self.calls[method] += 1
             number = self.calls[method]
@@ -178,7 +178,7 @@ class FakeStores:
 
     @classmethod
     def of(cls, disks: dict[str, FakeDisk]) -> FakeStores:
-        """The same disks, without the faults: what another process would find."""
+        """A backend on the same disks without the faults, as another process would see them."""
         stores = cls()
         stores.disks = disks
         return stores
@@ -222,7 +222,7 @@ class FakeStores:
 
 
 class FakeStore:
-    """A `Store` on a `Disk` in memory."""
+    """A `Store` on a `FakeDisk`."""
 
     is_whole = True
     is_distant = False
@@ -363,7 +363,7 @@ class FakeStore:
             return disk.version
 
 
-# What is refused.
+# Checks of arguments.
 
 
 def _check(value: object, kind: type, what: str) -> None:
@@ -411,7 +411,7 @@ def _check_effect(effect: Effect) -> None:
         _check(effect.version, int, "a version")
 
 
-# What is done, once nothing can be refused any more.
+# Effects, after all checks.
 
 
 def _check_conditions(disk: FakeDisk, effects: Sequence[Effect]) -> None:

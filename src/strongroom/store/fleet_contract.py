@@ -1,8 +1,8 @@
-"""A store with several logs: one for each worker that ever wrote. The structs, and what such a store can be asked.
+"""A store with several logs, one for each worker that ever wrote: its structs and its additional methods.
 
 A bundle is written once and signed with its worker's key. The vault certifies that key in the first bundle and in the
-roster. Entries are intents: they are durable before anything that they speak of is done. A later entry says of earlier
-ones that they were carried out; of the last ones of a worker that was killed nobody says it.
+roster. Entries are intents: durable before they are carried out (write-ahead). A later entry states that earlier ones
+were carried out; for a killed worker's last ones there is none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIGNED = "strongroom/bundle/v1"
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A worker in the roster: the key of its log, and the vault's word for it."""
+    """A worker in the roster: the key of its log, and the vault's certificate for it."""
 
     v: int = 1
     worker: str
@@ -33,7 +33,7 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class LogBundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Entries of a log from `first` on, and the log's state after them.
 
-    The first bundle holds the worker's own entry of the roster.
+    The first bundle includes the worker's own roster entry.
     """
 
     first: int
@@ -49,7 +49,7 @@ class LogBundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 class Numbered(NamedTuple):
-    """A bundle as it was found: its number, and what it says; None if it does not read."""
+    """A bundle with its number. `bundle` is None if it does not decode."""
 
     number: int
     bundle: LogBundle | None
@@ -57,50 +57,50 @@ class Numbered(NamedTuple):
 
 @runtime_checkable
 class FleetStore(Protocol):
-    """What a store with several logs can do besides."""
+    """The additional methods of a store with several logs."""
 
     worker: str
-    """The log that this process writes; empty if it writes none."""
+    """The worker whose log this process writes; empty if it writes none."""
 
     def roster(self) -> Sequence[tuple[str, Member | None]]:
-        """Every worker in the roster with its entry; None for one that does not read."""
+        """Every worker in the roster with its entry; None for one that does not decode."""
 
     def logs(self) -> Sequence[str]:
-        """The workers of which there are bundles."""
+        """The workers that have bundles."""
 
     def bundles(self, worker: str) -> Iterator[Numbered]:
         """The bundles of a log, in the order of their numbers, which begin with 1."""
 
     taken_logs: int
-    """How many logs of this process had something foreign put in their way."""
+    """How many logs of this process were blocked by a foreign object."""
 
     def get_many(self, names: Sequence[str]) -> Sequence[Object | None]:
-        """Objects by their names, read side by side; None for one that is not there, or is not framed as ours."""
+        """Objects by their names, read concurrently; None for one that is missing, or not framed as ours."""
 
     def scopes(self) -> Iterator[str]:
-        """The prefixes of all objects, which can be looked at one by one: each actor's, then the vault's own."""
+        """The prefixes of all objects, which can be read one by one: each actor's, then the vault's own."""
 
     def strays(self) -> Iterator[str]:
-        """What lies where a store of this kind keeps nothing, so that nobody reads it."""
+        """Objects at places where a store of this kind keeps nothing, so that nobody reads them."""
 
     def buried(self) -> Iterator[str]:
-        """Deleted objects of which bytes lie beside the tombstone, among what was read lately. Nobody reads these."""
+        """Deleted objects with bytes beside their tombstone, among those read lately. Nobody reads the bytes."""
 
     def afresh(self) -> Store:
-        """The same place as somebody sees it who has seen nothing of it yet. Needs no close."""
+        """A store on the same place with an empty cache. Needs no close."""
 
     def check_log(self) -> None:
-        """Raise AuditUnavailable if the log could not be written when it was last tried, and still cannot."""
+        """Raise AuditUnavailable if the last attempt to write the log failed, and still fails."""
 
     def scrub_soon(self) -> bool:
-        """As `scrub`; but if that was done a moment ago, it is left to a timer, for many at once, and this is False."""
+        """As `scrub`, but throttled: if one was done a moment ago, a timer does the next, and this returns False."""
 
     def settle(self) -> None:
-        """Wait until every commit that any worker had begun before the call is over, or fails when it goes on."""
+        """Wait until every commit that any worker had begun before the call is over, or will fail."""
 
 
 def signed_part(worker: str, bundle: LogBundle) -> bytes:
-    """What a worker signs of a bundle: the state of its log after it."""
+    """The bytes that a worker signs of a bundle: the state of its log after it."""
     return context(_SIGNED, worker, bundle.size, bundle.peaks, bundle.time)
 
 

@@ -1,7 +1,7 @@
 """Group commit: commits of concurrent threads share one transaction.
 
-The first thread to arrive leads: it takes what waits and writes it. While it writes, others queue up, and the first
-of them leads the next group. No thread of its own, no timer: one caller alone pays nothing for it.
+The first thread to arrive leads: it takes the waiting requests and writes them. Meanwhile others queue up, and the
+first of them leads the next group. It has no thread and no timer, so a single caller pays nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GROUP = 256
 
 
 class CommitRequest:
-    """One caller's commit, waiting to be gathered into a transaction."""
+    """One thread's commit, waiting to be grouped into a transaction."""
 
     __slots__ = ("accept_clock", "commit", "effects", "entries", "error", "lead", "leaves", "since", "time", "turn")
 
@@ -41,13 +41,13 @@ class CommitRequest:
         self.commit: Commit | None = None
         self.error: Exception | None = None
         self.lead = False
-        # Held from the start; released when the request is done or its thread is to lead the next group.
+        # Held from the start. Released when the request is done, or its thread is to lead the next group.
         self.turn = threading.Lock()
         self.turn.acquire()
 
 
 class GroupCommit:
-    """Gathers requests for `write`, which sets `commit` or `error` on each, or raises for all of them."""
+    """Groups requests for `write`, which sets `commit` or `error` on each, or raises for all of them."""
 
     def __init__(self, write: Callable[[Sequence[CommitRequest]], None]) -> None:
         self._write = write
@@ -55,11 +55,11 @@ class GroupCommit:
         self._waiting: deque[CommitRequest] = deque()
         self._leading = False
         self.sizes: dict[int, int] = {}
-        """How many groups there were, by the power of two that their size does not exceed."""
+        """The number of groups, by their size rounded up to a power of two."""
         self.grouped = 0
 
     def submit(self, request: CommitRequest) -> Commit:
-        """Have a request written, by this thread or by another, and return or raise what came of it."""
+        """Have a request written, by this thread or another. Returns its commit or raises its error."""
         try:
             with self._guard:
                 self._waiting.append(request)
@@ -78,13 +78,13 @@ class GroupCommit:
         return outcome
 
     def submit_all(self, requests: Sequence[CommitRequest]) -> list[Commit | Exception]:
-        """Have several requests of one thread written together, and return what came of each."""
+        """Have several requests of one thread written together. Returns the commit or error of each."""
         with self._guard:
             self._waiting.extend(requests)
             requests[0].lead = not self._leading
             self._leading = True
         for request in requests:
-            # The first may be led by another thread, and may be handed the lead; then the rest goes with it.
+            # Another thread may lead the group of the first request, or pass it the lead together with the rest.
             if not request.lead and request.commit is None and request.error is None:
                 request.turn.acquire()
             if request.lead:
@@ -92,7 +92,7 @@ class GroupCommit:
         return [_outcome(request) for request in requests]
 
     def _lead(self, own: CommitRequest) -> None:
-        """Write the waiting group, whose first member is this thread's own request, then hand over the lead."""
+        """Write the waiting group, whose first member is this thread's own request, then pass on the lead."""
         with self._guard:
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), _GROUP))]
         size = 1 << (len(group) - 1).bit_length()
@@ -101,7 +101,7 @@ class GroupCommit:
         try:
             self._write(group)
         except BaseException as error:
-            # Whatever it was, every waiting thread must hear of it.
+            # Even for an interrupt, every waiting thread must be woken.
             for request in group:
                 request.commit, request.error = None, _again(error)
             if not isinstance(error, Exception):
@@ -113,7 +113,7 @@ class GroupCommit:
                 request.turn.release()
 
     def _hand_over(self, leader: CommitRequest) -> None:
-        """Let the first who waits lead, or nobody. The guard is held."""
+        """Pass the lead to the first waiting request, if any. The guard is held."""
         leader.lead = False
         self._leading = bool(self._waiting)
         if self._waiting:
@@ -121,7 +121,7 @@ class GroupCommit:
             self._waiting[0].turn.release()
 
     def _leave(self, request: CommitRequest) -> None:
-        """Stop waiting because a signal (Ctrl-C) interrupted it. A lead left with a thread that is gone stops all."""
+        """Stop waiting after an interrupt (Ctrl-C). A lead that stayed with this thread would block all others."""
         with self._guard:
             if request in self._waiting:
                 self._waiting.remove(request)
@@ -136,7 +136,7 @@ def _outcome(request: CommitRequest) -> Commit | Exception:
 
 
 def _again(error: BaseException) -> Exception:
-    """The same error for another thread: sharing one would share its traceback."""
+    """The same error as a new object for another thread: a shared one would share its traceback."""
     if isinstance(error, StrongroomError):
         return type(error)(error.message, hint=error.hint)
     return error if isinstance(error, Exception) else AuditUnavailable("the writing thread was interrupted")

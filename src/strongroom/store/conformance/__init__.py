@@ -1,10 +1,10 @@
-"""The store's contract as tests: one suite, which every backend passes (docs/stores.md says how to run it).
+"""The store's contract as tests: one suite for every backend (docs/stores.md says how to run it).
 
-Inherit `StoreContract`, give it a backend and a place, and let pytest collect the class. Nothing here imports pytest,
-so the package does not need it. What only some stores promise is a property of the class (`is_whole`, `one_log`,
-`archives`, `copies`): a class has the tests that its properties call for, and no others.
+Inherit `StoreContract`, give it a backend and a location, and let pytest collect the class. Nothing here imports
+pytest, so the package does not depend on it. Guarantees that only some stores give are properties of the class
+(`is_whole`, `one_log`, `archives`, `copies`), which select the tests that it has.
 
-A backend must take the names that a vault uses, and the suite uses no others:
+A backend must accept the names that a vault uses, and the suite uses no others:
 
     vault/format                          in the first commit of every store
     vault/<...>, vault/caps/<id>          records of caps need not show in `changes`: nobody follows them
@@ -14,9 +14,9 @@ A backend must take the names that a vault uses, and the suite uses no others:
 A purge is of an actor, of a namespace below one, or of the derived data of a namespace. No object is given the same
 bytes twice, since a vault seals anew each time: a store may tell versions apart by bytes.
 
-Nothing here, and no layout of a vault, depends on the order of two siblings of which one is the other and then
-punctuation (`a/1` and `a-b`): stores that keep directories order those by directory and not by byte. `tools.unordered`
-finds such names.
+Neither the suite nor a vault depends on the order of two siblings of which one is the other and then punctuation (`a/1`
+and `a-b`), because stores that keep directories order those by directory and not by byte. `helpers.unordered` finds
+such names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["StoreContract", "SuiteMac", "only"]
 
 
 class StoreContract(Opening, Objects, Purging, Following, Committing, Ledger, Racing, Leaving):
-    """What every store does. A subclass says where stores come from, and what its stores do not promise."""
+    """The tests that every store must pass. A subclass provides the stores and names missing guarantees."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

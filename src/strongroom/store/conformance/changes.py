@@ -1,4 +1,4 @@
-"""Versions, scopes and changes: how others hear of what was written."""
+"""Tests of versions, scopes and changes: how a follower learns what was written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits: conditions, losses, and what they leave."""
+"""Tests of commits: conditions, losses, and what a lost commit leaves."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Committing(Suite):
         scope, wanted = two.scope(line(1)), {line(number): b"ours %d" % number for number in range(4)}
         two.version(scope)
         one.commit([b"theirs"], [PutNew(line(2), b"theirs")], NOW)
-        for _ in range(2):  # again as it was: it is not carried out by accident, and nothing is written twice
+        for _ in range(2):  # unchanged, it must neither succeed by accident nor write twice
             with lost(line(2)):
                 two.commit([b"intent"], [PutNew(line(2), b"ours 2"), PutNew(line(3), b"ours 3")], NOW)
             two.version(scope)

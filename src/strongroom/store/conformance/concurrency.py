@@ -1,4 +1,4 @@
-"""Many threads at once."""
+"""Tests with many threads at once."""
 
 from __future__ import annotations
 

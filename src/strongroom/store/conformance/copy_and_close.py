@@ -1,4 +1,4 @@
-"""Copying, scrubbing and closing."""
+"""Tests of copying, scrubbing and closing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Leaving(Suite):
     # Copying.
 
     def elsewhere(self) -> str:
-        """Another place of the same kind, with nothing in it yet."""
+        """Another location of the same kind, still empty."""
         return self.location() + "-copy"
 
     def copied(self) -> Store:
@@ -106,7 +106,7 @@ class Leaving(Suite):
         assert len(pages(copy, "actors/")) == 3 * (head.size - 1)
         assert list(copy.entries(0, head.size + 1)) == list(store.entries(0, head.size))
 
-    # Letting go.
+    # Scrubbing and closing.
 
     def test_scrubbing_leaves_everything_that_is_not_deleted(self) -> None:
         store = self.new([b"e"], [PutNew(line(1), hashlib.sha256(b"a").digest()), PutNew(line(2), b"b")])

@@ -1,4 +1,4 @@
-"""Making a store, opening it, and the keys to its head."""
+"""Tests of creating a store, opening it, and authenticating its head."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from strongroom.store.conformance.suite import Suite, only
 
 
 class Opening(Suite):
-    # Making and opening.
+    # Creating and opening.
 
     def test_a_store_says_what_it_promises(self) -> None:
         store = self.new()
@@ -125,7 +125,7 @@ class Opening(Suite):
             self.mac.check(store.head())
             assert merkle_log.tree_hash(leaf for _, leaf, _ in store.entries(0, 9)) == self.root(store)
 
-    # The keys to the head.
+    # Authentication.
 
     def test_without_keys_every_object_can_be_read(self) -> None:
         store = self.new([b"made"], [PutNew(line(1), b"a"), PutNew(cap(1), b"c")])

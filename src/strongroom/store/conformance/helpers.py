@@ -1,4 +1,4 @@
-"""What the suite works with: names as a vault gives them, a key for heads, and ways to look at a store."""
+"""Helpers of the suite: names as a vault gives them, a key for heads, and ways to read a store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def line(number: int, shelf: str = TRAVEL) -> str:
 
 
 def standing(number: int) -> str:
-    """The name of one of the vault's own objects, of which it has any number."""
+    """The name of one of the vault's own objects."""
     return f"vault/standing/{number:032x}"
 
 
@@ -39,7 +39,7 @@ def cap(number: int) -> str:
 
 
 def unordered(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Siblings of which one is the other and then punctuation that is less than a slash: not all stores agree there."""
+    """Pairs of siblings of which one is the other and then punctuation below a slash: their order varies."""
     levels = {tuple(name.split("/")[:depth]) for name in names for depth in range(1, name.count("/") + 2)}
     return [
         ("/".join(one), "/".join(two))
@@ -49,7 +49,7 @@ def unordered(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def asked_for(store: Store) -> list[bytes]:
-    """The entries of a log but for those by which a worker says what it carried out."""
+    """The entries of a log, without those in which a worker states what it carried out."""
     found = [entry or b"" for _, _, entry in store.entries(0, store.head().size)]
     return [entry for entry in found if not entry.startswith(_DONE)]
 
@@ -76,7 +76,7 @@ class SuiteMac:
 
 @contextmanager
 def refused(*kinds: type[Exception]) -> Iterator[None]:
-    """Fail unless the block raises one of `kinds`."""
+    """Fail if the block does not raise one of `kinds`."""
     try:
         yield
     except kinds:
@@ -86,7 +86,7 @@ def refused(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def stale() -> Iterator[list[Stale]]:
-    """Fail unless the block raises Stale; it is in the list then."""
+    """Fail if the block does not raise Stale. The list then holds the error."""
     found: list[Stale] = []
     try:
         yield found
@@ -98,7 +98,7 @@ def stale() -> Iterator[list[Stale]]:
 
 @contextmanager
 def lost(name: str) -> Iterator[None]:
-    """Fail unless the block raises Lost for this object."""
+    """Fail if the block does not raise Lost for this object."""
     try:
         yield
     except Lost as error:
@@ -109,7 +109,7 @@ def lost(name: str) -> Iterator[None]:
 
 @contextmanager
 def unchanged(store: Store) -> Iterator[None]:
-    """Fail if the block leaves any trace in the store."""
+    """Fail if the block changes anything in the store."""
     before = everything(store)
     yield
     assert everything(store) == before
@@ -119,7 +119,7 @@ Everything = tuple[list[Object], dict[str, Version], Head, list[tuple[int, bytes
 
 
 def everything(store: Store) -> Everything:
-    """All that a store can be asked for: objects, the number of each scope, the log."""
+    """Everything readable in a store: objects, the version of each scope, the log."""
     objects = look(store)
     scopes = sorted({store.scope(name) for name in (FORMAT, *(thing.name for thing in objects))})
     head = store.head()
@@ -128,7 +128,7 @@ def everything(store: Store) -> Everything:
 
 
 def look(store: Store) -> list[Object]:
-    """Every object, as new as can be."""
+    """Every object, after a refresh of each scope."""
     for scope in {store.scope(name) for name in (FORMAT, TRAVEL + "profile", BOBS + "profile")}:
         store.version(scope)
     return pages(store, "")
@@ -146,7 +146,7 @@ def pages(store: Store, prefix: str, limit: int = 1000) -> list[Object]:
 
 
 def followed(store: Store, scope: str, after: Version, limit: int = 1000) -> list[Object]:
-    """What is new in a scope, as a follower finds it: a look, then page by page."""
+    """The changes in a scope as a follower finds them: a refresh, then page by page."""
     store.version(scope)
     found: list[Object] = []
     while page := store.changes(after, limit, scope):
@@ -172,7 +172,7 @@ def names_of(things: Iterable[Object]) -> list[str]:
 
 
 def in_threads(work: Sequence[Callable[[], None]]) -> None:
-    """Run all at once; raise what one of them raised."""
+    """Run all at once in threads. Raises an error of one of them."""
     errors: list[BaseException] = []
     start = threading.Barrier(len(work))
 

@@ -1,4 +1,4 @@
-"""The log and its clock."""
+"""Tests of the log and its clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading and listing objects, and derived data, which is written outside the log."""
+"""Tests of reading and listing objects, and of derived data, which is written outside the log."""
 
 from __future__ import annotations
 

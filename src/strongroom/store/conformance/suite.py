@@ -1,4 +1,4 @@
-"""What every part of the suite stands on: stores to test, and what they promise."""
+"""The base of every part of the suite: stores to test, and their guarantees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def only(**properties: bool) -> Callable[[Test], Test]:
-    """A test for stores whose suite has these properties; the suite of another store does not have it."""
+    """Mark a test for stores with these properties. Other stores' suites do not have it."""
 
     def marked(test: Test) -> Test:
         vars(test)["only"] = properties
@@ -23,28 +23,28 @@ def only(**properties: bool) -> Callable[[Test], Test]:
 
 
 class Suite:
-    """Where stores come from, and what they promise."""
+    """The stores to test, and their guarantees."""
 
     is_whole = True
-    """Whether a commit is all there or not at all, and each of its conditions holds at that one moment."""
+    """Whether a commit is atomic, and all of its conditions hold at one moment."""
 
     one_log = True
-    """Whether all who open a store write one log; else each has its own, which its `head` and `entries` are of."""
+    """Whether all processes write one log. Otherwise each has its own, which its `head` and `entries` show."""
 
     archives = True
-    """Whether entries of the log can be dropped; else `archive` is refused."""
+    """Whether entries of the log can be dropped. Otherwise `archive` is refused."""
 
     copies = True
     """Whether the backend has `copy`."""
 
     clock_leeway = 30_000
-    """How far, in ms, the backend lets a commit's time lie before the log's latest."""
+    """How far, in ms, a commit's time may lie before the log's latest entry."""
 
     threads = 8
-    """How many threads race for one name: fewer where who loses has to wait long."""
+    """How many threads race for one name. Fewer for a store whose losers wait long."""
 
     turns = 10
-    """How often they do."""
+    """How many rounds they race."""
 
     mac = SuiteMac()
 
@@ -53,13 +53,13 @@ class Suite:
         raise NotImplementedError
 
     def location(self) -> str:
-        """A place that was empty when the test began; the same one at every call of that test."""
+        """A location that was empty when the test began; the same one at every call of that test."""
         raise NotImplementedError
 
-    # What the tests use.
+    # Used by the tests.
 
     def new(self, entries: Sequence[bytes] = (b"made",), effects: Sequence[Effect] = (), time: int = NOW) -> Store:
-        """A store just made, with the keys open. Its first commit makes the format record too, as a vault's does."""
+        """A new store with the keys open. Its first commit creates the format record too, as a vault's does."""
         if not any(isinstance(effect, PutNew) and effect.name == FORMAT for effect in effects):
             effects = [PutNew(FORMAT, b"format"), *effects]
         return self._kept(self.backend().create(self.location(), self.mac, entries, effects, time))

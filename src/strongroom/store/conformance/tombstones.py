@@ -1,4 +1,4 @@
-"""Tombstones, which keep a name taken, and purges, which leave nothing."""
+"""Tests of tombstones, which keep a name taken, and of purges, which leave nothing."""
 
 from __future__ import annotations
 

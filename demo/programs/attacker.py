@@ -11,9 +11,9 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import apsw
 
 _AT_ONCE = 16
+_LOOKS = 20
 _PIECE = 32
 """Bytes that are looked for at a time: a piece of a sealed line is as telling as the whole."""
 
@@ -124,12 +125,11 @@ class Bucket:
 
     def raw(self) -> dict[str, bytes]:
         """Every object there is. Whoever sees the bytes sees the name, too."""
-        return {name: name.encode() + b"\n" + body for name, body in self._bodies(self.names()).items()}
+        return {name: name.encode() + b"\n" + body for name, body in self._bodies("*").items()}
 
     def objects(self, *patterns: str) -> dict[str, bytes]:
         """The objects that have a body and a name like one of these."""
-        found = self._bodies(name for name in self.names() if any(fnmatchcase(name, one) for one in patterns))
-        return {name: body for name, body in found.items() if body}
+        return {name: body for name, body in self._bodies(*patterns).items() if body}
 
     def write(self, name: str, body: bytes) -> None:
         self.store.put(name, body)
@@ -137,10 +137,15 @@ class Bucket:
     def rename(self, old: str, new: str) -> None:
         self.store.rename(old, new)
 
-    def _bodies(self, names: Iterable[str]) -> dict[str, bytes]:
-        found = list(names)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return dict(zip(found, pool.map(lambda name: bytes(self.store.get(name).bytes()), found), strict=True))
+    def _bodies(self, *patterns: str) -> dict[str, bytes]:
+        """One look at the bucket. A worker may remove an object between the list and its get; then it is listed anew,
+        since what the object held may be in another one now."""
+        for _ in range(_LOOKS):
+            found = [name for name in self.names() if any(fnmatchcase(name, one) for one in patterns)]
+            with suppress(FileNotFoundError), ThreadPoolExecutor(_AT_ONCE) as pool:
+                bodies = pool.map(lambda name: bytes(self.store.get(name).bytes()), found)
+                return dict(zip(found, bodies, strict=True))
+        raise LookupError("the bucket kept changing")
 
 
 def _at(vault: str) -> Files | Bucket:

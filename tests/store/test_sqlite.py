@@ -297,7 +297,7 @@ def test_a_forked_child_has_to_open_again(store: SqliteStore, place: Path) -> No
 def test_a_forked_child_cannot_let_go_of_its_parents_lock(store: SqliteStore, place: Path) -> None:
     other = os.open(place / "vault.lock", os.O_RDWR)
     try:
-        with store._lock.held():
+        with store._lock:
             assert in_fork(lambda: f"{store.scrub()} {reason_of(store.close)}") == "False "
             with pytest.raises(BlockingIOError):
                 fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -365,7 +365,7 @@ def test_opening_twice_in_one_process_keeps_its_locks(store: SqliteStore, place:
 
 def _hold(pipe: Connection, place: Path, what: str) -> None:
     if what == "lock":
-        with FairLock(place, 10.0).held():
+        with FairLock(place, 10.0):
             pipe.send("held")
             pipe.recv()
     elif what == "turn":
@@ -410,15 +410,15 @@ def test_a_stopped_holder_is_named_and_a_killed_one_leaves_nothing(
 
 def test_a_lock_that_was_given_up_is_free(tmp_path: Path) -> None:
     one, two = FairLock(tmp_path, 0.05), FairLock(tmp_path, 0.05)
-    with one.held():
-        assert reason_of(lambda: two.held().__enter__()) == "audit_unavailable"
-    with pytest.raises(ZeroDivisionError), one.held():
+    with one:
+        assert reason_of(lambda: two.__enter__()) == "audit_unavailable"
+    with pytest.raises(ZeroDivisionError), one:
         _ = 1 / 0
-    with two.held():
+    with two:
         pass
     one.close()
     one.close()
-    assert reason_of(lambda: one.held().__enter__()) == "store_unavailable"
+    assert reason_of(lambda: one.__enter__()) == "store_unavailable"
     two.close()
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import binascii
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
 
 from strongroom.errors import Tampered
 from strongroom.model import LineId, LinkId, Millis
-from strongroom.store import Delete, Effect, PutNew, Runs, Swap
+from strongroom.store import ANY, Delete, Effect, Pending, PutNew, Runs, Swap, Version
 
 ENTRY_LIMIT = 65_535
 """The largest entry that an entry bundle can hold."""
@@ -71,6 +71,11 @@ DONE = "done"
 _WRITING = (PutNew, Swap, Delete)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Entry).decode
+
+
+def pending(entries: Sequence[Entry], effects: Sequence[Effect] = (), since: Mapping[str, Version] = ANY) -> Pending:
+    """The commit that is to put these entries on record, together with what they tell of."""
+    return Pending([entry.encoded() for entry in entries], effects, entries[0].time, since)
 
 
 def decode_entry(data: bytes) -> Entry:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -20,7 +20,7 @@ from strongroom.crypto.chunked_aead import context
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.model import Millis
 from strongroom.private_files import make_directory, write_file
-from strongroom.store import ANY, Commit, Effect, Head, Pending, Runs, Store, Version
+from strongroom.store import Commit, Effect, Head, Runs, Store
 from strongroom.store.fleet_contract import FleetStore
 
 _SUBTREE = merkle_log.TILE_WIDTH
@@ -112,12 +112,6 @@ class AuditLog:
         """Make decisions and their effects durable together; see `Store.commit` for what it raises."""
         encoded = [entry.encoded() for entry in entries]
         return self._store.commit(encoded, effects, entries[0].time, accept_clock=accept_clock)
-
-    def pending(
-        self, entries: Sequence[Entry], effects: Sequence[Effect] = (), since: Mapping[str, Version] = ANY
-    ) -> Pending:
-        """The same as a commit that is still to be made."""
-        return Pending([entry.encoded() for entry in entries], effects, entries[0].time, since)
 
     def size(self) -> int:
         return self._store.head().size

@@ -19,9 +19,8 @@ from strongroom.cli.argument_types import NAMESPACE
 from strongroom.cli.error_output import BY_FAMILY, CommandFailure
 from strongroom.cli.run_context import Run, memory_options, pass_run
 from strongroom.errors import CapNamespaceDenied, InvalidRequest
-from strongroom.memory import Memory
+from strongroom.memory import Memory, system_clock
 from strongroom.model import K_LIMIT, pluralize
-from strongroom.vault.create_open import _system_clock
 
 
 class Exported(msgspec.Struct, frozen=True):
@@ -67,7 +66,7 @@ def export_lines(
             memory,
             vault=parse(run.token()).first.aud,  # as the vault itself found when it took the cap
             actor=said.actor or "",
-            now=_system_clock(),
+            now=system_clock(),
             namespaces=namespaces or None,
             page=min(said.max_k or K_LIMIT, K_LIMIT),
             profiles="snapshot" in said.ops,

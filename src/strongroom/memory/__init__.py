@@ -4,8 +4,8 @@
 modules of `ops` carry out the operations, and `interface` is what callers hold.
 """
 
-from strongroom.memory.decision_recorder import Caller, DecisionRecorder
+from strongroom.memory.decision_recorder import Caller, DecisionRecorder, system_clock
 from strongroom.memory.interface import Memory
 from strongroom.memory.replica import Replica
 
-__all__ = ["Caller", "DecisionRecorder", "Memory", "Replica"]
+__all__ = ["Caller", "DecisionRecorder", "Memory", "Replica", "system_clock"]

@@ -7,13 +7,14 @@ written together with its effects, before its result is released. If the log can
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from strongroom import model
-from strongroom.audit.entry import Decision, Entry, Mark, marks
+from strongroom.audit.entry import Decision, Entry, Mark, marks, pending
 from strongroom.audit.object_history import VAULT
 from strongroom.caps import chain
 from strongroom.caps.chain import Cap
@@ -59,6 +60,11 @@ _PER_ENTRY = 256
 """Objects named in one entry: a full one still fits an entry bundle's 64 KiB."""
 
 
+def system_clock() -> Millis:
+    """This machine's time."""
+    return Millis(time.time_ns() // 1_000_000)
+
+
 class Caller(msgspec.Struct, frozen=True):
     """Who asks: the cap shown, the door it came through, and the request's id for the log."""
 
@@ -73,7 +79,7 @@ class Caller(msgspec.Struct, frozen=True):
 class DecisionRecorder:
     """Admits requests and records what became of them. Thread-safe."""
 
-    def __init__(self, state: Replica, clock: Callable[[], Millis]) -> None:
+    def __init__(self, state: Replica, clock: Callable[[], Millis] = system_clock) -> None:
         self.state = state
         self.now = clock
         self._ids: dict[str, LineIds] = {}
@@ -128,7 +134,7 @@ class DecisionRecorder:
         if (hopeless := self._hopeless(caller.token)) is not None:
             yield from self._refused(hopeless, ask, self.now(), caller)
             raise hopeless
-        if self.refusals.is_due(self.now()):
+        if self.now() >= self.refusals.due:
             yield from self.sum_up()
         locator = self._locator(caller)
         try:
@@ -162,7 +168,7 @@ class DecisionRecorder:
             raise refusal from None
         if (held := self.state.gate.known(caller.token)) is not None:
             error.links, error.actor, error.holder = held.links, held.actor, held.holder
-            yield self.state.log.pending([self._refusal(error, ask, now, caller.request)])
+            yield pending([self._refusal(error, ask, now, caller.request)])
             error.recorded = True
 
     def _is_erased(self, error: CapRevoked) -> bool:
@@ -216,7 +222,7 @@ class DecisionRecorder:
         if not entries:
             return
         try:
-            yield self.state.log.pending(entries)
+            yield pending(entries)
         except BaseException:
             self.refusals.restore([entry for entry in entries if entry.detail])
             raise
@@ -242,7 +248,7 @@ class DecisionRecorder:
             ask = Ask(admitted.op, data_class=admitted.data_class)
         else:
             ask = Ask(admitted.op, frozenset(admitted.namespaces), unnamed=False)
-        yield self.state.log.pending([self._refusal(error, ask, self.now(), request)])
+        yield pending([self._refusal(error, ask, self.now(), request)])
         error.recorded = True
 
     def _record_defect(self, error: Exception, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
@@ -252,14 +258,16 @@ class DecisionRecorder:
         else:
             (entry,) = self._entries(admitted, (), self._keys_if_sound(admitted.actor), (), 0, "", request)
         detail = type(error).__name__
-        yield self.state.log.pending([msgspec.structs.replace(entry, decision=Decision.FAIL, detail=detail)])
+        yield pending([msgspec.structs.replace(entry, decision=Decision.FAIL, detail=detail)])
 
     def new_id(self, place: str, now: Millis) -> LineId:
         """A new id, rising within one place. Counting on across places would tell of what others put."""
         with self._ids_lock:
             while place not in self._ids and len(self._ids) >= _PLACES_HELD:
                 del self._ids[next(iter(self._ids))]
-            return self._ids.setdefault(place, LineIds(self.state.random)).new(now)
+            if (made := self._ids.get(place)) is None:
+                made = self._ids[place] = LineIds(self.state.random)
+            return made.new(now)
 
     def in_order(self, namespaces: Collection[Namespace]) -> list[Namespace]:
         """Namespaces, most sensitive first; one that left the registry comes last."""
@@ -368,7 +376,7 @@ class DecisionRecorder:
         entries = self._entries(grant, effects, keys, lines, count, erased, caller.request)
         if detail:
             entries[0] = msgspec.structs.replace(entries[0], detail=detail)
-        commit = yield self.state.log.pending(entries, effects, since)
+        commit = yield pending(entries, effects, since)
         if effects:
             self.state.committed(effects, commit.version, written, keys)
 
@@ -390,7 +398,7 @@ class DecisionRecorder:
             msgspec.structs.replace(voided, objects=tagged[at : at + _PER_ENTRY])
             for at in range(0, len(tagged), _PER_ENTRY)
         ]
-        yield self.state.log.pending(entries, [*own, *vault_wide])
+        yield pending(entries, [*own, *vault_wide])
 
     def _entries(
         self,
@@ -443,7 +451,7 @@ class DecisionRecorder:
         entry = msgspec.structs.replace(
             self._office_entry(office, detail, caller.request), count=count, objects=self._marks(effects, None)
         )
-        yield self.state.log.pending([entry], effects)
+        yield pending([entry], effects)
 
     def _office_entry(self, office: AdminGrant, detail: str, request: str) -> Entry:
         return Entry(

@@ -91,8 +91,8 @@ class RefusalLog:
         """Sums in windows."""
         self._further, self._sums = _Bound(TOTAL, _SECOND), _Bound(TOTAL, _SECOND)
         self._firsts = _Bound(HELD, _MINUTE)
-        self._due = _NEVER
-        """When a sum may have to be written."""
+        self.due = _NEVER
+        """When a sum may have to be written. Every request compares it with its clock."""
         self.counted = 0
         """Refusals without an entry of their own, since the vault was opened."""
 
@@ -118,10 +118,6 @@ class RefusalLog:
             self.counted += 1
             return sums
 
-    def is_due(self, now: Millis) -> bool:
-        """Whether a sum may have to be written. Cheap, since every request asks."""
-        return now >= self._due
-
     def over(self, now: Millis) -> list[Entry]:
         """The sums of all minutes that are over, as many as this second has room for."""
         with self._guard:
@@ -138,7 +134,7 @@ class RefusalLog:
         """Keep sums that could not be written."""
         with self._guard:
             self._ready.extendleft(reversed(list(sums)))
-            self._due = 0
+            self.due = 0
 
     def _pair(self, entry: Entry) -> Pair:
         """As what a refusal is counted: the oldest minute ends early where there is no room for another."""
@@ -174,7 +170,7 @@ class RefusalLog:
                 found.namespaces[tag] = None
             else:
                 found.has_others = True
-        self._due = min(self._due, window.start + _MINUTE)
+        self.due = min(self.due, window.start + _MINUTE)
 
     def _over(self, now: Millis) -> list[Entry]:
         while self._windows and len(self._ready) <= HELD:
@@ -197,10 +193,10 @@ class RefusalLog:
         """Some of the sums that are ready, to be written now."""
         found = [msgspec.structs.replace(self._ready.popleft(), time=now) for _ in range(number)]
         if self._ready:
-            self._due = (now // _SECOND + 1) * _SECOND
+            self.due = (now // _SECOND + 1) * _SECOND
         else:
             oldest = next(iter(self._windows.values()), None)
-            self._due = _NEVER if oldest is None else oldest.start + _MINUTE
+            self.due = _NEVER if oldest is None else oldest.start + _MINUTE
         return found
 
 

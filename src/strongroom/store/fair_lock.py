@@ -22,7 +22,7 @@ WRITABLE = "is its disk full, or may this user not write there? Every call is wr
 
 
 class FairLock:
-    """Excludes other processes and other threads."""
+    """Excludes other processes and other threads while a `with` block lasts."""
 
     def __init__(self, directory: Path, patience: float) -> None:
         self._patience = patience
@@ -34,10 +34,6 @@ class FairLock:
         except StoreUnavailable:
             self.close()
             raise
-
-    def held(self) -> FairLock:
-        """Hold the lock while the block lasts; see `__enter__`."""
-        return self
 
     def __enter__(self) -> None:
         """Take the lock. AuditUnavailable once the patience has run out."""

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from strongroom.crypto import merkle_log
 from strongroom.errors import AuditUnavailable, StrongroomError
-from strongroom.store import ANY, Commit, Effect, Version
+from strongroom.store import ANY, Commit, Effect, Purge, Version, check_effects
 
 _GROUP = 256
 """The most requests in one transaction."""
 
 
 class CommitRequest:
-    """One thread's commit, waiting to be grouped into a transaction."""
+    """One thread's commit, waiting to be grouped into a transaction. ValueError for one that no store may make."""
 
     __slots__ = ("accept_clock", "commit", "effects", "entries", "error", "lead", "leaves", "since", "time", "turn")
 
@@ -32,6 +32,8 @@ class CommitRequest:
         accept_clock: bool = False,
         since: Mapping[str, Version] = ANY,
     ) -> None:
+        if len({effect.name for effect in effects if not isinstance(effect, Purge)}) < len(effects):
+            check_effects(effects)  # else each touches an object of its own, and there is nothing to refuse
         self.entries = entries
         self.leaves = [merkle_log.leaf_hash(entry) for entry in entries]
         self.effects = effects

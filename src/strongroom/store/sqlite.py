@@ -38,7 +38,6 @@ from strongroom.store import (
     Swap,
     Version,
     check_derived,
-    check_effects,
     sqlite_scrub,
 )
 from strongroom.store.fair_lock import FairLock
@@ -98,7 +97,7 @@ class SqliteConnections:
         """Do work in an exclusive write transaction, which is committed then; or rolled back, if it raises."""
         connection = self._take()
         try:
-            with self._lock.held():
+            with self._lock:
                 try:
                     connection.execute("BEGIN IMMEDIATE")
                     done = work(connection)
@@ -325,12 +324,9 @@ class SqliteStore(SqliteReader):
         accept_clock: bool = False,
         since: Mapping[str, Version] = ANY,
     ) -> Commit:
-        check_effects(effects)
         return self._group.submit(CommitRequest(entries, effects, time, accept_clock=accept_clock, since=since))
 
     def commit_all(self, pending: Sequence[Pending]) -> Sequence[Commit | Exception]:
-        for one in pending:
-            check_effects(one.effects)
         requests = [CommitRequest(one.entries, one.effects, one.time, since=one.since) for one in pending]
         return self._group.submit_all(requests)
 
@@ -347,7 +343,7 @@ class SqliteStore(SqliteReader):
             self._usable()
             # Before it is tried: a process that is killed meanwhile leaves it to the next.
             sqlite_scrub.mark(self._due, due=True)
-            with self._lock.held():
+            with self._lock:
                 connection = self._take()
                 try:
                     connection.set_busy_timeout(int(_SCRUB_SECONDS * 1000))
@@ -397,7 +393,8 @@ class SqliteStore(SqliteReader):
             try:
                 if not {version}.issuperset(request.since.values()):
                     raise Stale({"": version})
-                version = apply(connection, request.effects, version)
+                if request.effects:
+                    version = apply(connection, request.effects, version)
             except Lost as lost:
                 request.error = lost
                 continue

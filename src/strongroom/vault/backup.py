@@ -35,6 +35,7 @@ from strongroom.errors import (
     VaultMissing,
 )
 from strongroom.keys import FileKeys, Keyring, KeySource, default_directory
+from strongroom.memory import system_clock
 from strongroom.private_files import make_directory
 from strongroom.store import backend
 from strongroom.store.sqlite_copy import fetch
@@ -76,7 +77,7 @@ def backup(
     *,
     keys: KeySource | None = None,
     witness: Witness | None = None,
-    now: Clock = create_open._system_clock,
+    now: Clock = system_clock,
     copying: Progress | None = None,
     verifying: Progress | None = None,
 ) -> Backup:
@@ -272,7 +273,7 @@ class _KeysFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 def lock_keys(
-    location: Location, passphrase: str, *, keys: KeySource | None = None, now: Clock = create_open._system_clock
+    location: Location, passphrase: str, *, keys: KeySource | None = None, now: Clock = system_clock
 ) -> bytes:
     """A vault's root keyring, issuer key and witness as an age file that the passphrase opens. It is on record."""
     with create_open.open(location, keys=keys, engine=_ENGINE, now=now) as vault:

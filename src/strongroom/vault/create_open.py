@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import secrets as randomness
-import time as clock
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +23,7 @@ from strongroom.crypto.hmac_state import HmacState
 from strongroom.errors import InvalidRequest, StrongroomError, Tampered, VaultExists, VaultFormat, VaultMissing
 from strongroom.keys import FileKeys, KeySource, VaultSecrets, default_directory
 from strongroom.keys.hierarchy import tag
-from strongroom.memory import DecisionRecorder, Replica
+from strongroom.memory import DecisionRecorder, Replica, system_clock
 from strongroom.memory.cap_index import INDEXED
 from strongroom.memory.line_cache.cache import LineCache
 from strongroom.memory.replica import FORMAT, NAMESPACES, SECRETS, NamespaceRegistry
@@ -53,10 +52,6 @@ class VaultFormatRecord(msgspec.Struct, frozen=True, kw_only=True):
     created: Millis
 
 
-def _system_clock() -> Millis:
-    return Millis(clock.time_ns() // 1_000_000)
-
-
 def create(
     location: Location,
     *,
@@ -65,7 +60,7 @@ def create(
     engine: str = engines.DEFAULT,
     shelf_bytes: int = SHELF_BYTES,
     witness: Witness | None = None,
-    now: Clock = _system_clock,
+    now: Clock = system_clock,
 ) -> Vault:
     """Make a new vault and its keys, and open it.
 
@@ -133,7 +128,7 @@ def open(  # noqa: A001 - strongroom.open, as in gzip.open
     engine: str = engines.DEFAULT,
     shelf_bytes: int = SHELF_BYTES,
     witness: Witness | None = None,
-    now: Clock = _system_clock,
+    now: Clock = system_clock,
 ) -> Vault:
     """Open a vault. Its keys must be there: a missing or wrong key is KeyUnavailable, and none is ever made anew."""
     used, where = backend(os.fspath(location))
@@ -166,7 +161,7 @@ def verify(
         vault_id = _read_format(store)
         source = _source(keys, vault_id)
         state = Replica(vault_id, store, source, LineCache(engines.load("recency"), 0), os.urandom)
-        audit = audit_of(DecisionRecorder(state, _system_clock), _witness(witness, source, vault_id))
+        audit = audit_of(DecisionRecorder(state), _witness(witness, source, vault_id))
         return audit.look(archive=None if archive is None else Path(archive), progress=progress)
     finally:
         store.close()
@@ -185,7 +180,7 @@ def attenuate(
     max_depth: int | None = None,
     label: str | None = None,
     delegable: bool = True,
-    now: Clock = _system_clock,
+    now: Clock = system_clock,
 ) -> Token:
     """Narrow a cap, offline and without the vault. What is not given stays as it was; nothing can be widened."""
     return chain.attenuate(

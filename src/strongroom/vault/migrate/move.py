@@ -25,7 +25,7 @@ from strongroom import engines
 from strongroom.audit.log import Witness
 from strongroom.audit.verifier import Progress
 from strongroom.errors import InvalidRequest, StoreUnavailable, Tampered
-from strongroom.memory import Replica
+from strongroom.memory import Replica, system_clock
 from strongroom.memory.line_cache.cache import LineCache
 from strongroom.store import Object, Store, backend, is_bucket, is_derived
 from strongroom.store.fleet_contract import FleetStore
@@ -150,7 +150,7 @@ def migrate(
     keys: Keys = None,
     witness: Witness | None = None,
     archive: str | os.PathLike[str] | None = None,
-    now: Clock = create_open._system_clock,
+    now: Clock = system_clock,
     bars: Bars = lambda _: lambda *_: None,
 ) -> Moved:
     """Move a vault from a path to `s3://bucket/prefix`, or back.

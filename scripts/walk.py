@@ -57,11 +57,11 @@ class Bound:
 
 
 BOUNDS: Mapping[str, Bound] = {
-    "Memory.put": Bound(files=24, calls=67, climbs=0),
-    "Memory.get": Bound(files=34, calls=84, climbs=0, outside=25),
-    "HTTP get": Bound(files=40, calls=105, climbs=0),
-    "prefetch": Bound(files=55, calls=196, climbs=0),
-    "sync_turn": Bound(files=46, calls=192, climbs=0),
+    "Memory.put": Bound(files=19, calls=52, climbs=0),
+    "Memory.get": Bound(files=27, calls=71, climbs=0, outside=18),
+    "HTTP get": Bound(files=33, calls=93, climbs=0),
+    "prefetch": Bound(files=48, calls=180, climbs=0),
+    "sync_turn": Bound(files=41, calls=175, climbs=0),
 }
 
 

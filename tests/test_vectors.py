@@ -16,7 +16,7 @@ from strongroom import FileKeys, PassphraseKeys
 from strongroom.audit.entry import decode_entry
 from strongroom.audit.log import VaultMac
 from strongroom.audit.verifier import Expected
-from strongroom.crypto import chunked_aead, inbox, line_encryption, merkle_log
+from strongroom.crypto import chunked_aead, hmac_state, inbox, line_encryption, merkle_log
 from strongroom.crypto.hmac_state import HmacState
 from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import StrongroomError, Tampered
@@ -71,7 +71,7 @@ def _cobblestone(vector: Vector, _: Path) -> Vector:
 
 
 def _context(vector: Vector, _: Path) -> Vector:
-    return {"context": chunked_aead.context(*vector["parts"]).hex()}
+    return {"context": hmac_state.context(*vector["parts"]).hex()}
 
 
 def _padding(vector: Vector, _: Path) -> Vector:

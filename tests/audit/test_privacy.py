@@ -13,7 +13,7 @@ import pytest
 import strongroom
 from strongroom import FileKeys, Token, Vault
 from strongroom.audit import Entry
-from strongroom.crypto.chunked_aead import context
+from strongroom.crypto.hmac_state import context
 from strongroom.model import Actor, Namespace
 from tests.audit.tools import reason, stored_entries, stored_objects
 from tests.conftest import ALL_OPS, NAMESPACES, Clock

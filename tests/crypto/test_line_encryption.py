@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strongroom.crypto import chunked_aead, line_encryption
+from strongroom.crypto import chunked_aead, hmac_state, line_encryption
 from strongroom.crypto.line_encryption import LinePlace
 from strongroom.errors import Tampered
 from strongroom.model import LINE_LIMIT, Actor, Kind, Line, LineId, LinkId, Millis, Namespace, Provenance
@@ -128,7 +128,7 @@ def test_sealed_bytes_that_are_no_line_text_or_record_are_refused(body: bytes) -
 
     a_line = forge(PLACE.context("strongroom/line", ID, 0))
     a_text = forge(PLACE.context("strongroom/text", "profile", 0))
-    a_record = forge(chunked_aead.context("strongroom/record", 1, "v", "vault/x"))
+    a_record = forge(hmac_state.context("strongroom/record", 1, "v", "vault/x"))
     assert _refused(line_encryption.open_line, a_line, ID, PLACE, {0: KEY})
     assert _refused(line_encryption.open_text, a_text, "profile", PLACE, {0: KEY})
     assert _refused(line_encryption.open_record, a_record, "vault/x", "v", KEY, Note)

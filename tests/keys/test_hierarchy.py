@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from strongroom.crypto.chunked_aead import context
-from strongroom.crypto.hmac_state import HmacState
+from strongroom.crypto.hmac_state import HmacState, context
 from strongroom.errors import KeyUnavailable, StrongroomError, Tampered
 from strongroom.keys import ActorKeys, Keyring, Slots, VaultSecrets
 from strongroom.keys.hierarchy import tag

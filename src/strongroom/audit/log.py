@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from strongroom.audit.entry import Entry, decode_entry, done_entry
 from strongroom.crypto import merkle_log
-from strongroom.crypto.chunked_aead import context
+from strongroom.crypto.hmac_state import context
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 from strongroom.model import Millis
 from strongroom.private_files import make_directory, write_file

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 from functools import cached_property
 from hashlib import sha512
-from struct import Struct
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -24,9 +23,10 @@ CHUNK = 16 * 1024
 
 _COMMITMENT = 32
 _HEADER = SALT_SIZE + _COMMITMENT
+_NONCE = 12
+_EXPANDED = KEY_SIZE + _NONCE + _COMMITMENT
 _TAG = 16
 _INFO = b"c2sp.org/chunked-encryption@v1+AEAD_AES_256_GCM\0"
-_length = Struct(">I").pack
 
 
 class Key(bytes):
@@ -35,15 +35,6 @@ class Key(bytes):
     @cached_property
     def keyed(self) -> HmacState:
         return HmacState(self, sha512)
-
-
-def context(*parts: str | bytes | int) -> bytes:
-    """Join parts unambiguously: each is prefixed by its length, so no two lists give the same bytes."""
-    joined = b""
-    for part in parts:
-        raw = part.encode() if isinstance(part, str) else part.to_bytes(8, "big") if isinstance(part, int) else part
-        joined += _length(len(raw)) + raw
-    return joined
 
 
 def seal(key: bytes, plaintext: bytes, ctx: bytes, salt: bytes) -> bytes:
@@ -84,12 +75,9 @@ def _derive(key: bytes, salt: bytes, ctx: bytes) -> tuple[AESGCM, bytes, bytes]:
     if len(key) != KEY_SIZE or len(salt) != SALT_SIZE:
         raise ValueError("key must be 32 bytes and salt 24")
     keyed = key.keyed if isinstance(key, Key) else HmacState(key, sha512)
-    # HKDF-Expand (RFC 5869, 2.3): 76 bytes are the first block and a part of the second.
-    info = _INFO + salt + ctx
-    first = keyed.digest(info + b"\1")
-    second = keyed.digest(first + info + b"\2")
-    return AESGCM(first[:32]), first[32:44], first[44:] + second[:12]
+    made = keyed.expand(_INFO + salt + ctx, _EXPANDED)
+    return AESGCM(made[:KEY_SIZE]), made[KEY_SIZE:-_COMMITMENT], made[-_COMMITMENT:]
 
 
 def _nonce(base: bytes, number: int) -> bytes:
-    return (int.from_bytes(base, "big") ^ number).to_bytes(12, "big")
+    return (int.from_bytes(base, "big") ^ number).to_bytes(_NONCE, "big")

@@ -3,16 +3,29 @@
 A library's HMAC starts anew at each call: it looks up the hash and prepares two states, which takes several times as
 long when the processor's caches are cold (docs/adr/0029-hmac-from-kept-states.md). The states kept here are as secret
 as the key.
+
+`context` is the unambiguous form in which parts are hashed, or bound to a ciphertext.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from struct import Struct
 from typing import Protocol
 
 _INNER = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER = bytes(byte ^ 0x5C for byte in range(256))
+_length = Struct(">I").pack
+
+
+def context(*parts: str | bytes | int) -> bytes:
+    """Join parts unambiguously: each is prefixed by its length, so no two lists give the same bytes."""
+    joined = b""
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part.to_bytes(8, "big") if isinstance(part, int) else part
+        joined += _length(len(raw)) + raw
+    return joined
 
 
 class _Hash(Protocol):
@@ -42,3 +55,15 @@ class HmacState:
         inner.update(data)
         outer.update(inner.digest())
         return outer.digest()
+
+    def digest_of(self, *parts: str | bytes | int) -> bytes:
+        """The digest of parts, joined as `context` does."""
+        return self.digest(context(*parts))
+
+    def expand(self, info: bytes, size: int) -> bytes:
+        """HKDF-Expand (RFC 5869, 2.3): `size` bytes for what `info` names."""
+        block = made = self.digest(info + b"\1")
+        while len(made) < size:
+            block = self.digest(block + info + bytes([len(made) // len(block) + 1]))
+            made += block
+        return made[:size]

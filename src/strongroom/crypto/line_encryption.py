@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from strongroom.crypto import chunked_aead
+from strongroom.crypto.hmac_state import context
 from strongroom.errors import Tampered
 from strongroom.model import Actor, Line, LineId, Namespace
 
@@ -57,18 +58,18 @@ class LinePlace(msgspec.Struct, frozen=True):
 
     def context(self, what: str, name: str, epoch: int) -> bytes:
         place = _prefix(what, self.vault_id, self.actor, self.namespace)
-        return place + chunked_aead.context(name) + _epoch(epoch)
+        return place + context(name) + _epoch(epoch)
 
 
 @lru_cache(256)
 def _prefix(what: str, vault_id: str, actor: Actor, namespace: Namespace) -> bytes:
     """The part of a context that all objects of one place share."""
-    return chunked_aead.context(what, VERSION, vault_id, actor, namespace)
+    return context(what, VERSION, vault_id, actor, namespace)
 
 
 @lru_cache(256)
 def _epoch(epoch: int) -> bytes:
-    return chunked_aead.context(epoch)
+    return context(epoch)
 
 
 def seal_line(line: Line, place: LinePlace, epoch: int, key: bytes, salt: bytes) -> bytes:
@@ -146,7 +147,7 @@ def padded_size(size: int) -> int:
 
 
 def _record_context(name: str, vault_id: str) -> bytes:
-    return chunked_aead.context("strongroom/record", VERSION, vault_id, name)
+    return context("strongroom/record", VERSION, vault_id, name)
 
 
 def _seal(plain: bytes, ctx: bytes, epoch: int, key: bytes, salt: bytes) -> bytes:

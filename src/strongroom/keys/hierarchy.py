@@ -7,7 +7,7 @@ document holds sealed keys only, under locators: it says neither whose it is nor
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
@@ -15,8 +15,8 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from strongroom.crypto.chunked_aead import KEY_SIZE, SALT_SIZE, Key, context, seal, unseal
-from strongroom.crypto.hmac_state import HmacState
+from strongroom.crypto.chunked_aead import KEY_SIZE, SALT_SIZE, Key, seal, unseal
+from strongroom.crypto.hmac_state import HmacState, context
 from strongroom.errors import Tampered
 from strongroom.keys.sources import Keyring
 from strongroom.model import Actor, Namespace
@@ -109,13 +109,13 @@ class Slots:
         return f"actors/{self.actor(actor)}/memory/{self.namespace(actor, namespace)}/"
 
     def _actor(self, actor: Actor) -> str:
-        return self._locator(context("actor", actor))
+        return self._locator("actor", actor)
 
     def _namespace(self, actor: Actor, namespace: Namespace) -> str:
-        return self._locator(context("namespace", actor, namespace))
+        return self._locator("namespace", actor, namespace)
 
-    def _locator(self, what: bytes) -> str:
-        return self._keyed.digest(what)[:_LOCATOR_SIZE].hex()
+    def _locator(self, *what: str) -> str:
+        return self._keyed.digest_of(*what)[:_LOCATOR_SIZE].hex()
 
 
 class _Epoch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -241,6 +241,15 @@ class ActorKeys:
     def object_tag(self, name: str) -> str:
         return tag(self._keyed, "object", name)
 
+    def tags(self, locators: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+        """The audit tags of the actor, and of some of its namespaces."""
+        return self.actor_tag(), tuple([self.namespace_tag(locator) for locator in locators])
+
+    def object_tags(self, name: str) -> tuple[str, str]:
+        """The audit tags of one of the actor's objects and of its namespace; the keys themselves are in none."""
+        parts = name.split("/")
+        return self.object_tag(name), "" if parts[2] == "keys" else self.namespace_tag(parts[3])
+
     def _kept(self, *what: str) -> str:
         found = self._tags.get(what)
         if found is None:
@@ -277,7 +286,7 @@ def _actor_name(vault_id: str, root: str) -> bytes:
 
 def tag(key: HmacState, *what: str) -> str:
     """A keyed, truncated digest in base64url: it marks without naming."""
-    digest = key.digest(context(*what))[:_TAG_SIZE]
+    digest = key.digest_of(*what)[:_TAG_SIZE]
     return binascii.b2a_base64(digest, newline=False).translate(_URLSAFE, b"=").decode()
 
 

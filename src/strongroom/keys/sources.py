@@ -22,6 +22,7 @@ import platformdirs
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from strongroom.crypto import chunked_aead
+from strongroom.crypto.hmac_state import context
 from strongroom.errors import KeyUnavailable, Tampered
 from strongroom.private_files import draft, make_directory, open_file, write_file
 
@@ -209,7 +210,7 @@ class PassphraseKeys(FileKeys):
     def _pack(self, data: bytes) -> bytes:
         salt = os.urandom(16)
         key = self._stretch(salt, self.TIME_COST, self.MEMORY_KIB, self.LANES)
-        sealed = chunked_aead.seal(key, data, chunked_aead.context(_SEALED_BY), os.urandom(24))
+        sealed = chunked_aead.seal(key, data, context(_SEALED_BY), os.urandom(24))
         return msgspec.json.encode(
             _SealedFile(
                 v=1,
@@ -235,7 +236,7 @@ class PassphraseKeys(FileKeys):
         if file.v != 1 or file.kdf != "argon2id" or not sound or len(salt) < 16:
             raise KeyUnavailable(f"the key file {path} asks for weak or absurd work", hint=hint_for(path))
         try:
-            return chunked_aead.unseal(self._stretch(salt, *given), sealed, chunked_aead.context(_SEALED_BY))
+            return chunked_aead.unseal(self._stretch(salt, *given), sealed, context(_SEALED_BY))
         except Tampered:
             raise KeyUnavailable(
                 f"the passphrase does not open the key file {path}",

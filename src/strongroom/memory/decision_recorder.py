@@ -90,7 +90,7 @@ class DecisionRecorder:
 
     def admit(self, caller: Caller, ask: Ask, looked: Mapping[str, Version] | None = None) -> Operation[Grant]:
         """Ask the gate about a request to a memory; see `_decided`."""
-        return self._decided(caller, ask, lambda gate, now: gate.admit(caller.token, ask, now), looked)
+        return (yield from self._decided(caller, ask, lambda gate, now: gate.admit(caller.token, ask, now), looked))
 
     def admit_to_seal(
         self, caller: Caller, ask: Ask, since: Mapping[str, Version] = ANY
@@ -411,9 +411,10 @@ class DecisionRecorder:
         request: str,
     ) -> list[Entry]:
         """The entries of one admitted request; more than one where it touches more objects than one can name."""
-        tagged = self._marks(effects, keys)
+        tagged = self._marks(effects, keys) if effects else ()
         locators = [self.state.slots.namespace(grant.actor, name) for name in grant.namespaces]
         locators.sort()
+        actor, namespaces = ("", ()) if keys is None else keys.tags(locators)
         first = Entry(
             v=1,
             time=self.now(),
@@ -421,8 +422,8 @@ class DecisionRecorder:
             decision=Decision.ALLOW,
             data_class="memory",
             request=request,
-            actor="" if keys is None else keys.actor_tag(),
-            namespaces=() if keys is None else tuple([keys.namespace_tag(locator) for locator in locators]),
+            actor=actor,
+            namespaces=namespaces,
             links=grant.links,
             holder=grant.holder,
             count=len(lines) if count is None else count,
@@ -534,8 +535,7 @@ class DecisionRecorder:
         """An object's tag and its shelf's."""
         if keys is None or not name.startswith(ACTORS):
             return self.state.vault_tag(name), VAULT
-        parts = name.split("/")
-        return keys.object_tag(name), "" if parts[2] == "keys" else keys.namespace_tag(parts[3])
+        return keys.object_tags(name)
 
 
 def _name(effect: Effect) -> str:

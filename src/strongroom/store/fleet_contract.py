@@ -14,7 +14,7 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from strongroom.crypto.chunked_aead import context
+from strongroom.crypto.hmac_state import context
 from strongroom.store import Object, Store
 
 _SIGNED = "strongroom/bundle/v1"

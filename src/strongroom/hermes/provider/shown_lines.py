@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from strongroom.crypto import chunked_aead
-from strongroom.crypto.hmac_state import HmacState
+from strongroom.crypto.hmac_state import HmacState, context
 from strongroom.errors import InvalidRequest, KeyUnavailable, StoreUnavailable, Tampered
 from strongroom.model import LineId, line_ids
 from strongroom.private_files import make_directory, read_file, status_of
@@ -79,7 +79,7 @@ class ShownFile:
         return HmacState(self._key()).digest(_PURPOSE)
 
     def _context(self) -> bytes:
-        return chunked_aead.context(self._path.name)
+        return context(self._path.name)
 
 
 def _joined(ids: Iterable[LineId]) -> bytes:

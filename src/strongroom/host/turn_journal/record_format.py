@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from strongroom.crypto import chunked_aead
+from strongroom.crypto.hmac_state import context
 from strongroom.errors import Tampered
 
 _FORMAT = "strongroom/journal/v1"
@@ -116,4 +117,4 @@ def _opened(key: bytes, sealed: bytes, context: bytes) -> Record | Tampered:
 
 
 def _context(run: str, number: int) -> bytes:
-    return chunked_aead.context(_FORMAT, run, number)
+    return context(_FORMAT, run, number)

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from strongroom.audit.entry import Decision, Entry, decode_entry, done_entry
 from strongroom.audit.log import bundle_path
 from strongroom.crypto import merkle_log
-from strongroom.crypto.chunked_aead import context
+from strongroom.crypto.hmac_state import context
 from strongroom.errors import InvalidRequest, Tampered, VaultExists
 from strongroom.memory.replica import FORMAT
 from strongroom.model import Millis

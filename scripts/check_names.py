@@ -27,7 +27,7 @@ LARGE_CLASSES: Mapping[str, int] = {
     "Audit": 27,
     "CachePageSet": 25,
     "CheckStage": 23,
-    "DecisionRecorder": 35,
+    "DecisionRecorder": 28,
     "FakeStore": 21,
     "FleetVerifier": 28,
     "Follower": 26,
@@ -49,7 +49,7 @@ LARGE_CLASSES: Mapping[str, int] = {
 
 LARGE_MODULES: Mapping[str, int] = {
     "api.py": 452,
-    "memory/decision_recorder.py": 538,
+    "memory/decision_recorder.py": 458,
     "memory/replica.py": 556,
     "server/http/application.py": 555,
     "store/s3/bucket_replica.py": 490,

@@ -272,7 +272,7 @@ def test_reason_through_the_public_api(
         assert (last.decision, last.reason) == ("fail" if reason == "tampered" else "deny", reason)
         assert last.links
     elif reason.startswith("cap_"):
-        assert vault._clerk.garbage == 1
+        assert vault._clerk.refusals.garbage == 1
         assert not [entry for _, entry in vault.audit.entries() if entry is not None and entry.decision == "deny"]
 
 

@@ -149,7 +149,7 @@ def test_an_entry_larger_than_a_bundle_can_hold_is_not_written() -> None:
 
 def test_marks_name_what_is_written_and_deleted_and_leave_out_what_is_not() -> None:
     effects: list[Effect] = [PutNew("a", b"1"), Swap("b", b"2", 3), Delete("c", 4), Expect("d", 5), Purge("e/")]
-    made = marks(effects, lambda name: (f"tag of {name}", f"shelf of {name}"))
+    made = marks(effects, {name: (f"tag of {name}", f"shelf of {name}") for name in "abc"})
     hashed = [base64.urlsafe_b64encode(hashlib.sha256(body).digest()).rstrip(b"=").decode() for body in (b"1", b"2")]
     assert made == (
         Mark("tag of a", hashed[0], "shelf of a"),

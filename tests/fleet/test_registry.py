@@ -239,14 +239,14 @@ def test_a_token_that_nobody_signed_costs_no_request(worker: Open, bucket: Reads
     token = vault.mint(actor=ALICE, ops=OPS, namespaces=["work"], ttl=HOUR, delegable=False)
     head, claims, signature = token.split(".")
     forged = f"{head}.{claims}.{'A' * 20}{signature[20:]}"
-    before = vault._clerk.garbage
+    before = vault._clerk.refusals.garbage
     bucket.requests.clear()
     assert standing(vault, "garbage") == "cap_malformed"
     assert standing(vault, "") == "cap_missing"
     assert standing(vault, forged) == "cap_signature_invalid"
     assert standing(vault, stranger("another-vault", clock)) == "cap_audience"
     assert bucket.requests == {}
-    assert vault._clerk.garbage == before + 4
+    assert vault._clerk.refusals.garbage == before + 4
 
 
 def stranger(audience: str, clock: Clock) -> str:

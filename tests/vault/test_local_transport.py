@@ -131,13 +131,13 @@ def test_every_call_with_a_wrong_cap_is_refused_alike_whether_or_not_it_could_be
 ) -> None:
     for kind, call in _calls("0" * 64).items():
         token = _worse(vault, clock, kind, wrong)
-        size, garbage = vault.audit.size(), vault._clerk.garbage
+        size, garbage = vault.audit.size(), vault._clerk.refusals.garbage
         read = refusal(partial(vault.door(token, request=REQUEST).call, call))
         other = unread(vault, token, kind, InvalidRequest("the body is not JSON"))
         assert (read.reason, other.reason) == (WRONGS[wrong], WRONGS[wrong])
         assert (read.message, read.hint) == (other.message, other.hint)
         if wrong in ("missing", "garbage"):
-            assert (vault.audit.size(), vault._clerk.garbage) == (size, garbage + 2)
+            assert (vault.audit.size(), vault._clerk.refusals.garbage) == (size, garbage + 2)
             continue
         assert vault.audit.size() == size + 2
         for entry in entries(vault, size):
@@ -239,7 +239,7 @@ def test_a_wrong_cap_that_is_merely_shown_is_refused_on_record(vault: Vault, clo
 def test_garbage_that_is_merely_shown_is_counted(vault: Vault, token: str) -> None:
     size = vault.audit.size()
     refusal(lambda: run_inline(vault.door(token).checking(), vault.store))
-    assert (vault.audit.size(), vault._clerk.garbage) == (size, 1)
+    assert (vault.audit.size(), vault._clerk.refusals.garbage) == (size, 1)
 
 
 @pytest.mark.parametrize("field", ["source", "request"])

@@ -110,7 +110,7 @@ def test_a_cap_that_may_not_be_renewed_is_refused_on_record_and_makes_no_cap(
     assert refusal(lambda: renewed(vault, token)).reason == reason
     assert registry(vault) == before
     if reason in GARBAGE:
-        assert (vault.audit.size(), vault._clerk.garbage) == (size, 1)
+        assert (vault.audit.size(), vault._clerk.refusals.garbage) == (size, 1)
         return
     entry = only_entry(vault, size)
     assert (entry.op, entry.decision, entry.reason, entry.request) == ("renew", "deny", reason, REQUEST)

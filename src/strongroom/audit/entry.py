@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -123,11 +123,11 @@ def encode_hash(hashed: bytes) -> str:
     return binascii.b2a_base64(hashed, newline=False).translate(_URLSAFE, b"=").decode()
 
 
-def marks(effects: Sequence[Effect], tags: Callable[[str], tuple[str, str]]) -> tuple[Mark, ...]:
-    """The new state of each object that the effects change. `tags` maps a name to its own tag and its shelf's."""
+def marks(effects: Sequence[Effect], tags: Mapping[str, tuple[str, str]]) -> tuple[Mark, ...]:
+    """The new state of each object that the effects change. `tags` has, by its name, its own tag and its shelf's."""
     found: list[Mark] = []
     for effect in effects:
         if isinstance(effect, _WRITING):
-            tag, shelf = tags(effect.name)
+            tag, shelf = tags[effect.name]
             found.append(Mark(tag, "" if isinstance(effect, Delete) else digest(effect.body), shelf))
     return tuple(found)

@@ -11,8 +11,8 @@ from strongroom import model
 from strongroom.audit import Decision, Entry
 from strongroom.cli import output
 from strongroom.errors import InvalidRequest, LineNotFound
-from strongroom.memory.decision_recorder import SHOWN
 from strongroom.memory.refusal_log import OTHERS
+from strongroom.memory.refusal_recorder import SHOWN
 from strongroom.model import CapRecord
 from strongroom.vault.vault import Vault
 

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import msgspec
 
-from strongroom import model
 from strongroom.audit.entry import Decision, Entry, Mark, marks, pending
 from strongroom.audit.object_history import VAULT
 from strongroom.caps import chain
@@ -30,17 +29,15 @@ from strongroom.gate import AdminGrant, Ask, Gate, Grant
 from strongroom.keys import ActorKeys
 from strongroom.memory.line_cache.cache import CachedNamespace, Load
 from strongroom.memory.operation import AT_ONCE, Loading, Operation, SlowStep
-from strongroom.memory.refusal_log import RefusalLog
+from strongroom.memory.refusal_recorder import RefusalRecorder
 from strongroom.memory.replica import ACTORS, Replica
 from strongroom.memory.stored_pages import ShelfPlace, shelf_at, shelf_places
-from strongroom.model import Actor, Line, LineId, LineIds, LinkId, Millis, Namespace
-from strongroom.store import ANY, Commit, Effect, Purge, Version
+from strongroom.model import Line, LineId, LineIds, LinkId, Millis, Namespace
+from strongroom.store import ANY, Commit, Effect, Expect, Purge, Version
 
 NONE_WRITTEN: Mapping[str, Line] = {}
 
-SHOWN = "show"
-"""The op in the entry of a cap that was refused before it asked for anything."""
-
+_UNMARKED = (Expect, Purge)
 T = TypeVar("T")
 
 _MANY = 2_000
@@ -53,9 +50,6 @@ _TRIES = 64
 """How often shelves are loaded anew that were let go of before they could be read."""
 
 _PLACES_HELD = 1024
-_NAMED = 64
-"""Namespaces named in the entry of a refusal: a request may ask for any number."""
-
 _PER_ENTRY = 256
 """Objects named in one entry: a full one still fits an entry bundle's 64 KiB."""
 
@@ -84,9 +78,7 @@ class DecisionRecorder:
         self.now = clock
         self._ids: dict[str, LineIds] = {}
         self._ids_lock = threading.Lock()
-        self.garbage = 0
-        """Tokens refused before any signature was valid; they are counted, not logged."""
-        self.refusals = RefusalLog()
+        self.refusals = RefusalRecorder(state, clock)
 
     def admit(self, caller: Caller, ask: Ask, looked: Mapping[str, Version] | None = None) -> Operation[Grant]:
         """Ask the gate about a request to a memory; see `_decided`."""
@@ -132,10 +124,10 @@ class DecisionRecorder:
         Who commits only if nothing has changed since it `looked` need not look now; but nobody is refused by that.
         """
         if (hopeless := self._hopeless(caller.token)) is not None:
-            yield from self._refused(hopeless, ask, self.now(), caller)
+            yield from self.refusals.refuse(hopeless, ask, self.now(), caller.request)
             raise hopeless
-        if self.now() >= self.refusals.due:
-            yield from self.sum_up()
+        if self.now() >= self.refusals.log.due:
+            yield from self.refusals.sum_up()
         locator = self._locator(caller)
         try:
             self.state.catch_up(locator, looked)
@@ -152,8 +144,8 @@ class DecisionRecorder:
             if looked is not None:
                 return (yield from self._decided(caller, ask, decide))
             if isinstance(error, CapRevoked):
-                error.erased = self._is_erased(error)
-            yield from self._refused(error, ask, now, caller)
+                error.erased = self.refusals.is_erased(error)
+            yield from self.refusals.refuse(error, ask, now, caller.request)
             raise
 
     def _refused_as_known(
@@ -164,21 +156,10 @@ class DecisionRecorder:
         try:
             decide(self.state.gate, now // 1000)
         except StrongroomError as refusal:
-            yield from self._refused(refusal, ask, now, caller)
+            yield from self.refusals.refuse(refusal, ask, now, caller.request)
             raise refusal from None
         if (held := self.state.gate.known(caller.token)) is not None:
-            error.links, error.actor, error.holder = held.links, held.actor, held.holder
-            yield pending([self._refusal(error, ask, now, caller.request)])
-            error.recorded = True
-
-    def _is_erased(self, error: CapRevoked) -> bool:
-        """Whether a cap is void because of its actor, of whom nothing is left: nothing needs to wait for a new one."""
-        if not error.actor or not self.state.standing.revoked.isdisjoint(error.links):
-            return False
-        try:
-            return self.state.held_keys(self.state.slots.actor(Actor(error.actor))) is None
-        except (Tampered, Unavailable):
-            return False
+            yield from self.refusals.record(error, held, ask, caller.request)
 
     def _hopeless(self, token: str) -> StrongroomError | None:
         """Why a token is refused that no look at a distant store could make valid: nobody should pay for one.
@@ -204,59 +185,25 @@ class DecisionRecorder:
         held = self.state.gate.known(caller.token)
         return self.state.slots.actor(held.actor) if held is not None and held.actor else ""
 
-    def _refused(self, error: StrongroomError, ask: Ask | None, now: Millis, caller: Caller) -> Operation[None]:
-        """Put a refusal by the gate on record, or count it (`refusals`); what nobody signed is only counted."""
-        if not error.links:
-            self.garbage += 1
-            return
-        yield from self._append(self.refusals.take(self._refusal(error, ask, now, caller.request)))
-        error.recorded = True
-
-    def sum_up(self, *, wholly: bool = False) -> Operation[None]:
-        """Put on record how many refusals were counted in minutes that are over; `wholly`: in this one, too."""
-        now = self.now()
-        yield from self._append(self.refusals.all(now) if wholly else self.refusals.over(now))
-
-    def _append(self, entries: Sequence[Entry]) -> Operation[None]:
-        """Write refusals and sums of refusals; the sums are kept where that fails."""
-        if not entries:
-            return
-        try:
-            yield pending(entries)
-        except BaseException:
-            self.refusals.restore([entry for entry in entries if entry.detail])
-            raise
-
     def recorded(self, admitted: Grant | AdminGrant, caller: Caller, doing: Operation[T]) -> Operation[T]:
         """Record what fails between admission and answer. Unavailable is not a decision and is not recorded."""
         try:
             return (yield from doing)
         except StrongroomError as error:
             if not isinstance(error, Unavailable) and not error.recorded:
-                yield from self.record_failure(error, admitted, caller.request)
+                yield from self.refusals.record_failure(error, admitted, caller.request)
             raise
         except Exception as error:
             # A defect, ours or an engine's: the request ended all the same, and the log says so.
             yield from self._record_defect(error, admitted, caller.request)
             raise
 
-    def record_failure(self, error: StrongroomError, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
-        """Put on record that an admitted request was refused after all, or met stored bytes that are wrong."""
-        held = admitted.cap if isinstance(admitted, AdminGrant) else admitted
-        error.links, error.actor, error.holder = held.links, held.actor, held.holder
-        if isinstance(admitted, AdminGrant):
-            ask = Ask(admitted.op, data_class=admitted.data_class)
-        else:
-            ask = Ask(admitted.op, frozenset(admitted.namespaces), unnamed=False)
-        yield pending([self._refusal(error, ask, self.now(), request)])
-        error.recorded = True
-
     def _record_defect(self, error: Exception, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
         """Put on record that an admitted request ended in an error that is none of ours; only its kind is named."""
         if isinstance(admitted, AdminGrant):
             entry = self._office_entry(admitted, "", request)
         else:
-            (entry,) = self._entries(admitted, (), self._keys_if_sound(admitted.actor), (), 0, "", request)
+            (entry,) = self._entries(admitted, (), self.refusals.keys_if_sound(admitted.actor), (), 0, "", request)
         detail = type(error).__name__
         yield pending([msgspec.structs.replace(entry, decision=Decision.FAIL, detail=detail)])
 
@@ -485,7 +432,7 @@ class DecisionRecorder:
             decision=Decision.ALLOW,
             data_class="admin",
             links=tuple(map(LinkId, links)),
-            objects=self._marks([effect for effect in effects if not _is_actors(effect)], None),
+            objects=self._marks([effect for effect in effects if not _name(effect).startswith(ACTORS)], None),
             detail=detail,
         )
         entries = [entry]
@@ -498,41 +445,10 @@ class DecisionRecorder:
 
     def _marks(self, effects: Sequence[Effect], keys: ActorKeys | None) -> tuple[Mark, ...]:
         """What the effects do to objects, under the tags of the actor that `keys` belong to, or of the vault."""
-        return marks(effects, lambda name: self._tags(name, keys))
-
-    def _refusal(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> Entry:
-        """The entry of a refusal; without an `ask` the cap was refused before it asked for anything."""
-        keys = self._keys_if_sound(error.actor)
-        tags: list[str] = []
-        if keys is not None and ask is not None:
-            named = sorted(filter(model.is_namespace, ask.namespaces))[:_NAMED]
-            tags = [keys.namespace_tag(self.state.slots.namespace(keys.actor, Namespace(name))) for name in named]
-        return Entry(
-            v=1,
-            time=now,
-            op=SHOWN if ask is None else ask.op,
-            decision=Decision.FAIL if isinstance(error, Tampered) else Decision.DENY,
-            reason=error.reason,
-            data_class="" if ask is None else ask.data_class,
-            request=request,
-            actor="" if keys is None else keys.actor_tag(),
-            namespaces=tuple(tags),
-            links=tuple(map(LinkId, error.links)),
-            holder=error.holder,
-        )
-
-    def _keys_if_sound(self, actor: str | None) -> ActorKeys | None:
-        """The keys to tag a refusal with; a refusal must be recorded even where the keys are what is broken."""
-        if actor is None:
-            return None
-        try:
-            held = self.state.keys_of(Actor(actor))
-        except (Tampered, Unavailable):
-            return None
-        return None if held is None else held.keys
+        names = [effect.name for effect in effects if not isinstance(effect, _UNMARKED)]
+        return marks(effects, {name: self._tags(name, keys) for name in names})
 
     def _tags(self, name: str, keys: ActorKeys | None) -> tuple[str, str]:
-        """An object's tag and its shelf's."""
         if keys is None or not name.startswith(ACTORS):
             return self.state.vault_tag(name), VAULT
         return keys.object_tags(name)
@@ -540,7 +456,3 @@ class DecisionRecorder:
 
 def _name(effect: Effect) -> str:
     return effect.prefix if isinstance(effect, Purge) else effect.name
-
-
-def _is_actors(effect: Effect) -> bool:
-    return _name(effect).startswith(ACTORS)

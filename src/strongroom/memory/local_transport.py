@@ -90,7 +90,7 @@ class LocalTransport:
                 admitted = yield from self._clerk.admit(self._caller, ask)
             else:
                 admitted = yield from self._clerk.appoint(self._caller, ask)
-            yield from self._clerk.record_failure(error, admitted, self._caller.request)
+            yield from self._clerk.refusals.record_failure(error, admitted, self._caller.request)
         except StrongroomError as refused:
             return refused
         return error

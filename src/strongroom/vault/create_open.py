@@ -116,7 +116,8 @@ def _found(
     if is_indexed:
         effects.append(PutNew(INDEXED, b""))  # no cap is on record yet, so the index of caps is whole
     tagging = HmacState(secrets.tag_key)
-    objects = marks(effects, lambda name: (tag(tagging, "object", name), VAULT))
+    written = [effect.name for effect in effects if isinstance(effect, PutNew)]
+    objects = marks(effects, {name: (tag(tagging, "object", name), VAULT) for name in written})
     entry = Entry(v=1, time=now, op="create", decision=Decision.ALLOW, data_class="admin", objects=objects)
     return made.create(where, VaultMac(vault_id, secrets.tag_key, secrets.log_seed), [entry.encoded()], effects, now)
 

@@ -119,7 +119,7 @@ class Vault:
 
         Every request does it where that is due, and so does `close`; a process that gets no requests calls this.
         """
-        run_inline(self._clerk.sum_up(wholly=wholly), self._state.store)
+        run_inline(self._clerk.refusals.sum_up(wholly=wholly), self._state.store)
 
     def check_ready(self) -> None:
         """Raise unless store, keys and log answer: what a request would need, without making one."""
@@ -148,9 +148,9 @@ class Vault:
             shelf_misses=state.shelves.misses,
             log_size=state.log.size(),
             checkpoint_age=self.audit.seen_age(),
-            garbage=self._clerk.garbage,
-            refusals_counted=self._clerk.refusals.counted,
-            refusals_pending=self._clerk.refusals.pending,
+            garbage=self._clerk.refusals.garbage,
+            refusals_counted=self._clerk.refusals.log.counted,
+            refusals_pending=self._clerk.refusals.log.pending,
             group_sizes=sizes,
             grouped=grouped,
             taken_logs=state.store.taken_logs if isinstance(state.store, FleetStore) else 0,

@@ -1,0 +1,115 @@
+"""Puts on record what was refused: by the gate, or after it by what a request met. What is done never passes here.
+
+A refusal is in the log before its caller hears of it. Repeated ones are counted instead (`refusal_log.py`), and what no
+issuer has signed is only counted: it must not fill the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from strongroom import model
+from strongroom.audit.entry import Decision, Entry, pending
+from strongroom.caps.chain import Cap
+from strongroom.errors import CapRevoked, StrongroomError, Tampered, Unavailable
+from strongroom.gate import AdminGrant, Ask, Grant
+from strongroom.keys import ActorKeys
+from strongroom.memory.operation import Operation
+from strongroom.memory.refusal_log import RefusalLog
+from strongroom.memory.replica import Replica
+from strongroom.model import Actor, LinkId, Millis, Namespace
+
+SHOWN = "show"
+"""The op in the entry of a cap that was refused before it asked for anything."""
+
+_NAMED = 64
+"""Namespaces named in the entry of a refusal: a request may ask for any number."""
+
+
+class RefusalRecorder:
+    """Records refusals, or counts them. Thread-safe."""
+
+    def __init__(self, state: Replica, now: Callable[[], Millis]) -> None:
+        self._state = state
+        self._now = now
+        self.log = RefusalLog()
+        self.garbage = 0
+        """Tokens refused before any signature was valid; they are counted, not logged."""
+
+    def refuse(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> Operation[None]:
+        """Put a refusal by the gate on record, or count it; without an `ask` it is of a cap that asked for nothing."""
+        if not error.links:
+            self.garbage += 1
+            return
+        yield from self._append(self.log.take(self._entry(error, ask, now, request)))
+        error.recorded = True
+
+    def record_failure(self, error: StrongroomError, admitted: Grant | AdminGrant, request: str) -> Operation[None]:
+        """Put on record that an admitted request was refused after all, or met stored bytes that are wrong."""
+        if isinstance(admitted, AdminGrant):
+            held: Grant | Cap = admitted.cap
+            ask = Ask(admitted.op, data_class=admitted.data_class)
+        else:
+            held = admitted
+            ask = Ask(admitted.op, frozenset(admitted.namespaces), unnamed=False)
+        yield from self.record(error, held, ask, request)
+
+    def record(self, error: StrongroomError, held: Grant | Cap, ask: Ask | None, request: str) -> Operation[None]:
+        """Put an error on record that a valid cap has met; it is never counted instead."""
+        error.links, error.actor, error.holder = held.links, held.actor, held.holder
+        yield pending([self._entry(error, ask, self._now(), request)])
+        error.recorded = True
+
+    def sum_up(self, *, wholly: bool = False) -> Operation[None]:
+        """Put on record how many refusals were counted in minutes that are over; `wholly`: in this one, too."""
+        now = self._now()
+        yield from self._append(self.log.all(now) if wholly else self.log.over(now))
+
+    def _append(self, entries: Sequence[Entry]) -> Operation[None]:
+        """Write refusals and sums of refusals; the sums are kept where that fails."""
+        if not entries:
+            return
+        try:
+            yield pending(entries)
+        except BaseException:
+            self.log.restore([entry for entry in entries if entry.detail])
+            raise
+
+    def is_erased(self, error: CapRevoked) -> bool:
+        """Whether a cap is void because of its actor, of whom nothing is left: nothing needs to wait for a new one."""
+        if not error.actor or not self._state.standing.revoked.isdisjoint(error.links):
+            return False
+        try:
+            return self._state.held_keys(self._state.slots.actor(Actor(error.actor))) is None
+        except (Tampered, Unavailable):
+            return False
+
+    def _entry(self, error: StrongroomError, ask: Ask | None, now: Millis, request: str) -> Entry:
+        keys = self.keys_if_sound(error.actor)
+        tags: list[str] = []
+        if keys is not None and ask is not None:
+            named = sorted(filter(model.is_namespace, ask.namespaces))[:_NAMED]
+            tags = [keys.namespace_tag(self._state.slots.namespace(keys.actor, Namespace(name))) for name in named]
+        return Entry(
+            v=1,
+            time=now,
+            op=SHOWN if ask is None else ask.op,
+            decision=Decision.FAIL if isinstance(error, Tampered) else Decision.DENY,
+            reason=error.reason,
+            data_class="" if ask is None else ask.data_class,
+            request=request,
+            actor="" if keys is None else keys.actor_tag(),
+            namespaces=tuple(tags),
+            links=tuple(map(LinkId, error.links)),
+            holder=error.holder,
+        )
+
+    def keys_if_sound(self, actor: str | None) -> ActorKeys | None:
+        """The keys to tag a refusal with; a refusal must be recorded even where the keys are what is broken."""
+        if actor is None:
+            return None
+        try:
+            held = self._state.keys_of(Actor(actor))
+        except (Tampered, Unavailable):
+            return None
+        return None if held is None else held.keys

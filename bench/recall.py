@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
+import msgspec
+
 from bench import evaldata, filler
 from bench.evaldata import NoData, Pool, Question
 from bench.measure import Run
@@ -35,7 +37,7 @@ def _by_engine(name: str, pool: Pool) -> Rank:
 
 
 def _by_fts5(pool: Pool) -> Rank:
-    table = FullText.of(f"{line.author}: {line.text}" for line in pool.lines)
+    table = FullText.of(f"{line.author}: {line.text}" if line.author else line.text for line in pool.lines)
     return lambda question: [pool.lines[at] for at in table.search(question.text, DEPTH)]
 
 
@@ -105,7 +107,32 @@ _LONGMEMEVAL = (
 
 
 def locomo(run: Run) -> Iterator[Score]:
-    yield from _public("recall.locomo", evaldata.locomo, run.pick(5, 1), LOCOMO)
+    count = run.pick(5, 1)
+    yield from _public("recall.locomo", evaldata.locomo, count, LOCOMO)
+    yield from _text_alone("recall.locomo", evaldata.locomo, count)
+
+
+def _text_alone(name: str, load: Callable[[], Iterator[Pool]], count: int) -> Iterator[Score]:
+    """LoCoMo without what an agent knows beside the words: how far the words alone carry."""
+    try:
+        answered = answer(map(text_alone, islice(load(), count)))
+    except NoData:  # the rows above say so
+        return
+    for figure in LOCOMO:
+        yield Score(name, f"text alone: {figure.what}", len(answered), mean(answered, figure.measure), detail=True)
+
+
+def text_alone(pool: Pool) -> Pool:
+    """The same lines without session and author, all of one time. The author's name stays as a part of the text.
+
+    FTS5 is given the same texts as with sessions, so its figures must not change.
+    """
+    first = pool.lines[0].time
+    lines = [
+        msgspec.structs.replace(line, time=first, session="", author="", text=f"{line.author}: {line.text}")
+        for line in pool.lines
+    ]
+    return Pool(lines, pool.questions)
 
 
 def longmemeval(run: Run) -> Iterator[Score]:

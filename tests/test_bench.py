@@ -191,6 +191,15 @@ def test_without_the_data_the_rows_stay_and_say_so(
     assert "EVAL_DIR" in capsys.readouterr().err
 
 
+@pytest.mark.requirement("recall-bench")
+def test_text_alone_leaves_each_line_its_words_and_its_author_s_name() -> None:
+    pool = recall.text_alone(Pool([_line("a"), _line("b", day=1)], [Question("who?", START, _ids("b"))]))
+    assert {(line.session, line.author, line.time) for line in pool.lines} == {("", "", pool.lines[0].time)}
+    first = _line("a")
+    assert pool.lines[0].text == f"{first.author}: {first.text}"
+    assert [line.id for line in pool.lines] == ["a", "b"]
+
+
 def _write_set(file: Path, gold: Sequence[str]) -> Path:
     told = {"id": "t1", "time": "2026-03-02T09:00:00+00:00", "session": "s1", "author": "user", "text": "the kite"}
     asked = {"id": "q1", "question": "what?", "now": "2026-03-03T09:00:00+00:00", "gold": list(gold)}

@@ -44,6 +44,7 @@ check-pages:
 	$(BIN)/python scripts/make_cli_reference.py --check
 	$(BIN)/python scripts/make_http_reference.py --check
 	$(BIN)/python scripts/make_openapi.py --check
+	$(BIN)/python scripts/make_pictures.py --check
 	$(BIN)/python scripts/walk.py --check
 
 bench: $(READY) $(HERMES)/.ready  ## measure, each figure beside its baseline

@@ -1,22 +1,18 @@
-"""The architecture page is true where a test can tell: rooms, layers, gate, findings, objects, limits."""
+"""The architecture page is true where a test can tell: tree, layers, gate, caps, objects."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from pkgutil import resolve_name
 
 import pytest
 
-from strongroom.audit import Flaw
 from strongroom.caps.chain import Grantable, Narrowing
 from strongroom.memory import replica
 from strongroom.memory.cap_index import CAPS
-from strongroom.model import DEFAULT_NAMESPACES, DataClass, Op
 from tests.docs.pages import DOCS, ROOT, blocks, code, rows, section
 
 PAGE = DOCS / "architecture.md"
-TEXT = PAGE.read_text()
 PACKAGE = ROOT / "src" / "strongroom"
 
 
@@ -66,19 +62,6 @@ def test_page_states_the_namespace_field_and_claim() -> None:
     assert "`namespaces_allowed`" in section(PAGE, "## The gate")
     claims = {claim for cells in rows(section(PAGE, "## Caps")) for claim in code(cells[0])}
     assert claims == {*Grantable.__struct_fields__, *Narrowing.__struct_fields__}
-    assert all(f"`{name}`" in TEXT for name in DEFAULT_NAMESPACES)
-
-
-@pytest.mark.requirement("project-docs")
-def test_page_names_every_operation_and_class() -> None:
-    words = section(PAGE, "## Words")
-    assert not [word for word in (*Op, *DataClass) if f"`{word}`" not in words]
-
-
-@pytest.mark.requirement("project-docs")
-def test_page_names_every_finding() -> None:
-    named = [code(cells[0])[0] for cells in rows(section(PAGE, "## The log"))]
-    assert sorted(named) == sorted(Flaw)
 
 
 @pytest.mark.requirement("project-docs")
@@ -89,9 +72,3 @@ def test_page_names_every_kind_of_object() -> None:
     named = [code(cells[0])[0] for cells in rows(section(PAGE, "## Objects in the store"))]
     assert not [kind for kind in kinds if not any(one.startswith(kind) for one in named)]
     assert not [one for one in named if not any(one.startswith(kind) for kind in kinds)]
-
-
-@pytest.mark.requirement("project-docs")
-@pytest.mark.parametrize(("value", "where"), [(cells[1], cells[2]) for cells in rows(section(PAGE, "## Limits"))])
-def test_limit_is_the_one_in_the_code(value: str, where: str) -> None:
-    assert float(value) == resolve_name(code(where)[0])

@@ -1,4 +1,4 @@
-"""The reference of reasons is complete and says the same as the code and the architecture page."""
+"""The reference of reasons is complete and says the same as the code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from tests.docs.pages import DOCS, blocks, code, rows, section
 
 PAGE = DOCS / "errors.md"
 TABLE = {code(cells[0])[0]: cells for cells in rows(section(PAGE, "## The reasons"))}
-STATUSES = {
-    reason: status
-    for status, reasons in rows(section(DOCS / "architecture.md", "## The gate"))
-    for reason in code(reasons)
-}
 
 
 @pytest.mark.requirement("project-docs", "error-tables")
@@ -41,11 +36,6 @@ def test_only_what_never_travels_has_a_dash() -> None:
 @pytest.mark.requirement("project-docs", "cli-exit-codes")
 def test_page_gives_each_family_its_exit_code() -> None:
     assert {family: int(code) for family, code in rows(section(PAGE, "## Exit codes"))} == BY_FAMILY
-
-
-@pytest.mark.requirement("project-docs", "error-tables")
-def test_both_pages_give_each_reason_the_same_status() -> None:
-    assert {reason: cells[2] for reason, cells in TABLE.items()} == STATUSES
 
 
 @pytest.mark.requirement("project-docs", "error-tables")

@@ -1,8 +1,8 @@
-"""Engines rank the opened lines they are given. They may reorder, never widen.
+"""Engines rank the decrypted lines that they are given. They may reorder, never widen.
 
-An engine sees only the lines of shelves that the gate allowed; its statistics come from those alone, so a denied
-namespace cannot shift a score. It must be deterministic for (lines, query, now) whatever order the lines arrived
-in. It knows no store, key or cap. How to write one: docs/engines.md.
+An engine sees only the lines of shelves that the gate allowed. Its statistics come from those alone, so that a denied
+namespace cannot shift a score. Its answer must depend on (lines, query, now) only, not on the order in which lines
+arrived. It knows no store, key or cap. How to write one: docs/engines.md.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from strongroom.errors import InvalidRequest
 from strongroom.model import Line, LineId
 
 GROUP = "strongroom.engines"
-"""The entry point group in which engines, the built-in ones too, register."""
+"""The entry point group in which engines register, the built-in ones too."""
 
 DEFAULT = "lexical"
 
 
 class Ranked(msgspec.Struct, frozen=True):
-    """A line and how well it answers; higher is better, comparable within one answer only."""
+    """A line and its score. Higher is better; scores are comparable within one answer only."""
 
     line: Line
     score: float
 
 
 class Index(Protocol):
-    """What an engine keeps for one shelf. Calls for one index never overlap."""
+    """An engine's data for one shelf. Calls for one index never overlap."""
 
     def add(self, line: Line) -> None:
-        """Take in a line; each id comes once until it is removed."""
+        """Add a line. Each id comes once until it is removed."""
 
     def remove(self, line: Line) -> None:
-        """Forget a line completely: no later answer may depend on it."""
+        """Remove a line completely: no later answer may depend on it."""
 
 
 @runtime_checkable
 class KeptIndex(Index, Protocol):
-    """An index that can be filled from readings that were kept."""
+    """An index that can be filled from stored readings."""
 
     def add_read(self, lines: Sequence[Line], readings: bytes) -> None:
-        """Take in lines by their readings. ValueError, and nothing taken in, if those are of no use any more."""
+        """Add lines by their readings. ValueError, and nothing added, if the readings cannot be used any more."""
 
 
 @runtime_checkable
 class Measured(Protocol):
-    """An index that can tell what it takes. Optional; of others an average is assumed."""
+    """An index that reports its size. Optional; for others an average is assumed."""
 
     def size(self) -> int:
-        """About how many bytes of RAM it takes. Asked at every change, so it must not count anew."""
+        """The approximate RAM it takes, in bytes. Called at every change, so it must be cheap."""
 
 
 @runtime_checkable
 class Keeping(Protocol):
-    """An engine whose work on a line can be kept, sealed, and used again by a later process. Optional.
+    """An engine whose readings of lines can be stored, sealed, and used again by a later process. Optional.
 
     Its indexes are KeptIndexes. A reading depends on its line alone.
     """
 
     def readings(self, lines: Sequence[Line]) -> bytes:
-        """What `add_read` needs to take in these lines without looking at their texts again."""
+        """The data that `add_read` needs to add these lines without reading their texts again."""
 
 
 class Engine(Protocol):
@@ -76,22 +76,22 @@ class Engine(Protocol):
     def rank(self, query: str, indexes: Sequence[Any], k: int, now: datetime) -> Sequence[Ranked]:
         """The best `k` lines of these indexes (all made by this engine), best first.
 
-        `now` is the asker's, with its time zone: it says which day "today" is.
+        `now` is the asker's time with its zone, which decides what "today" is.
         """
 
 
 @runtime_checkable
 class Sparing(Protocol):
-    """An engine that can be told which lines are not wanted. Optional; others are asked for as many more."""
+    """An engine that can exclude lines. Optional; others are asked for more lines, and the excluded ones dropped."""
 
     def rank_without(
         self, query: str, indexes: Sequence[Any], k: int, now: datetime, without: frozenset[LineId]
     ) -> Sequence[Ranked]:
-        """What `rank` gives, where all lines are wanted; else the best `k` of the others, with the same scores."""
+        """As `rank`, without the lines in `without`. The scores must be the same as with them."""
 
 
 def load(name: str) -> Engine:
-    """The engine registered as `name`. Nothing is imported but the one that was asked for."""
+    """The engine registered as `name`. No other engine is imported."""
     found = [point for point in entry_points(group=GROUP) if point.name == name]
     if not found:
         known = ", ".join(sorted(point.name for point in entry_points(group=GROUP)))

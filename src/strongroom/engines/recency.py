@@ -1,4 +1,4 @@
-"""The plainest engine: lines that contain the query come first, then the newest. No statistics, no language."""
+"""The simplest engine: lines that contain the query first, then the newest. No statistics, no language."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Key = tuple[Millis, LineId, str]
 
 
 def _newest(line: Line) -> _Key:
-    # Ids are unique within a namespace only, so the namespace settles what is left: every order is total.
+    # Ids are unique within a namespace only. The namespace makes the order total.
     return line.time, line.id, line.namespace
 
 
@@ -35,7 +35,7 @@ class RecencyIndex:
         return self._lines
 
     def add(self, line: Line) -> None:
-        # Sorted when it is needed: loading brings the newest thousand first, and one insertion each would be slow.
+        # Sorted on demand: loading adds the newest thousand first, and inserting each in order would be slow.
         self._sorted = self._sorted and (not self._lines or _newest(self._lines[-1]) < _newest(line))
         self._lines.append(line)
 

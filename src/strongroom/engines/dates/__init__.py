@@ -1,1 +1,1 @@
-"""Days that a text speaks of: `parser` finds them by the grammars beside it."""
+"""The days that a text mentions: `parser` finds them by the grammars beside it."""

@@ -1,7 +1,7 @@
-"""Chinese, Japanese and Korean words for time. The rules at the end are the grammar.
+"""Chinese, Japanese and Korean expressions of time. The rules at the end are the grammar.
 
-There are no spaces to stand between words, so a rule says what may not stand beside it: 每周五 recurs, 3日間 lasts,
-5号线 is a railway.
+There are no spaces between words, so a rule names the neighbours that rule a match out:
+每周五 recurs, 3日間 is a duration, 5号线 is a railway.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _NOT_NUMBER = r"(?<![0-9一二三四五六七八九十第])"
 
 
 def _number(text: str) -> int:
-    """Figures, or a number below 100 in characters, or a year spelt out."""
+    """The value of digits, of a number below 100 in characters, or of a year spelt digit by digit."""
     if text.isdigit() and text.isascii():
         return int(text)
     if len(text) == 4:
@@ -249,6 +249,6 @@ RULES: list[Rule] = [
 ]
 _FIRSTS = {first for firsts, _, _ in RULES for first in firsts.split()} - {FIGURES}
 WORDS = f"[0-9]{{1,}}|[{''.join(sorted(_FIRSTS))}]"
-"""What a mention here may begin with."""
+"""The pattern of a mention's first word or character."""
 TRIGGER = re.compile(r"[日号號月年周週天星礼禮末今昨明后後前最近あお오내모어그최월년일요주달]")
 """Characters without which no rule here can match."""

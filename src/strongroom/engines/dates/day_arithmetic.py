@@ -1,7 +1,7 @@
 """Arithmetic on days as `date.toordinal()` numbers, which never overflows.
 
-A day that the calendar does not have (30 February, the year 10000) is None, and a range is cut to the calendar.
-Weeks start on Monday. Seasons are the northern ones, by whole months.
+A day that the calendar does not have (30 February, the year 10000) is None, and a range is cut to the calendar. Weeks
+start on Monday. Seasons are the northern ones, by whole months.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Days = tuple[int, int]
 
 FIRST, LAST = date.min.toordinal(), date.max.toordinal()
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-"""The month in which each begins."""
+"""The first month of each season."""
 
 
 def day(year: int, month: int, number: int) -> int | None:
@@ -26,7 +26,7 @@ def day(year: int, month: int, number: int) -> int | None:
 
 
 def days(first: int | None, last: int | None) -> list[Days]:
-    """The range as a list of one; empty if an end is missing, the ends are crossed or all of it is off the calendar."""
+    """The range as a list of one. Empty if an end is missing, the ends are crossed or it is outside the calendar."""
     if first is None or last is None or first > last or first > LAST or last < FIRST:
         return []
     return [(max(first, FIRST), min(last, LAST))]
@@ -37,7 +37,7 @@ def one(number: int | None) -> list[Days]:
 
 
 def months(year: int, month: int, count: int = 1) -> list[Days]:
-    """`count` whole months; `month` may run past either end of the year."""
+    """`count` whole months; `month` may be beyond either end of the year."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     end_year, end_month = year + (month + count - 2) // 12, (month + count - 2) % 12 + 1
     if not (MINYEAR <= year <= MAXYEAR and MINYEAR <= end_year <= MAXYEAR):
@@ -50,18 +50,18 @@ def years(year: int, count: int = 1) -> list[Days]:
 
 
 def season(name: str, year: int) -> list[Days]:
-    """A winter belongs to the year in which it begins."""
+    """A season. A winter belongs to the year in which it begins."""
     return months(year, SEASONS[name], 3)
 
 
 def week(today: int, offset: int = 0) -> Days:
-    """Monday to Sunday of the week that lies `offset` weeks from today's; may leave the calendar."""
-    monday = today - (today - 1) % 7 + 7 * offset  # Ordinal 1 was a Monday.
+    """Monday to Sunday of the week `offset` weeks from today's; may leave the calendar."""
+    monday = today - (today - 1) % 7 + 7 * offset  # ordinal 1 was a Monday
     return monday, monday + 6
 
 
 def part(of: Days, which: str) -> Days:
-    """The early, middle or late third."""
+    """The early, middle or late third of a range."""
     length = of[1] - of[0] + 1
     third = max(1, length // 3)
     if which == "early":

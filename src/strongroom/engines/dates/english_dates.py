@@ -1,7 +1,7 @@
 """English dates: days and months by name and number.
 
-The rules at the end are the grammar; the functions above say what each one means. Words that are also verbs or names
-(may, march, April, June, Jan) count only where something beside them says that they are months.
+The rules at the end are the grammar; the functions above give their meanings. Words that are also verbs or names (may,
+march, April, June, Jan) count only if a neighbouring word shows that they are months.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ def _is_month(match: re.Match[str], moment: Moment) -> bool:
 
 def _range(first_month: int, first: int, last_month: int, last: int, year: int, last_year: int) -> list[Days]:
     if last_year == year and (last_month, last) < (first_month, first):
-        last_year += 1  # From 28 December to 3 January.
+        last_year += 1  # from 28 December to 3 January
     return days(day(year, first_month, first), day(last_year, last_month, last))
 
 
 def _dated(match: re.Match[str], moment: Moment, first: tuple[int, int], last: tuple[int, int]) -> list[Days]:
-    """From one (month, day) to another, in the year that stands beside either or in the year that is meant."""
+    """The days from one (month, day) to another, in the year given for either of them, else in the likely year."""
     year, last_year = match["y"], match["y2"]
     if year or last_year:
         start, end = int(year or last_year), int(last_year or year)
         if not year and last < first:
-            start -= 1  # 28 December to 3 January 2027.
+            start -= 1  # 28 December to 3 January 2027
         return _range(*first, *last, start, end)
 
     def option(at: int) -> list[Days]:
@@ -100,7 +100,7 @@ def _month_day(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _listed(match: re.Match[str], moment: Moment, first: tuple[int, int], last: tuple[int, int]) -> list[Days]:
-    """ "May 3 and 7" are two days, "between May 3 and 7" and "May 3 and 4" a range."""
+    """The days of a pair: "May 3 and 7" are two days, "between May 3 and 7" and "May 3 and 4" a range."""
     if " and " in match[0] and not match[0].startswith("between") and (last[0], last[1] - 1) != first:
         return _dated(match, moment, first, first) + _dated(match, moment, last, last)
     return _dated(match, moment, first, last)
@@ -180,13 +180,13 @@ def _nth(month: Days, unit: str, nth: int | None) -> Days:
     first, last = month
     if unit == "week":
         return (last - 6, last) if nth is None else (first + nth, first + nth + 6)
-    weekday = 5 if unit == "weekend" else _WEEKDAYS.index(unit)  # an ordinal's weekday is one less, Monday being 0
+    weekday = 5 if unit == "weekend" else _WEEKDAYS.index(unit)  # Monday is 0, and ordinal 1 was a Monday
     begin = last - (last - 1 - weekday) % 7 if nth is None else first + (weekday - first + 1) % 7 + nth
     return begin, begin + (unit == "weekend")
 
 
 def _day_alone(match: re.Match[str], moment: Moment) -> list[Days]:
-    """The nth of a month that is not named: the coming one, and one that was within the last ten days."""
+    """The nth of an unnamed month: the coming one, and one within the last ten days."""
     first, last = _number(match["day"]), _number(match["day2"] or match["day"])
     index = moment.year * 12 + moment.month - 1
 
@@ -251,4 +251,4 @@ RULES: list[Rule] = [
     (FIGURES, rf"\b(?P<day>{_NTH})(?P<day2>)(?P<of>)(?=\s{{0,2}}[?.!]?\s{{0,2}}$)", _day_alone),
 ]
 TRIGGERS = frozenset(_FIRST_MONTHS.split())
-"""Words without which, and without figures, no rule here can match."""
+"""Words of which, without digits, a text must contain one for any rule here to match."""

@@ -1,4 +1,4 @@
-"""English for longer times that the calendar names: seasons, quarters and years; and feasts on fixed days."""
+"""English names of longer periods: seasons, quarters and years; and holidays."""
 
 from __future__ import annotations
 
@@ -133,4 +133,4 @@ RULES: list[Rule] = [
     ),
 ]
 TRIGGERS = frozenset(f"{_FIRST_SEASONS} {_FIRST_FEASTS} q1 q2 q3 q4 year years".split()) - {"new"}
-"""Words without which, and without figures, no rule here can match."""
+"""Words of which, without digits, a text must contain one for any rule here to match."""

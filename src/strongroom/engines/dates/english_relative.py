@@ -1,6 +1,6 @@
-"""English words for time that count from today: tomorrow, last Friday, the weekend, in two weeks, the past few days.
+"""English expressions relative to today: tomorrow, last Friday, the weekend, in two weeks, the past few days.
 
-The rules at the end are the grammar; the functions above say what each one means.
+The rules at the end are the grammar; the functions above give their meanings.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _COUNTS = {word: (at, at) for at, word in enumerate(_NUMBERS.split())} | {
     "few": (2, 6),
     "several": (3, 8),
 }
-"""The least and the most that a number word means."""
+"""The smallest and the largest number that a number word may mean."""
 _SLACK = {"day": 0, "night": 0, "week": 2, "fortnight": 2, "month": 7, "year": 183}
-"""Days on either side, since nobody counts far things exactly."""
+"""Tolerance in days on either side, because people do not count distant days exactly."""
 _OFFSETS = {"last": -1, "past": -1, "previous": -1, "this": 0, "next": 1, "coming": 1, "following": 1}
 
 _WEEKDAY = (
@@ -73,7 +73,7 @@ def _named(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _weekday(match: re.Match[str], moment: Moment, led: bool) -> int | None:
-    """0 for Monday, or None if the word is no day here: recurring, a verb, the sun, a name."""
+    """The weekday, 0 for Monday; None if the word is not a day here, but recurring, a verb, the sun or a name."""
     start, word = match.start("weekday"), match["weekday"]
     before = moment.low[max(0, start - 24) : start]
     if _NOT_A_DAY.search(before) or _EVERY.match(moment.low, match.end("weekday")):
@@ -88,7 +88,7 @@ def _weekday(match: re.Match[str], moment: Moment, led: bool) -> int | None:
 
 
 def _bare_weekday(match: re.Match[str], moment: Moment) -> list[Days]:
-    """Without a tense a question means the nearest, a line the one before and the one after."""
+    """Without a tense: in a question the nearest such day, in a line the one before and the one after."""
     weekday = _weekday(match, moment, led=False)
     if weekday is None:
         return []
@@ -103,7 +103,7 @@ def _bare_weekday(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _which_weekday(match: re.Match[str], moment: Moment) -> list[Days]:
-    """ "Last" and "next" mean the nearest such day to some and that of the neighbouring week to others: both."""
+    """Both meanings of "last" and "next": the nearest such day, and that of the neighbouring week."""
     weekday = _weekday(match, moment, led=True)
     if weekday is None:
         return []
@@ -137,7 +137,7 @@ def _week_from_weekday(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _weekday_range(match: re.Match[str], moment: Moment) -> list[Days]:
-    """Monday to Friday without "from" is a habit, not a date."""
+    """A range of weekdays. Monday to Friday without "from" is a habit, not a date."""
     first, last = _WEEKDAYS[match["first"][:3]], _WEEKDAYS[match["last"][:3]]
     if (first, last) == (0, 4) and not match["from"]:
         return []
@@ -148,7 +148,7 @@ def _weekday_range(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _weekend(moment: Moment, offset: int) -> list[Days]:
-    """Saturday and Sunday: those of the running week, so that on a Sunday "this weekend" is not the coming one."""
+    """Saturday and Sunday of a week. On a Sunday, "this weekend" is the running one."""
     sunday = week(moment.today, offset)[1]
     return days(sunday - 1, sunday)
 
@@ -227,7 +227,7 @@ def _ago(match: re.Match[str], moment: Moment) -> list[Days]:
 
 
 def _ahead(match: re.Match[str], moment: Moment) -> list[Days]:
-    """ "In two weeks" from today; not "we did it in two weeks", nor "twice in a week"."""
+    """The days of "in two weeks"; not of "we did it in two weeks", nor of "twice in a week"."""
     before = moment.low[max(0, match.start() - 12) : match.start()]
     if re.search(r"\b(?:once|twice|times|day|days)\s$", before):
         return []

@@ -1,7 +1,7 @@
-"""A grammar is a table of rules: the words a mention may begin with, its pattern, and the days that it means.
+"""A grammar as a table of rules: the first words of a mention, its pattern, and the days that it means.
 
-Rules are tried only where one of their first words stands, so an ordinary line costs little. Every repetition in a
-pattern has a bound: a match costs a bounded number of steps and a scan is linear in the text, whatever the text is.
+A rule is tried only at its first words, so an ordinary line costs little. Every repetition in a pattern is bounded, so
+a match takes a bounded number of steps, and a scan is linear in any text.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from strongroom.engines.dates.day_arithmetic import Days
 from strongroom.engines.dates.moment import Moment
 
 Meaning = Callable[[re.Match[str], Moment], list[Days]]
-"""The days that a match means; none mean that it was no mention of time after all."""
+"""The days that a match means. None if it is not a mention of time after all."""
 Rule = tuple[str, str, Meaning]
 """First words, pattern over the folded text, meaning."""
 Found = tuple[int, int, list[Days]]
-"""Where it stands in the text, and the days."""
+"""Start and end in the text, and the days."""
 
 MOST_READ = 128
-"""Places in one text at which rules are read, so that a hostile text costs milliseconds."""
+"""How many places of one text are read by rules, so that a hostile text costs milliseconds."""
 FIGURES = "0"
 """Stands for any number among the first words."""
 _Entry = tuple[re.Pattern[str], list[tuple[re.Pattern[str], Meaning]]]
 
 
 class Grammar:
-    """Rules, in the order in which they are preferred where several match at one place."""
+    """Rules in order of preference, for places where several match."""
 
     def __init__(self, words: str, rules: Sequence[Rule]) -> None:
         """`words` is the pattern of one word."""
@@ -43,7 +43,7 @@ class Grammar:
         self._table: dict[str, _Entry] = {}
 
     def _entry(self, first: str) -> _Entry | None:
-        """The rules of a first word, compiled when it is first met: all of them at once would take 0.1 s."""
+        """The rules of a first word. Compiled on first use, because compiling all takes 0.1 s."""
         if first not in self._chosen:
             return None
         if first not in self._table:
@@ -77,7 +77,7 @@ class Grammar:
 
 
 def _any(patterns: Sequence[str]) -> str:
-    # Group names may repeat from rule to rule, so the joint pattern only says whether one of them matches.
+    # Group names may repeat between rules, so the joint pattern has none: it only tells whether a rule matches.
     return "|".join(re.sub(r"\(\?P<\w+>", "(?:", pattern) for pattern in patterns)
 
 

@@ -1,13 +1,13 @@
-"""What a mention of time is relative to: the day, whether it is asked or told, and the tense of the words around it.
+"""The reference of a mention of time: its day, question or line, and the tense of the words around it.
 
-Which of several possible days a mention means is decided here and nowhere else:
+This module alone decides which of several possible days a mention means:
 
 - Past or future words near the mention choose the side. A line's tense is easily misread ("we rented it from May 25"):
-  where it lands more than half a year away, the nearest day on the other side is kept as well, or alone if that is
-  within 92 days. A question's tense is taken at its word, but for the present: "what is on April 24?", asked in May,
-  means the coming one and the one that has just been.
-- Without such words a line means the first one that ended no more than 92 days before it was written. A question means
-  the nearest one, and if that is more than 92 days away the nearest on either side.
+  if the chosen day is more than half a year away, the nearest day on the other side is returned as well, or alone if it
+  is within 92 days. A question's tense is trusted, except for the present: "what is on April 24?", asked in May, means
+  the coming one and the one just past.
+- Without such words a line means the first one that ended at most 92 days before it was written. A question means the
+  nearest one, and if that is more than 92 days away, the nearest on either side.
 - A birthday or another yearly day in a line stands for the year before and the three after, too.
 """
 
@@ -38,7 +38,7 @@ _FUTURE_WORDS = (
 _NOT_PAST_WORDS = "need speed seed breed indeed hundred sched book plann resch reserv expect suppos invit postpon"
 _PAST, _FUTURE = frozenset(_PAST_WORDS.split()), frozenset(_FUTURE_WORDS.split())
 _NOT_PAST = tuple(_NOT_PAST_WORDS.split())
-"""Words in -ed that begin like this are no past tense, or speak of what is to come."""
+"""Beginnings of words in -ed that are not in the past tense, or that speak of the future."""
 _OTHER_PAST = re.compile(r"了|过|過|ました|でした|だった|した[。、]|했|었|았")
 _OTHER_FUTURE = re.compile(r"要|将|打算|计划|計劃|准备|予定|つもり|예정|할")
 _WORDS = re.compile(r"[a-z]+")
@@ -72,18 +72,18 @@ class Moment:
         self.asked = asked
 
     def tense(self, match: re.Match[str]) -> int:
-        """PAST or FUTURE if a word before it settles that, or the words of its clause, or those a little farther."""
+        """PAST or FUTURE, from the word before a mention, the words of its clause, or those a little further away."""
         if lead := self._lead(match):
             return PAST if lead["past"] else FUTURE
         before, after = self._around(match)
         if self.asked:
-            # Past words win: "did" beside "is".
+            # Past words win: "is" often stands beside "did".
             words = f"{before} {after}"
             return PAST if _ASKED_PAST.search(words) else FUTURE if _ASKED_FUTURE.search(words) else OPEN
         return self.clause_tense(match) or _told(f"{before} {after}")
 
     def clause_tense(self, match: re.Match[str]) -> int:
-        """The tense of a line's words up to the next sign on either side."""
+        """The tense of a line's words up to the next punctuation on either side."""
         before, after = self._around(match)
         return _told(f"{_BREAK.split(before)[-1]} {_BREAK.split(after, maxsplit=1)[0]}")
 
@@ -92,7 +92,7 @@ class Moment:
         return not self.asked and any(word in before or word in after for word in _YEARLY)
 
     def pick(self, options: Iterable[Days], match: re.Match[str]) -> list[Days]:
-        """Those of the repeating days, oldest first, that are meant."""
+        """The meant days of a repeating day, given oldest first."""
         found, tense = list(options), self.tense(match)
         before = [at for at in found if at[0] <= self.today][-1:]
         after = [at for at in found if at[1] >= self.today][:1]
@@ -107,13 +107,13 @@ class Moment:
         return other if near else sorted({*chosen, *other})
 
     def _just_missed(self, chosen: list[Days], other: list[Days]) -> bool:
-        """Whether "what is on April 24?", asked in May, may well mean the one that has just been."""
+        """Whether the meant day may be the one just past: "what is on April 24?", asked in May."""
         far = not chosen or self.away(chosen[0]) > HALF_YEAR
         return far and bool(other) and self.away(other[0]) <= BACK
 
     def pick_near(self, options: Iterable[Days], match: re.Match[str]) -> list[Days]:
-        """Those that are meant of what comes every month: the coming one, and one within the last ten days."""
-        # The tense of its own clause only: that of another one says little about a day so near.
+        """The meant days of a monthly day: the coming one, and one within the last ten days."""
+        # Only the tense of its own clause: that of another clause says little about a day so near.
         if not self.asked and self.clause_tense(match) == OPEN:
             return [at for at in options if self.today - 10 <= at[1] <= self.today + 31][:2]
         return self.pick(options, match)
@@ -133,7 +133,7 @@ class Moment:
         return sorted(either) if either and self.away(either[0]) > BACK else either[:1]
 
     def each_year(self, option: Callable[[int], list[Days]], match: re.Match[str]) -> list[Days]:
-        """Those that are meant of what comes every year, or in leap years only."""
+        """The meant days of a yearly day, or of one in leap years only."""
         near = [at for year in range(self.year - 1, self.year + 2) for at in option(year)]
         far = range(self.year - 8, self.year + 9) if not near else ()
         return self.pick(near or [at for year in far for at in option(year)], match)
@@ -148,7 +148,7 @@ class Moment:
         return [at for at in found if at[0] <= self.today <= at[1]] or option(self.year)
 
     def away(self, at: Days) -> int:
-        """Days between today and the nearer end; 0 if today lies inside."""
+        """Days between today and the nearer end; 0 if today is inside."""
         return max(at[0] - self.today, self.today - at[1], 0)
 
     def span(self, first: int, last: int) -> list[Days]:
@@ -157,7 +157,7 @@ class Moment:
 
 
 def _told(words: str) -> int:
-    """The tense of these words of a line; OPEN as well if they have both."""
+    """The tense of these words of a line; OPEN if they have both or none."""
     each = _WORDS.findall(words)
     past = not _PAST.isdisjoint(each) or any(
         word.endswith("ed") and len(word) > 4 and not word.startswith(_NOT_PAST) for word in each

@@ -1,7 +1,7 @@
-"""Dates in figures: ISO first, then the forms with slashes and dots.
+"""Dates in digits: ISO first, then the forms with slashes and dots.
 
-Figures are mostly not dates. Without a year only `5/25` after a preposition counts, never 9/11; versions, addresses,
-telephone numbers and ratios have another shape or stand next to characters that no date stands next to.
+Most numbers are not dates. Without a year only `5/25` after a preposition counts, never 9/11. Versions, addresses,
+telephone numbers and ratios differ in shape, or have neighbouring characters that a date does not have.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _iso_month(match: re.Match[str], _: Moment) -> list[Days]:
 
 
 def _with_year(match: re.Match[str], _: Moment) -> list[Days]:
-    """Both readings of 5/6/2026; only one of 5/25/2026, or where just one makes a range. With dots the day is first."""
+    """Both readings of 5/6/2026; one of 5/25/2026, or if only one makes a range. With dots the day comes first."""
     found: set[Days] = set()
     for month, number in [("b", "a")] if match["sep"] == "." else [("a", "b"), ("b", "a")]:
         first = day(_full(match["y"]), int(match[month]), int(match[number]))
@@ -68,7 +68,7 @@ def _iso_pattern(sep: str) -> str:
 
 
 def _year_last(sep: str) -> str:
-    year = rf"{YEAR}|[0-9]{{2}}" if sep == "/" else YEAR  # 25.5.26 may be a version.
+    year = rf"{YEAR}|[0-9]{{2}}" if sep == "/" else YEAR  # 25.5.26 may be a version
     first, second = (
         rf"(?P<a{n}>[0-9]{{1,2}})(?P<sep{n}>{sep})(?P<b{n}>[0-9]{{1,2}}){sep}(?P<y{n}>{year})(?![0-9])"
         for n in ("", "2")

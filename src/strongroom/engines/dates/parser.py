@@ -1,16 +1,16 @@
-"""The days that a text speaks of: dates in lines, time words in questions.
+"""The days that a text mentions: dates in lines, time words in questions.
 
 Pure and deterministic: no clock, no locale, no configuration. English first; Chinese, Japanese and Korean forms are in
-`cjk`, figures in `numeric`. How one of several possible days is chosen is in `moment`. Beyond that:
+`cjk`, digits in `numeric`. `moment` chooses between several possible days. Beyond that:
 
 - Weeks start on Monday, a weekend is Saturday and Sunday, seasons are the northern ones.
-- "Last Friday" and "next weekend" mean two things to two people: both are returned. A bare weekday in a line follows
-  the tense around it, otherwise it is the one before and the one after; in a question it is the nearest.
-- "In two weeks" is two days wide on either side, months seven, years half a year. "A few" is two to six.
+- "Last Friday" and "next weekend" have two common meanings: both are returned. A bare weekday in a line follows the
+  tense around it, or is the one before and the one after; in a question it is the nearest.
+- "In two weeks" has a tolerance of two days on either side, months seven, years half a year. "A few" is two to six.
 - "Since Monday" runs up to today, "until June 3" from today. "By Friday" is Friday in a line and the days up to it in a
   question. "Before" and "after" reach 30 days in a question and mean the day itself in a line.
 - "Recently" is the last 30 days, "upcoming" and "my next appointment" the coming 60; both in questions only.
-- What recurs ("every Friday", "Fridays") has no days. Birthdays have those of five years.
+- Recurring times ("every Friday", "Fridays") have no days. Birthdays have those of five years.
 - Years run from 1900 to 2100. A text has at most 16 spans; only the first 32 KiB of characters are read.
 """
 
@@ -41,11 +41,11 @@ _CJK = Grammar(cjk.WORDS, cjk.RULES)
 _TRIGGERS = frozenset(
     word.encode() for module in (english_dates, english_periods, english_relative) for word in module.TRIGGERS
 )
-# Everything but letters and figures, and every byte of other scripts, ends a word.
+# Everything but letters and digits ends a word, and so does every byte of other scripts.
 _TO_WORDS = bytes(ord(chr(at).lower()) if chr(at).isalnum() and at < 128 else 32 for at in range(256))
 _FIGURE = re.compile(r"[0-9]")
 _FIGURES = re.compile(r"[0-9]{4}|[0-9](?:st|nd|rd|th)\b|[0-9][/.][0-9]")
-# Full-width forms, dashes, quotes and spaces; each becomes one character, so that places in the text stay the same.
+# Full-width forms, dashes, quotes and spaces. Each becomes one character, so that positions stay the same.
 _FOLD = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | str.maketrans(
     "–—−‐‑〜～’‘\u3000\u00a0\u202f", "-----~~''   "
 )
@@ -55,7 +55,7 @@ _LED = re.compile(r"(since|until|till|by|before|after)\s")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Days, first to last, both included, as date.toordinal() numbers, and where in the text they were named."""
+    """A range of days, both ends included, as date.toordinal() numbers, and its place in the text."""
 
     first: int
     last: int
@@ -64,7 +64,7 @@ class Span:
 
 
 def dates_in_line(text: str, written: date) -> list[Span]:
-    """The days that a line speaks of, relative to the day on which it was written."""
+    """The days that a line mentions, relative to the day on which it was written."""
     return _spans(text, written, asked=False)
 
 
@@ -96,7 +96,7 @@ def _spans(text: str, today: date, *, asked: bool) -> list[Span]:
 
 
 def _has_english(low: str) -> bool:
-    """The cheap test that most lines end with."""
+    """Whether an English rule could match. A cheap test that rejects most lines."""
     # A lone surrogate cannot be encoded, and is no letter anyway.
     if not _TRIGGERS.isdisjoint(low.encode(errors="replace").translate(_TO_WORDS).split()):
         return True
@@ -104,7 +104,7 @@ def _has_english(low: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """Lower case and plain figures, every character at its place."""
+    """The text in lower case with plain digits, every character at its place."""
     text = text[:MOST_CHARACTERS]
     if text.isascii():
         return text.lower()
@@ -120,7 +120,7 @@ def _merged(chosen: list[Found], others: list[Found]) -> list[Found]:
 
 
 def _without_repeats(found: Iterable[Found], low: str) -> Iterator[Found]:
-    """A date and its weekday after it, as in "May 29 (Friday)", are one mention; so is a date that is said twice."""
+    """The mentions without repetitions: "May 29 (Friday)" is one mention, and so is a date given twice."""
     known: Found | None = None
     for at in found:
         if known is None or not _same(known, at, low):
@@ -138,7 +138,7 @@ def _same(known: Found, new: Found, low: str) -> bool:
 
 
 def _directed(moment: Moment, start: int, meant: list[Days]) -> tuple[int, list[Days]]:
-    """What "since", "until", "by", "before" and "after" make of the days beside them."""
+    """The days of a mention after "since", "until", "by", "before" or "after"."""
     near = moment.low[max(0, start - 11) : start]
     lead = _LEAD.search(near) or _LED.match(moment.low, start)
     if lead is None:

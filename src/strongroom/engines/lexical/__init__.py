@@ -1,9 +1,10 @@
-"""The default engine: BM25 over exactly the lines it is given, and what the structure of a conversation adds to it.
+"""The default engine: BM25 over exactly the lines it is given, with signals from the structure of a conversation.
 
-No vectors and no model: words, sessions, neighbours, speakers, days, and what sort of answer the question wants.
-`tokenizer` and `line_features` look at one line, `codec` keeps what they found; `index` and `session_order` keep a
-shelf. `query` and `term_weights` weigh a question against the shelves given, and `search` finds the lines by the
-`signals`: compiled (`_kernel.c`), or by the `python_reference`.
+No vectors and no model: words, sessions, neighbours, speakers, days, and the kind of answer that the question asks for.
+`tokenizer` and `line_features` read one line, `codec` stores the result; `index` and `session_order` hold a shelf.
+`query` and `term_weights` weigh a question against the shelves given, and `search` finds the lines by the `signals`:
+compiled (`_kernel.c`), or by the `python_reference`.
+
 Figures: docs/recall.md.
 """
 
@@ -53,7 +54,7 @@ class Lexical:
 
 
 def _in_order(found: list[Ranked], k: int) -> Sequence[Ranked]:
-    """The best `k`. Mostly scores settle it; the slower order is for lines that are as good as the last of them."""
+    """The best `k`, by score. Ties with the last of them are settled by the slower total order."""
     found.sort(key=_score, reverse=True)
     scores = [one.score for one in found[: k + 1]]
     if len(set(scores)) == len(scores):
@@ -69,7 +70,7 @@ def _left_out(
     without: frozenset[LineId],
     found: Sequence[Ranked],
 ) -> list[Ranked]:
-    """The best of the lines that were left out because enough others hold a rarer word; but those are not wanted."""
+    """The best lines that were pruned because enough others hold a rarer word, for when those others are excluded."""
     without = without.union([one.line.id for one in found])
     more = best(question, indexes, k, without, pruned=False, cut=bool(found))
     return [] if more is None else [*_in_order(more.lines, k)]
@@ -81,6 +82,6 @@ def _newest(indexes: Sequence[LexicalIndex], k: int, without: frozenset[LineId])
 
 
 def _best(ranked: Ranked) -> tuple[float, Millis, LineId, str]:
-    # Ids are unique within a namespace only, so the namespace settles what is left: the order is total.
+    # Ids are unique within a namespace only. The namespace makes the order total.
     line: Line = ranked.line
     return ranked.score, line.time, line.id, line.namespace

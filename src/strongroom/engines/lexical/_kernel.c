@@ -1,11 +1,11 @@
-/* The ranking's inner loops: what `python_reference` does, for all shelves in one call.
+/* The ranking's inner loops: the same as `python_reference`, for all shelves in one call.
 
-   Plain arithmetic over the columns of indexes. Lines are numbers here: no text is seen but the words of the question,
-   and nothing is kept between calls. The columns are held through the buffer protocol, so nobody can resize one meanwhile, and every number that is
-   read from a column is checked before it is used as a place.
+   Plain arithmetic over the columns of indexes. Lines are numbers here: the only text seen is the words of the question,
+   and nothing is kept between calls. The columns are held through the buffer protocol, so that nobody can resize one
+   during a call, and every number that is read from a column is checked before it is used as an index.
 
-   Every line of the shortlist is worked out: that takes less than to find out which ones have to be. Sums are added up
-   in the same order, so scores differ by rounding at most. */
+   Every line of the shortlist is scored, which takes less time than finding out which ones need to be. Sums are added
+   in the same order as in Python, so scores differ by rounding at most. */
 
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
@@ -39,7 +39,7 @@ typedef struct {
 
 typedef struct {
     double tops, strength, worth;
-    uint32_t number, count, then; /* `count` of the word at hand; `then` leads to another session that holds it */
+    uint32_t number, count, then; /* `count` of the present word; `then` leads to the next session that holds it */
 } Session;
 
 typedef struct {
@@ -53,7 +53,7 @@ typedef struct {
     Hit *hits;
     Session *met;
     Py_ssize_t hit_count, hit_room, found_count, met_count, met_room;
-    uint32_t holding; /* the first of the sessions that hold the word at hand: 1 + its place in `met`, or 0 */
+    uint32_t holding; /* the first session that holds the present word: 1 + its place in `met`, or 0 */
 } Shelf;
 
 typedef struct {
@@ -64,7 +64,7 @@ typedef struct {
     int common;
 } Word;
 
-/* A question, as numbers; the names are those of `python_reference` and `signals`. */
+/* A question as numbers, named as in `python_reference` and `signals`. */
 typedef struct {
     double base, top, slope, session_slope, lines, sessions;
     double by_match, by_session, by_context, by_before, by_date, most_of_line;
@@ -110,7 +110,7 @@ count_of(const Py_buffer *view)
 #define MARKS(shelf, at) (((const uint8_t *)(shelf)->marks.buf)[at])
 #define SESSION_LENGTH(shelf, at) (((const uint32_t *)(shelf)->session_lengths.buf)[at])
 
-/* A table that grows by one. */
+/* Make room for one more entry in a table. */
 static int
 grow(void **table, Py_ssize_t count, Py_ssize_t *room, size_t each)
 {
@@ -180,7 +180,7 @@ rarity_of(double total, double holding)
     return log(1 + (total - holding + 0.5) / (holding + 0.5));
 }
 
-/* What it counts that a word stands in a text so many times instead of once. */
+/* The BM25 factor of a word that a text holds `count` times instead of once. */
 static double
 times(const Search *search, double slope, double length, double count)
 {
@@ -221,7 +221,7 @@ take_occurrence(const Search *search, Shelf *shelf, int bit, uint32_t packed)
     return 0;
 }
 
-/* The occurrences of a word on a shelf: a column, or the only one. */
+/* Take the occurrences of a word on a shelf: a column, or a single number. */
 static int
 take_occurrences(const Search *search, Shelf *shelf, int bit, PyObject *occurrences)
 {
@@ -247,7 +247,7 @@ take_occurrences(const Search *search, Shelf *shelf, int bit, PyObject *occurren
     return failed ? -1 : 0;
 }
 
-/* Add what a word is worth to the sessions that hold it, which depends on how many of all sessions do. */
+/* Add a word's score to the sessions that hold it. It depends on how many of all sessions do. */
 static double
 weigh_sessions(const Search *search, Shelf *shelves, Py_ssize_t shelf_count)
 {
@@ -300,7 +300,7 @@ rarer(const void *one, const void *other)
     return PyUnicode_Compare(left->word, right->word);
 }
 
-/* The words that any line holds, rarest first; without those that most lines hold, unless all are such. */
+/* Choose the words that any line holds, rarest first, without those that most lines hold, except if all are such. */
 static int
 choose_words(Search *search, PyObject *given, const Shelf *shelves, Py_ssize_t shelf_count)
 {
@@ -391,7 +391,7 @@ look_for_days(Shelf *shelf)
     return 0;
 }
 
-/* The first look: what match and session are worth. */
+/* The first pass: compute the scores of match and session. */
 
 static void
 look_first(const Search *search, Shelf *shelf)
@@ -412,7 +412,7 @@ look_first(const Search *search, Shelf *shelf)
     shelf->found_count = shelf->hit_count;
 }
 
-/* The greatest so many of some numbers, the least of them first. */
+/* The greatest values of a sequence, as a min-heap. */
 typedef struct {
     double *values;
     Py_ssize_t count, room;
@@ -456,7 +456,7 @@ leave_out(Shelf *shelf)
     }
 }
 
-/* What a line must be worth at first to be on the shortlist. */
+/* The least first score on the shortlist. */
 static double
 least_of(const Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest)
 {
@@ -505,7 +505,7 @@ choose(Shelf *shelf, double least)
     return 0;
 }
 
-/* The second look. */
+/* The second pass. */
 
 static double
 context_of(const Search *search, const Hit *hit, const Hit *before, const Hit *after)
@@ -555,10 +555,12 @@ add_ranked(PyObject *found, Py_ssize_t shelf, const Hit *hit)
     return failed ? -1 : 0;
 }
 
-/* Those that may be among the best: what speaks for a line itself, which only Python knows, may still help them. */
+/* Return the lines that may be among the best: signals that only Python knows may still raise a score. */
 static PyObject *
 weigh(const Search *search, Shelf *shelves, Py_ssize_t shelf_count, Greatest *greatest)
 {
+    /* Python can add at most `most_of_line` to `least`. So a line whose `least` is further than that below the k-th
+       best one cannot be among the best. */
     greatest->count = 0;
     greatest->room = search->k;
     for (Py_ssize_t at = 0; at < shelf_count; at++)
@@ -615,7 +617,7 @@ rank(Search *search, PyObject *words, Shelf *shelves, Py_ssize_t shelf_count, Gr
                                                 PyBool_FromLong(search->is_cut));
 }
 
-/* What Python hands over. */
+/* Reading Python's arguments. */
 
 static int
 open_shelf(Shelf *shelf, PyObject *given)
@@ -656,7 +658,7 @@ close_shelf(Shelf *shelf)
     PyMem_Free(shelf->met);
 }
 
-/* The lines that are not wanted, by their names. */
+/* Read the numbers of the excluded lines. */
 static int
 read_unwanted(Shelf *shelf, PyObject *without)
 {

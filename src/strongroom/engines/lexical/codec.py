@@ -1,7 +1,7 @@
-"""Readings of many lines in few bytes, so that they can be kept and need not be made again.
+"""A compact encoding of many lines' readings, so that they can be stored and need not be made again.
 
-Columns instead of records: a vocabulary, and for each word of it the lines that hold it. Adding them to an index is
-one short loop, about twenty times as fast as reading the lines.
+Stored as columns: a vocabulary, and for each word the lines that hold it. Adding them to an index is one short loop,
+about twenty times as fast as reading the lines.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import msgspec
 from strongroom.engines.lexical.line_features import RULES, Days, LineFeatures
 
 TF_BITS = 8
-"""How an occurrence is packed: the line's number, then how often the word stands in it."""
+"""An occurrence in one integer: the line's number, then the word's count in it in this many bits."""
 
 _VERSION = f"{RULES}/{sys.byteorder}/{array('I').itemsize}"
 
 
 class EncodedFeatures(msgspec.Struct, array_like=True, frozen=True):
-    """The readings of some lines. Numbers of lines count from 0, in the order in which the lines were given."""
+    """The readings of some lines, numbered from 0 in the order in which they were given."""
 
     version: str
     vocabulary: list[str]
     sizes: bytes
-    """How many occurrences each word has; they follow each other in the order of the vocabulary."""
+    """How many occurrences each word has. These follow each other in the order of the vocabulary."""
     occurrences: bytes
     lengths: bytes
     marks: bytes
     days: list[tuple[int, int, int]]
 
     def postings(self, start: int) -> Iterator[tuple[str, list[int]]]:
-        """Each word with its occurrences, where the first of these lines has the number `start`."""
+        """Each word with its occurrences, the first of these lines being number `start`."""
         shift, at = start << TF_BITS, 0
         occurrences = [occurrence + shift for occurrence in array("I", self.occurrences)]
         for word, size in zip(self.vocabulary, array("I", self.sizes), strict=True):
@@ -67,7 +67,7 @@ def pack(readings: Sequence[LineFeatures]) -> bytes:
 
 
 def unpack(packed: bytes, lines: int) -> EncodedFeatures:
-    """The readings of `lines` lines, or ValueError if they were made by other rules or for other lines."""
+    """Decode the readings of `lines` lines. ValueError if they were made by other rules or for other lines."""
     kept = _decode(packed)  # msgspec's errors are ValueErrors
     if kept.version != _VERSION or len(kept.marks) != lines or len(kept.lengths) != 2 * lines:
         raise ValueError("these readings were made by other rules")

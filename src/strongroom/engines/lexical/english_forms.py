@@ -1,6 +1,6 @@
-"""Closed lists of English: words that carry no meaning of their own, irregular forms, and a few everyday synonyms.
+"""Word lists of English: stop words, irregular forms, and a few everyday synonyms.
 
-Snowball reduces regular endings only: it knows that "walked" is "walk", not that "went" is "go".
+Snowball stems regular endings only: it knows that "walked" is "walk", not that "went" is "go".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STOP = as_set(
     " such own same"
     # question words
     " what which who whom when where why how"
-    # auxiliaries, and what is left of their contractions
+    # auxiliaries, and the remains of their contractions
     " am is are was were be been being have has had having do does did doing will would can could should ought let"
     " lets s t don now im ive id youre hes shes theyre isnt arent wasnt werent hasnt havent hadnt doesnt didnt dont"
     " wont wouldnt cant couldnt"

@@ -1,7 +1,7 @@
-"""The index of one shelf: which line holds which word, which lines follow each other, and which days are spoken of.
+"""The inverted index of one shelf: which line holds which word, its neighbours in a session, and the days it mentions.
 
-Incremental both ways: adding or removing a line costs its own words, never a rebuild. Lines are numbered as they
-come, but every answer is made of counts and of the order (session, time, id), so the numbers never show in one.
+Incremental both ways: adding or removing a line costs its own words, never a rebuild. Lines are numbered as they come,
+but answers depend on counts and on the order (session, time, id) only, never on the numbers.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NUMBER_BITS = 32 - TF_BITS
 _FIRST, _LAST = Millis(0), Millis(1 << 62)
 
 _WORD_BYTES = 200
-"""What one word takes that no other line holds: its text, its place in the table, its occurrence."""
+"""The RAM of a word that only one line holds: its text, its place in the table, its occurrence."""
 
 
 class LexicalIndex:
-    """What is known of the lines of one shelf. A line's number is its place in `lines`."""
+    """The index of one shelf's lines. A line's number is its place in `lines`."""
 
     def __init__(self) -> None:
         self.lines: list[Line | None] = []
@@ -38,7 +38,7 @@ class LexicalIndex:
         self.postings: dict[str, array[int] | int] = {}
         """The occurrences of each word, in the order of lines: a line's number and the count in one (`TF_BITS`).
 
-        Half of all words occur once: an integer will do for those.
+        Half of all words occur once: those have a plain integer.
         """
         self._numbers: dict[LineId, int] = {}
         self.word_count = 0
@@ -52,10 +52,10 @@ class LexicalIndex:
             self.postings,
             self._numbers,
         )
-        """What the kernel reads."""
+        """The columns that the kernel reads."""
         self.calendar = Calendar()
         self._speakers: Counter[str] = Counter()
-        """The words of the names of who said the lines, and how often."""
+        """The words of speakers' names, and how often each occurs."""
         self._free_lines: list[int] = []
 
     @property
@@ -70,7 +70,7 @@ class LexicalIndex:
         self.take(line, extract(line))
 
     def take(self, line: Line, reading: LineFeatures) -> None:
-        """Add a line that was read before."""
+        """Add a line by its reading."""
         number = self._numbered(line, reading)
         for word, count in reading.counts.items():
             self._post(word, number << TF_BITS | count)
@@ -80,7 +80,7 @@ class LexicalIndex:
         self.calendar.add(number, line.time, reading.days)
 
     def add_read(self, lines: Sequence[Line], readings: bytes) -> None:
-        """Add lines by their kept readings; ValueError, and nothing added, if those are of no use."""
+        """Add lines by their stored readings. ValueError, and nothing added, if those cannot be used."""
         kept = unpack(readings, len(lines))
         start = len(self.lines)
         for word, occurrences in kept.postings(start):
@@ -127,7 +127,7 @@ class LexicalIndex:
             self.postings[word] = occurrence
 
     def _occurring(self, word: str) -> array[int]:
-        """A word's occurrences, to be changed."""
+        """A word's occurrences as an array, to be changed."""
         held = self.postings.get(word)
         if not isinstance(held, array):
             held = self.postings[word] = array("I", [] if held is None else [held])
@@ -140,11 +140,11 @@ class LexicalIndex:
         return found
 
     def numbers(self, names: Set[LineId]) -> set[int]:
-        """The numbers of those of these lines that are here."""
+        """The numbers of those of the given lines that are in this index."""
         return {self._numbers[name] for name in self._numbers.keys() & names}
 
     def is_speaker(self, names: frozenset[str]) -> bool:
-        """Whether one of these is part of the name of somebody who said a line."""
+        """Whether one of the names is part of a speaker's name."""
         return not names.isdisjoint(self._speakers)
 
     def _count_speaker(self, author: str, count: int) -> None:
@@ -154,7 +154,7 @@ class LexicalIndex:
                 del self._speakers[word]
 
     def newest(self, k: int) -> Iterator[Line]:
-        """The newest `k` lines, and with them all that are as old as the last of these."""
+        """The newest `k` lines, and all that are as old as the last of these."""
         return map(self.line, self.calendar.newest(k))
 
     def _numbered(self, line: Line, reading: LineFeatures) -> int:
@@ -171,15 +171,15 @@ class LexicalIndex:
 
 
 class Calendar:
-    """When lines were written, and of which days they speak."""
+    """When lines were written, and which days they mention."""
 
     def __init__(self) -> None:
         self._written: list[int] = []
         """Time and number of every line in one integer: a tuple would take three times the room."""
         self._spoken: dict[Days, array[int]] = {}
-        """The lines that speak of the same days, in order."""
+        """The lines that mention the same days, in order."""
         self._days: list[Days] = []
-        """All that are spoken of, in order."""
+        """All mentioned days, in order."""
         self._longest = 0
 
     def add(self, number: int, time: Millis, days: Iterable[Days]) -> None:
@@ -188,9 +188,9 @@ class Calendar:
             self._speak(number, one)
 
     def extend(self, start: int, lines: Sequence[Line], days: Iterable[tuple[int, Days]]) -> None:
-        """Add many lines, numbered from `start` on; their `days` are numbered from 0."""
+        """Add many lines, numbered from `start` on. Their `days` are numbered from 0."""
         self._written += [line.time << _NUMBER_BITS | number for number, line in enumerate(lines, start)]
-        self._written.sort()  # two sorted runs: one pass
+        self._written.sort()  # two sorted runs: Timsort merges them in one pass
         for number, one in days:
             self._speak(start + number, one)
 
@@ -217,7 +217,9 @@ class Calendar:
         return last - first
 
     def written(self, start: Millis, end: Millis, most: int) -> Iterable[int]:
-        """The newest `most` of the lines written from `start` up to `end`, and all that are as old as the last."""
+        """The newest `most` of the lines written from `start` up to `end`, and all that are as old as the last of
+        these.
+        """
         first, last = self._between(start, end)
         if last - first > most:
             first = bisect_left(self._written, self._written[last - most] >> _NUMBER_BITS << _NUMBER_BITS)
@@ -227,13 +229,13 @@ class Calendar:
         return bisect_left(self._written, start << _NUMBER_BITS), bisect_left(self._written, end << _NUMBER_BITS)
 
     def spoken(self, days: Days) -> list[tuple[Days, Sequence[int]]]:
-        """Where lines speak of any of these days: all the days that they speak of, in order, and those lines."""
+        """The mentioned days that overlap with the given ones, in order, each with the lines that mention it."""
         at = bisect_left(self._days, (days.first - self._longest,))
         end = bisect_left(self._days, (days.last + 1,))
         return [(one, self._spoken[one]) for one in self._days[at:end] if one.last >= days.first]
 
     def newest(self, k: int) -> Iterable[int]:
-        """The newest `k`, and with them all that are as old as the last of these."""
+        """The newest `k`, and all that are as old as the last of these."""
         return self.written(_FIRST, _LAST, k) if k > 0 else ()
 
 
@@ -242,7 +244,7 @@ def _numbers(written: Iterable[int]) -> list[int]:
 
 
 def _insert(held: array[int] | list[int], packed: int) -> None:
-    """Keep a sequence in order. What comes is mostly greater than all that is there."""
+    """Insert in order. New values are mostly the greatest."""
     if not held or held[-1] < packed:
         held.append(packed)
     else:

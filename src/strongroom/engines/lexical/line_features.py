@@ -1,6 +1,6 @@
-"""What the engine takes from one line: its words, the days it speaks of, and a few marks of what sort of line it is.
+"""The features of one line: its words, the days it mentions, and a few marks of its kind.
 
-A reading depends on its line alone, never on other lines, so it can be made once and kept (sealed) for later.
+A reading depends on its line alone, so it can be made once and stored (sealed) for later.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from strongroom.engines.lexical.tokenizer import VERSION, Known, words
 from strongroom.model import Line, Millis
 
 ASKS, DATED, COUNTS, SPEAKS_OF_SELF, ASSISTANT, ONE_NAME, MORE_NAMES = (1 << bit for bit in range(7))
-"""The marks. ONE_NAME and MORE_NAMES say how many capitalised words stand inside the line."""
+"""The marks. ONE_NAME and MORE_NAMES tell how many capitalised words are inside the line."""
 
 SORTS = 1 << 7
-"""How many combinations of marks there are."""
+"""The number of combinations of marks."""
 
 ROLES = frozenset({"user", "assistant"})
-"""Authors that say who speaks, but are nobody's name."""
+"""Authors that are roles, not names."""
 
 RULES = f"1/{VERSION}"
-"""Kept readings are used only by the rules that made them: change this with every change of what a reading says."""
+"""The version of these rules, without which stored readings are not used. Change it with every change of a reading."""
 
 TF_LIMIT = 255
 LENGTH_LIMIT = 65_535
@@ -40,7 +40,7 @@ def _as_bytes(words: str) -> frozenset[bytes]:
     return frozenset(words.encode().split())
 
 
-# Everything but letters and figures ends a word; in bytes, which takes a third of the time.
+# Everything but letters and digits ends a word. On bytes, which takes a third of the time.
 _TO_WORDS = bytes(ord(chr(at).lower()) if at < 128 and chr(at).isalnum() else 32 for at in range(256))
 _TIME_WORDS = _as_bytes(
     "yesterday today tonight tomorrow last next ago week weekend month year day morning monday tuesday wednesday"
@@ -56,14 +56,14 @@ _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+")
 
 
 class Days(NamedTuple):
-    """Days, first to last, both included, as ordinals of the calendar."""
+    """A range of days, both ends included, as ordinals of the calendar."""
 
     first: int
     last: int
 
 
 class LineFeatures(NamedTuple):
-    """One line as the engine sees it."""
+    """The reading of one line."""
 
     counts: dict[str, int]
     length: int
@@ -72,7 +72,7 @@ class LineFeatures(NamedTuple):
 
 
 def extract(line: Line, known: Known | None = None) -> LineFeatures:
-    """Read a line. Its author's name counts as a word of it, so that "what did Ana say" finds what Ana said."""
+    """Read a line. The words of its author's name count as its own, so that "what did Ana say" finds Ana's lines."""
     found = words(line.text, known)
     if line.author and line.author.lower() not in ROLES:
         found += words(line.author)
@@ -85,7 +85,7 @@ def extract(line: Line, known: Known | None = None) -> LineFeatures:
 
 
 def speaker_words(author: str) -> Sequence[str]:
-    """The words of the name of who said a line; a role is nobody's name."""
+    """The words of a speaker's name. Empty for a role."""
     author = author.lower()
     return () if author in ROLES else author.split()
 
@@ -101,7 +101,7 @@ def start_of(day: int, offset: int) -> Millis:
 
 
 def offset_of(now: datetime) -> int:
-    """How far east of Greenwich the asker's clock is set, in milliseconds."""
+    """The asker's offset east of Greenwich, in milliseconds."""
     shift = now.utcoffset()
     return 0 if shift is None else int(shift.total_seconds() * 1000)
 

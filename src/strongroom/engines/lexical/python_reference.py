@@ -1,9 +1,9 @@
 """The ranking in plain Python: to be read beside `_kernel.c`, and used where that could not be compiled.
 
-Both take the same steps and add up in the same order, so that scores differ by rounding at most; a property test
-compares them. Nothing here is made quick at the cost of being read.
+Both take the same steps and add in the same order, so that scores differ by rounding at most; a property test compares
+them. This one is written to be read, not to be fast.
 
-The first look takes every line that holds a word or has to do with the days meant; the second look weighs all signals
+The first pass takes every line that holds a word or has to do with the days meant. The second pass weighs all signals
 of the best of these and of their neighbours.
 """
 
@@ -26,13 +26,13 @@ from strongroom.engines.lexical.term_weights import BASE, SLOPE, TOP, Term, Term
 def rank(
     question: Question, terms: Terms, indexes: Sequence[LexicalIndex], without: Sequence[Collection[int]]
 ) -> list[Ranked]:
-    """The shortlist of these indexes, with scores; without the lines whose numbers are in `without`, for each index."""
+    """The shortlist of these indexes with scores, except for each index's line numbers in `without`."""
     shelves = [_Shelf(index, terms, place) for place, index in enumerate(indexes)]
     session_mass = 0.0
     for bit, term in enumerate(terms.words):
         counts = [shelf.add_word(term, bit) for shelf in shelves]
         if term.common:
-            continue  # nearly every session holds it: that tells nothing
+            continue  # nearly every session holds it, so it tells nothing
         session_rarity = rarity(terms.size.sessions, sum(map(len, counts)))
         session_mass += session_rarity
         for shelf, of_sessions in zip(shelves, counts, strict=True):
@@ -47,21 +47,21 @@ def rank(
 
 
 class _Shelf:
-    """What the lines of one index, and its sessions, have of the terms. One that holds all of them is worth about 1.
+    """The sums of one index's lines and sessions. A line that holds all terms has a share of about 1.
 
-    BM25 gives a text `top * n / (n - 1 + once)` for a word that stands in it `n` times, where `once` depends on its
-    length. Mostly `n` is 1: so the tops of all words are added up, and divided by `once` at the end.
+    BM25 gives a text `top * n / (n - 1 + once)` for a word that it holds `n` times, where `once` depends on its length.
+    Mostly `n` is 1: so the tops of all words are added up, and divided by `once` at the end.
     """
 
     def __init__(self, index: LexicalIndex, terms: Terms, place: int) -> None:
         self.index = index
         self.first: dict[int, float] = {}
-        """What match and session are worth in the score of each line that was found."""
+        """The score of match and session for each line that was found."""
         self._terms = terms
         self._place = place
         self._tops: dict[int, float] = {}
         self._held: dict[int, int] = {}
-        """Which words lines hold, a bit for each."""
+        """The words that each line holds, a bit for each."""
         self._session_tops: dict[int, float] = {}
         self._session_worth: dict[int, float] = {}
         self._days = terms.days_of(place, index)
@@ -70,7 +70,7 @@ class _Shelf:
         self._session_slope = SLOPE / terms.size.session_length
 
     def add_word(self, term: Term, bit: int) -> Counter[int]:
-        """Add a word to the lines that hold it, a common one only to those found before; how often sessions hold it."""
+        """Add a word to the lines that hold it, if common only to those found before. Returns its count per session."""
         sessions = Counter[int]()
         top = term.rarity * TOP
         for packed in term.places[self._place]:
@@ -85,13 +85,13 @@ class _Shelf:
         return sessions
 
     def add_to_sessions(self, session_rarity: float, counts: Counter[int]) -> None:
-        """Add a word to the sessions that hold it so often."""
+        """Add a word to the sessions that hold it, with its counts."""
         for session, count in counts.items():
             worth = session_rarity * TOP * _times(self._session_once(session), count)
             self._session_tops[session] = self._session_tops.get(session, 0.0) + worth
 
     def look_first(self, session_mass: float) -> None:
-        """Work out what match and session are worth, now that all words were added."""
+        """Compute the scores of match and session, after all words were added."""
         sessions, strongest = self.index.sessions, dict[int, float]()
         for number, strength in self._days.items():
             strongest[sessions[number]] = max(strongest.get(sessions[number], 0.0), strength)
@@ -103,7 +103,7 @@ class _Shelf:
         self.first = {number: self._first_of(number) for number in self._tops.keys() | self._days.keys()}
 
     def shortlist(self, least: float) -> set[int]:
-        """The lines that are as good as that at first, and their neighbours."""
+        """The lines with at least this first score, and their neighbours."""
         chosen = {number for number, value in self.first.items() if value >= least}
         near = {column[number] for number in chosen for column in (self.index.previous, self.index.next)}
         return chosen | near - {NOBODY}
@@ -129,7 +129,7 @@ class _Shelf:
         return share + self._days_rarity * self._days.get(number, 0.0)
 
     def _context_of(self, number: int) -> float:
-        """What it is worth that a line and its neighbours hold between them: words and days."""
+        """The sum of the rarities of words and days that a line and its neighbours hold between them."""
         around = (number, self.index.previous[number], self.index.next[number])
         held = 0
         for one in around:
@@ -145,5 +145,5 @@ class _Shelf:
 
 
 def _times(once: float, count: int) -> float:
-    """What it counts that a word stands in a text so many times instead of once."""
+    """The BM25 factor of a word that a text holds `count` times instead of once."""
     return count * once / (count - 1 + once)

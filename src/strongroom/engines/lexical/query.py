@@ -1,4 +1,4 @@
-"""What a question asks for: its words, the days it means, and what sort of answer would do."""
+"""A parsed question: its words, the days it means, and the kind of answer it asks for."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ABOUT_RECALL = frozenset(
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A query, read."""
+    """A query, parsed."""
 
     words: tuple[str, ...]
-    """Each word once, without those that only said when."""
+    """Each word once, without the time words."""
     names: frozenset[str]
-    """The query's plain words, to find the speaker it names."""
+    """The query's plain words, to match speakers' names."""
     windows: tuple[Days, ...]
     offset: int
     now: Millis
@@ -56,7 +56,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 def _asks(text: str, form: re.Pattern[str], *clues: str) -> bool:
-    """Whether a text has a form. In ASCII none has it without one of the clues, and these are quicker to look for."""
+    """Whether a text has a form. An ASCII text without any of the clues cannot, and testing those is quicker."""
     for clue in clues:
         if clue in text:
             return form.search(text) is not None
@@ -70,7 +70,7 @@ def _sought(query: str) -> tuple[str, ...]:
 
 
 def _without(text: str, spans: list[Span]) -> str:
-    """The text with the time words blanked out: they are answered by days, not by lines that use the same words."""
+    """The text with the time words blanked out: days answer those, not lines that use the same words."""
     for span in spans:
         text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
     return text

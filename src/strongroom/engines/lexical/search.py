@@ -1,7 +1,7 @@
-"""Finds the lines that answer best: compiled where that was possible, else in Python, with the same answer.
+"""Finds the lines that answer best: compiled where possible, else in Python, with the same answer.
 
-The kernel (`_kernel.c`, ADR 0030) does what `python_reference` does, for all shelves in one call and many times as
-fast. It knows lines by their numbers; what speaks for a line itself is added here.
+The kernel (`_kernel.c`, ADR 0030) does the work of `python_reference` for all shelves in one call, many times as fast.
+It knows lines by their numbers only; signals of the line itself are added here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _NO_DAYS: Mapping[int, float] = {}
 
 
 class SearchResult(NamedTuple):
-    """Lines that answer, and whether others were left out: with common words alone, or words that most lines hold."""
+    """Lines that answer, and whether lines with common words alone (pruned) or the commonest words (cut) were left
+    out.
+    """
 
     lines: list[Ranked]
     is_pruned: bool
@@ -47,9 +49,9 @@ def best(
     pruned: bool = True,
     cut: bool = True,
 ) -> SearchResult | None:
-    """The lines of these indexes that may be among the best `k`: these, and perhaps some more.
+    """The lines of these indexes that may be among the best `k`, and perhaps some more.
 
-    Those in `without` are not. None if nothing here has to do with the question.
+    Lines in `without` are excluded. None if no line has to do with the question.
     """
     if kernel is None:
         sought = Terms.of(question, indexes, pruned=pruned, cut=cut)
@@ -85,7 +87,7 @@ def best(
 def _numbers(
     question: Question, size: Size, when: WhenTerm | None, indexes: Sequence[LexicalIndex]
 ) -> tuple[float, ...]:
-    """What the kernel is told of a question, in the order in which it reads them."""
+    """The numbers of a question, in the order in which the kernel reads them."""
     is_speaker = any(index.is_speaker(question.names) for index in indexes)
     return (
         term_weights.BASE,

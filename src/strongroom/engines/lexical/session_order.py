@@ -1,4 +1,4 @@
-"""Which lines of a shelf make up a session, and which follow each other in it."""
+"""The sessions of a shelf's lines, and the order of lines in each."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ NOBODY = -1
 
 
 class SessionOrder:
-    """The sessions of an index, whose lines and their lengths are given. A line without one is a session of its own."""
+    """The sessions of an index, given its lines and their lengths. A line without one is a session of its own."""
 
     def __init__(self, lines: list[Line | None], line_lengths: array[int]) -> None:
         self.sessions = array("I")
         self.previous = array("i")
         self.next = array("i")
         self.lengths = array("I")
-        """Of each session: how many words its lines have together."""
+        """The total words of each session."""
         self.free: list[int] = []
-        """Numbers of sessions that ended, to be given again."""
+        """Numbers of ended sessions, to be reused."""
         self._lines = lines
         self._line_lengths = line_lengths
         self._named: dict[str, int] = {}
         self._members: dict[int, list[int]] = {}
 
     def make_room(self, count: int) -> None:
-        """Have places for so many more lines."""
+        """Extend the columns for so many more lines."""
         for column, value in ((self.sessions, 0), (self.previous, NOBODY), (self.next, NOBODY)):
             column.extend(repeat(value, count))
 
@@ -74,7 +74,7 @@ class SessionOrder:
         return session
 
     def _place(self, number: int, members: list[int]) -> int:
-        """Where a line belongs in its session. Lines mostly come oldest first, pages of them newest first."""
+        """The position of a line in its session. Lines mostly come oldest first, pages of them newest first."""
         own = self._moment(number)
         if not members or own < self._moment(members[0]):
             return 0

@@ -1,9 +1,9 @@
-"""The signals: what speaks for a line, each a number of its own, and the weight that it has in the sum.
+"""The signals: what speaks for a line, each as a number with its weight in the sum.
 
-The weights were fitted on LongMemEval (MIT licence) alone, but for `speaker` and `latest`, which are round values, and
-`date`, which was chosen with all development sets in view (docs/recall.md). All signals are free of scale: a score
-means the same on a shelf of any size. They come in three sorts, by what they look at, so that each is worked out as
-rarely as possible.
+The weights were fitted on LongMemEval (MIT licence) alone, except for `speaker` and `latest`, which are round values,
+and `date`, which was chosen with all development sets in view (docs/recall.md). All signals are independent of scale: a
+score means the same on a shelf of any size. They are grouped by what they look at, so that each is computed as rarely
+as possible.
 """
 
 from __future__ import annotations
@@ -15,54 +15,54 @@ from strongroom.engines.lexical import line_features
 from strongroom.engines.lexical.query import Question
 from strongroom.model import Line
 
-# Signals of matching: shares of all that was looked for. `python_reference` works them out.
+# Signals of matching, as shares of everything that was looked for. `python_reference` computes them.
 
 MATCH = 4.42
-"""The line holds what was looked for (BM25): the ground on which all the rest stands."""
+"""The line holds what was looked for (BM25): the main signal."""
 
 CONTEXT = 1.40
-"""The line and its two neighbours together hold it: an answer often leaves out what the question before it named."""
+"""The line and its two neighbours together hold it: an answer often omits what the question before it named."""
 
 SESSION = 2.53
 """The conversation as a whole is about it."""
 
 QUESTION_BEFORE = 1.35
-"""The line before is a question and asked for it, so this one is likely to be the answer."""
+"""The line before is a question that asked for it, so this one is likely to be the answer."""
 
 DATE = 2.5
 """The line has to do with the days that were asked for, whatever else it holds."""
 
 
-# Signals of a line's marks: one of a few sorts of line, whatever its words.
+# Signals of a line's marks: the same for all lines with the same marks.
 
 
 def asks(marks: int, question: Question) -> float:  # noqa: ARG001
-    """A question is no answer."""
+    """A question is not an answer."""
     return float(marks & line_features.ASKS != 0)
 
 
 def assistant(marks: int, question: Question) -> float:  # noqa: ARG001
-    """What people want to recall is mostly what they said, not the long replies they got."""
+    """People mostly want to recall what they said, not the long replies they got."""
     return float(marks & line_features.ASSISTANT != 0)
 
 
 def of_self(marks: int, question: Question) -> float:  # noqa: ARG001
-    """People tell about themselves in the first person; small talk and advice do without."""
+    """People speak about themselves in the first person; small talk and advice do not."""
     return float(marks & line_features.SPEAKS_OF_SELF != 0)
 
 
 def says_when(marks: int, question: Question) -> float:
-    """The query asks when, and the line has a time in it."""
+    """The query asks when, and the line contains a time."""
     return float(question.asks_when and marks & line_features.DATED != 0)
 
 
 def says_how_many(marks: int, question: Question) -> float:
-    """The query asks how many, and the line has a number in it."""
+    """The query asks how many, and the line contains a number."""
     return float(question.asks_how_many and marks & line_features.COUNTS != 0)
 
 
 def says_name(marks: int, question: Question) -> float:
-    """The query asks who or where, and the line has names in it."""
+    """The query asks who or where, and the line contains names."""
     if not question.asks_name:
         return 0.0
     return 2.0 if marks & line_features.MORE_NAMES else float(marks & line_features.ONE_NAME != 0)
@@ -87,12 +87,12 @@ def substance(length: int) -> float:
 
 
 def speaker(line: Line, question: Question) -> float:
-    """The query names who said it."""
+    """The query names the line's speaker."""
     return float(not question.names.isdisjoint(line_features.speaker_words(line.author)))
 
 
 def latest(line: Line, question: Question) -> float:
-    """The query asks for the last time that something happened: of lines that match alike, the newer one."""
+    """The query asks for the last time that something happened: of equal matches, the newer one."""
     if not question.asks_latest:
         return 0.0
     return 1 / (1 + max(question.now - line.time, 0) / _MONTH)
@@ -102,12 +102,12 @@ SUBSTANCE, SPEAKER, LATEST = 0.95, 1.0, 1.0
 _MONTH = 30 * 86_400_000
 _LONG_ENOUGH = math.log(30)
 SUBSTANCES = tuple(SUBSTANCE * substance(length) for length in range(30))
-"""What a line's length is worth; a longer line is worth what the last one is."""
+"""The weight of a line's length. Longer lines get the last value."""
 _OF_MARKS: dict[tuple[bool, bool, bool], Sequence[float]] = {}
 
 
 def of_marks(question: Question) -> Sequence[float]:
-    """All signals of each sort of line, weighed. Of a question they look at nothing but what it asks for."""
+    """The sum of all mark signals for each combination of marks. It depends on what the question asks for only."""
     asked = question.asks_when, question.asks_how_many, question.asks_name
     known = _OF_MARKS.get(asked)
     if known is None:
@@ -119,12 +119,12 @@ def of_marks(question: Question) -> Sequence[float]:
 
 
 def substance_of(length: int) -> float:
-    """What a line's length is worth, weighed."""
+    """The weight of a line's length."""
     return SUBSTANCES[length] if length < len(SUBSTANCES) else SUBSTANCES[-1]
 
 
 def of_line(line: Line, length: int, question: Question) -> float:
-    """All signals of one line, weighed."""
+    """The sum of all signals of one line."""
     known = substance_of(length)
     if line.author:
         known += SPEAKER * speaker(line, question)

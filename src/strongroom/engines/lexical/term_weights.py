@@ -1,7 +1,7 @@
-"""What a question looks for, weighed: each word, and the days it means, by how rare they are among the lines given.
+"""The weights of a question's terms: each word, and the days it means, by their rarity among the lines given.
 
-The days count as one more word that a line either holds or not. So a question whose words are everywhere and whose
-days are rare is decided by the days, and the other way round, without a rule for either.
+The days count as one more word that a line holds or not. So a question of common words and rare days is decided by the
+days, and the reverse, without a rule for either.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from strongroom.engines.lexical.query import Question
 from strongroom.model import Millis
 
 NEAR = 3
-"""Days by which a line may miss the days asked for and still be worth a look."""
+"""Days by which a line may miss the days asked for and still be considered."""
 
 ENOUGH = 1000
 """Once so many lines hold the rarer words, lines that hold only commoner ones are left out."""
 
 SURELY = 200
-"""Where there are few lines, a twentieth of them is enough, but not less than this."""
+"""On small shelves a twentieth of the lines is enough, but at least this many."""
 
 THEN = 1000
-"""Of the lines written on the days asked for, so many of the newest count even if they hold none of the words."""
+"""Of the lines written on the days asked for, so many of the newest count even without any of the words."""
 
 WRITTEN_THEN = 0.9
-"""What it counts that a line was written on the days asked for, beside one that speaks of them."""
+"""The weight of a line written on the days asked for, relative to one that mentions them."""
 
 NEARLY = 0.3
-"""What it counts that a line speaks of a day just outside; less, the further."""
+"""The weight of a line that mentions a day just outside; it falls with the distance."""
 
 MOST_WORDS = 100
-"""Of a longer query only the rarest words count: a question does not have so many, and each costs a look."""
+"""Of a longer query only the rarest words count: real questions are shorter, and each word costs a lookup."""
 
 SHORTLIST = 100
-"""Lines that get the second look, of all shelves together; their neighbours do too."""
+"""Lines that get the second pass, over all shelves; their neighbours do too."""
 
-# BM25 gives a text `rarity * TOP * n / (n - 1 + BASE + SLOPE * length / average)` for a word that it holds `n` times.
+# BM25 gives a text `rarity * TOP * n / (n - 1 + BASE + SLOPE * length / average)` for a word it holds `n` times.
 _K1, _B = 1.2, 0.75
 BASE = 1 + _K1 * (1 - _B)
 SLOPE = _K1 * _B
@@ -52,7 +52,7 @@ _WEEK, _MONTHS = 7, 62
 
 
 class Size(msgspec.Struct, frozen=True):
-    """How much there is in the indexes given; every statistic is relative to this."""
+    """The size of the indexes given; every statistic is relative to this."""
 
     lines: int
     sessions: int
@@ -69,7 +69,7 @@ class Size(msgspec.Struct, frozen=True):
         return cls(lines, sessions, max(words / max(lines, 1), 1.0), max(words / max(sessions, 1), 1.0))
 
     def limits(self, *, pruned: bool, cut: bool) -> tuple[int, int]:
-        """How many lines are enough, so that words behind them are common; and how many may hold a word at most."""
+        """How many lines make later words common, and how many lines may hold a word at most."""
         enough = min(max(self.lines // 20, SURELY), ENOUGH)
         most = max(enough, self.lines // 2) if cut else self.lines
         return enough if pruned else self.lines * MOST_WORDS, most
@@ -83,7 +83,7 @@ def rarity(total: int, holding: int) -> float:
 class Term(NamedTuple):
     """One word looked for, and its occurrences in each index.
 
-    A `common` word is not worth finding lines for: enough hold a rarer one. It only adds to what those have.
+    A `common` word finds no lines of its own, because enough hold a rarer one. It only adds to lines found by others.
     """
 
     rarity: float
@@ -92,21 +92,21 @@ class Term(NamedTuple):
 
 
 class WhenTerm(msgspec.Struct, frozen=True):
-    """The days looked for."""
+    """The days looked for, as a term."""
 
     rarity: float
     session_rarity: float
     windows: tuple[Window, ...]
 
     def strengths(self, index: LexicalIndex, matched: Callable[[], Iterable[int]]) -> dict[int, float]:
-        """How much lines have to do with these days: spoken of in them, or at least the days they were written.
+        """The strength of the days in each line: of the days it mentions, or of the day on which it was written.
 
-        Of many lines written then, only the newest count, and those that were matched by a word.
+        Of many lines written then, only the newest count, and those that a word found.
         """
         found: dict[int, float] = {}
         for window in self.windows:
             then = set(index.calendar.written(window.start, window.end, THEN))
-            if len(then) >= THEN:  # else these are all that were written then
+            if len(then) >= THEN:  # otherwise these are all that were written then
                 then.update([one for one in matched() if window.start <= index.line(one).time < window.end])
             _strengthen(found, then, window.weight * WRITTEN_THEN)
             for days, lines in index.calendar.spoken(window.near):
@@ -115,7 +115,7 @@ class WhenTerm(msgspec.Struct, frozen=True):
 
 
 def _strengthen(found: dict[int, float], lines: Iterable[int], strength: float) -> None:
-    """Give lines a strength, unless they have more."""
+    """Raise lines to a strength; stronger ones stay."""
     for number in lines:
         if found.get(number, 0.0) < strength:
             found[number] = strength
@@ -138,19 +138,19 @@ class Window(msgspec.Struct, frozen=True):
 
     @property
     def weight(self) -> float:
-        """Days that were named narrowly tell more: a week or less, a month or two, longer."""
+        """The weight of a window: full for a week or less, lower for a month or two, lowest for longer."""
         days = self.days.last - self.days.first + 1
         return 1.0 if days <= _WEEK else 0.75 if days <= _MONTHS else 0.25
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """All that a question looks for. Without any of it, nothing in the indexes has to do with the question."""
+    """Everything that a question looks for."""
 
     words: list[Term]
     when: WhenTerm | None
     size: Size
     mass: float
-    """What all of it is worth together."""
+    """The sum of all rarities."""
     is_pruned: bool
     """Whether lines that hold only common words are left out."""
     is_cut: bool
@@ -160,7 +160,7 @@ class Terms(msgspec.Struct, frozen=True):
     def of(
         cls, question: Question, indexes: Sequence[LexicalIndex], *, pruned: bool = True, cut: bool = True
     ) -> Terms | None:
-        """The terms of a question; `pruned` and `cut` where enough lines hold rarer words, and that helps."""
+        """The terms of a question, or None if no line has to do with it. `pruned` and `cut` allow leaving lines out."""
         size = Size.of(indexes)
         words, is_cut = word_terms(question, indexes, size, *size.limits(pruned=pruned, cut=cut))
         when = when_term(question, indexes, size)
@@ -171,7 +171,7 @@ class Terms(msgspec.Struct, frozen=True):
         return cls(words, when, size, mass, bool(words) and words[-1].common, is_cut)
 
     def days_of(self, place: int, index: LexicalIndex) -> dict[int, float]:
-        """How much lines of the index at this place have to do with the days looked for."""
+        """The strength of the days looked for in each line of the index at this place."""
         if self.when is None:
             return {}
         words = self.words
@@ -185,9 +185,9 @@ class Terms(msgspec.Struct, frozen=True):
 def word_terms(
     question: Question, indexes: Sequence[LexicalIndex], size: Size, enough: int, most: int
 ) -> tuple[list[Term], bool]:
-    """The question's words that any line holds, rarest first, and whether there are more that most lines hold.
+    """The question's words that any line holds, rarest first, and whether some that most lines hold were left out.
 
-    Words behind `enough` lines are common. One that more than `most` hold tells nothing, unless all of them are such.
+    Words after `enough` lines are common. A word that more than `most` hold is left out, except if all words are.
     """
     counted: list[tuple[int, str, list[Sequence[int]]]] = []
     tables = [index.postings for index in indexes]
@@ -210,7 +210,7 @@ def word_terms(
 
 
 def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -> WhenTerm | None:
-    """The days that the question means, if it names any and any line has to do with them."""
+    """The days that the question means as a term, or None if no line has to do with them."""
     if not question.windows:
         return None
     windows = tuple(Window.of(days, question.offset) for days in question.windows)
@@ -228,9 +228,9 @@ def when_term(question: Question, indexes: Sequence[LexicalIndex], size: Size) -
 
 
 def _overlap(window: Days, days: Days) -> float:
-    """How well days that a line speaks of answer days that were asked for: all inside is best, a near miss worst."""
+    """How well the days that a line mentions answer those asked for: best if all inside, worst for a near miss."""
     shared = min(window.last, days.last) - max(window.first, days.first) + 1
     if shared <= 0:
         return NEARLY / (1 - shared)
-    # The cube root: a trip of five days answers well for one of them, "in summer" badly.
+    # The cube root: a trip of five days still answers well for one of them, "in summer" badly.
     return math.cbrt(shared / (days.last - days.first + 1))

@@ -1,8 +1,8 @@
-"""From text to the words that are matched. Pure; the same for lines and for queries.
+"""The tokenizer: from text to the words that are matched. Pure; the same for lines and queries.
 
-Latin words are lowered, freed of stop words, and reduced to a stem. Scripts without spaces give pairs of characters
-and single Han characters, so that any two-character word is found without a dictionary. Whatever mixes letters with
-digits or punctuation (an address, a path, a name in code) counts whole and in its parts.
+Latin words are lowercased, freed of stop words, and stemmed. Scripts without spaces give pairs of characters and single
+Han characters, so that any two-character word is found without a dictionary. A mix of letters with digits or
+punctuation (an address, a path, a name in code) counts whole and in its parts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import Stemmer
 from strongroom.engines.lexical.english_forms import BASE, HAN_STOP, STOP, SYNONYM
 
 VERSION = f"2/{version('PyStemmer')}"
-"""Readings made with another version of these rules, or of the stemmer, are of no use."""
+"""The version of these rules and of the stemmer. Readings of another version are not used."""
 
 WHOLE_LIMIT = 80
 """A longer run of characters (a data URL, a key) counts by its parts only."""
@@ -33,17 +33,18 @@ _SHORTENED = frozenset({"s", "ll", "re", "ve", "d", "m"})
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CONTRACTED = re.compile(r"([a-z]+)'([a-z]+)")
 _EDGES = ".,;:!?\"'`()[]{}<>…“”‘’«»*~|、。，！？；：（）「」『』《》【】・"
-# Its own cache is off, and it is safe to share between threads: it holds the interpreter lock while it works.
+# Without the stemmer's own cache. Safe to share between threads, because it holds the GIL while it works.
 _stem = Stemmer.Stemmer("english", 0).stemWord
 
 
 Known = dict[str, tuple[str, ...]]
-"""What runs of characters gave before, while many lines are read at once. Nothing is remembered beyond that: what was
-forgotten must not live on in a cache of words."""
+"""A cache of runs while many lines are read at once. It is dropped afterwards: a forgotten line must not live on in a
+cache of words.
+"""
 
 
 def words(text: str, known: Known | None = None) -> list[str]:
-    """The words of a text, in order, repeated as they are repeated. Where all are stop words, these are all it has."""
+    """The words of a text, in order and repeated. A text of stop words alone gives those."""
     if text.isascii():
         runs = text.split()
     else:
@@ -51,7 +52,7 @@ def words(text: str, known: Known | None = None) -> list[str]:
         runs = [run[0] for run in _RUNS.finditer(text)]
     found: list[str] = []
     for run in runs:
-        if run in STOP:  # a third of all, as they mostly stand
+        if run in STOP:  # a quick test: a third of all runs
             continue
         found += _words_of(run) if known is None else _known_words(run, known)
     return found or _LETTERS.findall(text.lower())
@@ -65,7 +66,7 @@ def _known_words(run: str, known: Known) -> tuple[str, ...]:
 
 
 def _words_of(run: str) -> Iterable[str]:
-    """The words of what stands between two spaces, or of one stretch of a script without spaces."""
+    """The words of a run between two spaces, or of a stretch of a script without spaces."""
     word = run if run.isalpha() else run.strip(_EDGES)
     if word.isascii():
         if word.isalpha() and (word.islower() or _plain(word)):
@@ -84,7 +85,7 @@ def _folded(text: str) -> str:
 
 
 def _plain(word: str) -> bool:
-    """Written as an ordinary word, not as a name in code such as camelCase."""
+    """Whether a word is written as an ordinary one, not as a name in code such as camelCase."""
     return word.islower() or word.istitle() or word.isupper()
 
 
@@ -95,7 +96,7 @@ def _base(word: str) -> str:
 
 
 def _pairs(run: str) -> Iterator[str]:
-    """Every pair of neighbours, and every single character but kana and those that are mostly grammar."""
+    """Every pair of neighbours, and every single character except for kana and those that are mostly grammar."""
     if len(run) == 1:
         yield run
         return
@@ -107,7 +108,7 @@ def _pairs(run: str) -> Iterator[str]:
 
 
 def _compound(word: str) -> Iterator[str]:
-    """A word with an apostrophe; or an identifier, whole and in parts."""
+    """The words of a contraction, or of an identifier: whole and in parts."""
     lowered = word.lower()
     contracted = _CONTRACTED.fullmatch(lowered)
     if contracted:

@@ -1,8 +1,8 @@
 """The log of one vault: append, checkpoint, prove, archive.
 
-Rules: an entry is durable before plaintext leaves or a put is acknowledged; if it cannot be written, nothing is
-answered. The head carries a MAC at every commit, so no tail can be edited between two signed checkpoints. What the
-owner last saw is kept outside the vault, beside the keys: that is what makes a rollback visible.
+An entry is durable before plaintext leaves or a put is acknowledged (write-ahead); if it cannot be written, nothing is
+answered. The head carries a MAC at every commit, so that the tail between two signed checkpoints cannot be edited. The
+checkpoint last seen is kept outside the vault, beside the keys: that is what reveals a rollback.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SUBTREE = merkle_log.TILE_WIDTH
 
 
 def certified_part(vault_id: str, worker: str, public: bytes) -> bytes:
-    """What the log's key signs for a worker whose log has a key of its own."""
+    """The bytes that the vault signs to certify the log key of a worker."""
     return context("strongroom/worker/v1", vault_id, worker, public)
 
 
 class VaultMac(merkle_log.EdgeMac):
-    """Authenticates the log's head with the vault's tag key, and the keys of workers with the log's own.
+    """Authenticates the log's head with the vault's tag key, and certifies workers' keys with the log's key.
 
-    A store signs each head with it: `sign` lies below the store, so that no commit calls up into this package.
+    A store signs each head with it: `sign` is below the store, so that no commit calls up into this package.
     """
 
     def __init__(self, vault_id: str, tag_key: bytes, log_seed: bytes) -> None:
@@ -49,6 +49,7 @@ class VaultMac(merkle_log.EdgeMac):
         return done_entry(done, undone, Millis(time)).encoded()
 
     def check(self, head: Head) -> None:
+        # Constant time: how much of a guessed MAC matches must not show.
         if not hmac.compare_digest(self.sign(head.size, head.peaks, head.time), head.mac):
             raise Tampered(
                 "the log's head was not written by this vault",
@@ -63,7 +64,7 @@ class Witness:
         self.path = path
 
     def read(self) -> str | None:
-        """The signed checkpoint, or None if none was ever kept. An unreadable file is an error, not None."""
+        """The signed checkpoint, or None if none was ever stored. KeyUnavailable if the file cannot be read."""
         try:
             return self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -82,7 +83,7 @@ class Witness:
             return None
 
     def keep(self, note: str) -> None:
-        """Replace what was last seen. The caller has made sure that `note` continues it."""
+        """Replace the last seen checkpoint. The caller has verified that `note` continues it."""
         try:
             make_directory(self.path.parent)
             write_file(self.path, note.encode(), new=False)
@@ -94,7 +95,7 @@ class Witness:
 
 
 class AuditLog:
-    """Appends to the store's log and speaks for it."""
+    """Appends to the store's log, and signs and proves its state."""
 
     def __init__(self, store: Store, vault_id: str, log_seed: bytes, mac: VaultMac) -> None:
         self._store = store
@@ -105,11 +106,11 @@ class AuditLog:
 
     @property
     def verifier_key(self) -> str:
-        """The log's public key in the form that note tools take."""
+        """The log's public key in the format that note tools take."""
         return merkle_log.verifier_key(self.origin, self.public_key)
 
     def append(self, entries: Sequence[Entry], effects: Sequence[Effect] = (), *, accept_clock: bool = False) -> Commit:
-        """Make decisions and their effects durable together; see `Store.commit` for what it raises."""
+        """Commit decisions and their effects together, durably. Raises what `Store.commit` does."""
         encoded = [entry.encoded() for entry in entries]
         return self._store.commit(encoded, effects, entries[0].time, accept_clock=accept_clock)
 
@@ -117,28 +118,28 @@ class AuditLog:
         return self._store.head().size
 
     def entries(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Entry | None]]:
-        """Entries with their index; None where an entry has been archived."""
+        """Entries with their index. None for an entry that has been archived."""
         size = self.size()
         for number, _, data in self._store.entries(max(start, 0), size if stop is None else min(stop, size)):
             yield number, None if data is None else decode_entry(data)
 
     def origin_of(self, worker: str) -> str:
-        """The name of a log in its checkpoints: the vault's, and the worker's where each has one."""
+        """The origin of a log in its checkpoints: the vault's, with the worker's name if each worker has a log."""
         return f"{self.origin}/{worker}" if worker else self.origin
 
     @property
     def worker(self) -> str:
-        """Whose log this process writes, where every worker has one of its own; else nobody's."""
+        """The worker whose log this process writes; empty if all write one log."""
         return self._store.worker if isinstance(self._store, FleetStore) else ""
 
     def checkpoint(self) -> str:
-        """A signed checkpoint of the log as it stands."""
+        """A signed checkpoint of the log as it is now."""
         return self._sign(self._store.head())
 
     def open_checkpoint(self, note: str, worker: str | None = None) -> merkle_log.Checkpoint:
-        """Check that a signed checkpoint is this log's, or another worker's, or raise Tampered.
+        """Check a signed checkpoint of this log, or of another worker's. Tampered if it is not.
 
-        That of a named worker may say behind the tree's head what was seen of its unsettled entries.
+        A named worker's may have extension lines: what was seen of its unsettled entries.
         """
         origin = self.origin_of(self.worker if worker is None else worker)
         return merkle_log.open_checkpoint(note, origin, self.public_key, extended=bool(worker))
@@ -156,7 +157,7 @@ class AuditLog:
         return merkle_log.consistency_proof(self.read_range, old, new)
 
     def read_range(self, low: int, high: int) -> bytes:
-        """The tree hash of the leaves from `low` up to `high`."""
+        """The tree hash of the leaves from `low` up to, not including, `high`."""
         leaves = [leaf for _, leaf, _ in self._store.entries(low, high)]
         if len(leaves) != high - low:
             raise Tampered("the log has lost entries", hint="vault.audit.verify() names what is wrong")
@@ -171,7 +172,7 @@ class AuditLog:
             rows = list(self._store.entries(start, min(start + _SUBTREE, head.size)))
             leaves += [leaf for _, leaf, _ in rows]
             bodies = [entry for _, _, entry in rows if entry is not None]
-            if len(bodies) == len(rows):  # an archived bundle lies where it was archived to
+            if len(bodies) == len(rows):  # an archived bundle is already in the archive
                 _write_tile(directory, "entries", start // _SUBTREE, merkle_log.bundle(bodies), len(rows))
         for level in range(64):
             for start in range(0, len(leaves), _SUBTREE):
@@ -189,7 +190,7 @@ class AuditLog:
         return merkle_log.sign_checkpoint(checked, self._seed)
 
     def _sign(self, head: Head) -> str:
-        self._mac.check(head)  # a signature would make a forged head good for everybody else
+        self._mac.check(head)  # a signature would make others trust a forged head
         return self.sign(
             merkle_log.Checkpoint(
                 self.origin_of(self.worker), head.size, merkle_log.Range.of(head.size, head.peaks).root()
@@ -202,7 +203,7 @@ def _why(error: OSError | UnicodeDecodeError) -> str:
 
 
 def bundle_path(directory: Path, number: int) -> Path:
-    """Where a whole entry bundle lies in an exported log."""
+    """The path of a whole entry bundle in an exported log."""
     return directory / "tile" / "entries" / merkle_log.tile_path(number)
 
 

@@ -1,4 +1,4 @@
-"""What a chain of links allows, in closed form: sets intersect, limits take the least, times the tightest. Pure."""
+"""The authority of a chain of links, in closed form: sets intersect, limits take the minimum. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strongroom.errors import CapExpired, CapMalformed, CapNotYetValid
 from strongroom.model import Actor, ActorScope, DataClass, LinkId, Namespace, Op
 
 LEEWAY = 30
-"""Seconds by which a cap's start may lie ahead of the verifier's clock. Its end has no leeway."""
+"""Seconds that a cap's start may be ahead of the verifier's clock. Its end has no leeway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Cap:
     label: str
 
     def check_time(self, now: int) -> None:
-        """Raise unless the cap is valid at `now` (seconds). Rechecked on every use of a cached cap."""
+        """Raise if the cap is not valid at `now` (seconds). Called on every use, of a cached cap too."""
         if self.exp <= now:
             raise CapExpired("the cap has expired", hint="ask its issuer for a new one")
         if max(self.nbf, self.issued) > now + LEEWAY:
@@ -41,7 +41,7 @@ class Cap:
 
 
 def effective(chain: UnverifiedCap, holder: str) -> Cap:
-    """The authority of a chain in closed form: sets intersect, limits take the least, times the tightest."""
+    """The effective authority of a chain: sets intersect, limits take the minimum, times the narrowest span."""
     first = chain.first
     cap = Cap(
         links=tuple(link.id for link in chain.links),
@@ -114,7 +114,7 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 def depth_left_in(links: Collection[Link]) -> int:
-    """How many links may still follow; negative when the chain is already too long for one of its own limits."""
+    """How many links may still follow. Negative if the chain is already too long for one of its own limits."""
     left = MAX_LINKS - len(links)
     for place, link in enumerate(links, 1):
         if link.claims.max_depth is not None:

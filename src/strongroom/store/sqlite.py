@@ -1,9 +1,9 @@
 """The embedded store: one SQLite file in WAL mode, shared by any number of threads and processes.
 
-A row's id is its version: a change writes a new row at the end and removes the old one, so `changes` is a range
-scan of the table itself. Commits of concurrent threads are gathered into one transaction (group commit); a pair
-of file locks in front of `BEGIN IMMEDIATE` keeps processes fair, since SQLite's own busy handler starves the
-slower one (measured: 14,019 commits against 568).
+A row's id is its version: a change writes a new row at the end and removes the old one, so `changes` is a range scan of
+the table itself. Commits of concurrent threads share one transaction (group commit). A pair of file locks in front of
+`BEGIN IMMEDIATE` keeps processes fair, since SQLite's own busy handler starves the slower one (measured: 14,019 commits
+against 568).
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from strongroom.store.sqlite_row_writes import apply, end_of
 from strongroom.store.sqlite_schema import SCHEMA, SELECT_SCHEMA, Rows, configure, own_schema
 
 _BUSY_SECONDS = 10.0
-_SCRUB_SECONDS = 0.25  # a reader elsewhere must not hold up every writer; scrubbing can be done later
+_SCRUB_SECONDS = 0.25  # a reader elsewhere must not block all writers; a scrub can be done later
 
 _NO_BODY = "CASE WHEN body IS NULL THEN NULL ELSE x'' END"
-# One lower bound each: of two SQLite seeks the first, and steps over all that lies between for every page anew.
+# One lower bound each: with two, SQLite seeks to the first and steps over everything between, for every page.
 _PAGES = {
     (body, lower): f"SELECT name, version, {body} FROM objects WHERE name {lower} ? AND name < ? ORDER BY name LIMIT ?"  # noqa: S608
     for body in ("body", _NO_BODY)
@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 
 class SqliteConnections:
-    """Connections to one file, each for one thread at a time, and the lock that keeps writers fair."""
+    """Connections to one file, each used by one thread at a time, and the lock that keeps writers fair."""
 
     def __init__(self, directory: Path, file: str = DATABASE) -> None:
         self._directory = directory
@@ -88,13 +88,13 @@ class SqliteConnections:
             self._lock.close()
 
     def _drain(self) -> None:
-        """Close the connections that nobody uses; who uses one closes it when done."""
+        """Close the idle connections. Threads close the others when done."""
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()
 
     def _transaction(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Do work in an exclusive write transaction, which is committed then; or rolled back, if it raises."""
+        """Run `work` in an exclusive write transaction. It is committed, or rolled back if `work` raises."""
         connection = self._take()
         try:
             with self._lock:
@@ -126,7 +126,7 @@ class SqliteConnections:
             self._give_back(connection)
 
     def _usable(self) -> None:
-        """Raise unless this process may use the store: neither SQLite nor file locks may cross a fork."""
+        """Raise if this process must not use the store: neither SQLite nor file locks survive a fork."""
         if self._closed or self._pid != os.getpid():
             raise StoreUnavailable(
                 "the vault is closed" if self._closed else "the vault was opened before a fork",
@@ -134,7 +134,7 @@ class SqliteConnections:
             )
 
     def _take(self) -> apsw.Connection:
-        """A connection for this thread alone until it is given back."""
+        """A connection for this thread alone, until it is given back."""
         self._usable()
         try:
             return self._idle.pop()
@@ -142,7 +142,7 @@ class SqliteConnections:
             return self._connect()
 
     def _give_back(self, connection: apsw.Connection) -> None:
-        if connection.in_transaction:  # an interrupt came at the wrong moment: it would keep everybody else out
+        if connection.in_transaction:  # interrupted at the wrong moment: it would block all writers
             connection.close()
             return
         self._idle.append(connection)
@@ -160,7 +160,7 @@ class SqliteConnections:
 
 
 class SqliteReader(SqliteConnections):
-    """What can be read without keys."""
+    """The reads, which need no keys."""
 
     def get(self, name: str) -> Object | None:
         rows = self._read("SELECT name, version, body FROM objects WHERE name = ?", (name,))
@@ -175,7 +175,7 @@ class SqliteReader(SqliteConnections):
     def _page(self, body: str, prefix: str, after: str, limit: int) -> Sequence[Object]:
         lower, bound = (">", after) if after >= prefix else (">=", prefix)
         found = [_object(row) for row in self._read(_PAGES[body, lower], (bound, end_of(prefix), limit))]
-        # In a damaged index a seek may come out anywhere: who pages would go round in circles.
+        # In a damaged index a seek may end anywhere, and paging would loop.
         _check_rising([after, *[thing.name for thing in found]])
         return found
 
@@ -233,7 +233,7 @@ class SqliteStore(SqliteReader):
         self._mac: HeadMac | None = None
         self._trusted: Head | None = None
         self._edge: merkle_log.Range | None = None
-        """The edge of the tree whose head that is."""
+        """The tree's edge at the trusted head."""
 
     @classmethod
     def create(
@@ -265,7 +265,7 @@ class SqliteStore(SqliteReader):
             row = (0, 0, empty, 0, mac.sign(0, empty, 0))
             store._transaction(lambda connection: (connection.execute(SCHEMA), connection.execute(_INSERT_HEAD, row)))
             store.commit(entries, effects, time)
-            # Closing would do this too, but in silence where it fails, and the draft's journal is not kept.
+            # Closing would do this too, but ignores a failure, and the draft's journal is not kept.
             if not store.scrub():
                 raise StoreUnavailable(f"cannot make a vault in {directory}: its journal cannot be written back")
         except apsw.Error as error:
@@ -341,7 +341,7 @@ class SqliteStore(SqliteReader):
     def scrub(self) -> bool:
         try:
             self._usable()
-            # Before it is tried: a process that is killed meanwhile leaves it to the next.
+            # Marked before the attempt: if this process is killed, the next one sees that a scrub is due.
             sqlite_scrub.mark(self._due, due=True)
             with self._lock:
                 connection = self._take()
@@ -368,7 +368,7 @@ class SqliteStore(SqliteReader):
         return self._group.submit(CommitRequest([], [*given, effect], -1)).version
 
     def _write(self, group: Sequence[CommitRequest]) -> None:
-        edge, self._edge = self._edge, None  # nobody else has it while it grows
+        edge, self._edge = self._edge, None  # taken out while it grows: a failed transaction must not leave it
         try:
             self._trusted, self._edge = self._transaction(lambda connection: self._append(connection, group, edge))
         except apsw.Error as error:
@@ -377,7 +377,7 @@ class SqliteStore(SqliteReader):
     def _append(
         self, connection: apsw.Connection, group: Sequence[CommitRequest], edge: merkle_log.Range | None
     ) -> tuple[Head, merkle_log.Range]:
-        """Write a group's entries and effects; the head of the log then, and its edge. Both are true once committed."""
+        """Write a group's entries and effects. Returns the log's new head and edge, valid once committed."""
         version, head = _head(connection.execute(_SELECT_HEAD).fetchall())
         if edge is None or self._trusted != head:
             self._check(head)
@@ -409,7 +409,7 @@ class SqliteStore(SqliteReader):
         return Head(edge.size, peaks, latest, mac), edge
 
     def _check(self, head: Head) -> None:
-        # Our own last head needs no second look; another process's does.
+        # A head that this process wrote last is trusted; another process's is authenticated.
         if self._trusted != head:
             self._authenticated().check(head)
             if self._trusted is not None and head.size < self._trusted.size:
@@ -435,7 +435,7 @@ def _head(rows: Rows) -> tuple[Version, Head]:
 
 
 def _object(row: tuple[Any, ...]) -> Object:
-    """A row as an object. A table's types hold for what SQLite wrote, not for what was edited behind its back."""
+    """A row as an object. Types are checked, because STRICT tables only hold for what SQLite wrote, not for edits."""
     name, version, body = row
     if type(name) is not str or type(version) is not int or not (body is None or type(body) is bytes):
         raise damaged()

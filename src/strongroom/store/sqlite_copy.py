@@ -1,8 +1,8 @@
-"""Copying a SQLite database that others are writing to.
+"""A consistent copy of a SQLite database that others are writing to.
 
-A read transaction holds one moment of the source while SQLite's online backup copies its pages; in WAL mode that keeps
-nobody from writing. Until it ends the journal of the source cannot be truncated, so a scrub meanwhile has to wait.
-Pages that hold nothing are copied too: they are zero, since the vault deletes with `secure_delete`.
+A read transaction holds one moment of the source while SQLite's online backup copies its pages; in WAL mode that blocks
+no writer. Until it ends the source's journal cannot be truncated, so a scrub has to wait. Free pages are copied too:
+they are zero, since the vault deletes with `secure_delete`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAGES = 512  # 2 MiB between two calls of `progress`
 
 
 def fetch(source: Path, private: Path) -> None:
-    """Copy the files of a foreign database by their bytes, so that SQLite need not open anything in its directory.
+    """Copy the files of a foreign database by their bytes, so that SQLite opens nothing in its directory.
 
     A file beside a database can make SQLite follow links, write and delete elsewhere. Raises OSError.
     """
@@ -45,10 +45,10 @@ def fetch(source: Path, private: Path) -> None:
 
 
 def copy_database(source: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-    """Copy `source` over the empty file `target`. Raises apsw.Error, or Tampered where the copy is not sound."""
+    """Copy `source` over the empty file `target`. Raises apsw.Error, or Tampered if the copy is not sound."""
     with closing(_connect(source)) as old, closing(_connect(target)) as new:
         old.execute("BEGIN")
-        old.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # from here on, one moment
+        old.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # the first read fixes the moment
         with new.backup("main", old, "main") as work:
             while not work.done:
                 work.step(_PAGES)

@@ -1,4 +1,4 @@
-"""What to raise for an error of SQLite, or for rows that no vault writes."""
+"""The errors to raise for SQLite's errors, and for rows that no vault writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def headless() -> Tampered:
 
 
 def broken(error: apsw.Error) -> StrongroomError:
-    # A constraint can only fail where rows, index and head no longer agree.
+    # A constraint can only fail if rows, index and head disagree.
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError | apsw.ConstraintError):
         return damaged()
     return StoreUnavailable(f"the vault's database cannot be read: {type(error).__name__}", hint=WRITABLE)

@@ -1,4 +1,4 @@
-"""The vault's file in its directory: whether it is there, and how a new one gets its name only when it is whole."""
+"""The vault's file in its directory: whether it exists, and how a new one is published only when it is complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MISSING = "put it back (is its disk mounted?) or name the right place; `strongr
 
 
 def size_of(directory: Path) -> int | None:
-    """The size of the vault's file; None if there is none. Not being allowed to look is no answer."""
+    """The size of the vault's file; None if there is none. StoreUnavailable if the directory cannot be read."""
     try:
         found = (directory / DATABASE).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -28,15 +28,15 @@ def size_of(directory: Path) -> int | None:
 
 
 def check_there(directory: Path) -> None:
-    """Raise unless there is a database that SQLite can look at."""
+    """Raise if there is no database that SQLite can safely open."""
     size = size_of(directory)
     if size is None:
         raise VaultMissing(f"there is no vault in {directory}", hint=_MISSING)
-    # SQLite would turn an empty file into a database. Its first bytes are SQLite's to check: to open and close
+    # SQLite would turn an empty file into a database. Its first bytes are left to SQLite to check: opening and closing
     # the file here would drop the locks that this process's other connections hold on it.
     if not size:
         raise Tampered(f"{directory / DATABASE} is empty", hint="restore a backup")
-    # A vault writes ahead and never has one. SQLite would roll it back, and older versions delete the file it names.
+    # A WAL database never has one. SQLite would roll it back, and older versions delete the file that it names.
     if os.path.lexists(directory / f"{DATABASE}-journal"):
         raise Tampered(f"{directory / DATABASE}-journal is not the vault's", hint="keep the files, move that one away")
 
@@ -47,7 +47,7 @@ def already_there(directory: Path) -> VaultExists:
 
 @contextmanager
 def drafted(directory: Path) -> Iterator[str]:
-    """The name of an empty draft in a vault's directory, which becomes the vault if the block succeeds."""
+    """The name of an empty draft in a vault's directory. It becomes the vault if the block succeeds."""
     draft = f".new-{os.urandom(8).hex()}.db"
     try:
         make_directory(directory)
@@ -64,7 +64,7 @@ def drafted(directory: Path) -> Iterator[str]:
 
 
 def _publish(directory: Path, draft: str) -> None:
-    """Link a whole draft under its name: there is no half-made vault, and of two creators one is told."""
+    """Link a complete draft under its final name. A link fails if the name exists, so of two creators one is told."""
     try:
         os.link(directory / draft, directory / DATABASE)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""What one request does to the table of objects, inside a transaction that it may share with others."""
+"""The changes that one request makes to the table of objects, inside a transaction shared with other requests."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CONDITIONAL = (Expect, *_REPLACING)
 
 
 def apply(connection: apsw.Connection, effects: Sequence[Effect], version: Version) -> Version:
-    """Check conditions and write; a lost request leaves no trace in the transaction that it shares with others."""
+    """Check conditions and write. A request that is Lost leaves no trace in the transaction it shares with others."""
     old = {effect.name: _find(connection, effect) for effect in effects if isinstance(effect, _CONDITIONAL)}
     start = version
-    for effect in effects:  # new ones first: `_insert` undoes all that was written
+    for effect in effects:  # new objects first: `_insert` undoes everything written so far
         if isinstance(effect, PutNew):
             version += 1
             _insert(connection, effect, version, start)
@@ -36,23 +36,23 @@ def apply(connection: apsw.Connection, effects: Sequence[Effect], version: Versi
 
 
 def _insert(connection: apsw.Connection, effect: PutNew, version: Version, start: Version) -> None:
-    """Write a new object. The index says whether its name is free: looking first would cost a query a line."""
+    """Insert a new object. The unique index tells whether its name is free, which saves a query per line."""
     try:
         connection.execute(_INSERT_ROW, (version, effect.name, effect.body))
     except apsw.ConstraintError as error:
         if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
             raise
-        # New objects come before all else that writes, so this undoes all that the request wrote.
+        # New objects are written before everything else, so this undoes all that the request has written.
         connection.execute("DELETE FROM objects WHERE version > ?", (start,))
         raise Lost(effect.name) from None
 
 
 def _find(connection: apsw.Connection, effect: Expect | Swap | Delete) -> Version:
-    """The version of the row that an effect touches, 0 for none; Lost if it is not as the effect requires."""
+    """The version of the row that an effect touches, 0 for none. Lost if it is not the one that the effect requires."""
     replacing = not isinstance(effect, Expect)
     row = connection.execute(_SELECT_LIVE if replacing else _SELECT_VERSION, (effect.name,)).fetchone()
     found = int(row[0]) if row else 0
-    if found != effect.version or (replacing and not found):  # version 0 means that there is none to replace
+    if found != effect.version or (replacing and not found):  # version 0: there is nothing to replace
         raise Lost(effect.name)
     return found
 

@@ -1,4 +1,4 @@
-"""What is in a vault's database, and how each connection to it is set."""
+"""The schema of a vault's database, and the settings of each connection to it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Rows = list[tuple[Any, ...]]
 
 
 def configure(connection: apsw.Connection, directory: Path) -> None:
-    """Set a connection; raise StoreUnavailable if SQLite does not take a setting."""
-    # Else SQLite (built with STAT4) plans a range query anew for every bound value: 5.5 against 1.9 us.
+    """Configure a connection. StoreUnavailable if SQLite does not accept a setting."""
+    # Otherwise SQLite (built with STAT4) plans a range query anew for every bound value: 5.5 against 1.9 us.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     # Nothing that somebody wrote into the file may run.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
@@ -39,7 +39,7 @@ def configure(connection: apsw.Connection, directory: Path) -> None:
 
 
 def own_schema() -> Rows:
-    """What SQLite says of a database that holds our schema and nothing else."""
+    """SQLite's description of a database with our schema and nothing else."""
     connection = apsw.Connection(":memory:")
     try:
         connection.execute(SCHEMA)

@@ -1,4 +1,4 @@
-"""Removing what deleted bytes left in SQLite's journal."""
+"""Removal of what deleted bytes left in SQLite's journal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import apsw
 from strongroom.store import wal_preallocate
 
 DUE = "vault.scrub"
-"""A file that is there while a scrub is due."""
+"""A file that exists while a scrub is due."""
 _ROOM = 1024 * 1024
-"""Bytes of room at most that a scrubbed journal keeps: some dozen turns."""
+"""Most bytes of room that a scrubbed journal keeps: some dozen turns."""
 
 
 def mark(file: Path, *, due: bool) -> None:
-    """Write down that a scrub is due, or that none is any more."""
-    with suppress(OSError):  # on a full disk nothing is written down, and the next scrub does it all the same
+    """Record that a scrub is due, or no longer due."""
+    with suppress(OSError):  # on a full disk it is not recorded, and the next scrub runs anyway
         if due:
             file.touch(0o600)
         else:
@@ -25,16 +25,16 @@ def mark(file: Path, *, due: bool) -> None:
 
 
 def empty_journal(connection: apsw.Connection, database: Path) -> bool:
-    """Empty the journal, and then give it its room back: a commit that has to lengthen it takes much longer."""
+    """Empty the journal, and then restore its length: a commit that has to extend it takes much longer."""
     room = min(wal_preallocate.size_of(database), _ROOM)
     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
     if busy:
         return False
     try:
-        connection.execute("BEGIN IMMEDIATE")  # nobody else writes to the journal meanwhile, or cuts it
+        connection.execute("BEGIN IMMEDIATE")  # keeps other processes from writing or truncating the journal
         wal_preallocate.lengthen(database, room)
     except apsw.BusyError:
-        return True  # it is empty, and somebody fills it
+        return True  # it is empty, and another process is filling it
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")

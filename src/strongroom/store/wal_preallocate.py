@@ -1,8 +1,8 @@
-"""The room of SQLite's journal: zeros behind all that was written to it.
+"""Preallocation of SQLite's journal: zeros after everything that was written to it.
 
-SQLite writes over an old journal once it was checkpointed. One that was cut to nothing grows again with each commit,
-and the file system then has to write down its new length besides, which takes longer. Zeros are no frames: SQLite
-stops reading at them, also after a crash.
+After a checkpoint SQLite overwrites the old journal. A truncated one grows again with each commit, and the file system
+then has to flush its new length too, which takes longer. Zeros are not valid frames: SQLite stops reading at them, even
+after a crash.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strongroom.private_files import sync_data
 
 
 def size_of(database: Path) -> int:
-    """How long a database's journal is; nothing, if there is none."""
+    """The length of a database's journal; 0 if there is none."""
     try:
         return os.stat(_journal(database)).st_size
     except OSError:
@@ -23,12 +23,13 @@ def size_of(database: Path) -> int:
 
 
 def lengthen(database: Path, size: int) -> None:
-    """Make a journal at least so long. Nobody else may write to it meanwhile. On a disk without room it stays short."""
+    """Extend a journal to at least `size`, while nobody else writes to it. On a full disk it stays shorter."""
     with suppress(OSError):
         file = os.open(_journal(database), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             before = os.fstat(file).st_size
-            # Else a file system without a journal of its own might, after a power loss, have old frames and then zeros.
+            # Otherwise a file system without a journal of its own might, after a power failure, have old frames and
+            # then zeros.
             os.fsync(file)
             try:
                 _fill(file, before, size)

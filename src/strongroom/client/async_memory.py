@@ -21,7 +21,7 @@ def _awaited(
 ) -> Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, R]]:
     @wraps(method)
     async def call(self: AsyncMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        import asyncio  # whoever gets here has it loaded; for all others it is dear
+        import asyncio  # loaded already in an asynchronous program, slow to load for all others
 
         return await asyncio.to_thread(method, self.memory, *args, **kwargs)
 

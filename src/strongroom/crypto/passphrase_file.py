@@ -14,7 +14,7 @@ import re
 from strongroom.errors import InvalidRequest, KeyUnavailable, Tampered
 
 PASSPHRASE_LEAST = 8
-"""Shortest passphrase, in characters: guesses at an archive are limited by nothing but the work of each."""
+"""Shortest passphrase, in characters: anyone who holds an archive can guess offline, without limit."""
 
 WORK_LIMIT = 21
 """Highest scrypt work that is opened, as a power of two: 1 GiB of memory, some seconds."""

@@ -1,16 +1,16 @@
-"""Where calls are carried out: on the event loop as far as their commit, which a thread makes for many at once.
+"""The executor of calls: on the event loop up to their commits, which one thread makes for many calls at once.
 
-The loop brings each operation to its commit, a fraction of a millisecond. The commits that have come together go to
-one thread, which makes one transaction of them; then the loop goes on with each. So no two threads fight over the
-interpreter, nothing is answered before it is durable, and one flush of the disk serves all.
+The loop takes each operation to its commit, which takes a fraction of a millisecond. The commits gathered meanwhile go
+to one thread, which makes one transaction of them (group commit); then the loop goes on with each. So no threads
+compete for the interpreter, nothing is answered before it is durable, and one flush of the disk serves all.
 
-Work that takes long (many lines to rank, an erasure) moves to the slow lane, a few threads that are shared out fairly
-(`fair_queue.py`); between two portions of it the thread goes to whoever waits. An operation that waits for a shelf to
-be loaded holds no thread. The server's own work, such as its metrics, has threads of its own.
+Slow work (many lines to rank, an erasure) moves to the slow lane, a few threads that are shared fairly
+(`fair_queue.py`); between two portions the thread goes to the next in line. An operation that waits for a shelf to be
+loaded holds no thread. The server's own work, such as its metrics, has threads of its own.
 
-Places are shared out, too: a cap has at most as many operations under way as places are left, so there is always one
-for the next cap. What was begun is finished, also if whoever asked has gone, since a write is whole or absent; but a
-question that nobody waits for any more is dropped where it would wait, and its place is free.
+Places are shared fairly, too: a cap may have at most as many operations under way as places are left, so there is
+always one for the next cap. What was begun is finished, even if the caller has gone, since a write is whole or absent;
+but a question that nobody waits for is dropped at its next wait, and its place is free.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from strongroom.store import Commit, Grouping, Pending, Store
 T = TypeVar("T")
 Outcome = Commit | Exception
 _OWN_THREADS = 3
-"""Threads for the server's own work: a checkpoint may take long, and nobody who watches the server waits for it."""
+"""Threads for the server's own work: a slow checkpoint must not delay metrics and health checks."""
 
 
 class _Job:
-    """One operation, who waits for it, and for whom it is done."""
+    """One operation with its future, and the cap and actor that it is done for."""
 
     __slots__ = ("actor", "cap", "doing", "future", "only_reads", "seconds")
 
@@ -49,19 +49,19 @@ class _Job:
         self.only_reads = only_reads
         self.actor = ""
         self.seconds = 0.0
-        """Time that it has taken: on the event loop, on a slow thread, and what it was the first to have loaded."""
+        """Time used so far: on the event loop, on a slow thread, and for loads that it was the first to start."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that is left is to answer somebody who has gone."""
+        """Whether only the answer is left to do, and nobody waits for it."""
         return self.only_reads and self.future.done()
 
 
 class Executor:
-    """The lanes of one server. `carry_out` and `run` belong to the event loop that made it.
+    """The lanes of one server. `carry_out` and `run` must be called on the event loop that made it.
 
-    `charge` is told how many seconds each call of a cap took: of the event loop's time, in which nobody else was
-    served, and of a thread's CPU time elsewhere. A load is charged once, to one of those who waited for it.
+    `charge` is called with the seconds that each call of a cap took: time of the event loop, which serves nobody else
+    meanwhile, and CPU time of other threads. A load is charged once, to one of the calls that waited for it.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Executor:
         self._limit = waiting
         self._under_way = 0
         self._places: Counter[Hashable] = Counter()
-        """How many of those under way are each cap's."""
+        """The number of operations under way for each cap."""
         self._arrived: list[_Job] = []
         self._waiting: list[tuple[_Job, Pending]] = []
         """Operations at their commit, for the next transaction."""
@@ -89,7 +89,7 @@ class Executor:
         self._groups: SimpleQueue[list[tuple[_Job, Pending]] | None] = SimpleQueue()
         self._slow: FairQueue[_Job] = FairQueue(slow)
         self._returned: deque[Callable[[], None]] = deque()
-        """What threads have for the loop to do."""
+        """Work that threads pass to the loop."""
         self._waking = False
         self._own = ThreadPoolExecutor(_OWN_THREADS, "strongroom-own")
         self._threads = [threading.Thread(target=self._run_commits, name="strongroom-commit")]
@@ -98,9 +98,11 @@ class Executor:
             thread.start()
 
     def carry_out(self, doing: Operation[T], cap: Hashable, *, only_reads: bool = False) -> asyncio.Future[T]:
-        """Carry out an operation for a cap. Raises Unavailable at once if too much waits already, or too much of it.
+        """Carry out an operation for a cap. Unavailable if too many are under way, RateLimited if too many are the
+        cap's.
 
-        One that `only_reads` may be dropped once its future is done, which whoever made the call ends when they go.
+        One that `only_reads` may be dropped once its future is done; the caller completes the future when its client
+        goes.
         """
         left = self._limit - self._under_way
         if self._places[cap] >= left:
@@ -116,7 +118,7 @@ class Executor:
         return job.future
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Have work of the server's own done, beside all calls."""
+        """Run work of the server's own, beside all calls."""
         return self._loop.run_in_executor(self._own, work)
 
     async def close(self) -> None:
@@ -133,12 +135,12 @@ class Executor:
     def _arrive(self, job: _Job) -> None:
         self._arrived.append(job)
         if len(self._arrived) == 1:
-            self._loop.call_soon(self._begin)  # once the loop has seen what else is there
+            self._loop.call_soon(self._begin)  # in the loop's next round, together with others
 
     def _begin(self) -> None:
-        """Begin with all that has arrived: one look for what others did serves them all.
+        """Begin all operations that have arrived, with one check for changes by other processes.
 
-        If there is something new, taking it in may take long, and they do so on the slow lane.
+        If there are changes, reading them may take long, so the operations do it on the slow lane.
         """
         arrived, self._arrived = self._arrived, []
         try:
@@ -157,7 +159,7 @@ class Executor:
             self._commit_waiting()
 
     def _advance(self, job: _Job, outcome: Outcome | None) -> None:
-        """Go on with an operation up to its next commit, its end, or the point where it takes long."""
+        """Advance an operation to its next commit, its end, or a slow step."""
         began = perf_counter()
         try:
             step = _resumed(job.doing, outcome)
@@ -191,9 +193,9 @@ class Executor:
             self._committing = False
 
     def _await_loads(self, job: _Job, step: Loading) -> None:
-        """Go on with an operation when its shelves are loaded, its patience is over, or its caller has gone.
+        """Advance an operation when its shelves are loaded, its patience is over, or its caller has gone.
 
-        No thread waits.
+        No thread is held meanwhile.
         """
         left, resumed = len(step.loads), False
 
@@ -206,7 +208,7 @@ class Executor:
         def ended(charge: Callable[[], float]) -> None:
             nonlocal left
             left -= 1
-            if job.future.done():  # answered before, with what there was
+            if job.future.done():  # already answered with what was loaded
                 self._charge(job.cap, charge())
             else:
                 job.seconds += charge()
@@ -229,7 +231,7 @@ class Executor:
         if not self._under_way:
             self._idle.set()
         self._charge(job.cap, job.seconds)
-        if job.future.done():  # nobody waits for it any more
+        if job.future.done():  # the caller has gone
             return
         if error is None:
             job.future.set_result(answer)
@@ -248,9 +250,9 @@ class Executor:
     # On threads.
 
     def _return(self, work: Callable[[], None]) -> None:
-        """Have the loop do something."""
+        """Run work on the loop."""
         self._returned.append(work)
-        # Whoever finds the flag set is seen by a `_catch` that is still to come.
+        # If the flag is set, a `_catch` is still to come, which sees what was appended.
         if not self._waking:
             self._waking = True
             self._loop.call_soon_threadsafe(self._catch)
@@ -279,9 +281,10 @@ class Executor:
             del job, work
 
     def _drive(self, job: _Job) -> Callable[[], None]:
-        """Carry on with an operation on this thread; what is to be done with it then.
+        """Advance an operation on this thread. Returns what is to be done with it next.
 
-        It goes on until it ends, has to wait for shelves, or is between two portions while somebody else waits.
+        It runs until the operation ends, waits for shelves, or is between two portions while others wait for the
+        thread.
         """
         outcome: Outcome | None = None
         if job.is_idle:
@@ -305,7 +308,7 @@ class Executor:
 
 
 def _resumed(doing: Operation[Any], outcome: Outcome | None) -> Step:
-    """The next step of an operation that is told how the last one went; None: it begins, or time has passed."""
+    """Resume an operation with the outcome of its last step. None begins it, or continues after a pause."""
     if outcome is None:
         return next(doing)
     if isinstance(outcome, Exception):

@@ -1,8 +1,8 @@
-"""The server's own log: one JSON object a line on stderr. It names requests, outcomes and kinds of errors.
+"""The server's own log: one JSON object per line on stderr, with requests, outcomes and kinds of errors.
 
-Of refusals there are so many lines a second and no more, whoever causes them; the rest is counted, and the log says
-how many. It never holds a cap, a text, a query, a namespace or an actor: what was decided about whom stands in the
-audit log, under the same request id.
+Refusals are limited to so many lines a second, whoever causes them; the others are counted, and the counts are logged.
+It never holds a cap, a text, a query, a namespace or an actor: those decisions are in the audit log, under the same
+request id.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from strongroom.server.rate_limits import Buckets
 
 LINES_A_SECOND = 5
-"""Lines about refused requests with the same outcome."""
+"""Lines per second about refused requests with the same outcome."""
 
 _BURST_SECONDS = 10
 
@@ -26,7 +26,7 @@ LOGGER = logging.getLogger("strongroom.server")
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one JSON object: time, level, event and the fields given with it."""
+    """Formats a record as one JSON object: time, level, event and its fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         document: dict[str, Any] = {
@@ -36,7 +36,7 @@ class JsonLines(logging.Formatter):
         }
         document |= getattr(record, "fields", {})
         if record.exc_info and record.exc_info[0] is not None:
-            # Only the kind: what a foreign exception says may hold a line's text.
+            # Only the kind: a foreign exception's message may hold a line's text.
             document["error"] = record.exc_info[0].__name__
         return msgspec.json.encode(document).decode()
 
@@ -49,7 +49,7 @@ def to_stderr(level: int = logging.INFO) -> None:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
-        logger.setLevel(level if name == "strongroom.server" else logging.ERROR)  # they warn of each odd request
+        logger.setLevel(level if name == "strongroom.server" else logging.ERROR)  # they warn of odd requests
 
 
 def event(message: str, *, level: int = logging.INFO, **fields: Any) -> None:
@@ -58,7 +58,7 @@ def event(message: str, *, level: int = logging.INFO, **fields: Any) -> None:
 
 
 def defect(error: BaseException, **fields: Any) -> None:
-    """Log that something nobody raised on purpose was met: its kind and where, never what it says."""
+    """Log an unexpected exception: its kind and place, never its message."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -73,7 +73,7 @@ class Sample:
         self._lines = Buckets(LINES_A_SECOND, _BURST_SECONDS)
         self._withheld: Counter[str] = Counter()
         self.suppressed = 0
-        """Lines that were not written, since the server began."""
+        """Lines suppressed since the server began."""
 
     def takes(self, outcome: str, now: float) -> bool:
         """Whether a line may be written. `outcome` comes from a fixed set, never from a request."""
@@ -85,7 +85,7 @@ class Sample:
         return True
 
     def tell(self) -> None:
-        """Log how many lines of each outcome were not written since this was last told."""
+        """Log how many lines of each outcome were suppressed since the last call."""
         withheld, self._withheld = self._withheld, Counter()
         for outcome, number in withheld.items():
             event("requests not logged", outcome=outcome, count=number)

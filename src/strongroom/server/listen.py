@@ -1,7 +1,7 @@
 """Running a server: where it listens, with which TLS files, and how it stops.
 
-It listens on loopback or on a unix socket. Anywhere else it wants TLS, or to be told in so many words that something
-in front of it does that. Stopping lets requests in flight finish; the vault is closed by who opened it.
+It listens on loopback or on a unix socket. Any other address requires TLS, or the explicit statement that something in
+front of it does TLS. On stop, requests in flight are finished; the vault is closed by its owner.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class ListenPlace:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     plain_public: bool = False
-    """Listen without TLS although others can listen in: something in front of it does TLS."""
+    """Listen without TLS on an address reachable from elsewhere, because something in front of it does TLS."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses whose X-Forwarded-For is believed."""
+    """Addresses whose X-Forwarded-For is trusted."""
 
     def check(self) -> None:
-        """Refuse to send caps through a net in clear, unless told in so many words."""
+        """Refuse an address over which caps would travel in clear, except with `plain_public`."""
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InvalidRequest("TLS needs a certificate and its key", hint="give both --tls-cert and --tls-key")
         if self.unix is None and not is_loopback(self.address) and self.tls_cert is None and not self.plain_public:
@@ -64,7 +64,7 @@ class ListenPlace:
             )
 
     def url(self, bound: socket.socket) -> str:
-        """What a client connects to."""
+        """The URL that a client connects to."""
         if self.unix is not None:
             return f"unix://{self.unix.resolve()}"
         address, port = bound.getsockname()[:2]
@@ -83,16 +83,17 @@ def is_loopback(address: str) -> bool:
 
 
 _SWITCH_SECONDS = 0.0001
-"""How long a thread with long work may keep the interpreter when another wants it. A put asks for it some twenty
-times, each time SQLite has given it back: with the usual 5 ms, or 1 ms, it would wait 20 times as long."""
+"""How long a thread may keep the interpreter while another waits. A put asks for it some twenty times, whenever SQLite
+has released it: with the usual 5 ms, or 1 ms, it would wait twenty times as long.
+"""
 _COLLECT = (10_000, 20, 200)
-"""How often cycles are looked for. Everybody waits meanwhile, up to 50 ms with much in RAM, and there are few."""
+"""How often the cycle collector runs. It stops everything, up to 50 ms with much in RAM, and cycles are few."""
 
 
 def serve(
     vault: Vault, place: ListenPlace, options: Options = DEFAULT, *, started: Callable[[str], None] | None = None
 ) -> None:
-    """Serve an open vault until SIGTERM or SIGINT, then return. `started` hears the URL once the server listens."""
+    """Serve an open vault until SIGTERM or SIGINT, then return. `started` is called with the URL once it listens."""
     place.check()
     if place.unix is None:
         options = replace(options, hosts=options.hosts | {place.address.lower()})
@@ -109,20 +110,20 @@ def serve(
             if started is not None:
                 started(url)
             server.run(sockets=[bound])
-    except SystemExit:  # how the library says that it could not start
+    except SystemExit:  # how uvicorn reports that it could not start
         raise ServerUnavailable("the server could not start", hint="its log says what it met") from None
     finally:
         bound.close()
-        if place.unix is not None and _identity(place.unix) == made:  # another server may have taken the place
+        if place.unix is not None and _identity(place.unix) == made:  # another server may have replaced the socket
             with suppress(OSError):
                 place.unix.unlink()
         json_log.event("stopped")
 
 
 def _allow_files(count: int) -> int:
-    """Raise the number of files that this process may open, as far as it may: a connection is one.
+    """Raise this process's limit of open files as far as allowed, since each connection is one.
 
-    Returns how many of so many it may open. With more connections than that nobody would be let in any more.
+    Returns how many of `count` it may open. More connections than that would block all new ones.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
@@ -134,7 +135,7 @@ def _allow_files(count: int) -> int:
 
 
 def server_for(vault: Vault, place: ListenPlace, options: Options = DEFAULT) -> uvicorn.Server:
-    """A server that is ready to be given a socket; `serve` does all the rest."""
+    """A server that is ready to be given a socket; `serve` does the rest."""
     places = Connections(options.connections)
     return _Server(_config(vault, place, options, places), places, options.head_seconds)
 
@@ -148,10 +149,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, but for two things.
+    """uvicorn's server with two changes.
 
-    It would raise signals again when it has stopped, and end the process there; it would wait a minute for a TLS
-    handshake, and not count who is in one.
+    uvicorn would raise signals again after it has stopped, which ends the process. And it would allow a minute for a
+    TLS handshake, without counting its connection.
     """
 
     def __init__(self, config: uvicorn.Config, places: Connections, handshake_seconds: float) -> None:
@@ -184,7 +185,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    """From before anybody hears of the server until it has stopped, signals stop it."""
+    """Let signals stop the server, from before it announces itself until it has stopped."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -235,7 +236,7 @@ def _tls(cert: Path, key: Path) -> ssl.SSLContext:
 
 
 def listen(place: ListenPlace) -> socket.socket:
-    """A socket that listens where it is to be."""
+    """A socket that listens at the place."""
     try:
         return _listen_tcp(place) if place.unix is None else _listen_unix(place.unix, place.unix_mode)
     except OSError as error:
@@ -246,7 +247,7 @@ def listen(place: ListenPlace) -> socket.socket:
 
 
 def _listening_hint(place: ListenPlace, error: OSError) -> str:
-    """What to do where nothing could listen, by what the system said."""
+    """The hint for a failure to listen, by the system's error."""
     if isinstance(error, socket.gaierror):
         return "no machine has this name: give an address of this one in numbers"
     if error.errno == errno.EADDRNOTAVAIL:
@@ -257,7 +258,7 @@ def _listening_hint(place: ListenPlace, error: OSError) -> str:
         return f"make the directory {place.unix.parent} first"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"you may not write to {place.unix.parent}: name another place"
-    if error.errno in (None, errno.ENAMETOOLONG):  # Python's own words have no number
+    if error.errno in (None, errno.ENAMETOOLONG):  # Python's own error has no number
         return "a socket's path is at most about 100 bytes long: name a shorter one"
     return "is another server there already?"
 
@@ -279,7 +280,7 @@ def _listen_unix(path: Path, mode: int) -> socket.socket:
     """Listen on a unix socket that nobody else could have opened in between."""
     _clear_stale(path)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o777 & ~mode)  # so that it never exists with more rights than it is to have
+    before = os.umask(0o777 & ~mode)  # so that it never exists with more permissions than it should have
     try:
         bound.bind(os.fspath(path))
     except OSError:
@@ -292,7 +293,7 @@ def _listen_unix(path: Path, mode: int) -> socket.socket:
 
 
 def _clear_stale(path: Path) -> None:
-    """Remove a socket that a killed server left; refuse one that answers, and anything that is no socket."""
+    """Remove the socket of a killed server. Refuse one that answers, and anything that is not a socket."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise InvalidRequest(f"{path} is there and is no socket", hint="name another place")

@@ -1,5 +1,5 @@
-"""What a server counts, in Prometheus' form: requests by operation and outcome, how long they took, and the vault's own
-figures at the moment of a scrape. No label tells of an actor, a namespace or an address.
+"""Metrics in Prometheus' format: requests by operation and outcome, their times, and the vault's own figures at the
+moment of a scrape. No label tells of an actor, a namespace or an address.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from strongroom.vault.vault import Usage, Vault
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _UPKEEP_SECONDS = 60.0
 _DISTANT_SECONDS = 600.0
-"""In a bucket each cap's record is a request."""
+"""Longer in a bucket, where each cap's record is a request."""
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """The metrics of one server. `count` belongs to the event loop's thread.
+    """The metrics of one server. `count` must be called on the event loop's thread.
 
-    Counted in plain numbers, since every request passes here, and put into Prometheus' form at a scrape.
+    Counted in plain numbers, because every request passes here, and converted to Prometheus' format at a scrape.
     """
 
     def __init__(self, vault: Vault, places: Connections, lines: Sample) -> None:
@@ -50,7 +50,7 @@ class Metrics:
         times[1][0] += seconds
 
     def text(self) -> bytes:
-        """Everything, as a scrape gets it."""
+        """All metrics, in the format of a scrape."""
         return generate_latest(self._registry)
 
 
@@ -80,7 +80,7 @@ class _Requests(Collector):
 
 
 class _ServerFigures(Collector):
-    """What the server holds, and what it did to hold no more."""
+    """Connections held, and what was dropped to stay within limits."""
 
     def __init__(self, places: Connections, lines: Sample) -> None:
         self._places = places
@@ -100,7 +100,7 @@ class _ServerFigures(Collector):
 
 
 class _VaultFigures(Collector):
-    """Reads the vault's own figures when they are asked for."""
+    """Reads the vault's own figures at a scrape."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -141,7 +141,7 @@ class _VaultFigures(Collector):
         yield from _upkeep(self._looked_after())
 
     def _looked_after(self) -> Upkeep:
-        """The vault's upkeep as of a minute ago at most: a scrape must not read every cap's record each time."""
+        """The vault's upkeep, cached for a minute: not every scrape may read every cap's record."""
         now = monotonic()
         if self._upkeep is None or now >= self._upkeep_until:
             self._upkeep = self._vault.upkeep()
@@ -150,7 +150,7 @@ class _VaultFigures(Collector):
 
 
 def _upkeep(found: Upkeep) -> Iterator[Metric]:
-    """What an operator has to see to. What is not known, or there is none of, is left out."""
+    """The figures that an operator must act on. Unknown ones are left out."""
     yield GaugeMetricFamily("strongroom_caps", "Caps that are neither revoked nor over.", value=found.caps)
     ending = GaugeMetricFamily(
         "strongroom_caps_ending", "Live caps made for longer than this that end within it.", labels=["within"]

@@ -1,6 +1,6 @@
-"""How much one caller may ask, and how much all of them may send at once. For use on one thread.
+"""Rate limits of each caller (leaky buckets), and the RAM for large bodies. For use on one thread.
 
-A bucket is kept as the moment at which it would be full again. It holds requests, or seconds of the server's time.
+A bucket is stored as the moment at which it would be full again. It holds requests, or seconds of the server's time.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from strongroom.errors import ServerUnavailable
 
 LONGEST = 2.0
-"""Seconds for which time that was used may turn a caller away: who must read a large memory anew is no attacker."""
+"""Most seconds for which used time may block a caller: reloading a large memory is not an attack."""
 
 
 class Buckets:
-    """Many buckets of one size. The least recently used are dropped when there are too many."""
+    """Many buckets of one size, as an LRU."""
 
     def __init__(self, rate: float, burst_seconds: float, held: int = 10_000) -> None:
         self._each = 1 / rate if rate > 0 else 0.0
@@ -34,7 +34,7 @@ class Buckets:
             self._set(key, max(self._full_at.get(key, 0.0), now) + cost * self._each)
 
     def charge(self, key: Hashable, now: float, seconds: float) -> None:
-        """Count time that was used for `key`, in a bucket of seconds. It may have to wait, but never for long."""
+        """Charge time that was used for `key` to a bucket of seconds. It may block the key, but never for long."""
         if self._each:
             full_at = max(self._full_at.get(key, 0.0), now)
             self._set(key, max(full_at, min(full_at + seconds * self._each, now + self._burst + LONGEST)))
@@ -47,7 +47,7 @@ class Buckets:
 
 
 class BodyBudget:
-    """Bytes of RAM for large bodies, shared by all requests. A cap has at most as much as is left for the others."""
+    """The RAM for large bodies, shared by all requests. A cap has at most as many bytes as are left for the others."""
 
     def __init__(self, size: int) -> None:
         self._left = size
@@ -55,7 +55,7 @@ class BodyBudget:
 
     @contextmanager
     def place(self, holder: Hashable) -> Iterator[Callable[[int], None]]:
-        """A function that takes room for one request, or turns it away; it is given back when the context ends."""
+        """A function that reserves bytes for one request, or raises. They are released when the context ends."""
         taken = 0
 
         def take(size: int) -> None:

@@ -1,4 +1,4 @@
-"""What a server may be told: whom it answers, how much it takes, how fast, how long it waits."""
+"""The options of a server: whom it answers, how much it accepts, how fast, how long it waits."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ class Options:
     """The limits of one server. Sizes in bytes, times in seconds, rates in requests per second (0: no limit)."""
 
     hosts: frozenset[str] = LOOPBACK
-    """Names that the Host header may have: any other may be a page in a browser that was led here by DNS."""
+    """Accepted names in the Host header. Any other may come from a web page by DNS rebinding."""
     origins: frozenset[str] = frozenset()
-    """Origins of web pages that may call; a request without an Origin header comes from no page."""
+    """Origins of web pages that may call. A request without an Origin header does not come from a page."""
     body_limit: int = 16 * 1024 * 1024
-    """A batch of 4 MiB of texts fits, also where JSON writes each character of them as an escape."""
+    """A batch of 4 MiB of texts fits even if JSON writes each character as an escape."""
     bodies_limit: int = 128 * 1024 * 1024
     """All large bodies together that are held at once."""
     unproven_limit: int = 64 * 1024
-    """What is read of a body before its cap is known to be valid."""
+    """Most bytes of a body that are read before its cap is verified."""
     header_limit: int = 32 * 1024
     head_seconds: float = 10
     """How long a connection may take to send a request's head, from its first byte or from being opened."""
@@ -30,17 +30,17 @@ class Options:
     """How long requests in flight may take when the server stops."""
     connections: int = 4096
     slow: int = 0
-    """Threads for work that takes long; 0: two, or eight where the vault is in a bucket."""
+    """Threads for slow work; 0: two, or eight for a vault in a bucket."""
     waiting: int = 1024
-    """Calls that may be under way or wait for their turn; more are turned away."""
+    """Calls that may be under way or waiting. More are refused."""
     holder_rate: float = 500
     address_rate: float = 1000
     burst_seconds: float = 4
-    """A burst may take as much as this many seconds give."""
+    """A burst may use as much as this many seconds give."""
     checkpoint_seconds: float = 3600
-    """How often the log's checkpoint is signed and kept beside the keys; 0: never."""
+    """How often the log's checkpoint is signed and stored beside the keys; 0: never."""
     maintenance_seconds: float = 60
-    """How often it is looked whether a scrub was put off, and finished; 0: never."""
+    """How often to check for an unfinished scrub and finish it; 0: never."""
     mcp: bool = True
     log_requests: bool = False
     """Log every request, not only those that failed."""

@@ -3,8 +3,7 @@
 A provider like others, except that it is always there and needs no set-up. Its promises:
 
 - A change is on disk before anybody is told of it. Then the user is told, and the mirror (`on_write`). Nobody is told
-  of
-  a change that was not made, and a listener that fails undoes nothing.
+  of a change that was not made, and a listener that fails undoes nothing.
 - The prompt holds the files as they were when the session began, so that a prompt cache stays valid. Texts are stored
   as they are, and neutralised where a model reads them.
 - No method that a runtime calls raises because of a file's state: a file that cannot be read is left out of the prompt

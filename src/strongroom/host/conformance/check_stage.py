@@ -112,9 +112,7 @@ class CheckStage:
         return agent.start()
 
     def fresh(self, session: AgentSession = ALICE) -> TestedAgent:
-        """A started agent of the same person with a new session, because some providers show nothing twice in a
-        session.
-        """
+        """A started agent of the same person in a new session: some providers show nothing twice in one."""
         return self.started(later(session, f"fresh-{token_hex(4)}"))
 
     # Telling

@@ -2,8 +2,7 @@
 
 - A plugin's failure is reported: `ProviderUnavailable` carries the reason, with the line of the plugin's own code that
   the error passed through. Unlike in Hermes, a `register` that raises is such a failure, and is not skipped in favour
-  of
-  a class that might do.
+  of a class that might do.
 - One agent, one object. A plugin that returns the same object again is asked for another, or refused.
 - A directory becomes a module under a name made from its path, so that plugins of one name in two homes share nothing.
   Those bundled with Hermes import themselves by their own name and keep it. A module is loaded once per process; one

@@ -1,11 +1,11 @@
-"""The application: one route for each call there is, answered by the vault's own door.
+"""The application: one route for each call, answered through the vault's own transport.
 
-Plain ASGI and a dictionary: measured, a routing framework costs twice what the rest of a request's HTTP does
-(ADR 0017). The order is fixed: head, route, cap, body, gate. Every answer that is no success has the one error shape.
+Plain ASGI and a dictionary: measured, a routing framework costs twice as much as the rest of a request's HTTP (ADR
+0017). The order is fixed: head, route, cap, body, gate. Every refusal has the one error shape.
 
-A request is charged to its cap, if that verifies, and to its address only if not: so nobody pays for a stranger who
-floods (ADR 0033). An address that has used up its rate gets 429 in place of any refusal, before a body is read; its
-valid caps are answered as ever.
+A request is charged to its cap if that verifies, and to its address only if not: so nobody pays for a stranger's flood
+(ADR 0033). An address that has used up its rate gets 429 instead of any refusal, before a body is read; requests with a
+valid cap are still answered.
 """
 
 from __future__ import annotations
@@ -49,33 +49,32 @@ MCP = "/mcp"
 _JSON = (b"content-type", b"application/json")
 _KEEP_OUT = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _FAILED_COST = 10
-"""A request whose cap is refused counts as this many others for its address."""
+"""How many requests of its address one with a refused cap counts as."""
 
 _SHARE = 0.5
-"""Seconds of the server's time that the calls of one cap may take in a second, where rates are limited at all."""
+"""Seconds of the server's time that the calls of one cap may take per second, where rates are limited at all."""
 
 _READY_SECONDS = 1.0
 _LARGE = 64 * 1024
-"""A body that takes a while to read."""
+"""The size of a body that is slow to parse."""
 
 _WATCHING = ("healthz", "readyz", "metrics")
-"""Who watches over the server must not be shut out by what others send."""
+"""Routes for monitoring, which floods of other requests must not block."""
 
 _RECORD_SECONDS = 10
-"""How often the logs are told what was counted instead of written."""
+"""How often both logs get the counts of events that were not written one by one."""
 
 _SLOW, _SLOW_DISTANT = 2, 8
-"""Threads for work that takes long: few where they would only fight over the interpreter, more where they wait for a
-network."""
+"""Threads for slow work: few where they would only compete for the interpreter, more where they wait for a network."""
 
 _MESSAGE_LIMIT = 1024 * 1024
-"""Bytes of an MCP message: a line fits many times over, and what is larger would be read on the event loop."""
+"""Largest MCP message: a line fits many times over, and a larger one would block the event loop while it is read."""
 
 _MESSAGE_SECONDS, _MESSAGE_BYTE_SECONDS = 2e-3, 2e-8
-"""What the MCP library takes on the event loop for a message, and for each byte of it and of its answer."""
+"""The time that the MCP library takes on the event loop for a message, and for each byte of it and of its answer."""
 
 _QUESTIONS = frozenset((Op.GET, Op.LIST, Op.SNAPSHOT))
-"""What leaves nothing behind but its answer: without a caller it need not be done."""
+"""Operations whose only effect is their answer: without a caller they can be dropped."""
 
 T = TypeVar("T")
 _UNPROVEN = 401
@@ -84,7 +83,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 
 class HttpAnswer(NamedTuple):
-    """What goes back."""
+    """An HTTP answer."""
 
     status: int
     body: bytes
@@ -96,7 +95,7 @@ Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 
 
 class HttpRoute(NamedTuple):
-    """Who answers, and under which name it is counted. Without a handler it is passed on to MCP."""
+    """A route's handler, and its name for metrics. Without a handler the request is passed on to MCP."""
 
     name: str
     handler: Handler | None
@@ -106,7 +105,7 @@ _MCP_ROUTE = HttpRoute("mcp", None)
 
 
 class Application:
-    """The ASGI application of one open vault. The vault stays the caller's: it is not closed here."""
+    """The ASGI application of one open vault. The caller owns the vault: it is not closed here."""
 
     def __init__(self, vault: Vault, options: Options = DEFAULT, places: Connections | None = None) -> None:
         self.options = options
@@ -129,7 +128,7 @@ class Application:
         self.routes: dict[str, dict[str, HttpRoute]] = self._table()
 
     def _table(self) -> dict[str, dict[str, HttpRoute]]:
-        """Every route: path, method, and who answers it."""
+        """Every route, by path and method."""
         routes: dict[str, dict[str, HttpRoute]] = {
             "/healthz": {"GET": HttpRoute("healthz", self._healthz)},
             "/readyz": {"GET": HttpRoute("readyz", self._readyz)},
@@ -141,14 +140,14 @@ class Application:
             routes.setdefault(kind.path, {})[kind.method] = HttpRoute(name, self._calling(kind))
         return routes
 
-    # Being an ASGI application.
+    # The ASGI interface.
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._serve(HttpRequest(scope, receive), receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
-        else:  # a websocket: there is nothing to talk about
+        else:  # a websocket: not supported
             await send({"type": "websocket.close", "code": 1008})
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -163,7 +162,7 @@ class Application:
                 return
 
     async def start(self) -> None:
-        """Begin to answer. Belongs to the event loop that serves."""
+        """Begin to answer. To be called on the event loop that serves."""
         store = self._vault.store
         slow = self.options.slow or (_SLOW_DISTANT if store.is_distant else _SLOW)
         self._lanes = Executor(store, self._vault.together, slow, self.options.waiting, self.charge)
@@ -179,7 +178,7 @@ class Application:
             self._stack.callback(task.cancel)
 
     async def stop(self) -> None:
-        """Stop answering; what was begun is finished first."""
+        """Stop answering, after finishing what was begun."""
         lanes, self._lanes = self._lanes, None
         await self._stack.aclose()
         if lanes is not None:
@@ -187,13 +186,13 @@ class Application:
         self._lines.tell()
 
     async def _keep_counts(self) -> None:
-        """Have both logs told, now and then, what was counted instead of written."""
+        """Periodically write the counts of events that were not written one by one to both logs."""
         while True:
             await asyncio.sleep(_RECORD_SECONDS)
             self._lines.tell()
             try:
                 await self._open_lanes().run(self._vault.sum_up_refusals)
-            except StrongroomError as error:  # it stays counted
+            except StrongroomError as error:  # the counts are kept for the next time
                 json_log.event("refusals not recorded", level=logging.ERROR, reason=error.reason)
 
     async def _keep_checkpoints(self) -> None:
@@ -205,7 +204,7 @@ class Application:
                 json_log.event("checkpoint failed", level=logging.ERROR, reason=error.reason)
 
     async def _finish_scrubs(self) -> None:
-        """Do again what a forget could not: another process was reading then."""
+        """Retry scrubs that a forget could not finish because another process was reading."""
         while True:
             if self._vault.scrub_is_due():
                 with suppress(StrongroomError):
@@ -238,7 +237,7 @@ class Application:
             answer = _refusal(error)
             if isinstance(error, MethodRefused):
                 answer = answer._replace(headers=((b"allow", _allowed(self.routes[request.path]).encode()),))
-        except asyncio.CancelledError:  # it took longer than a stopping server waits
+        except asyncio.CancelledError:  # a stopping server waited long enough
             outcome = ServerUnavailable.reason
             answer = _refusal(_stopping())
         except Exception as error:  # noqa: BLE001 - the top-level handler
@@ -253,11 +252,11 @@ class Application:
         self._log(request, name, answer.status, outcome, seconds)
         try:
             await _send(send, answer, request.id)
-        except (OSError, RuntimeError):  # the peer has gone, and the library below says so in many ways
+        except (OSError, RuntimeError):  # the peer has gone; uvicorn raises either
             await _gone(receive)
 
     def _charged(self, error: StrongroomError, request: HttpRequest, now: float) -> StrongroomError:
-        """Charge a refusal to its address unless a valid cap was shown; what to answer."""
+        """Charge a refusal to its address, if no valid cap was shown. Returns the error to answer with."""
         is_unproven = api.STATUS[error.reason] == _UNPROVEN
         if isinstance(error, Unavailable) or (error.links and not is_unproven):
             return error
@@ -280,7 +279,7 @@ class Application:
         return route
 
     def _log(self, request: HttpRequest, name: str, status: int, outcome: str, seconds: float) -> None:
-        """Log a refusal; with `log_requests` what went well, too, as it came if a cap was shown."""
+        """Log a refusal; with `log_requests` also successes, sampled unless a cap was shown."""
         is_fine = outcome == "ok"
         if is_fine and not self.options.log_requests:
             return
@@ -326,7 +325,8 @@ class Application:
                     performing = _performing(door, kind, read, request, body)
                     answer = await self._carry_out(request, performing, holder, kind.op)
             except StrongroomError as error:
-                # A refusal is an entry in the log and must not be free; but nobody pays for a cap that is not theirs.
+                # A refusal is a log entry and must not be free. But a forged cap must not be charged to its true
+                # holder.
                 if error.links and api.STATUS[error.reason] != _UNPROVEN:
                     self._holders.take(holder, monotonic())
                 raise
@@ -337,7 +337,7 @@ class Application:
         return handle
 
     def _cap(self, request: HttpRequest) -> tuple[str, int]:
-        """The token and its holder's bucket: that of the cap that everything was narrowed from."""
+        """The token, and its holder's bucket: that of the first link, from which everything was narrowed."""
         token = request.cap()
         holder = hash(token.partition("~")[0])
         now = monotonic()
@@ -347,9 +347,9 @@ class Application:
         return token, holder
 
     async def _carry_out(self, request: HttpRequest, doing: Operation[T], holder: Hashable, op: Op | None = None) -> T:
-        """What an operation answers. Raises Disconnected as soon as its caller has gone; a change is made all the same.
+        """Wait for an operation's answer. Raises Disconnected once the caller has gone; a change is made all the same.
 
-        Whoever goes has asked: the request is charged.
+        The request is then charged as well.
         """
         connection = request.connection
         if connection.is_lost:
@@ -369,12 +369,12 @@ class Application:
             connection.on_loss = None
 
     async def _prove(self, request: HttpRequest, door: LocalTransport, holder: Hashable) -> None:
-        """Go no further unless the cap is valid."""
+        """Raise if the cap is not valid."""
         await self._carry_out(request, door.checking(), holder)
         request.connection.is_proven = True
 
     async def _pass_on(self, request: HttpRequest, receive: Receive, send: Send) -> None:
-        """Let the MCP application answer, once the cap is known to be valid."""
+        """Let the MCP application answer, after the cap was verified."""
         token, holder = self._cap(request)
         door = self._vault.door(token, source="mcp", request=request.id)
         await self._prove(request, door, holder)
@@ -412,17 +412,17 @@ class Application:
                 self.charge(holder, _MESSAGE_SECONDS + size * _MESSAGE_BYTE_SECONDS)
 
     def charge(self, holder: Hashable, seconds: float) -> None:
-        """Count the server's time that a call of a cap took. Nobody is shut out for long because of one call."""
+        """Charge a cap for the server's time that a call took. One call never blocks its cap for long."""
         self._times.charge(holder, monotonic(), seconds)
 
-    # What needs no cap.
+    # Routes without a cap.
 
     async def _healthz(self, request: HttpRequest) -> HttpAnswer:  # noqa: ARG002 - a handler
         return HttpAnswer(200, b'{"status":"ok"}')
 
     async def _readyz(self, request: HttpRequest) -> HttpAnswer:  # noqa: ARG002 - a handler
         if self._ready is None or (self._ready.done() and monotonic() >= self._ready_until):
-            # Asked by anybody, so one look for all who ask, and not too often.
+            # Open to anybody, so all callers share one check, made at most once per `_READY_SECONDS`.
             self._ready = self._open_lanes().run(self._vault.check_ready)
             self._ready.add_done_callback(self._looked)
         await asyncio.wait([self._ready])
@@ -432,7 +432,7 @@ class Application:
     def _looked(self, look: asyncio.Future[None]) -> None:
         self._ready_until = monotonic() + _READY_SECONDS
         if not look.cancelled():
-            look.exception()  # whoever asked has heard of it
+            look.exception()  # already raised to the callers
 
     async def _show_metrics(self, request: HttpRequest) -> HttpAnswer:
         if not request.is_local:
@@ -441,7 +441,7 @@ class Application:
                 hint="scrape them there, at 127.0.0.1 and this port, or have a proxy on that machine pass them on",
             )
         if self._scrape is None or self._scrape.done():
-            self._scrape = self._open_lanes().run(self._metrics.text)  # one for all who ask at once
+            self._scrape = self._open_lanes().run(self._metrics.text)  # concurrent callers share one scrape
         await asyncio.wait([self._scrape])
         return HttpAnswer(200, self._scrape.result(), kind=(b"content-type", CONTENT_TYPE))
 
@@ -456,13 +456,13 @@ class Application:
 def _performing(
     door: LocalTransport, kind: type[api.Call[Any]], read: Reader, request: HttpRequest, body: bytes
 ) -> Operation[HttpAnswer]:
-    """One call from its bytes to its answer, in steps."""
+    """One call, from its bytes to its answer, in steps."""
     if len(body) > _LARGE:
         yield SLOW_STEP
     try:
         call = read(request, body)
     except InvalidRequest as invalid:
-        raise (yield from door.refusing(kind, invalid)) from None  # the cap comes first, whatever came with it
+        raise (yield from door.refusing(kind, invalid)) from None  # a bad cap is reported before a bad body
     answer = yield from door.doing(call)
     headers: Headers = ()
     if isinstance(answer, Profile) and answer.version:
@@ -485,7 +485,7 @@ def _refusal(error: StrongroomError) -> HttpAnswer:
     if status == _UNPROVEN:
         headers.append((b"www-authenticate", b"Bearer"))
     elif status in (408, 413, 431):
-        headers.append((b"connection", b"close"))  # what was sent is not read to its end
+        headers.append((b"connection", b"close"))  # the rest of the request is not read
     elif status in (429, 503):
         wait = error.wait if isinstance(error, RateLimited) else 1
         headers.append((b"retry-after", str(wait).encode()))
@@ -515,13 +515,13 @@ async def _send(send: Send, answer: HttpAnswer, request_id: str) -> None:
 
 
 async def _gone(receive: Receive) -> None:
-    """Wait until the connection is known to have ended, so that nobody takes the answer for forgotten."""
+    """Wait until uvicorn has noticed the disconnect; otherwise it reports a missing answer."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, for an application behind this one."""
+    """A `receive` that replays a body that was read already."""
     given = False
 
     async def again() -> Mapping[str, Any]:
@@ -544,12 +544,12 @@ def _stamped(send: Send, request_id: str) -> Send:
 
 
 def _mcp_app() -> Callable[..., Any]:
-    """MCP needs an extra of its own, and takes long to import: before the server listens."""
+    """Import MCP, which needs an extra and takes long: done before the server listens."""
     from strongroom.server.mcp import mcp_app
 
     return mcp_app
 
 
 def application(vault: Vault, options: Options = DEFAULT, places: Connections | None = None) -> Application:
-    """The ASGI application of a vault; `places` are the connections that it is reached by."""
+    """The ASGI application of a vault. `places` counts the connections that lead to it."""
     return Application(vault, options, places)

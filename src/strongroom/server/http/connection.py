@@ -1,6 +1,6 @@
-"""Connections, guarded: head and body must come soon, the head small, and there is an end to how many are held.
+"""Guarded connections: limits on the time of head and body, the size of the head, and the number of connections.
 
-uvicorn's parser has no limit of its own for any of these. What is refused here has the one error shape, too.
+uvicorn's parser has no limit of its own for any of these. Refusals here have the one error shape, too.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """One connection. Made by `guarded`, which gives it its options and the place among the others."""
+    """One connection. Its class is made by `protocol_class`, which sets the options and the connection table."""
 
     options: Options
     places: Connections
     handshake: ConnectionSlot | None = None
-    """The place that it had while TLS was agreed upon."""
+    """The slot that it held during its TLS handshake."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -41,10 +41,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._deadline: TimerHandle | None = None
         self._in_body = False
         self._unread = 0
-        """Bytes since the last of a body: trailers, or what stands between chunks."""
+        """Bytes since the last part of a body: trailers, or bytes between chunks."""
         self._writing: TimerHandle | None = None
         self._packed: list[bytes] = []
-        """How the body is said to be packed."""
+        """The values of Transfer-Encoding headers."""
         self._answering: RequestResponseCycle | None = None
         self.peer = ""
         self.is_proven = self.is_spare = self.is_lost = False
@@ -62,7 +62,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._expect_head()
 
     def is_waiting(self) -> bool:
-        """Whether the server has nothing to do here before the peer sends or reads something."""
+        """Whether the server waits for the peer to send or read something."""
         answering = self._answering
         return answering is None or answering.response_complete or answering.more_body or self._writing is not None
 
@@ -73,7 +73,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.on_loss()
         self._came()
         self._written()
-        # The library tells only the latest of several requests that were sent together.
+        # uvicorn notifies only the latest of several pipelined requests.
         for cycle in [self._answering, *(queued for queued, _ in self.pipeline)]:
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
@@ -97,10 +97,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unread += len(data)
         super().data_received(data)
         if self._in_head and self._head_bytes and self._deadline is None:
-            self._expect_head()  # most heads come whole: no timer for those
+            self._expect_head()  # most heads come in one piece and need no timer
         if self._in_body and self._deadline is None and not self.transport.is_closing():
             self._deadline = self.loop.call_later(self.options.body_seconds, self._body_too_slow)
-        # What came whole within these bytes has set them back.
+        # Heads and bodies that were completed by these bytes have reset the counters.
         if (
             max(self._head_bytes if self._in_head else 0, self._unread if self._in_body else 0)
             > self.options.header_limit
@@ -109,7 +109,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            return  # a trailer: whoever checked the head has not seen it
+            return  # a trailer, which would bypass the checks of the head
         super().on_header(name, value)
         if len(name) == _PACKED and name.lower() == b"transfer-encoding":
             self._packed.append(value.lower())
@@ -125,14 +125,14 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def _is_plain(self) -> bool:
-        """Whether the head can be read in one way only: one of two versions, a path, chunks only as themselves."""
+        """Whether the head is unambiguous: a known version, a path, and chunked as the only encoding."""
         version = self.parser.get_http_version()
         packed, self._packed = self._packed, []
         return (
             (version == "1.1" or version == "1.0")
             and (self.url.startswith(b"/") or self.url == b"*")
             and (not packed or (packed == [b"chunked"] and version == "1.1"))
-            # The parser would stop at the head and drop the body; we speak nothing else.
+            # For an upgrade the parser would stop at the head and drop the body. None is supported.
             and not self.parser.should_upgrade()
         )
 
@@ -140,7 +140,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return HeadersTooLarge(f"a request's head is at most {self.options.header_limit} bytes")
 
     def _head_size(self) -> int:
-        """Of the head alone: what came together with it may be its body."""
+        """The size of the head alone: bytes that came together with it may be its body."""
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def on_body(self, body: bytes) -> None:
@@ -167,7 +167,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def drop(self) -> None:
-        """End it now; where the peer does not read, without what the kernel still holds for it."""
+        """End it now. If the peer does not read, the kernel's send buffer is discarded."""
         held = self.transport.get_extra_info("socket")
         if self._writing is not None and held is not None:
             with suppress(OSError):
@@ -176,7 +176,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _written(self) -> None:
-        """The peer has taken what was sent."""
+        """Stop the write timer: the peer has read what was sent."""
         if self._writing is not None:
             self._writing.cancel()
             self._writing = None
@@ -185,7 +185,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._deadline = self.loop.call_later(self.options.head_seconds, self._too_slow)
 
     def _came(self) -> None:
-        """What was waited for is here."""
+        """Stop the read timer: what was awaited has come."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -196,7 +196,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _body_too_slow(self) -> None:
-        """Answer that a body took too long, unless an answer is under way already."""
+        """Refuse a slow body, or just close if an answer is under way."""
         self._deadline = None
         if self.cycle.response_started:
             self.transport.close()
@@ -204,7 +204,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(RequestTooSlow("the request's body came too slowly", hint="send it again"))
 
     def _refuse(self, error: StrongroomError) -> None:
-        """Answer without an application, and hang up."""
+        """Answer without the application, and close."""
         self._came()
         if self.transport.is_closing():
             return
@@ -219,5 +219,5 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 def protocol_class(options: Options, places: Connections) -> type[asyncio.Protocol]:
-    """The protocol class of a server with these options, whose connections take these places."""
+    """The protocol class of a server with these options and this connection table."""
     return type("GuardedProtocol", (GuardedProtocol,), {"options": options, "places": places})

@@ -1,10 +1,10 @@
-"""How many connections a server holds, and which one goes when another needs its place.
+"""The connection table of a server, and which connection is ended when another needs its place.
 
-There is no fixed share for an address: on one machine everybody is 127.0.0.1, and a proxy is one address for all whom
-it speaks for. A connection may have any place that nobody else needs. When all are taken, those go that wait for their
-peer: first those over which no valid cap has come, of these first the ones of whoever has most connections, of these
-the ones that have waited longest. A few places on top are for health and metrics alone, so that whoever watches over
-the server gets an answer where nothing can go. For use on one thread.
+Addresses have no fixed share: on one machine every client is 127.0.0.1, and a proxy is one address for all of its
+clients. A connection may have any place that is not needed otherwise. When all are taken, connections that wait for
+their peer are ended: first those without a valid cap so far, among these the ones of the peer with the most
+connections, among these the ones that have waited longest. A few extra places are for health and metrics alone, so that
+monitoring works when no connection can be ended. For use on one thread.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from collections.abc import Callable
 from typing import Protocol
 
 SPARE = 32
-"""Places for health and metrics, when all others are taken by connections that are being worked for."""
+"""Places for health and metrics, for when all others are taken by connections that are being answered."""
 
 _AT_ONCE = 64
-"""One in so many connections goes when room is needed: looking through all of them costs too much for one place."""
+"""When room is needed, one in so many connections is ended: looking through all of them is too expensive for one."""
 
 _CREDENTIALS = struct.Struct("3i")
 
 
 class Connection(Protocol):
-    """A connection as the server holds it. It removes itself when it has ended."""
+    """A connection in the table. It removes itself when it has ended."""
 
     peer: str
-    """Whose it is: an address, an IPv6 network, or a user of this machine."""
+    """The peer: an address, an IPv6 network, or a user of this machine."""
     is_proven: bool
-    """A valid cap has come over it."""
+    """Whether a valid cap has come over it."""
     is_spare: bool
-    """It has a place for health and metrics alone."""
+    """Whether it has a place for health and metrics alone."""
     since: float
-    """When it began to wait for its peer, or a request of it was begun."""
+    """When it began to wait for its peer, or to answer a request."""
 
     def is_waiting(self) -> bool:
         """Whether it is the peer's turn: to send a head or a body, to read an answer, or to finish a handshake."""
@@ -47,13 +47,13 @@ class Asking(Connection, Protocol):
     """A connection over which requests come."""
 
     is_lost: bool
-    """The peer has gone: nobody would read an answer."""
+    """Whether the peer has gone, so that nobody would read an answer."""
     on_loss: Callable[[], object] | None
-    """What to do when it goes, while a call of it is under way."""
+    """Called when it is lost while a call of it is under way."""
 
 
 class Unheld:
-    """Stands for the connection of a request that no server of ours received."""
+    """A stand-in for the connection of a request that our own server did not receive."""
 
     peer = ""
     is_proven = is_spare = is_lost = False
@@ -64,11 +64,11 @@ class Unheld:
         return False
 
     def drop(self) -> None:
-        """Nothing: it is not ours to end."""
+        """Does nothing: it is not ours to end."""
 
 
 class ConnectionSlot(Protocol):
-    """The place of a connection that is still to come."""
+    """The place of a connection that is not established yet."""
 
     def end(self) -> None:
         """Give it back."""
@@ -83,13 +83,13 @@ class Connections:
         self._spare: OrderedDict[Connection, None] = OrderedDict()
         self._peers: Counter[str] = Counter()
         self.dropped = 0
-        """Connections that were ended to make room."""
+        """The number of connections that were ended to make room."""
 
     def __len__(self) -> int:
         return len(self._held) + len(self._spare)
 
     def add(self, new: Connection) -> None:
-        """Hold a connection, at the cost of others if there is no room. The newest always has a place."""
+        """Add a connection, ending others if there is no room. The newest always gets a place."""
         if len(self._held) >= self._most:
             self._make_room()
         if len(self._held) < self._most:
@@ -102,7 +102,7 @@ class Connections:
         self._spare[new] = None
 
     def remove(self, one: Connection) -> None:
-        """Forget a connection; one that is not held is none of ours."""
+        """Remove a connection, if it is in the table."""
         self._spare.pop(one, None)
         if one in self._held:
             del self._held[one]
@@ -111,7 +111,7 @@ class Connections:
                 del self._peers[one.peer]
 
     def _make_room(self) -> None:
-        """End what can go. Without a valid cap a connection can go while it is answered, but last."""
+        """End what can be ended. A connection without a valid cap can be ended even while it is answered, but last."""
         found = [one for one in self._held if not one.is_proven or one.is_waiting()]
         found.sort(key=self._order)
         for one in found[: max(self._most // _AT_ONCE, 1)]:
@@ -127,7 +127,7 @@ class Connections:
 
 
 def user_of(held: socket.socket | None) -> str:
-    """The user of this machine behind a unix socket; empty where the system does not say."""
+    """The user of this machine behind a unix socket; empty if the system does not tell."""
     if held is None or held.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
         return ""
     try:

@@ -1,6 +1,6 @@
-"""The OpenAPI document, written from the very types that requests are read with. Pure.
+"""The OpenAPI document, generated from the types with which requests are read. Pure.
 
-`docs/openapi.json` is a copy for readers; a test fails when it has drifted.
+`docs/openapi.json` is a copy for readers; a test fails if it differs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def encode_document() -> bytes:
 
 
 def _structs(types: Iterable[msgspec.inspect.Type]) -> set[type[msgspec.Struct]]:
-    """Every struct among the types, and in the fields of one."""
+    """All structs among the types, and in their fields."""
     found: set[type[msgspec.Struct]] = set()
     waiting = list(types)
     while waiting:
@@ -75,7 +75,7 @@ def _structs(types: Iterable[msgspec.inspect.Type]) -> set[type[msgspec.Struct]]
 
 
 def _say_what_may_be_left_out(kind: type[msgspec.Struct], schema: dict[str, Any]) -> None:
-    """Put defaults into words, and require of an answer what it always has.
+    """Put defaults into descriptions, and mark the fields that an answer always has as required.
 
     Generators take `default` for "always there": openapi-typescript makes such a field of a request required.
     """

@@ -1,6 +1,6 @@
-"""Taking a request apart: its head, its cap, its body, and the call they make. Nothing here trusts anything.
+"""Parsing of a request: its head, its cap, its body, and the call they make. All of it is untrusted.
 
-What cannot be read is Invalid or a CapMissing; what is too large or too slow is refused before it is taken in.
+What cannot be read is Invalid or CapMissing; what is too large or too slow is refused before it is read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 CONNECTION = "strongroom.connection"
-"""The key in a request's state under which the connection is that it came over."""
+"""The key of the connection in a request's state."""
 
 _ONCE = frozenset(
     (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"if-match", b"x-request-id")
@@ -46,11 +46,11 @@ _WHERE = re.compile(r" - at `(\$[^`]{0,80})`")
 
 
 class Disconnected(Exception):
-    """The peer went away before its request was whole, or before it was answered."""
+    """The peer disconnected before its request was complete, or before it was answered."""
 
 
 class HttpRequest:
-    """One HTTP request: its head, read once, and how to get its body."""
+    """One HTTP request: its parsed head, and access to its body."""
 
     __slots__ = ("_receive", "address", "connection", "headers", "id", "method", "path", "query", "scope")
 
@@ -68,20 +68,20 @@ class HttpRequest:
         if given is not None and _REQUEST_ID.fullmatch(given):
             self.id = given.decode()
         else:
-            self.id = secrets.token_hex(8)  # a number that counts would tell of other people's requests
+            self.id = secrets.token_hex(8)  # random, because a counter would tell of other requests
 
     @property
     def is_local(self) -> bool:
-        """Whether it comes from this machine; over a unix socket there is no address."""
+        """Whether it comes from this machine. Over a unix socket there is no address."""
         return not self.address or self.address in LOOPBACK
 
     @property
     def neighbourhood(self) -> str:
-        """Whose requests without a valid cap are counted together; over a unix socket a user's."""
+        """The key under which requests without a valid cap are counted; over a unix socket the user."""
         return neighbourhood(self.address) if self.address else self.connection.peer
 
     def check_head(self, options: Options) -> None:
-        """Refuse a head that two readers could read in two ways, and one that a web page elsewhere caused."""
+        """Refuse a head that two parsers could read differently, and a request that a foreign web page caused."""
         if len(self.headers) != len(self.scope["headers"]):
             names = [name for name, _ in self.scope["headers"]]
             if any(names.count(name) > 1 for name in _ONCE):
@@ -107,9 +107,9 @@ class HttpRequest:
         return token
 
     async def body(self, options: Options, prove: Callable[[int], Awaitable[object]]) -> bytes:
-        """The whole body. `prove` is awaited before more than a little of it is taken in, with how much it may be.
+        """The whole body. `prove` is awaited with its size before more than `unproven_limit` of it is read.
 
-        How long it may take is the connection's business (`protocol`).
+        The time limit is the connection's (`connection`).
         """
         told = self.headers.get(b"content-length")
         size = int(told) if told is not None and told.isdigit() else 0
@@ -132,7 +132,7 @@ class HttpRequest:
             if len(body) > options.body_limit:
                 raise _too_large(options)
             if len(body) > options.unproven_limit and not proven:
-                await prove(options.body_limit)  # it does not say how long it is
+                await prove(options.body_limit)  # its length is not declared
                 proven = True
             message = await self._receive()
             if message["type"] == "http.disconnect":
@@ -142,21 +142,21 @@ class HttpRequest:
         return _whole(bytes(body), self.headers.get(b"content-length"), options)
 
     def check_bodiless(self) -> None:
-        """Refuse a body where none belongs: nobody would read it, and the next request would begin in it."""
+        """Refuse a body where none belongs: nobody would read it, and it would be parsed as the next request."""
         if self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers:
             raise InvalidRequest("a GET has no body")
 
     def check_json(self) -> None:
-        """Refuse a body that does not say that it is JSON: a web form can be sent by any page."""
+        """Refuse a body that is not declared as JSON, because a web form can be sent by any page."""
         told = self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if told != b"application/json":
             raise MediaTypeRefused("the body must be JSON", hint="send `Content-Type: application/json`")
 
 
 def neighbourhood(address: str) -> str:
-    """Which addresses count as one: an IPv6 address stands for its /64, which one customer has.
+    """The addresses counted as one: an IPv6 address stands for its /64, which one customer has.
 
-    A socket that listens on IPv6 is told IPv4 addresses as IPv6 ones, all in one /64: they count as what they are.
+    A socket that listens on IPv6 gets IPv4 addresses as IPv6 ones, all in one /64: they count as IPv4.
     """
     return address if ":" not in address else _network(address)
 
@@ -171,13 +171,13 @@ def _network(address: str) -> str:
 
 
 def host_name(host: bytes) -> str:
-    """The name in a Host header, without its port; empty if it is no name."""
+    """The name in a Host header, without its port; empty if it is not a name."""
     found = _HOST.fullmatch(host.decode("latin-1").lower())
     return "" if found is None else found[1] or found[2]
 
 
 def _whole(body: bytes, told: bytes | None, options: Options) -> bytes:
-    """The body, unless it is too large or not as long as its head says: then nobody knows what was meant."""
+    """Check that a body is within the limit and as long as its head says."""
     if len(body) > options.body_limit:
         raise _too_large(options)
     if told is not None and told != b"%d" % len(body):
@@ -190,17 +190,17 @@ def _too_large(options: Options) -> BodyTooLarge:
 
 
 class ProfileText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a profile that is written; its namespace and version stand in the request's head."""
+    """The body of a profile to be written. Its namespace and version are in the request's head."""
 
     text: str
 
 
 Reader = Callable[[HttpRequest, bytes], api.Call[Any]]
-"""Makes a call of a request and its body; raises InvalidRequest for what is none."""
+"""Makes a call from a request and its body. InvalidRequest if they do not make one."""
 
 
 def reader_of(kind: type[api.Call[Any]]) -> Reader:
-    """How a request for this kind of call is read."""
+    """The reader of requests for this kind of call."""
     if kind is api.ReadProfile:
         return _read_profile
     if kind is api.WriteProfile:
@@ -219,7 +219,7 @@ def reader_of(kind: type[api.Call[Any]]) -> Reader:
 
 
 def _decoding(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
-    """A reader of bodies that says what it takes; nothing of what it was given is repeated."""
+    """A decoder of bodies whose errors name the fields it takes, and repeat nothing of the input."""
     decoder = msgspec.json.Decoder(kind)
     takes = f"its fields are {', '.join(kind.__struct_fields__)}" if kind.__struct_fields__ else "it has no fields"
 

@@ -1,7 +1,7 @@
-"""TLS handshakes, counted as connections from the moment they are accepted.
+"""TLS handshakes that count as connections from the moment they are accepted.
 
-The event loop makes a connection known only after its handshake. Until then nobody would count it, and as many as this
-process may open files would stop all service. So connections are accepted here, and take their place before TLS.
+The event loop reports a connection only after its handshake. Until then it would be uncounted, and enough of them to
+use up this process's open files would stop all service. So connections are accepted here, and get a slot before TLS.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from strongroom.server.http.request_parser import neighbourhood
 
 _ACCEPTED_AT_ONCE = 128
 _PAUSE_SECONDS = 1.0
-"""How long to wait where this process may open no more files."""
+"""How long to pause when this process may not open more files."""
 
 Made = Callable[[], GuardedProtocol]
 
 
 class SecureListener:
-    """Accepts connections on a socket and has each agree on TLS; then the protocol that `made` makes has it."""
+    """Accepts connections on a socket and runs their TLS handshake; then the protocol that `made` makes takes over."""
 
     def __init__(
         self, bound: socket.socket, context: ssl.SSLContext, seconds: float, places: Connections, made: Made
@@ -76,7 +76,7 @@ class SecureListener:
             return protocol
 
         try:
-            with suppress(OSError, TimeoutError):  # a peer that leaves, speaks something else, or takes too long
+            with suppress(OSError, TimeoutError):  # a peer that leaves, does not speak TLS, or takes too long
                 await self._loop.connect_accepted_socket(
                     made, accepted, ssl=self._context, ssl_handshake_timeout=self._seconds
                 )
@@ -88,7 +88,7 @@ class SecureListener:
 
 
 class Handshake:
-    """The place of a connection until TLS is agreed upon."""
+    """The slot of a connection during its TLS handshake."""
 
     is_proven = is_spare = False
 
@@ -105,9 +105,9 @@ class Handshake:
     def drop(self) -> None:
         if not self._has_ended:
             with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # which ends the handshake, and that closes it
+                self._socket.shutdown(socket.SHUT_RDWR)  # makes the handshake fail, which closes it
 
     def end(self) -> None:
-        """Give the place back."""
+        """Give the slot back."""
         self._has_ended = True
         self._places.remove(self)

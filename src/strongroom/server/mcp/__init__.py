@@ -1,8 +1,8 @@
-"""The memory as an MCP server: the tools and the profile, for any client that speaks the protocol.
+"""The memory as an MCP server: tools and the profile, for any client that speaks the protocol.
 
-`tool_schemas` says what there is, `tool_answers` how an answer reads to a model, `profile_resource` shows the profile,
-`mcp_server` ties them to a transport, `stdio` and `streamable_http` carry it. Everything goes through the same calls as
-over HTTP: nothing here decides.
+`tool_schemas` declares the tools, `tool_answers` formats answers for a model, `profile_resource` shows the profile,
+`mcp_server` connects them to a transport, `stdio` and `streamable_http` carry it. Everything uses the same calls as
+HTTP: nothing here decides.
 """
 
 from strongroom.server.mcp.mcp_server import on_threads, server_for

@@ -1,6 +1,6 @@
-"""The server: takes what the protocol brings, has it asked, and answers. It knows no transport and decides nothing.
+"""The MCP server: parses requests, runs their calls, and answers. It knows no transport and decides nothing.
 
-Whatever a call raises becomes the one shape of errors; nothing that a caller sent is repeated in it or logged.
+Every error of a call gets the one error shape. Nothing that a caller sent is repeated in it or logged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ R = TypeVar("R")
 Context = ServerRequestContext[Any, Any]
 
 THREADS = 16
-"""Calls that run at once; more wait their turn."""
+"""Most calls at once; more wait their turn."""
 
 INSTRUCTIONS = (
     "Gated memory. Recall with memory_get before answering what may depend on earlier conversations; remember with "
@@ -46,22 +46,22 @@ _WHERE = re.compile(r" - at `(\$[^`]{0,80})`")
 
 
 _MANY, _LARGE = 64, 2048
-"""Lines and characters that take a while to be made harmless."""
+"""From so many lines or characters on, formatting an answer counts as slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpCall(Generic[R]):
-    """One call: how it is read, and what is made of its answer."""
+    """One call, with the parsing of its arguments and the formatting of its answer."""
 
     kind: type[api.Call[Any]]
     read: Callable[[], api.Call[Any]]
     shown: Callable[[Any], R]
 
     def asked(self, door: api.Transport) -> R:
-        """Ask it on this thread."""
+        """Make the call on this thread."""
         try:
             call = self.read()
-        except InvalidRequest as error:  # the cap comes first, whatever came with it
+        except InvalidRequest as error:  # a bad cap is reported before bad arguments
             raise (door.refuse(self.kind, error) if isinstance(door, LocalTransport) else error) from None
         return self.shown(door.call(call))
 
@@ -78,13 +78,15 @@ class McpCall(Generic[R]):
 
 
 class CallRunner(Protocol):
-    """Has a question answered for whoever sent a request."""
+    """Runs a call for a client's request."""
 
     async def __call__(self, context: Context, question: McpCall[R], /) -> R: ...
 
 
 def on_threads(door: api.Transport) -> CallRunner:
-    """Ask everything at one door, each question on a thread. Once begun it is finished: a write is whole or absent."""
+    """A runner that makes each call on a thread, over one transport. A begun call is finished: a write is whole or
+    absent.
+    """
     limiter = anyio.CapacityLimiter(THREADS)
 
     async def ask(_: Context, question: McpCall[R]) -> R:
@@ -94,7 +96,7 @@ def on_threads(door: api.Transport) -> CallRunner:
 
 
 def server_for(ask: CallRunner, *, random: Callable[[int], bytes] = os.urandom) -> Server[Any]:
-    """An MCP server whose calls are asked by `ask`."""
+    """An MCP server whose calls are run by `ask`."""
     _hush_the_sdk()
     handlers = _Handlers(ask, random)
     listed = [tool.listed() for tool in TOOLS.values()]
@@ -114,12 +116,12 @@ def server_for(ask: CallRunner, *, random: Callable[[int], bytes] = os.urandom) 
         ),
         on_read_resource=handlers.read_resource,
     )
-    server.middleware.clear()  # it holds what hands each call to telemetry: nobody else may see arguments
+    server.middleware.clear()  # the SDK's middleware passes calls with their arguments to telemetry
     return server
 
 
 class _Handlers:
-    """What is done with a request."""
+    """The request handlers."""
 
     def __init__(self, ask: CallRunner, random: Callable[[int], bytes]) -> None:
         self._ask = ask
@@ -173,7 +175,7 @@ def _call_of(tool: MemoryTool, given: Mapping[str, Any]) -> api.Call[Any]:
 
 
 def _is_large(answer: Any) -> bool:
-    """Whether it takes long to show."""
+    """Whether formatting an answer is slow."""
     if isinstance(answer, api.Recalled):
         return sum(len(hit.text) for hit in answer.lines) > _LARGE
     if isinstance(answer, Listing):
@@ -200,7 +202,7 @@ def _refused(error: StrongroomError) -> types.CallToolResult:
 
 
 def _told(error: StrongroomError) -> api.Refusal:
-    """An error as a model is told it: the words of a server behind this one may be anybody's."""
+    """An error as it is shown to a model. Neutralised, because a remote server's words are untrusted."""
     said = api.Refusal.of(error)
     return api.Refusal(said.error, said.reason, fence.neutral(said.message), fence.neutral(said.hint))
 
@@ -217,7 +219,7 @@ def _defect(error: Exception, op: str) -> ServerDefect:
 
 
 def _giving(result: R) -> Callable[[Context, object], Any]:
-    """A handler that always gives the same."""
+    """A handler that always returns the same result."""
 
     async def give(_context: Context, _params: object) -> R:
         return result
@@ -226,7 +228,7 @@ def _giving(result: R) -> Callable[[Context, object], Any]:
 
 
 def _hush_the_sdk() -> None:
-    """Keep the SDK's own log lines from being printed: some of them hold what a caller sent."""
+    """Keep the SDK's own log lines from being printed: some of them hold a caller's input."""
     logger = logging.getLogger("mcp")
     logger.propagate = False
     if not logger.handlers:

@@ -1,4 +1,4 @@
-"""The profile as a resource: for clients that show a person what to give to a model."""
+"""The profile as a resource, for clients in which a person chooses what to give to a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ABOUT = "What the owner approved as background about themselves"
 
 
 def list_resources() -> list[types.Resource]:
-    """The one resource that has a fixed address."""
+    """The one resource with a fixed address."""
     about = f"{_ABOUT}, for every namespace that the cap covers."
     return [types.Resource(uri=PROFILE, name="profile", title="Profile", description=about, mime_type=_TEXT)]
 
@@ -33,7 +33,7 @@ def templates() -> list[types.ResourceTemplate]:
 
 
 def call_for(uri: str) -> api.TakeSnapshot | None:
-    """What to ask of the vault for this address; None if there is no such resource."""
+    """The call for this address; None if there is no such resource."""
     if uri == PROFILE:
         return api.TakeSnapshot()
     if uri.startswith(PROFILE + "/"):
@@ -42,6 +42,6 @@ def call_for(uri: str) -> api.TakeSnapshot | None:
 
 
 def contents(uri: str, snapshot: Snapshot, mark: str) -> types.ReadResourceResult:
-    """The resource as a client gets it: fenced, so that a model sees where the profile ends."""
+    """The content of the resource. Fenced, so that a model sees where the profile ends."""
     text = tool_answers.profile_text(snapshot, mark)
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_TEXT, text=text)])

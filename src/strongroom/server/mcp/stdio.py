@@ -1,6 +1,6 @@
 """MCP over stdin and stdout, for clients that start their servers themselves.
 
-stdout belongs to the protocol: while this runs, whatever else is printed goes to stderr. It ends when stdin does, or
+stdout belongs to the protocol: everything else that is printed meanwhile goes to stderr. It ends when stdin does, or
 with SIGTERM or SIGINT; a call that had begun is finished first.
 """
 
@@ -33,11 +33,11 @@ _AHEAD = 16
 
 _CHUNK = 64 * 1024
 MESSAGE_LIMIT = DEFAULT.body_limit
-"""A longer line than this is no message: reading ends there."""
+"""Longest line. A longer one is not a message, and ends the reading."""
 
 
 def run_stdio(door: api.Transport) -> None:
-    """Serve one client until it closes stdin, or until SIGTERM. Closing what is behind the door is the caller's."""
+    """Serve one client until it closes stdin, or until SIGTERM. The caller closes the transport."""
     with _stdin_apart() as fd:
         anyio.run(_serve, door, fd)
 
@@ -62,7 +62,7 @@ async def _cancel_at_signal(scope: anyio.CancelScope) -> None:
 
 @contextmanager
 def _stdin_apart() -> Iterator[int]:
-    """A descriptor of stdin that nothing else reads: a library that looks at stdin finds it empty."""
+    """A private descriptor of stdin. Libraries that read stdin find it empty."""
     own = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -70,11 +70,11 @@ def _stdin_apart() -> Iterator[int]:
     try:
         yield own
     finally:
-        os.dup2(own, 0)  # `own` stays open: a thread may still wait on it, and its number must not mean another file
+        os.dup2(own, 0)  # `own` stays open: a thread may still read it, and its number must not be reused
 
 
 class _Lines:
-    """The lines of a descriptor, read by a thread that may be left behind: it holds nothing that an exit waits for."""
+    """The lines of a descriptor, read by a daemon thread that may be left behind at exit."""
 
     refuse: Callable[[SessionMessage], Awaitable[None]]
     """Sends the answer to a message that is refused before the SDK reads it."""
@@ -99,7 +99,7 @@ class _Lines:
         self, loop: asyncio.AbstractEventLoop, put: MemoryObjectSendStream[str | SessionMessage], room: Semaphore
     ) -> None:
         def give(line: str | SessionMessage) -> None:
-            with suppress(anyio.BrokenResourceError):  # nobody listens any more
+            with suppress(anyio.BrokenResourceError):  # nobody reads any more
                 put.send_nowait(line)
 
         with suppress(OSError, RuntimeError):  # the loop has ended
@@ -123,7 +123,7 @@ class _Lines:
 
 
 def _refusal(line: bytes) -> SessionMessage | None:
-    """The answer to a message in which a key comes twice; None to any other, which the SDK reads."""
+    """The answer to a message with a duplicate key. None for any other, which the SDK reads."""
     try:
         check_unique_keys(line)
     except InvalidRequest as error:

@@ -1,8 +1,8 @@
-"""MCP over streamable HTTP, to be mounted in the server, whose own checks come first.
+"""MCP over streamable HTTP, mounted in the server, whose own checks come first.
 
-By the time a request is here its Host, Origin, size and cap have been looked at; the cap is looked at again by every
-call. Calls wait in the server's own lanes, beside those over HTTP. Each request stands for itself: there are no
-sessions, so a server may be restarted under its clients.
+The server has already checked Host, Origin, size and cap; every call checks the cap again. Calls use the server's own
+lanes, beside those over HTTP. Requests are stateless: there are no sessions, so a server can be restarted under its
+clients.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ABOUT_THE_BODY = (types.PARSE_ERROR, types.INVALID_REQUEST, types.INVALID_PARAM
 
 
 def mcp_app(*, body_limit: int) -> tuple[ASGIApp, AbstractAsyncContextManager[None]]:
-    """The app, and what must be entered, once, while it serves.
+    """The app, and a context manager that must be entered once while it serves.
 
-    The request's state holds the door that its cap opens under DOOR, and under CARRY_OUT what carries an operation out
-    for it, of which it is told the op.
+    The request's state holds the cap's transport under DOOR, and under CARRY_OUT a function that runs an operation,
+    given its op.
     """
 
     async def ask(context: Context, question: McpCall[R]) -> R:
@@ -52,7 +52,7 @@ def mcp_app(*, body_limit: int) -> tuple[ASGIApp, AbstractAsyncContextManager[No
     )
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST":  # a GET would wait for messages that no session is there to send
+        if scope["method"] != "POST":  # a GET would wait for messages of a session, and there is none
             await _only_post()(scope, receive, send)
         else:
             await manager.handle_request(scope, receive, _unrepeating(send))
@@ -67,7 +67,7 @@ def _only_post() -> Response:
 
 
 def _unrepeating(send: Send) -> Send:
-    """Pass answers on, but for what the SDK says of a body that is no message: its words repeat that body."""
+    """Pass answers on, except for the SDK's errors about a malformed body, which would repeat the body."""
     held: Message | None = None
     body = bytearray()
 

@@ -1,8 +1,8 @@
-"""What a model is given for an answer: a struct, and the same as text. All that others wrote is fenced or neutral.
+"""Answers for a model, as a struct and as text. Everything that others wrote is fenced or neutralised.
 
-Some clients show a model the struct and some the text, so neither may be less safe than the other. Texts of lines are
-fenced in both; authors, sessions and sources, which whoever wrote a line chose, are neutral in both. Ids, namespaces
-and cursors come from a vault, or from whoever answers in its place: what does not look like one is made neutral, too.
+Some clients show a model the struct and some the text, so both must be equally safe. Texts of lines are fenced in both;
+authors, sessions and sources, which a line's writer chose, are neutralised in both. Ids, namespaces and cursors come
+from a vault or from a server that claims to be one: those that do not look right are neutralised, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _L = TypeVar("_L", Hit, LineInfo)
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a line came from: through which door, when it was written, and with which cap (link ids, first to last)."""
+    """Where a line came from: its source, when it was recorded, and with which cap (link ids, first to last)."""
 
     source: str
     recorded: datetime
@@ -55,7 +55,7 @@ class RecalledLines(msgspec.Struct, frozen=True):
 
 
 class ListedLine(msgspec.Struct, frozen=True):
-    """One line without its text; `size` is that of the text in bytes."""
+    """One line without its text. `size` is the text's size in bytes."""
 
     id: str
     namespace: str
@@ -82,7 +82,9 @@ class ShownProfile(msgspec.Struct, frozen=True):
 
 
 class ShownProfiles(msgspec.Struct, frozen=True):
-    """The profiles, approved by the owner. `mark` is the only mark that counts; `left_out` names what did not fit."""
+    """The profiles, approved by the owner. `mark` is the only mark that counts; `left_out` names those that did not
+    fit.
+    """
 
     mark: str
     notice: str
@@ -142,7 +144,7 @@ def profile_text(snapshot: Snapshot, mark: str) -> str:
 
 
 def _named(line: _L) -> _L:
-    """A line whose names are names, or neutral."""
+    """A line whose names are checked, or neutralised."""
     links = tuple(map(_name, line.provenance.links))
     names = {"id": _name(line.id), "namespace": _name(line.namespace)}
     return msgspec.structs.replace(line, **names, provenance=msgspec.structs.replace(line.provenance, links=links))

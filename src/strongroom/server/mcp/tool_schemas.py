@@ -1,6 +1,6 @@
-"""The tools: their names, what a model is told about them, what they take, which call each makes, what it answers.
+"""The tools: their names and descriptions for a model, their arguments, their calls and their answers.
 
-`TOOLS` is all there is; schemas are written from the structs. No argument names an actor: that comes from the cap.
+`TOOLS` is the complete table; schemas are generated from the structs. No argument names an actor: the cap does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Until = Annotated[datetime | None, Meta(description="Only lines before this mom
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a tool takes."""
+    """The arguments of a tool."""
 
     def call(self) -> api.Call[Any]:
         raise NotImplementedError
@@ -69,7 +69,7 @@ class GetArguments(Arguments, frozen=True, kw_only=True):
 
     query: Annotated[str, Meta(description="What you want to know, in words: a question works well.")] = ""
     k: Annotated[
-        Annotated[int, Meta(ge=1)] | None,  # 0, which only has lines read, is of no use to a model
+        Annotated[int, Meta(ge=1)] | None,  # 0 only loads lines, which is of no use to a model
         Meta(
             description=f"How many lines at most: {model.K_DEFAULT} unless told, up to {model.K_LIMIT}.",
             extra_json_schema={"minimum": 1, "maximum": model.K_LIMIT},
@@ -157,7 +157,7 @@ class SnapshotArguments(Arguments, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class MemoryTool:
-    """One tool. `call` is what it asks of the vault, `shown` makes of the vault's answer what a model is given."""
+    """One tool. `call` is its call to the vault, `shown` formats the vault's answer for a model."""
 
     name: str
     title: str
@@ -270,19 +270,19 @@ _ALL = (
 )
 
 TOOLS: Mapping[str, MemoryTool] = {tool.name: tool for tool in _ALL}
-"""Every tool there is, by name."""
+"""Every tool, by name."""
 
 _REF = "#/$defs/{name}"
 
 
 def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of a struct, with the struct itself at the root: clients look for `type: object` there."""
+    """The schema of a struct, with the struct itself at the root, because clients look for `type: object` there."""
     _, parts = msgspec.json.schema_components([kind], ref_template=_REF)
     root: dict[str, Any] = parts.pop(kind.__name__)
     return {**root, "$defs": parts} if parts else root
 
 
 def _answer_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """An answer or a refusal: clients check both against the one schema that a tool has."""
+    """The schema of an answer or a refusal: clients check both against the one schema that a tool has."""
     refs, parts = msgspec.json.schema_components([kind, api.Refusal], ref_template=_REF)
     return {"type": "object", "anyOf": list(refs), "$defs": parts}

@@ -646,6 +646,7 @@ def test_threads_that_share_a_full_cache_do_not_disturb_each_other(monkeypatch: 
     monkeypatch.setattr(gate, "_CACHED", 2)
     known = cap.verify(mint(), ISSUERS, AUDIENCE, NOW)
     monkeypatch.setattr(cap, "verify", lambda *_: known)  # the cache is what is tested, not the signature
+    monkeypatch.setattr(gate, "_lineage", hash)
     one_stops = steps = 1
     while one_stops <= steps:
         for other_stops in range(1, 16):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -96,6 +97,13 @@ class Revocations:
             raise CapRevoked(_voided(held, not_before), hint="ask its owner for a new one")
 
 
+class _Verified(NamedTuple):
+    """A cap, and what it has in common with those that it was narrowed or renewed from."""
+
+    cap: Cap
+    lineage: int
+
+
 class Gate:
     """Decides on tokens for one vault. Thread-safe."""
 
@@ -103,7 +111,7 @@ class Gate:
         self._audience = audience
         self._issuers = issuers
         self._standing = standing
-        self._verified: dict[bytes, Cap] = {}
+        self._verified: dict[bytes, _Verified] = {}
         self._guard = threading.Lock()
 
     def admit(self, token: str, ask: Ask, now: int) -> Grant:
@@ -146,7 +154,7 @@ class Gate:
 
     def check(self, token: str, now: int) -> Cap:
         """Make sure that a cap is valid now; what it may do is decided when it asks."""
-        held = self._verify(token, now)
+        held = self._verify(token, now).cap
         try:
             if not max(held.nbf, held.issued) <= now < held.exp:
                 held.check_time(now)  # which knows the leeway, and the reason
@@ -157,15 +165,27 @@ class Gate:
 
     def known(self, token: str) -> Cap | None:
         """A cap that was verified before, whatever has become of it since; None for one that was not."""
-        return self._verified.get(_key(token)) if isinstance(token, str) else None
+        found = self._verified.get(_key(token)) if isinstance(token, str) else None
+        return None if found is None else found.cap
 
-    def _verify(self, token: str, now: int) -> Cap:
+    def lineage(self, token: str, now: int) -> int | None:
+        """What a signed cap has in common with all that was narrowed or renewed from it; it may be revoked or ended.
+
+        None for what was not signed.
+        """
+        try:
+            return self._verify(token, now).lineage
+        except StrongroomError:
+            return None
+
+    def _verify(self, token: str, now: int) -> _Verified:
         if not isinstance(token, str) or len(token := str.__str__(token)) > chain.MAX_BYTES:
             chain.parse(token)  # refuses it
         key = _key(token)
         held = self._verified.get(key)
         if held is None:
-            held = chain.verify(token, self._issuers, self._audience, now)
+            cap = chain.verify(token, self._issuers, self._audience, now)
+            held = _Verified(cap, _lineage(token))
             # Only what verified is kept; time and revocation are checked on each use.
             with self._guard:
                 while len(self._verified) >= _CACHED:
@@ -176,6 +196,13 @@ class Gate:
 
 def _key(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _lineage(token: str) -> int:
+    """A hash of what a renewal leaves as it was: all claims of the first link but its id, key, start and end."""
+    first = chain.parse(token).first
+    whose = first.actor, first.actor_scope, first.iat, first.label, first.session
+    return hash((*whose, first.data_class, first.ops, first.namespaces_allowed, first.max_k, first.max_depth))
 
 
 def _attributed(error: StrongroomError, held: Cap) -> StrongroomError:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
 import strongroom
@@ -13,7 +14,7 @@ from strongroom import FileKeys, Token, Vault
 from strongroom.audit import Flaw
 from strongroom.audit.entry import decode_entry
 from strongroom.crypto import merkle_log
-from strongroom.errors import StrongroomError
+from strongroom.errors import StoreUnavailable, StrongroomError
 from tests.audit import rfc
 from tests.audit.tools import edit, fill, flaws, named, query, reason, stored_entries, stored_objects
 from tests.conftest import Clock
@@ -330,6 +331,24 @@ def test_of_two_who_archive_at_once_the_slower_hears_it_in_our_own_words(
     assert _outcome(grown, tmp_path / "old") in {0, "store_unavailable", "version_conflict"}
     assert grown.audit.verify().findings == ()
     assert other.audit.verify(archive=tmp_path / "others").findings == ()
+
+
+@pytest.mark.requirement("audit-archive")
+def test_archiving_beside_a_reader_names_what_removes_the_entries_for_good(grown: Vault, tmp_path: Path) -> None:
+    grown.audit.archive(tmp_path / "old")
+    fill(grown, 300, "something else")
+    reader = apsw.Connection(str(tmp_path / "vault" / "vault.db"))
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM objects").fetchall()
+    with pytest.raises(StoreUnavailable) as caught:
+        grown.audit.archive(tmp_path / "old")
+    assert caught.value.hint.startswith("vault.scrub() ")
+    assert _archived(grown) == 768
+    assert grown.scrub_is_due()
+    reader.close()
+    assert grown.scrub()
+    for path in (tmp_path / "vault").iterdir():
+        assert MARKER.encode() not in path.read_bytes(), path
 
 
 @pytest.mark.requirement("audit-archive")

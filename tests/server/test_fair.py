@@ -199,6 +199,21 @@ def test_a_cap_with_many_calls_under_way_leaves_places_for_everybody_else(
         assert running.ask("POST", PUT, large, ONE).status == 200
 
 
+@pytest.mark.requirement("server-fair", "server-connections")
+def test_renewing_a_cap_gives_its_holder_no_further_places(
+    start: StartThread, vault: Vault, large: Token, small: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cap = vault.mint(actor="local/alice", ops=[*ALL_OPS, "renew"], namespaces=NAMESPACES, ttl=3600)
+    renewed = [vault.memory(cap).renew() for _ in range(EIGHT)]
+    with loads_held(monkeypatch) as go, ExitStack() as stack:
+        running = start(waiting=EIGHT)
+        asking = [one for token in (cap, *renewed) for one in _sent(stack, running, token, GET, {"query": "boat"})]
+        _all_answered(running, small)
+        go.set()
+        assert sorted(_statuses(asking)) == [200] * 4 + [429] * (len(asking) - 4)
+        assert running.ask("POST", PUT, large, ONE).status == 200
+
+
 @pytest.mark.requirement("server-fair", "server-connections", "mcp-http")
 @pytest.mark.parametrize("path", [GET, "/mcp"])
 def test_a_caller_who_goes_while_a_memory_loads_frees_its_place_and_leaves_no_entry(

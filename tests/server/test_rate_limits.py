@@ -19,7 +19,7 @@ from strongroom.server.http.connection_limits import user_of
 from strongroom.server.http.request_parser import neighbourhood
 from strongroom.server.listen import ListenPlace
 from strongroom.server.rate_limits import LONGEST, Buckets
-from tests.conftest import Clock
+from tests.conftest import ALL_OPS, NAMESPACES, Clock
 from tests.server.conftest import StartThread
 from tests.server.running import Running
 from tests.server.talking import Answer, request
@@ -172,6 +172,39 @@ def test_narrowed_caps_share_the_rate_of_what_they_were_narrowed_from(
 
 
 @pytest.mark.requirement("server-rates")
+@pytest.mark.requirement("server-rates")
+def test_renewed_caps_share_the_rate_of_what_they_were_renewed_from(
+    start: StartThread, vault: Vault, clock: Clock
+) -> None:
+    running = start(**SLOW)
+    first = vault.mint(actor="local/alice", ops=[*ALL_OPS, "renew"], namespaces=NAMESPACES, ttl=3600)
+    clock.move(1000)
+    again = vault.memory(first).renew()
+    narrowed = strongroom.attenuate(again, ops=["get"], now=clock)
+    asked = (first, again, narrowed, vault.memory(again).renew())
+    assert [running.ask("POST", GET, one, {}).status for one in asked] == [200] * 4
+    for one in asked:
+        assert running.ask("POST", GET, one, {}).outcome == LIMITED
+    assert running.ask("POST", GET, bob(vault), {}).status == 200
+
+
+@pytest.mark.requirement("server-rates")
+def test_caps_of_one_scope_share_no_rate_unless_one_was_renewed_from_the_other(
+    start: StartThread, vault: Vault, clock: Clock
+) -> None:
+    running = start(**SLOW)
+    gateway, archive = (
+        strongroom.attenuate(
+            vault.mint(actor_scope="local/", ops=ALL_OPS, namespaces=NAMESPACES, ttl=3600, label=label),
+            actor="local/alice",
+            now=clock,
+        )
+        for label in ("gateway", "archive")
+    )
+    assert statuses(running, gateway, 5) == [200] * 4 + [429]
+    assert statuses(running, archive, 4) == [200] * 4
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
@@ -228,7 +261,7 @@ def test_time_that_a_caps_calls_took_beside_the_loop_is_the_holders(
 ) -> None:
     running = start(holder_rate=0.001, burst_seconds=3500)
     seconds = 10_000.0
-    running.app.charge(hash(cap.partition("~")[0]), seconds)
+    running.app.charge(vault.door(cap).lineage(), seconds)
     narrowed = strongroom.attenuate(cap, ops=["get"], now=clock)
     assert running.ask("POST", GET, narrowed, {}).outcome == LIMITED
     assert running.ask("POST", GET, bob(vault), {}).status == 200

@@ -73,6 +73,13 @@ class LocalTransport:
     def doing(self, call: Call[A]) -> Operation[A]:
         return cast("Operation[A]", self._operations[type(call)](self._clerk, self._caller, call))
 
+    def lineage(self) -> int | None:
+        """What is the same for all caps narrowed or renewed from one; None for a cap that this vault never signed.
+
+        It admits nothing: a server shares itself out by it.
+        """
+        return self._clerk.state.gate.lineage(self._caller.token, self._clerk.now() // 1000)
+
     def checking(self) -> Operation[str]:
         """Make sure that the cap is valid, and give its first link; a refusal is on record."""
         return (yield from self._clerk.check(self._caller)).links[0]

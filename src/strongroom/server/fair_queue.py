@@ -1,8 +1,8 @@
 """A fair queue for slow work on few threads.
 
-Work belongs to a cap, by the cap's first link, and to the actor whose memory it is. Caps take turns. Among them, the
-one whose cap and actor have the fewest threads at work goes first. Nobody gets the last free thread in addition to
-others of their own, so that one is always left for somebody else.
+Work belongs to a cap, together with all that was narrowed or renewed from it, and to the actor whose memory it is.
+Caps take turns. Among them, the one whose cap and actor have the fewest threads at work goes first. Nobody gets the
+last free thread in addition to others of their own, so that one is always left for somebody else.
 """
 
 from __future__ import annotations

@@ -46,6 +46,45 @@ class Buckets:
             self._full_at.popitem(last=False)
 
 
+class Holders:
+    """Who shows which cap, and what each has taken: requests, and seconds of the server's time.
+
+    A cap and all that was narrowed or renewed from it have one holder: else renewing a cap would be a way to more.
+    """
+
+    def __init__(self, rate: float, share: float, burst_seconds: float, held: int = 10_000) -> None:
+        self._requests = Buckets(rate, burst_seconds, held)
+        self._times = Buckets(share if rate else 0.0, burst_seconds, held)
+        self._held = held
+        self._lineages: dict[int, int] = {}
+        """By what a first link's text hashes to."""
+
+    def of(self, token: str, lineage: Callable[[], int | None]) -> int:
+        """Who shows a token. One that does not verify has its own holder, so that no forgery costs anybody else."""
+        first = hash(token.partition("~")[0])
+        found = self._lineages.get(first)
+        if found is None:
+            found = lineage()
+            if found is None:
+                return first
+            if len(self._lineages) >= self._held:
+                self._lineages.clear()
+            self._lineages[first] = found
+        return found
+
+    def wait(self, holder: Hashable, now: float) -> float:
+        """Seconds until the holder may ask again; 0 if they may now."""
+        return max(self._requests.wait(holder, now), self._times.wait(holder, now))
+
+    def take(self, holder: Hashable, now: float) -> None:
+        """Count a request."""
+        self._requests.take(holder, now)
+
+    def charge(self, holder: Hashable, now: float, seconds: float) -> None:
+        """Count time that was used."""
+        self._times.charge(holder, now, seconds)
+
+
 class BodyBudget:
     """The RAM for large bodies, shared by all requests. A cap has at most as many bytes as are left for the others."""
 

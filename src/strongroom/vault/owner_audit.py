@@ -256,7 +256,10 @@ class Audit:
             raise StoreUnavailable("another process is archiving", hint="try again") from None
         self._state.store.archive(stop)
         if not self._state.store.scrub():
-            raise StoreUnavailable("archived, but another process keeps the old journal busy", hint="run scrub later")
+            raise StoreUnavailable(
+                "archived, but another process is reading, so what was archived may still lie in the journal",
+                hint="vault.scrub() removes it when that has finished; so do a server and `strongroom doctor`",
+            )
         return stop - before
 
     def _check_bundles(self, directory: Path, expected: Expected, stop: int) -> None:

@@ -40,7 +40,7 @@ from strongroom.server.http import openapi
 from strongroom.server.http.connection_limits import Connections
 from strongroom.server.http.request_parser import Disconnected, HttpRequest, Reader, Receive, Scope, Send, reader_of
 from strongroom.server.metrics import CONTENT_TYPE, Metrics
-from strongroom.server.rate_limits import BodyBudget, Buckets
+from strongroom.server.rate_limits import BodyBudget, Buckets, Holders
 from strongroom.server.server_options import DEFAULT, Options
 from strongroom.strict_json import check_unique_keys
 from strongroom.vault.vault import Vault
@@ -113,8 +113,7 @@ class Application:
         self._lines = json_log.Sample()
         places = Connections(options.connections) if places is None else places
         self._metrics = Metrics(vault, places, self._lines)
-        self._holders = Buckets(self.options.holder_rate, self.options.burst_seconds)
-        self._times = Buckets(_SHARE if self.options.holder_rate else 0.0, self.options.burst_seconds)
+        self._holders = Holders(self.options.holder_rate, _SHARE, self.options.burst_seconds)
         self._addresses = Buckets(self.options.address_rate, self.options.burst_seconds)
         self._mcp_options = replace(options, body_limit=min(options.body_limit, _MESSAGE_LIMIT))
         self._lanes: Executor | None = None
@@ -308,8 +307,7 @@ class Application:
         has_body = kind.method != "GET"
 
         async def handle(request: HttpRequest) -> HttpAnswer:
-            token, holder = self._cap(request)
-            door = self._vault.door(token, source="http", request=request.id)
+            door, holder = self._door(request, "http")
 
             async def prove(size: int) -> None:
                 await self._prove(request, door, holder)
@@ -336,15 +334,15 @@ class Application:
 
         return handle
 
-    def _cap(self, request: HttpRequest) -> tuple[str, int]:
-        """The token, and its holder's bucket: that of the first link, from which everything was narrowed."""
+    def _door(self, request: HttpRequest, source: str) -> tuple[LocalTransport, int]:
+        """The vault's door for the cap that is shown, and who shows it."""
         token = request.cap()
-        holder = hash(token.partition("~")[0])
-        now = monotonic()
-        wait = max(self._holders.wait(holder, now), self._times.wait(holder, now))
+        door = self._vault.door(token, source=source, request=request.id)
+        holder = self._holders.of(token, door.lineage)
+        wait = self._holders.wait(holder, monotonic())
         if wait > 0:
             raise _slow_down(wait)
-        return token, holder
+        return door, holder
 
     async def _carry_out(self, request: HttpRequest, doing: Operation[T], holder: Hashable, op: Op | None = None) -> T:
         """Wait for an operation's answer. Raises Disconnected once the caller has gone; a change is made all the same.
@@ -375,8 +373,7 @@ class Application:
 
     async def _pass_on(self, request: HttpRequest, receive: Receive, send: Send) -> None:
         """Let the MCP application answer, after the cap was verified."""
-        token, holder = self._cap(request)
-        door = self._vault.door(token, source="mcp", request=request.id)
+        door, holder = self._door(request, "mcp")
         await self._prove(request, door, holder)
         self._holders.take(holder, monotonic())
 
@@ -413,7 +410,7 @@ class Application:
 
     def charge(self, holder: Hashable, seconds: float) -> None:
         """Charge a cap for the server's time that a call took. One call never blocks its cap for long."""
-        self._times.charge(holder, monotonic(), seconds)
+        self._holders.charge(holder, monotonic(), seconds)
 
     # Routes without a cap.
 

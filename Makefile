@@ -16,8 +16,8 @@ WORKERS ?= 3
 test: $(READY) $(HERMES)/.ready  ## run the tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long"
 
-test-long: $(READY) $(HERMES)/.ready  ## run the tests with the large counts
-	$(BIN)/python -m pytest -q -m long
+test-long: $(READY) $(HERMES)/.ready  ## run the tests with the large counts, and the properties with newly drawn examples
+	$(BIN)/python -m pytest -q -m "long or hypothesis" --hypothesis-profile=drawn
 
 test-s3: $(READY)  ## run the S3 tests on SeaweedFS, installed into .cache
 	$(BIN)/python -m tests.s3.install seaweedfs rclone

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import strongroom
 from strongroom import FileKeys, Token, Vault, engines, store
@@ -17,6 +18,12 @@ from strongroom.model import Millis
 
 ALL_OPS = ["put", "get", "list", "snapshot", "profile", "forget", "erase"]
 NAMESPACES = ["personal", "family", "work", "travel"]
+
+# No property has a limit of time: how long an example takes, or is made in, says how busy the machine is. `make test`
+# tries the same examples each time, so that a failure is from a change; `make test-long` draws new ones.
+settings.register_profile("drawn", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", settings.get_profile("drawn"), derandomize=True)
+settings.load_profile("repeatable")
 
 
 class Clock:

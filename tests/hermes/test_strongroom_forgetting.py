@@ -106,6 +106,26 @@ def test_the_command_takes_the_whole_turn_by_any_of_its_lines_or_a_line_and_then
                 must_be_gone(home, process)
 
 
+FORGETTING = {
+    "the last turn, by our tool": ToolCall("strongroom_forget", {"last_turn": True}),
+    "the note, by Hermes' own tool": ToolCall("memory", {"action": "remove", "target": "user", "old_text": "5521"}),
+}
+
+
+@pytest.mark.requirement("hermes-turn-whole", "hermes-forget-request")
+@pytest.mark.parametrize("way", FORGETTING)
+def test_what_the_model_calls_on_a_request_takes_the_whole_turn(tmp_path: Path, way: str) -> None:
+    with Model() as model:
+        home = wired(tmp_path / "home", model, *TOOLS)
+        with rig_agent.start(home.rig) as process:
+            me = process.terminal(toolsets=("memory", "strongroom"))
+            tell(me)
+            assert len(of_the_code(home)) == 4
+            me.say("Please forget my gym code.", "I forgot 5521.", (FORGETTING[way],))
+        with rig_agent.start(home.rig) as process:
+            must_be_gone(home, process)
+
+
 @pytest.mark.requirement("hermes-forget-request")
 def test_a_request_to_forget_without_a_tool_is_not_kept_and_the_model_is_told_the_command(tmp_path: Path) -> None:
     with Model() as model:

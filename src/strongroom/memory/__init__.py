@@ -1,7 +1,7 @@
 """The memory service: the only path from a cap to a line.
 
-`replica` knows an open vault and follows other processes, `decision_recorder` asks the gate and keeps the record, the
-modules of `ops` carry out the operations, and `interface` is what callers hold.
+`replica` follows an open vault, `decision_recorder` asks the gate and records its decisions, the modules of `ops` carry
+out the operations, and `interface` is the API for callers.
 """
 
 from strongroom.memory.decision_recorder import Caller, DecisionRecorder, system_clock

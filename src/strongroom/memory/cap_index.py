@@ -1,14 +1,14 @@
-"""An index of cap records in a bucket: by the actor whose cap it is, and by the cap that it came from.
+"""An index of cap records in a bucket: by the cap's actor, and by the cap that it came from.
 
-A bucket finds objects by the beginning of their names alone. So each record has empty objects beside it, in the same
-commit and the same log entry, whose names lead to it:
+A bucket finds objects by the beginning of their names only. So each record has empty marker objects beside it, in the
+same commit and the same log entry, whose names lead to it:
 
     vault/caps/of/<tag of an actor, or "scopes">/<link>     a cap of this actor; a cap of a scope
-    vault/caps/from/<root>/<link>                           a cap that came, over however many, from the first of them
+    vault/caps/from/<root>/<link>                           a cap that came from this first one, at any distance
 
-With it, a revocation or an erasure reads the records that it is about, and none of other people. All records are read
-where the index cannot help: for a link that has no record, and in a vault that an earlier version made, until a
-revocation by the owner has made the index. A vault in a file needs none: there all records are read at once.
+With it, a revocation or an erasure reads only the records that concern it. All records are read where the index cannot
+help: for a link without a record, and in a vault of an earlier version until a revocation by the owner has made the
+index. A vault in a file needs none, because reading all records is one query there.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from strongroom.store.fleet_contract import FleetStore
 
 CAPS = "vault/caps/"
 INDEXED = "vault/indexed"
-"""Says that the index is whole: made with the vault, or once all older records were added."""
+"""Its presence says that the index is complete: made with the vault, or since all older records were added."""
 _OF, _FROM = f"{CAPS}of/", f"{CAPS}from/"
 _SCOPES = "scopes"
 _LINK = 64
 """Characters of a link id."""
 _PAGE = 1000
 _SAMPLE = 32
-"""Records of anybody's that an erasure looks at, to remove those of caps that ended long ago."""
+"""How many records of any actor an erasure looks at, to remove those of caps that ended long ago."""
 Records = Iterator[tuple[Object, CapRecord]]
 
 
@@ -43,21 +43,21 @@ class CapIndex:
         self._opened = opened
 
     def is_made(self) -> bool:
-        """Whether every record is in the index, as far as the vault was looked at."""
+        """Whether the index is complete, as of the last reading of the vault."""
         return isinstance(self._store, FleetStore) and self._store.get(INDEXED) is not None
 
     def _is_kept(self) -> bool:
-        """Whether records get markers: also in a file that was moved out of a bucket, since it may be moved back."""
+        """Whether records get markers: also in a file that came from a bucket, because it may go back."""
         return isinstance(self._store, FleetStore) or self._store.get(INDEXED) is not None
 
     # Writing.
 
     def markers(self, record: CapRecord) -> list[PutNew]:
-        """What is to be put beside a new record."""
+        """The markers to create with a new record."""
         return [PutNew(name, b"") for name in self._names(record)] if self._is_kept() else []
 
     def removal(self, thing: Object, record: CapRecord) -> list[Delete]:
-        """Remove a record, and what leads to it."""
+        """The deletions of a record and its markers."""
         removed = [Delete(thing.name, thing.version)]
         if not self._is_kept():
             return removed
@@ -65,7 +65,7 @@ class CapIndex:
         return removed + [Delete(one.name, one.version) for one in beside if one is not None and one.body is not None]
 
     def missing(self, records: Iterable[CapRecord]) -> Iterator[PutNew]:
-        """What is missing for the index to be whole, given all records."""
+        """The markers missing for a complete index, given all records."""
         for record in records:
             yield from (PutNew(name, b"") for name in self._names(record) if self._store.get(name) is None)
 
@@ -77,12 +77,12 @@ class CapIndex:
     # Finding.
 
     def of(self, actor: Actor, beside: Collection[str] = ()) -> Records:
-        """The records of an actor's caps, and of those of scopes, but for those named in `beside`."""
+        """The records of an actor's caps and of scopes' caps, without those named in `beside`."""
         links = [*self._links(f"{_OF}{self._tag(_OF + actor)}/"), *self._links(f"{_OF}{_SCOPES}/")]
         return self.read(name for link in links if (name := CAPS + link) not in beside)
 
     def family(self, link: LinkId) -> Records | None:
-        """The records of all caps that came from the same one as this; None if this has no record that reads."""
+        """The records of all caps with the same root as this one. None if it has no readable record."""
         own = next((record for _, record in self.read([CAPS + link])), None)
         if own is None:
             return None
@@ -90,7 +90,7 @@ class CapIndex:
         return self.read(CAPS + one for one in self._links(f"{_FROM}{root}/"))
 
     def sample(self) -> Records:
-        """Some records of anybody's caps."""
+        """Some random records of any actor."""
         page = self._store.names(CAPS, random_start(), _SAMPLE) if isinstance(self._store, FleetStore) else ()
         names = [one.name for one in page if is_record(one.name)]
         if len(names) < _SAMPLE and isinstance(self._store, FleetStore):
@@ -108,9 +108,10 @@ class CapIndex:
         return found
 
     def read(self, names: Iterable[str]) -> Records:
-        """These records, but for what is gone and what does not open: it is no record, or one that was destroyed.
+        """The records of these names, without those that are gone or do not open.
 
-        One object of a stranger must not stop every revocation, and verification names it.
+        One that does not open is not a record, or was destroyed. It must not stop every revocation; verification
+        reports it.
         """
         wanted = list(names)
         for thing in self._store.get_many(wanted) if isinstance(self._store, FleetStore) and wanted else ():
@@ -124,10 +125,10 @@ class CapIndex:
 
 
 def is_record(name: str) -> bool:
-    """Whether a name below `vault/caps/` can be that of a record, and is none of the index."""
+    """Whether a name below `vault/caps/` can be a record's, and not a marker's."""
     return len(name) == len(CAPS) + _LINK and "/" not in name[len(CAPS) :]
 
 
 def random_start() -> str:
-    """A name among the records of caps, behind which a sample begins."""
+    """A random name among the records of caps, after which a sample begins."""
     return CAPS + os.urandom(8).hex()

@@ -1,4 +1,4 @@
-"""What the registry keeps of caps, and how all caps of an actor are voided."""
+"""The registry's records of caps, and the voiding of all caps of an actor."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from strongroom.store.fleet_contract import FleetStore
 
 _PAGE = 1000
 _KEPT = 24 * 3600
-"""Seconds after its end in which a cap's record still counts: clocks differ."""
+"""Seconds after its end for which a cap's record still counts, because clocks differ."""
 
 
 def cap_records(state: Replica, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
-    """What the registry keeps of the caps that were minted, but for the records named in `beside`.
+    """The records of all minted caps, without those named in `beside`.
 
-    In a bucket, what does not open is passed over: one object of a stranger must not stop every revocation. It is
-    no record, or one that was destroyed, and verification names it.
+    In a bucket, a record that does not open is skipped: it is not a record, or was destroyed, and must not stop every
+    revocation. Verification reports it.
     """
     for thing in _registered(state, beside):
         if thing.body is None:
@@ -35,18 +35,18 @@ def cap_records(state: Replica, beside: Collection[str] = ()) -> Iterator[tuple[
 
 
 def cap_records_of(state: Replica, actor: Actor, beside: Collection[str] = ()) -> Iterator[tuple[Object, CapRecord]]:
-    """What the registry keeps of an actor's caps, and of caps for scopes. Where there is no index, of all caps."""
+    """The records of an actor's caps and of scopes' caps. Without an index, those of all caps."""
     return state.cap_index.of(actor, beside) if state.cap_index.is_made() else cap_records(state, beside)
 
 
 def descendants(state: Replica, link: LinkId, of: LinkId) -> list[CapRecord]:
-    """What the registry keeps of the caps that came from one. `of` is the link on record that it was made from."""
+    """The records of caps that came from `link`. `of` is the recorded link that it was made from."""
     family = state.cap_index.family(of) if state.cap_index.is_made() else None
     return [one for _, one in (cap_records(state) if family is None else family) if link in one.parents]
 
 
 def _registered(state: Replica, beside: Collection[str]) -> Iterator[Object]:
-    """The records as they are stored, tombstones too."""
+    """The records as stored, tombstones too."""
     if state.store.is_whole:
         yield from (one for one in state.objects(CAPS) if one.name not in beside and is_record(one.name))
         return
@@ -61,17 +61,17 @@ def _registered(state: Replica, beside: Collection[str]) -> Iterator[Object]:
 
 
 def is_over(state: Replica, record: CapRecord, now: Millis) -> bool:
-    """Whether a cap ended so long ago that no worker takes it; of a vault in a file all records are kept."""
+    """Whether a cap ended so long ago that no worker accepts it. A vault in a file keeps all records."""
     return not state.store.is_whole and record.expires + _KEPT < now // 1000
 
 
 def standing_effects(
     state: Replica, actor: Actor, now: Millis, records: Iterable[tuple[Object, CapRecord]] | None = None
 ) -> list[Effect]:
-    """Void every cap of an actor that was issued up to now. Who has read the `records` of caps says so.
+    """The effects that void every cap of an actor issued up to now. `records` are those of caps, if read already.
 
-    A cap that a worker issued whose clock was ahead is revoked by its link: one for more actors, too. It holds
-    nowhere else yet, and voiding all until then would shut the actor out.
+    A cap with a later time of issue, from a worker whose clock is ahead, is revoked by its link instead, even if it
+    covers more actors. It is not valid anywhere else yet, and voiding all caps up to then would lock the actor out.
     """
     locator = state.slots.actor(actor)
     if state.store.is_whole:
@@ -85,12 +85,12 @@ def standing_effects(
 
 
 def _standing_effect(state: Replica, locator: str, now: Millis, issued: Sequence[int] = ()) -> Effect:
-    """Void every cap of the actor at `locator` that was issued up to now, or at one of the times `issued`."""
+    """The effect that voids every cap of the actor at `locator` issued up to now, or at one of the times `issued`."""
     name = STANDING + locator
     stored = state.store.get(name)
     before = 0 if stored is None else state.record(name, NotBefore).not_before
-    # Later than every cap there can be: mint issues none before `not_before`, and the clock may be behind the log,
-    # or behind that of another worker, with a log of its own, which minted one.
+    # Later than every existing cap: mint issues none before `not_before`, and this clock may be behind the log, or
+    # behind another worker's clock and log.
     latest = max(now, state.store.head().time) // 1000
     sealed = state.sealed_record(name, NotBefore(max(latest, before, *issued) + 1))
     return PutNew(name, sealed) if stored is None else Swap(name, sealed, stored.version)
@@ -108,6 +108,6 @@ def pin_standing(state: Replica, actor: Actor, issued: int) -> Expect:
 
 
 def _concerns(record: CapRecord, actor: Actor) -> bool:
-    """Whether a cap falls when the caps of an actor are voided: one of the actor's own, or one to be narrowed to it."""
+    """Whether voiding an actor's caps voids this one: the actor's own, or one that can be narrowed to it."""
     is_scope = record.actor.endswith("/") and record.data_class != DataClass.ADMIN
     return record.actor == actor or (is_scope and actor.startswith(record.actor))

@@ -1,4 +1,4 @@
-"""Memory: the interface that callers hold, tied to one cap, the same for a vault in this process and for a server."""
+"""Memory: the API for callers, bound to one cap, the same for a vault in this process and on a server."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from strongroom.model import Erased, Forgotten, Hit, Listing, NewLine, Profile, 
 
 
 class Memory:
-    """One actor's memory as far as one cap reaches. Thread-safe and cheap to make.
+    """One actor's memory, as far as one cap allows. Thread-safe and cheap to make.
 
-    No argument names an actor. A namespace outside the cap is CapNamespaceDenied, whether or not it exists; where
-    none is named, the cap's own are meant. Every call is recorded before it answers; if that fails, it raises
+    No argument names an actor. A namespace outside the cap is CapNamespaceDenied, whether or not it exists; by default
+    all of the cap's namespaces are meant. Every call is logged before it answers. If that fails, it raises
     AuditUnavailable: nothing is answered, and a write is wholly there or wholly absent.
     """
 
@@ -33,7 +33,7 @@ class Memory:
 
     @property
     def door(self) -> Transport:
-        """Where the calls go, for who makes them without these methods."""
+        """The transport that carries the calls, for direct use."""
         return self._door
 
     def __enter__(self) -> Memory:
@@ -45,12 +45,12 @@ class Memory:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections to a server. A vault in this process stays open: its owner closes it."""
+        """Close the connections to a server. A vault in this process stays open: its owner closes it."""
         if self._close is not None:
             self._close()
 
     def with_cap(self, token: str) -> Memory:
-        """The memory that another cap opens in the same place, over the same connections; closing it closes nothing."""
+        """The memory under another cap in the same place, over the same connections, which closing it leaves open."""
         return Memory(self._door.with_cap(token))
 
     def put(
@@ -64,13 +64,13 @@ class Memory:
         id: str | None = None,  # noqa: A002 - the line's word for it
         time: datetime | None = None,
     ) -> Receipt:
-        """Remember one line. Durable when it returns; sent again with the same id, it is written once."""
+        """Remember one line. Durable when it returns. Idempotent for a line with an id of its own."""
         line = NewLine(text=text, namespace=namespace, session=session, author=author, kind=kind, id=id, time=time)
         return self._door.call(api.Put(lines=(line,))).receipts[0]
 
     def put_many(self, lines: Iterable[NewLine]) -> list[Receipt]:
         """Remember up to 256 lines, all or none."""
-        # Copied once: what the gate looks at must be what is written.
+        # Copied once: the gate must check the same values that are written.
         copies = tuple([_copied(line) for line in lines])
         return list(self._door.call(api.Put(lines=copies)).receipts)
 
@@ -81,14 +81,14 @@ class Memory:
     def deliver(self, sealed: bytes) -> list[Receipt]:
         """Remember the lines of a bundle that was sealed to the vault's inbox. The same as a put of its lines.
 
-        A bundle for another actor than the cap's is CapLimitExceeded. Delivered again, its lines are written once.
+        A bundle for another actor than the cap's is CapLimitExceeded. Delivered again, its lines are stored once.
         """
         return [*self._door.call(api.Deliver(sealed=sealed)).receipts]
 
     def observe(self, what: str, digest: str) -> None:
-        """Put on record that something was done outside the vault: its name, and the SHA-256 of what it was done with.
+        """Log that something was done outside the vault: its name, and the SHA-256 of its input.
 
-        Nothing is kept but the entry in the log, where `what` stands in clear and for ever.
+        Only the log entry is stored, with `what` in clear and for ever.
         """
         self._door.call(api.Observe(what=what, digest=digest))
 
@@ -104,13 +104,13 @@ class Memory:
         now: datetime | None = None,
         patience: float | None = None,
     ) -> list[Hit]:
-        """Recall the best `k` lines for a query (5 unless told, at most 20), or exactly the lines named by `ids`.
+        """Recall the best `k` lines for a query (by default 5, at most 20), or exactly the lines named by `ids`.
 
-        `session` is the session in which the question is asked, `now` the moment to which words such as
-        "tomorrow" refer, in the asker's time zone. `patience` bounds, in seconds, how long to wait for lines to be
-        read from disk: what is there by then is ranked, newest lines first, and the rest is read in the background.
-        With `k=0` nothing is returned: the lines are read for later. `without` names up to 1024 lines not to return;
-        the others keep their scores. An unknown id among `ids` is LineNotFound, among `without` it changes nothing.
+        `session` is the session in which the question is asked, `now` the moment to which words such as "tomorrow"
+        refer, in the asker's time zone. `patience` limits, in seconds, the wait for lines to be read from disk: the
+        lines read by then are ranked, newest first, and the rest is read in the background. With `k=0` nothing is
+        returned: the lines are read for later. `without` names up to 1024 lines not to return; the others keep their
+        scores. An unknown id among `ids` is LineNotFound, among `without` it is ignored.
         """
         call = api.Get(
             query=query,
@@ -135,7 +135,7 @@ class Memory:
         limit: int = 100,
         after: str | None = None,
     ) -> Listing:
-        """One page of lines without their texts, in id order; `after` takes the `next` of the page before."""
+        """One page of lines without their texts, in id order. `after` takes the `next` of the page before."""
         call = api.List(
             namespaces=_names(namespaces),
             session=session,
@@ -156,7 +156,9 @@ class Memory:
         return self._door.call(api.ReadProfile(namespace=namespace))
 
     def set_profile(self, text: str, *, namespace: str | None = None, version: str = "") -> Profile:
-        """Write a profile that is still at `version` ("": none was written yet), else VersionConflict."""
+        """Write a profile that is still at `version` ("": none was written yet), else VersionConflict
+        (compare-and-swap).
+        """
         return self._door.call(api.WriteProfile(text=text, namespace=namespace, version=version))
 
     def forget(
@@ -169,7 +171,8 @@ class Memory:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Forgotten:
-        """Forget the lines that meet every condition given; `link` means those written with that cap or one below it.
+        """Forget the lines that meet every condition given. `link` means written with that cap, or one narrowed from
+        it.
 
         The next get of any process does not return them, and their ids cannot be used again.
         """
@@ -184,7 +187,7 @@ class Memory:
         return self._door.call(call)
 
     def erase(self, namespaces: Collection[str] | None = None, *, everything: bool = False) -> Erased:
-        """Destroy namespaces with their keys; none named: all that the cap covers.
+        """Destroy namespaces with their keys; by default all that the cap covers.
 
         `everything` destroys the actor's own keys too and voids every cap issued so far. It needs a cap that covers
         every namespace of the vault.
@@ -192,12 +195,12 @@ class Memory:
         return self._door.call(api.Erase(namespaces=_names(namespaces), everything=everything))
 
     def renew(self) -> Token:
-        """A new cap of the same scope and lifetime. The cap must allow `renew`, be not narrowed, and not have ended."""
+        """A new cap of the same scope and lifetime. The cap must allow `renew`, and be neither narrowed nor expired."""
         return Token(self._door.call(api.Renew()).cap)
 
 
 def _names(namespaces: Collection[str] | None) -> tuple[str, ...] | None:
-    """Namespaces, taken once; one text is one name."""
+    """The namespaces as a tuple. A single text is one name."""
     return (namespaces,) if isinstance(namespaces, str) else None if namespaces is None else tuple(namespaces)
 
 

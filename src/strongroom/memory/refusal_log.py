@@ -1,10 +1,10 @@
-"""Which refusals get an entry of their own in the log, and which are counted: a refused cap must not fill the log.
+"""The refusals that get a log entry each, and those that are counted: a refused cap must not fill the log.
 
-Refusals come in pairs of the cap's first link and the reason. The first of a pair in a minute is written, of `HELD`
-pairs at most; of each pair `EACH` are written one by one, as far as all pairs together write no more than `TOTAL` in a
-second. What comes on top is counted for each pair and actor, and one entry says how many there were, in which
-namespaces, with all that the last of them would have said. Of these sums, too, no more than `TOTAL` are written in a
-second. Not responsible for writing; what is admitted never passes here.
+Refusals are grouped into pairs of the cap's first link and the reason. The first of a pair in a minute is written, for
+at most `HELD` pairs. Of each pair `EACH` are written one by one, as long as all pairs together write at most `TOTAL` a
+second. Further ones are counted for each pair and actor, and one entry (a sum) tells how many there were, in which
+namespaces, with the fields of the last of them. At most `TOTAL` sums are written a second, too. Not responsible for
+writing. Admitted requests never pass here.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from strongroom.audit.entry import Decision, Entry
 from strongroom.model import Millis
 
 EACH = 60
-"""Refusals of one first link for one reason that are written one by one within a minute."""
+"""Refusals of one pair that are written one by one within a minute."""
 
 TOTAL = 100
-"""Entries within a second: so many beside the first of each pair, and so many sums."""
+"""Entries within a second, in addition to the first of each pair; and sums within a second."""
 
 HELD = 1024
-"""Pairs that are told apart at once, those whose first refusal is written in one minute, and sums."""
+"""Most pairs tracked at once, first refusals written in one minute, and sums."""
 
 NAMED = 256
-"""Namespaces that one sum names."""
+"""Most namespaces that one sum names."""
 
 OTHERS = " and others"
-"""What `detail` ends with where a sum stands for more caps, actors or namespaces than it has room to name."""
+"""The end of `detail` where a sum stands for more caps, actors or namespaces than it can name."""
 
 _MINUTE = 60_000
 _SECOND = 1000
@@ -39,11 +39,11 @@ _NEVER = 2**63
 
 Pair = tuple[str, str]
 _ANY_CAP = ""
-"""Stands in a pair for the first link of caps that are not told apart."""
+"""Replaces the first link in a pair when caps are not told apart."""
 
 
 class _Bound:
-    """So many within each span of time."""
+    """A limit of so many within each span of time."""
 
     def __init__(self, most: int, span: int) -> None:
         self._most = most
@@ -52,7 +52,7 @@ class _Bound:
         self._taken = 0
 
     def takes(self, now: Millis) -> bool:
-        """Whether there is room for one more; it has it then."""
+        """Whether there is room for one more, which is then taken."""
         if now // self._span != self._current:
             self._current, self._taken = now // self._span, 0
         self._taken += 1
@@ -71,7 +71,7 @@ class _Sum(msgspec.Struct):
 
 
 class _Window(msgspec.Struct):
-    """The current minute of one pair; what was counted in it by the actor's tag, None for those beyond room."""
+    """The current minute of one pair. `sums` are by the actor's tag; None is for actors beyond the room."""
 
     start: Millis
     written: int = 0
@@ -86,9 +86,9 @@ class RefusalLog:
         self._windows: OrderedDict[Pair, _Window] = OrderedDict()
         """In the order in which their minutes began."""
         self._ready: deque[Entry] = deque()
-        """Sums that are to be written, as soon as the second has room."""
+        """Sums to be written as soon as the limit of a second allows."""
         self._open = 0
-        """Sums in windows."""
+        """The number of sums in windows."""
         self._further, self._sums = _Bound(TOTAL, _SECOND), _Bound(TOTAL, _SECOND)
         self._firsts = _Bound(HELD, _MINUTE)
         self.due = _NEVER
@@ -98,13 +98,13 @@ class RefusalLog:
 
     @property
     def pending(self) -> int:
-        """Counted refusals that no entry tells of yet."""
+        """Counted refusals that no entry accounts for yet."""
         with self._guard:
             windows = sum(one.counted for window in self._windows.values() for one in window.sums.values())
             return windows + sum(entry.count for entry in self._ready)
 
     def take(self, entry: Entry) -> list[Entry]:
-        """The entries to write for a refusal: none if it is counted; sums that are due go with it."""
+        """The entries to write for a refusal: none if it is only counted, and sums that are due."""
         if entry.decision != Decision.DENY:
             return [entry]
         with self._guard:
@@ -119,25 +119,25 @@ class RefusalLog:
             return sums
 
     def over(self, now: Millis) -> list[Entry]:
-        """The sums of all minutes that are over, as many as this second has room for."""
+        """The sums of all ended minutes, as many as the limit of this second allows."""
         with self._guard:
             return self._over(now)
 
     def all(self, now: Millis) -> list[Entry]:
-        """The sums of all minutes, over or not."""
+        """The sums of all minutes, ended or not."""
         with self._guard:
             for pair in list(self._windows):
                 self._end(pair)
             return self._told(now, len(self._ready))
 
     def restore(self, sums: Iterable[Entry]) -> None:
-        """Keep sums that could not be written."""
+        """Put back sums that could not be written."""
         with self._guard:
             self._ready.extendleft(reversed(list(sums)))
             self.due = 0
 
     def _pair(self, entry: Entry) -> Pair:
-        """As what a refusal is counted: the oldest minute ends early where there is no room for another."""
+        """The pair that a refusal counts for. If there is no room for another, the oldest minute ends early."""
         pair = entry.links[0], entry.reason
         if pair not in self._windows and len(self._windows) >= HELD:
             oldest, window = next(iter(self._windows.items()))
@@ -147,13 +147,13 @@ class RefusalLog:
         return pair
 
     def _may_write(self, pair: Pair, window: _Window, entry: Entry) -> bool:
-        """Whether a refusal is written by itself. None is once one of its pair was counted in this minute."""
+        """Whether a refusal is written by itself: never after one of its pair was counted in this minute."""
         if window.sums or window.written >= EACH or pair[0] == _ANY_CAP:
             return False
         return (self._further if window.written else self._firsts).takes(entry.time)
 
     def _count(self, pair: Pair, window: _Window, entry: Entry) -> None:
-        """Count a refusal for its actor. A pair has at most as many sums as there is room left: none takes it all."""
+        """Count a refusal for its actor. No pair may take all the room for sums."""
         actor: str | None = entry.actor
         room = HELD - self._open - len(self._ready)
         if pair[0] == _ANY_CAP or (actor not in window.sums and len(window.sums) >= room):
@@ -190,7 +190,7 @@ class RefusalLog:
         self._ready.extend(_entry(pair, actor, one) for actor, one in window.sums.items())
 
     def _told(self, now: Millis, number: int) -> list[Entry]:
-        """Some of the sums that are ready, to be written now."""
+        """Take some of the ready sums, to be written now."""
         found = [msgspec.structs.replace(self._ready.popleft(), time=now) for _ in range(number)]
         if self._ready:
             self.due = (now // _SECOND + 1) * _SECOND
@@ -201,7 +201,7 @@ class RefusalLog:
 
 
 def _entry(pair: Pair, actor: str | None, found: _Sum) -> Entry:
-    """The entry that stands for what was counted; it names no actor and no cap where it stands for several."""
+    """The entry for counted refusals. It names no actor or cap if it stands for several."""
     detail = f"repeated {found.since}-{found.until}{OTHERS if found.has_others else ''}"
     namespaces = tuple(found.namespaces)
     entry = msgspec.structs.replace(found.last, count=found.counted, namespaces=namespaces, detail=detail)

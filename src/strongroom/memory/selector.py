@@ -1,4 +1,4 @@
-"""Choosing lines by what is known of them: for listing and for forgetting. Conditions are joined by `and`."""
+"""Selection of lines by their fields, for listing and for forgetting. All conditions must hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strongroom.model import Kind, Line, LineId, LinkId, Millis
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which lines. A condition that is None does not restrict; `until` is the first moment no longer meant."""
+    """Conditions on lines. None does not restrict; `until` is the first moment that is excluded."""
 
     ids: frozenset[LineId] | None = None
     session: str | None = None
@@ -35,7 +35,7 @@ class Selector:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Selector:
-        """Check what a caller gave."""
+        """Check a caller's conditions."""
         return cls(
             ids=None if ids is None else frozenset(map(model.line_id, ids)),
             session=None if session is None else model.clean_field(session, "a session"),
@@ -46,7 +46,7 @@ class Selector:
         )
 
     def page(self, shelves: Sequence[CachedNamespace], after: tuple[str, str], limit: int) -> list[Line]:
-        """The first `limit` of these lines whose place follows `after`, in order: their places, not the shelf, cost."""
+        """The first `limit` matching lines after `after`, in order. The cost depends on the page, not on the shelf."""
         with hold_still(shelves):
             ordered = heapq.merge(*(shelf.from_id(after[0]) for shelf in shelves), key=place_of)
             meant = (line for line in ordered if place_of(line) > after and self.means(line))
@@ -73,5 +73,5 @@ class Selector:
 
 
 def place_of(line: Line) -> tuple[str, str]:
-    """Where a line stands in a listing. An id is unique within a namespace only."""
+    """A line's place in a listing. An id is unique within a namespace only."""
     return line.id, line.namespace

@@ -1,1 +1,1 @@
-"""Opened lines in RAM, one `CachedNamespace` for each (actor, namespace), within one budget of bytes."""
+"""Decrypted lines in RAM, one `CachedNamespace` for each (actor, namespace), within one budget of bytes."""

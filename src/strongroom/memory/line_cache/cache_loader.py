@@ -1,9 +1,8 @@
-"""Loads: a shelf is filled in portions, so that nobody else has to wait for the whole of it.
+"""Loads: a shelf is filled in portions, so that other work need not wait for all of it.
 
-A load is begun by the first who asks for a shelf and shared by everybody who asks meanwhile. One thread at a time
-carries it a portion further: the caller's own (`finish`), or one of the `Loader`'s, which take the loads in turn.
-Callers that must not hold a thread while they wait, such as those of a server, leave it to the loader and are told
-(`on_end`).
+A load is begun by the first caller who asks for a shelf, and shared by all who ask meanwhile. One thread at a time
+advances it by a portion: the caller's own (`finish`), or one of the `Loader`'s, which take the loads in turn. Callers
+that must not hold a thread while they wait, such as a server's, leave it to the loader and get a callback (`on_end`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from strongroom.errors import StoreUnavailable, StrongroomError
 from strongroom.memory.line_cache.cached_namespace import CachedNamespace
 
 _SMALL = 1 << 20
-"""A load of so many bytes is finished even if there is no room left: small shelves do not wait for large ones."""
+"""A load below this size is finished even without room: small shelves do not wait for large ones."""
 
 
 class Load:
@@ -31,7 +30,7 @@ class Load:
         self.is_in_background = False
         self.failure: BaseException | None = None
         self._seconds = 0.0
-        """CPU time that it has taken and nobody was charged for."""
+        """Its CPU time that was not charged to anybody yet."""
         self.is_stopped = False
         self._stopped_by: StrongroomError | None = None
         self._portions = shelf.portions()
@@ -43,11 +42,11 @@ class Load:
         self._told: list[Callable[[], None]] = []
 
     def stop(self, failure: StrongroomError | None = None) -> None:
-        """End the load before its next portion. Without a `failure`, those who wait look for the shelf again."""
+        """End the load before its next portion. Without a `failure`, waiting callers look for the shelf again."""
         self._stopped_by, self.is_stopped = failure, True
 
     def advance(self) -> bool:
-        """Load one portion. False if the load has ended, or another thread is carrying it to its end."""
+        """Load one portion. False if the load has ended, or another thread is advancing it."""
         if not self._driving.acquire(blocking=False):
             return False
         try:
@@ -56,7 +55,7 @@ class Load:
             self._driving.release()
 
     def finish(self) -> None:
-        """Load all of it on this thread, or wait for the thread that does. Raises what this thread failed with."""
+        """Load all of it on this thread, or wait for the thread that does. Raises this thread's own failure."""
         if self._driving.acquire(blocking=False):
             try:
                 while self._advance():
@@ -66,11 +65,11 @@ class Load:
         self._ended.wait()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for its end; False if it did not come in so many seconds."""
+        """Wait for its end. False if that took longer."""
         return self._ended.wait(seconds)
 
     def on_end(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called when the load ends, from the thread that ends it; at once if it has ended."""
+        """Call `tell` when the load ends, on the thread that ends it; at once if it has ended."""
         with self._guard:
             if not self._ended.is_set():
                 self._told.append(tell)
@@ -78,12 +77,12 @@ class Load:
         tell()
 
     def charge(self) -> float:
-        """The CPU time that it has taken, for the first caller who asks. For use on one thread, after its end."""
+        """The CPU time that it has taken, returned to the first caller only. For use on one thread, after its end."""
         seconds, self._seconds = self._seconds, 0.0
         return seconds
 
     def check(self) -> None:
-        """Raise what the load failed with, as an error of the caller's own: each caller's refusal is on record."""
+        """Raise the load's failure as a new error for each caller, because each caller's refusal is logged."""
         failure = self.failure
         if isinstance(failure, StrongroomError):
             raise type(failure)(failure.message, hint=failure.hint) from failure
@@ -103,7 +102,7 @@ class Load:
             self.is_whole = True
             self._end(None)
             return False
-        except BaseException as error:  # an interrupt, too: nobody else would carry it on
+        except BaseException as error:  # even an interrupt: no other thread would go on
             self._end(error)
             raise
         finally:
@@ -122,10 +121,10 @@ class Load:
 
 
 class Loader:
-    """Threads that carry loads on, a portion in turn for each actor. They live only while there is something to load.
+    """Threads that advance loads, a portion in turn for each actor. They live only while there is something to load.
 
-    While there is no room left (`has_room`), only the oldest load goes on, and small ones: else many large shelves
-    would be half loaded at once, each of them beyond the budget.
+    Without room (`has_room`), only the oldest load and small ones go on. Otherwise many large shelves would be half
+    loaded at once, each of them beyond the budget.
     """
 
     def __init__(self, threads: int, has_room: Callable[[], bool]) -> None:
@@ -133,14 +132,14 @@ class Loader:
         self._has_room = has_room
         self._changed = threading.Condition()
         self._loads: dict[Load, None] = {}
-        """Every load that was handed over and has not ended, oldest first."""
+        """Every load that was added and has not ended, oldest first."""
         self._waiting: OrderedDict[str, deque[Load]] = OrderedDict()
-        """Those that no thread carries on at the moment, by their actor; the one whose turn is next comes first."""
+        """The loads that no thread is advancing now, by actor; the actor whose turn is next comes first."""
         self._is_closed = False
         self._threads: set[threading.Thread] = set()
 
     def add(self, load: Load) -> None:
-        """Carry a load on in the background until it ends."""
+        """Advance a load in the background until it ends."""
         with self._changed:
             if load in self._loads:
                 return
@@ -181,7 +180,7 @@ class Loader:
                 self._changed.notify_all()
 
     def _take(self) -> Load | None:
-        """The next load to carry on; None, and this thread ends, once none is left."""
+        """The next load to advance. None, which ends this thread, once none is left."""
         with self._changed:
             while self._loads:
                 for load in [one for loads in self._waiting.values() for one in loads]:
@@ -196,7 +195,7 @@ class Loader:
         self._waiting.setdefault(_owner(load), deque()).append(load)
 
     def _begin(self, load: Load) -> None:
-        """Take a load out of those that wait; its actor's turn is last then."""
+        """Take a waiting load. Its actor's next turn is last."""
         loads = self._waiting.pop(_owner(load))
         loads.remove(load)
         if loads:
@@ -207,7 +206,7 @@ class Loader:
 
 
 def _owner(load: Load) -> str:
-    """What an actor's shelves have in common: the first two parts of their prefix."""
+    """The common part of an actor's shelves: the first two parts of their prefix."""
     return "/".join(load.shelf.prefix.split("/", 2)[:2])
 
 

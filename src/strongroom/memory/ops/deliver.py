@@ -1,4 +1,4 @@
-"""The inbox's operations: telling its key, and delivering what was sealed to it as a put like any other."""
+"""The inbox's operations: reading its key, and delivering a sealed bundle as an ordinary put."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strongroom.memory.replica import Replica
 from strongroom.model import NewLine, Op
 
 _TO_PUT = Ask(Op.PUT, unnamed=False)
-"""Whether the cap may put at all; which namespaces, a bundle says only when it is open."""
+"""Asks only whether the cap may put. The namespaces are known once the bundle is open."""
 
 
 def read_inbox(clerk: DecisionRecorder, caller: Caller, call: api.ReadInbox) -> Operation[api.Inbox]:  # noqa: ARG001 - it has no fields
@@ -29,7 +29,7 @@ def read_inbox(clerk: DecisionRecorder, caller: Caller, call: api.ReadInbox) -> 
 
 
 def deliver(clerk: DecisionRecorder, caller: Caller, call: api.Deliver) -> Operation[api.Receipts]:
-    """Open a bundle for a cap that may put, and put its lines: the gate is asked again, about what is in it."""
+    """Open a bundle under a cap that may put, and put its lines. The gate is then asked again about the lines."""
     grant = yield from clerk.admit(caller, _TO_PUT)
     lines = yield from clerk.recorded(grant, caller, _lines(clerk.state, grant, call.sealed))
     return (yield from put(clerk, caller, api.Put(lines=lines)))

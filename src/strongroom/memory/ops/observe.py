@@ -1,4 +1,4 @@
-"""Observe: something that was done outside the vault, put on record in its log. Nothing else is kept of it."""
+"""Observe: a log entry for something that was done outside the vault. Nothing else is stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strongroom.model import Op
 
 
 def observe(clerk: DecisionRecorder, caller: Caller, call: api.Observe) -> Operation[api.Observed]:
-    """Write one entry that names what was done, and the digest of what it was done with."""
+    """Write one entry with the name of what was done, and the digest of its input."""
     grant = yield from clerk.admit(caller, Ask(Op.PUT, unnamed=False))
 
     def record() -> Operation[api.Observed]:

@@ -68,7 +68,7 @@ def set_profile(clerk: DecisionRecorder, caller: Caller, call: api.WriteProfile)
 def _write(
     clerk: DecisionRecorder, grant: Grant, caller: Caller, call: api.WriteProfile, since: Mapping[str, Version]
 ) -> Operation[Profile | None]:
-    """Write a profile; None if somebody was first, in whatever the commit depends on."""
+    """Write a profile. None if the commit lost a race on anything that it depends on."""
     state, name = clerk.state, _one(grant)
     clean = model.clean_text(call.text, limit=model.PROFILE_LIMIT, what="a profile")
     _check_total(state, grant, name, clean)
@@ -118,14 +118,14 @@ def _read_profile(state: Replica, grant: Grant, namespace: Namespace) -> tuple[P
 
 
 def _etag(body: bytes) -> str:
-    # Not the store's version: that counts what happens in every other namespace, too.
+    # Not the store's version, which counts changes in every other namespace too.
     return hashlib.sha256(body).hexdigest()[:32]
 
 
 def _check_total(state: Replica, grant: Grant, namespace: Namespace, text: str) -> None:
-    """Refuse what would not fit a snapshot with the other profiles that this cap covers.
+    """Refuse a text that would not fit a snapshot with the other profiles that this cap covers.
 
-    Profiles outside the cap do not count: their size must not show. A snapshot leaves out what does not fit.
+    Profiles outside the cap do not count, because their size must not show. A snapshot leaves out what does not fit.
     """
     others = grant.allowed - {namespace}
     total = len(text.encode()) + sum(len(_read_profile(state, grant, name)[0].text.encode()) for name in others)

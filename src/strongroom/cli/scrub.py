@@ -24,7 +24,6 @@ from strongroom.hermes import hermes_homes
 from strongroom.hermes import scrub as scrubbing
 from strongroom.hermes.hermes_homes import HermesHome
 from strongroom.hermes.install.install_steps import StepResult, Steps, StepState, WireStep
-from strongroom.hermes.provider.memory_session import ask
 from strongroom.hermes.provider.provider_home import home_of
 from strongroom.hermes.provider.speaker import Conversation, Nobody
 from strongroom.hermes.scrub import Facts, Finished, Leftover, Scrubbed
@@ -181,7 +180,7 @@ def alive(home: Path, facts: Facts, ids: set[LineId]) -> set[LineId]:
     if not one.policy.is_wired:
         raise InvalidRequest("this home is not wired", hint="--all takes everything out without asking; or wire it")
     speaker = one.whose(Conversation(**asdict(facts)))
-    return set() if isinstance(speaker, Nobody) else ask(one, speaker.actor, lambda memory: _there(memory, ids))
+    return set() if isinstance(speaker, Nobody) else one.look.ask(speaker.actor, lambda memory: _there(memory, ids))
 
 
 def _there(memory: Memory, ids: set[LineId]) -> set[LineId]:

@@ -152,7 +152,7 @@ def test_each_profile_is_its_own_owner_in_one_process(cli: Cli, hermes: Path) ->
         "    set_hermes_home_override(home)\n"
         "    provider = load_memory_provider('strongroom')\n"
         "    provider.initialize('s', platform='cli', hermes_home=home, agent_context='background')\n"
-        "    found.append(str(provider._session.speaker.actor))\n"
+        "    found.append(str(provider._session.view().speaker.actor))\n"
         "print(json.dumps(found))\n"
     )
     done = run(hermes, "python", "-c", program, str(hermes), str(coder))

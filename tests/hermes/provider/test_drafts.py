@@ -13,10 +13,9 @@ from strongroom.engines.lexical.index import LexicalIndex
 from strongroom.errors import StoreUnavailable
 from strongroom.hermes.provider import StrongroomProvider, delivery, turn_writer
 from strongroom.hermes.provider.chat_history import Messages
-from strongroom.hermes.provider.memory_session import MemorySession
+from strongroom.hermes.provider.memory_session import SpeakerView
 from strongroom.hermes.provider.offline_spool import Spool
 from strongroom.hermes.provider.provider_home import ProviderHome
-from strongroom.hermes.provider.speaker import Speaker
 from strongroom.model import Actor, Line, Millis, NewLine
 from tests.hermes.provider.conftest import OWNER, Served, Wired, say
 from tests.hermes.provider.findings import said
@@ -29,8 +28,8 @@ class Killed(BaseException):
 
 
 def killed_after_the_put(monkeypatch: pytest.MonkeyPatch) -> None:
-    def last(session: MemorySession, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
-        delivery.store(session, speaker, lines)
+    def last(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
+        delivery.store(view, lines)
         raise Killed
 
     monkeypatch.setattr(turn_writer, "store", last)

@@ -15,11 +15,11 @@ from strongroom import errors
 from strongroom.crypto import inbox
 from strongroom.errors import CapRevoked, StoreUnavailable, StrongroomError
 from strongroom.hermes import cap_file, runtime_cap
-from strongroom.hermes.provider import delivery, memory_session, offline_spool
+from strongroom.hermes.provider import delivery, offline_spool
 from strongroom.hermes.provider.delivery import begin_anew
 from strongroom.hermes.provider.memory_session import look_after
 from strongroom.hermes.provider.offline_spool import DeliveryResult, Spool, SpooledTurn, deliver_waiting
-from strongroom.hermes.provider.provider_home import ProviderHome, millis
+from strongroom.hermes.provider.provider_home import HomeView, ProviderHome, millis
 from strongroom.memory import Memory
 from strongroom.model import Actor, Millis, NewLine
 from tests.hermes.provider.conftest import DM, OWNER, SCOPE, TRIP, Served, Wired, say
@@ -163,15 +163,15 @@ def test_a_cap_that_was_narrowed_for_a_while_makes_one_person_wait_and_not_the_o
     remote: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both_wait(remote)
-    real = memory_session.ask
+    real = HomeView.ask
 
-    def narrow(home: Any, actor: Actor, use: Any, **more: Any) -> Any:
+    def narrow(look: HomeView, actor: Actor, use: Any, **more: Any) -> Any:
         if actor == ALICE:
             raise errors.CapNamespaceDenied("not now")
-        return real(home, actor, use, **more)
+        return real(look, actor, use, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(delivery, "ask", narrow)
+        patched.setattr(HomeView, "ask", narrow)
         remote.agent("c")
         assert (remote.waiting(), said(remote, BOB)) == (1, ["Bob flies to Bonn"])
     remote.agent("d")

@@ -12,8 +12,7 @@ import pytest
 
 from strongroom.errors import StoreUnavailable, StrongroomError
 from strongroom.hermes.provider import StrongroomProvider, delivery, turn_writer
-from strongroom.hermes.provider.memory_session import MemorySession
-from strongroom.hermes.provider.speaker import Speaker
+from strongroom.hermes.provider.memory_session import SpeakerView
 from strongroom.model import NewLine
 from tests.hermes.provider.conftest import ALLERGY, TRIP, Served, Wired, history, say
 from tests.hermes.provider.findings import ALICE, CHAT, namespace_of, said
@@ -227,10 +226,10 @@ def test_a_turn_that_is_undone_while_it_is_kept_is_forgotten(wired: Wired, monke
     talk(agent, "keep me")
     storing_now, undone = threading.Event(), threading.Event()
 
-    def slow(session: MemorySession, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
+    def slow(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
         storing_now.set()
         assert undone.wait(60)
-        return delivery.store(session, speaker, lines)
+        return delivery.store(view, lines)
 
     monkeypatch.setattr(turn_writer, "store", slow)
     agent.on_turn_start(2, "never mind")

@@ -26,7 +26,7 @@ from strongroom.hermes.hooks.guarded_paths import GuardedPath
 from strongroom.hermes.hooks.hook_payload import Payload
 from strongroom.hermes.policy import OWNER, Policy
 from strongroom.hermes.provider import recall
-from strongroom.hermes.provider.memory_session import MemorySession, ask
+from strongroom.hermes.provider.memory_session import MemorySession
 from strongroom.hermes.provider.provider_home import home_of
 from strongroom.hermes.provider.speaker import LOCAL, Conversation, Nobody
 from strongroom.hermes.scrub import Facts, recalled_text
@@ -69,7 +69,7 @@ class Bound:
     def observe(self, what: str, digest: str, session: str = "") -> None:
         """Put a tool call on record, as that of whoever speaks in the session."""
         name = _NO_DEED.sub("_", what)[:_DEED_LIMIT]
-        ask(self._home, self._actor(session), lambda memory: memory.observe(name, digest), hasty=True)
+        self._home.look.ask(self._actor(session), lambda memory: memory.observe(name, digest), hasty=True)
 
     def recall(self, said: Payload) -> str:
         """What is remembered about what the person said, without what this conversation was shown before."""
@@ -78,11 +78,11 @@ class Bound:
             raise InvalidRequest("whose memory this would be is not known", hint="the provider knows; use that")
         session = MemorySession(self._home, said.session)
         session.told = told
-        speaker = session.speaker
-        if isinstance(speaker, Nobody):
-            raise InvalidRequest(speaker.reason)
-        session.state(speaker).see(_shown(said.extra.get("conversation_history")))
-        return recall.search(session, said.said("user_message"), session.policy.recall.lines)[0]
+        view = session.view()
+        if isinstance(view, Nobody):
+            raise InvalidRequest(view.reason)
+        view.state().see(_shown(said.extra.get("conversation_history")))
+        return recall.ask(view, said.said("user_message"), view.policy.recall.lines)[0]
 
     @property
     def is_faulty(self) -> bool:

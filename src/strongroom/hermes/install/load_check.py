@@ -60,10 +60,11 @@ def _ask(provider: StrongroomProvider, found: Found, patience: float) -> None:
         agent_identity=found.profile,
     )
     if session := provider._session:
-        if isinstance(session.speaker, Nobody):
-            raise ProviderUnavailable(f"no memory is opened: {session.speaker.reason}")
-        found.actor = str(session.speaker.actor)
-        session.ask(session.speaker, lambda memory: memory.snapshot())
+        view = session.view()
+        if isinstance(view, Nobody):
+            raise ProviderUnavailable(f"no memory is opened: {view.reason}")
+        found.actor = str(view.speaker.actor)
+        view.ask(lambda memory: memory.snapshot())
         session.caught_up.wait(patience)
     found.waiting = spool.waiting().turns + spool.aside()
     found.delivered = max(waited - found.waiting, 0)

@@ -17,7 +17,6 @@ from strongroom.caps.authority import effective
 from strongroom.caps.chain import Cap, Token
 from strongroom.errors import CapExpired, CapRevoked, CapSignatureInvalid, InvalidRequest
 from strongroom.hermes import cap_file
-from strongroom.hermes.provider.hook_memo import again, once
 from strongroom.hermes.provider.vault_connection import VaultConnection
 from strongroom.model import Actor, Namespace, Op
 from strongroom.private_files import status_of
@@ -32,6 +31,8 @@ KEEPS = (Op.PUT, Op.GET, Op.LIST, Op.SNAPSHOT, Op.FORGET)
 RECALLS = (Op.GET, Op.SNAPSHOT)
 
 
+RuntimeCap = tuple[Token, Cap]
+"""The runtime's cap, and what it allows."""
 _Wanted = tuple[Token, Actor, tuple[Op, ...], tuple[Namespace, ...]]
 """What a narrowed cap is made from: the runtime's own, for whom, which operations and namespaces."""
 
@@ -49,11 +50,8 @@ class ActorCaps:
     def __repr__(self) -> str:
         return "<caps of a home>"
 
-    def runtime(self) -> tuple[Token, Cap]:
+    def runtime(self) -> RuntimeCap:
         """The runtime's cap and what it allows, unverified: the gate does that."""
-        return once(self, self._look)
-
-    def _look(self) -> tuple[Token, Cap]:
         status = status_of(self.path)
         read = self._read
         if read is None or read[0] != status:
@@ -61,9 +59,15 @@ class ActorCaps:
             read = self._read = (status, token, effective(chain.parse(token), ""))
         return read[1], read[2]
 
-    def narrowed(self, actor: Actor, names: Iterable[Namespace], ops: Iterable[Op] = KEEPS) -> Token:
-        """A cap for one actor, some namespaces and a few minutes, within the runtime's."""
-        token, held = self.runtime()
+    def narrowed(
+        self,
+        actor: Actor,
+        names: Iterable[Namespace],
+        ops: Iterable[Op] = KEEPS,
+        runtime: RuntimeCap | None = None,
+    ) -> Token:
+        """A cap for one actor, some namespaces and a few minutes, within `runtime`: the runtime's, if none is given."""
+        token, held = runtime or self.runtime()
         key = (token, actor, tuple(ops), tuple(names))
         with self._guard:
             made, ends = self._narrowed.get(key, (None, 0.0))
@@ -86,10 +90,6 @@ class ActorCaps:
             )
         return attenuate(token, actor=actor, ops=wanted, namespaces=allowed, ttl=TTL, delegable=False)
 
-    @property
-    def namespaces(self) -> frozenset[Namespace]:
-        return self.runtime()[1].namespaces
-
     def days_left(self) -> float:
         return (self.runtime()[1].exp - self._now()) / 86_400
 
@@ -101,7 +101,6 @@ class ActorCaps:
 
     def renew(self, way: VaultConnection) -> None:
         """Renew the runtime's cap, and keep the new one."""
-        again()
         token, held = self.runtime()
         if held.exp > self._now():
             cap_file.write(self.path, way.ask(token, lambda memory: memory.renew()))
@@ -112,7 +111,6 @@ class ActorCaps:
                 "the runtime's cap has ended, and only its owner can give another",
                 hint="`hermes strongroom status` says with which command another is made",
             )
-        again()
 
     def _again(self, way: VaultConnection, held: Cap) -> Token:
         """A cap like the one that ended, unless that one was revoked."""

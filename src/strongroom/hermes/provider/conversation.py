@@ -24,7 +24,6 @@ import msgspec
 
 from strongroom.errors import StoreUnavailable
 from strongroom.hermes.provider.chat_history import History, digest
-from strongroom.hermes.provider.hook_memo import once
 from strongroom.hermes.provider.shown_lines import SHOWN, ShownFile
 from strongroom.hermes.provider.turn_ids import turn_of
 from strongroom.model import Actor, LineId, Namespace
@@ -79,12 +78,13 @@ class ConversationState:
     _on_disk: OnDisk = (frozenset(), False, False)
     _status: tuple[int, ...] = ()
 
-    def carry(self, names: Iterable[Namespace]) -> None:
-        """Note namespaces that stand before the model from now on. On disk before this returns."""
+    def carry(self, names: Iterable[Namespace], ids: Iterable[LineId] = ()) -> None:
+        """Note namespaces that stand before the model from now on, on disk before this returns; and such lines."""
         with self.guard:
             self.carried.update(names)
             if (frozenset(self.carried), self.is_off) != self._on_disk[:2]:
                 self._write()
+            self.see(ids)
 
     def begun(self, with_history: bool) -> None:
         """A turn has a history, or none. One of which nothing is known may hold anything."""
@@ -260,7 +260,7 @@ class Sessions:
                     self._states.popitem(last=False)
             self._states.move_to_end(key)
             state.worst = worst
-        once(state, state.refresh)
+        state.refresh()
         return state
 
     def _opened(self, key: tuple[Actor, str, str], worst: Namespace) -> ConversationState:

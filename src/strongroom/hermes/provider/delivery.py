@@ -27,11 +27,9 @@ from strongroom.errors import (
 )
 from strongroom.hermes.policy import OWNER
 from strongroom.hermes.provider import memory_files, offline_spool, turn_lines
-from strongroom.hermes.provider.hook_memo import again
-from strongroom.hermes.provider.memory_session import MemorySession, ask, token_for
+from strongroom.hermes.provider.memory_session import MemorySession, SpeakerView
 from strongroom.hermes.provider.offline_spool import DeliveryResult, SpooledTurn
-from strongroom.hermes.provider.provider_home import SET_ASIDE, Parts, ProviderHome, millis
-from strongroom.hermes.provider.speaker import Speaker
+from strongroom.hermes.provider.provider_home import SET_ASIDE, HomeView, Parts, ProviderHome, millis
 from strongroom.model import Actor, NewLine
 
 AT_ONCE = 20
@@ -44,15 +42,15 @@ _NEVER = (InvalidRequest, LineTooLarge, TooMany, BodyTooLarge, CapLimitExceeded,
 """What is wrong with a turn itself. All else is wrong with the way or the cap, and passes."""
 
 
-def store(session: MemorySession, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
+def store(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
     """Put lines, or seal them into the spool if the vault does not take them now, and where. None: the cap refuses."""
     if not lines:
         return ()
-    parts = session.home.parts
+    session, parts = view.session, view.parts
     try:
         if parts.spool.may_wait:
             _deliver_waiting(session)
-        session.ask(speaker, lambda memory: memory.put_many(lines))
+        view.ask(lambda memory: memory.put_many(lines))
     except Conflict:
         return ()  # it was told before, in other words
     except _REFUSED as error:
@@ -60,22 +58,23 @@ def store(session: MemorySession, speaker: Speaker, lines: Sequence[NewLine]) ->
         return None
     except StrongroomError as error:
         session.failed("keeping", error)
-        return None if _is_erased(error) else _spool(session, speaker, lines)
+        return None if _is_erased(error) else _spool(view, lines)
     parts.status.worked("keeping")
     _nothing_waits(parts)
     parts.status.count("kept", len(lines))
     return ()
 
 
-def _spool(session: MemorySession, speaker: Speaker, lines: Sequence[NewLine]) -> tuple[Path, ...]:
+def _spool(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...]:
+    actor, parts = view.speaker.actor, view.parts
     try:
-        sealed = _sealed_for(session, speaker, tuple(lines))
-        paths = tuple(session.home.parts.spool.add(speaker.actor, one, millis()) for one in sealed)
+        sealed = _sealed_for(view, tuple(lines))
+        paths = tuple(parts.spool.add(actor, one, millis()) for one in sealed)
     except StrongroomError as error:
-        session.failed("the spool", error)
+        view.session.failed("the spool", error)
         raise StoreUnavailable(error.message, hint=error.hint) from None
-    session.worked("the spool")
-    session.home.parts.status.count("spooled")
+    parts.status.worked("the spool")
+    parts.status.count("spooled")
     return paths
 
 
@@ -85,9 +84,9 @@ def _nothing_waits(parts: Parts) -> None:
         parts.status.worked("the spool")
 
 
-def _sealed_for(session: MemorySession, speaker: Speaker, lines: tuple[NewLine, ...]) -> list[bytes]:
+def _sealed_for(view: SpeakerView, lines: tuple[NewLine, ...]) -> list[bytes]:
     try:
-        return list(_sealed(session.policy.inbox, speaker.actor, lines))
+        return list(_sealed(view.policy.inbox, view.speaker.actor, lines))
     except InvalidRequest as error:
         hint = "run `strongroom wire hermes`, which asks the vault for its inbox key"
         raise InvalidRequest(f"it cannot be sealed: {error.message}", hint=hint) from None
@@ -121,33 +120,32 @@ def _deliver_waiting(session: MemorySession) -> None:
 
 def deliver(session: MemorySession, most: int | None = None) -> int:
     """Deliver what waits in the spool, in order for each person, as far as it goes; how many turns went."""
-    home = session.home
+    home, look = session.home, session.home.look
     try:
         # What is wrong with the cap or the way is no turn's fault, and must not set one aside.
-        home.way.check(token_for(home, _owner(home)))
-        done = offline_spool.deliver_waiting(home.parts.spool, lambda entry: _delivered(session, entry), most)
+        look.way.check(look.token_for(_owner(look)))
+        done = offline_spool.deliver_waiting(look.parts.spool, lambda entry: _delivered(session, entry), most)
     except StrongroomError as error:
         session.failed("delivering", error)
         return 0
     if done:
-        session.worked("delivering")
+        home.parts.status.worked("delivering")
         home.parts.settle()
         home.parts.status.count("delivered", done)
     return done
 
 
 def _delivered(session: MemorySession, entry: SpooledTurn) -> DeliveryResult:
-    home = session.home
-    again()  # many may have gone before, and the cap may have been replaced meanwhile
-    shown = _runtime(home)
+    look = session.home.look  # many may have gone before, and the cap may have been replaced meanwhile
+    shown = _runtime(look)
     try:
         if entry.ids or entry.turns:
-            _forget(home, entry)
-            session.worked("taking a turn back")
+            _forget(look, session.home, entry)
+            look.parts.status.worked("taking a turn back")
         else:
-            ask(home, model.actor(entry.actor), lambda memory: memory.deliver(entry.sealed))
+            look.ask(model.actor(entry.actor), lambda memory: memory.deliver(entry.sealed))
     except _NEVER as error:
-        home.parts.status.failed(SET_ASIDE, error)
+        look.parts.status.failed(SET_ASIDE, error)
         return DeliveryResult.REFUSED
     except CapRevoked as error:
         session.failed("delivering", error)
@@ -155,7 +153,7 @@ def _delivered(session: MemorySession, entry: SpooledTurn) -> DeliveryResult:
             return DeliveryResult.GONE
         return (
             DeliveryResult.LATER
-            if entry.actor == _owner(home) or _is_voided(home, error, shown)
+            if entry.actor == _owner(look) or _is_voided(session.home.look, error, shown)
             else DeliveryResult.STOP
         )
     except _REFUSED as error:
@@ -167,10 +165,10 @@ def _delivered(session: MemorySession, entry: SpooledTurn) -> DeliveryResult:
     return DeliveryResult.DONE
 
 
-def _forget(home: ProviderHome, entry: SpooledTurn) -> None:
+def _forget(look: HomeView, home: ProviderHome, entry: SpooledTurn) -> None:
     ids = [*map(model.line_id, entry.ids)]
-    gone = ask(home, model.actor(entry.actor), lambda memory: turn_lines.forget(memory, ids, entry.turns))
-    home.parts.status.count("forgotten", len(gone.ids))
+    gone = look.ask(model.actor(entry.actor), lambda memory: turn_lines.forget(memory, ids, entry.turns))
+    look.parts.status.count("forgotten", len(gone.ids))
     memory_files.take_out(home, gone.notes)
 
 
@@ -182,7 +180,7 @@ def _is_erased(error: StrongroomError) -> bool:
     return isinstance(error, CapRevoked) and error.erased
 
 
-def _is_voided(home: ProviderHome, error: StrongroomError, shown: Token | None) -> bool:
+def _is_voided(look: HomeView, error: StrongroomError, shown: Token | None) -> bool:
     """Whether a refusal concerns one person alone, whose caps were voided: the turns of the others need not wait.
 
     `shown` is the runtime's cap that was refused: with a newer one nothing is known.
@@ -190,22 +188,22 @@ def _is_voided(home: ProviderHome, error: StrongroomError, shown: Token | None) 
     if not isinstance(error, CapRevoked):
         return False
     try:
-        ask(home, _owner(home), lambda memory: memory.get("", k=0, patience=0.0))
+        look.ask(_owner(look), lambda memory: memory.get("", k=0, patience=0.0))
     except StrongroomError:
         return False
-    again()
-    return _runtime(home) == shown
+    return _runtime(look) == shown
 
 
-def _runtime(home: ProviderHome) -> Token | None:
+def _runtime(look: HomeView) -> Token | None:
+    """The runtime's cap, as its file has it now."""
     try:
-        return home.parts.caps.runtime()[0]
+        return look.parts.caps.runtime()[0]
     except StrongroomError:
         return None
 
 
-def _owner(home: ProviderHome) -> Actor:
-    return Actor(f"{home.policy.scope}{OWNER}")
+def _owner(look: HomeView) -> Actor:
+    return Actor(f"{look.policy.scope}{OWNER}")
 
 
 def begin_anew(home: ProviderHome) -> None:

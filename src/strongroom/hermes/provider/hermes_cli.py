@@ -19,7 +19,6 @@ from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.hermes.hermes_homes import wire_command
 from strongroom.hermes.namespace_choice import route_text
 from strongroom.hermes.provider import dedupe, line_format, memory_files, owner_view, status_command
-from strongroom.hermes.provider.memory_session import ask
 from strongroom.hermes.provider.provider_home import ProviderHome, home_of
 from strongroom.hermes.provider.speaker import ASSISTANT, Conversation, Nobody
 from strongroom.hermes.provider.user_accounts import ALT
@@ -167,7 +166,7 @@ def _recall(home: ProviderHome, args: argparse.Namespace) -> Answer:
     def get(memory: Memory) -> list[Hit]:
         return memory.get(query, k=args.k, now=datetime.now().astimezone())
 
-    hits = [hit for hit in ask(home, _actor(home, args), get) if hit.score > 0]
+    hits = [hit for hit in home.look.ask(_actor(home, args), get) if hit.score > 0]
     hits = dedupe.without_echoes(hits, query, ASSISTANT)
     text, _ = line_format.format_hits(hits, 20_000)
     found = {"recalled": [{"id": hit.id, "namespace": hit.namespace, "text": hit.text} for hit in hits]}
@@ -267,7 +266,7 @@ _DID = {"put": "written", "get": "read", "forget": "forgotten"}
 
 def _why(home: ProviderHome, args: argparse.Namespace) -> Answer:
     wanted = model.line_id(args.id.strip("[] "))
-    hit = ask(home, _actor(home, args), lambda memory: memory.get(ids=[wanted]))[0]
+    hit = home.look.ask(_actor(home, args), lambda memory: memory.get(ids=[wanted]))[0]
     return _answer(
         {
             "id": hit.id,

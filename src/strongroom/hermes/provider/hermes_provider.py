@@ -26,7 +26,6 @@ from strongroom.hermes.provider import (
     turn_writer,
     undo,
 )
-from strongroom.hermes.provider.hook_memo import Steady
 from strongroom.hermes.provider.memory_session import MemorySession, look_after, tend
 from strongroom.hermes.provider.provider_home import ProviderHome, home_of
 from strongroom.hermes.provider.speaker import Nobody
@@ -106,21 +105,18 @@ class StrongroomProvider(MemoryProvider):
         session = self._session
         if not session:
             return ""
-        with Steady():
-            return _spared(session, "the profile", lambda: recall.prompt(session))
+        return _spared(session, "the profile", lambda: recall.prompt(session))
 
     def on_turn_start(self, turn_number: int, message: str, **kwargs: Any) -> None:  # noqa: ARG002
         session = self._session
         if session and isinstance(message, str):
-            with Steady():
-                turn_writer.begin(session, message, turn_number if isinstance(turn_number, int) else 0)
+            turn_writer.begin(session, message, turn_number if isinstance(turn_number, int) else 0)
 
     def prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> str:  # noqa: ARG002 - it isolates nothing
         session = self._session
         if not session or not isinstance(query, str):
             return ""
-        with Steady():
-            return _spared(session, "recall", lambda: recall.recall(session, query))
+        return _spared(session, "recall", lambda: recall.recall(session, query))
 
     def recall_status(self) -> RecallStatus | None:
         """What was recalled for the last question."""
@@ -140,18 +136,19 @@ class StrongroomProvider(MemoryProvider):
         if session:
             where = _text(session_id) or session.id
             told = messages if isinstance(messages, list | tuple) else None
-            with Steady():
-                turn_writer.turn(session, _text(user_content), _text(assistant_content), where, told, _text(turn_id))
+            turn_writer.turn(session, _text(user_content), _text(assistant_content), where, told, _text(turn_id))
             tend(session.home)
 
     def queue_prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> None:  # noqa: ARG002
         """After a turn that is kept, before the next one begins: make the next question quicker."""
         session = self._session
         if session:
-            with Steady(), suppress(StrongroomError):  # the home may not be wired any more
+            with suppress(StrongroomError):  # the home may not be wired any more
+                view = session.view()
                 session.home.way.settle()
                 delivery.look_for_waiting(session)
-                session.settle(_text(session_id))
+                if not isinstance(view, Nobody):
+                    view.state(_text(session_id)).settle()
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:  # noqa: ARG002
         if not self._session:
@@ -176,11 +173,11 @@ class StrongroomProvider(MemoryProvider):
 
     def on_pre_compress(self, messages: Sequence[Message], **kwargs: Any) -> str:  # noqa: ARG002
         session = self._session
-        speaker = session.speaker if session else Nobody("")
-        if session is None or isinstance(speaker, Nobody) or not isinstance(messages, list | tuple):
+        view = session.view() if session else Nobody("")
+        if isinstance(view, Nobody) or not isinstance(messages, list | tuple):
             return ""
-        kept = before_compression.worth(messages, phrases=session.home.phrases(), is_off=session.state(speaker).is_off)
-        return line_builder.mask_secrets(session, kept)
+        kept = before_compression.worth(messages, phrases=view.look.phrases, is_off=view.state().is_off)
+        return line_builder.mask_secrets(view, kept)
 
     def on_session_switch(
         self,
@@ -206,7 +203,9 @@ class StrongroomProvider(MemoryProvider):
         session, self._session = self._session, None
         if session:
             with suppress(StrongroomError):  # the home may not be wired any more
-                session.settle()
+                view = session.view()
+                if not isinstance(view, Nobody):
+                    view.state().settle()
                 session.home.parts.status.save_counts()
 
     # Outside of sessions.
@@ -254,13 +253,13 @@ def _catch_up(session: MemorySession) -> None:
 
 def _go_on(session: MemorySession, new: str, *, reset: bool, reason: str) -> None:
     """Go on under another id, or in a shortened history. What was said or shown goes along, unless left behind."""
-    speaker = session.speaker
+    view = session.view()
     old, session.id = session.id, new
     if reset or reason == "resume":
         session.start_anew()
-    if isinstance(speaker, Nobody):
+    if isinstance(view, Nobody):
         return
-    before, after = session.state(speaker, old), session.state(speaker, new)
+    before, after = view.state(old), view.state(new)
     if new != old and not reset and reason != "resume":
         after.take_over(before)
     if reason == "compression":

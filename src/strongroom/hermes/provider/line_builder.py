@@ -16,7 +16,7 @@ from strongroom.hermes.policy import Policy
 from strongroom.hermes.provider import privacy_phrases, turn_ids
 from strongroom.hermes.provider.chat_history import digest
 from strongroom.hermes.provider.conversation import ConversationState
-from strongroom.hermes.provider.memory_session import MemorySession
+from strongroom.hermes.provider.memory_session import SpeakerView
 from strongroom.hermes.provider.provider_home import Parts
 from strongroom.hermes.provider.speaker import Speaker
 from strongroom.hermes.provider.turn_ids import Heard, SaidTurn, Worded
@@ -41,39 +41,37 @@ def heard_digest(speaker: Speaker, first: Heard) -> str:
     return comparable(speaker, first.message) if speaker.is_shared else digest(first.said.text)
 
 
-def hear(session: MemorySession, speaker: Speaker, message: str, session_id: str, before: Heard | None = None) -> Heard:
+def hear(view: SpeakerView, message: str, session_id: str, before: Heard | None = None) -> Heard:
     """What a person said, in the namespace that the owner's rules give it. As `before`, if nothing has changed."""
-    look = session.home.look
-    grounds = (look.policy, look.rules, look.allowed)
+    look = view.look
+    grounds = (view.policy, look.rules, look.allowed)
     if before and (before.message, before.session, before.grounds) == (message, session_id, grounds):
         return before
-    text, author = words(speaker, message)
-    said = SaidTurn(text, author, _namespace(session, speaker, text))
-    return Heard(message, session_id, grounds, said, privacy_phrases.asks(text, session.home.phrases()))
+    text, author = words(view.speaker, message)
+    said = SaidTurn(text, author, _namespace(view, text))
+    return Heard(message, session_id, grounds, said, privacy_phrases.asks(text, look.phrases))
 
 
-def _namespace(session: MemorySession, speaker: Speaker, text: str) -> Namespace:
+def _namespace(view: SpeakerView, text: str) -> Namespace:
+    speaker = view.speaker
     chat = speaker.chat.partition(":")[2] or None
-    look = session.home.look
-    return route_text(look.policy, look.rules, text, platform=speaker.platform, chat=chat).namespace
+    return route_text(view.policy, view.look.rules, text, platform=speaker.platform, chat=chat).namespace
 
 
-def reply_namespace(session: MemorySession, speaker: Speaker, state: ConversationState, text: str) -> Namespace:
+def reply_namespace(view: SpeakerView, state: ConversationState, text: str) -> Namespace:
     """Where a text of the model goes: as sensitively as anything that stood before it."""
-    look = session.home.look
-    policy = look.policy
+    policy = view.policy
     with state.guard:
         stood = set(state.carried)
-    if stood and look.rules.names.issubset(policy.namespaces):
+    if stood and view.look.rules.names.issubset(policy.namespaces):
         worst = policy.most_sensitive(stood)
         if worst == policy.namespaces[0]:
             return worst  # whatever the text itself says
-    return policy.most_sensitive({*stood, _namespace(session, speaker, text)})
+    return policy.most_sensitive({*stood, _namespace(view, text)})
 
 
 def lines_of(
-    session: MemorySession,
-    speaker: Speaker,
+    view: SpeakerView,
     began: Millis,
     session_id: str,
     said: SaidTurn,
@@ -83,11 +81,10 @@ def lines_of(
     tag: bytes = b"",
 ) -> Worded:
     """The lines of a text, at its `place` in the turn. What lies outside the cap is left out: the owner drew that."""
-    look = session.home.look
-    if said.namespace not in look.allowed:
+    if said.namespace not in view.look.allowed:
         return Worded((), outside=1)
-    parts = look.parts
-    text, secrets = _masked(look.policy, parts, said.text)
+    parts = view.parts
+    text, secrets = _masked(view.policy, parts, said.text)
     began, key, told_in = Millis(began + place), parts.id_key, label(session_id)
     lines = [
         NewLine(
@@ -97,7 +94,7 @@ def lines_of(
             author=said.author,
             kind=said.kind,
             id=turn_ids.line_id(
-                key, began, speaker.actor, session_id, turn_id, str(place), str(number), piece, tag=tag
+                key, began, view.speaker.actor, session_id, turn_id, str(place), str(number), piece, tag=tag
             ),
             time=model.moment(began),
         )
@@ -106,21 +103,19 @@ def lines_of(
     return Worded(tuple(lines), secrets)
 
 
-def lines_to_keep(session: MemorySession, worded: Worded) -> tuple[NewLine, ...]:
+def lines_to_keep(view: SpeakerView, worded: Worded) -> tuple[NewLine, ...]:
     """The lines to keep of a text; what was left out of them is counted."""
     if worded.outside or worded.secrets:
-        status = session.home.parts.status
+        status = view.parts.status
         status.count("outside the cap", worded.outside)
         status.count("secrets masked", worded.secrets)
     return worded.lines
 
 
-def mask_secrets(session: MemorySession, text: str) -> str:
+def mask_secrets(view: SpeakerView, text: str) -> str:
     """The text without secrets, unless the owner keeps them; those are counted."""
-    look = session.home.look
-    parts = look.parts
-    safe, found = _masked(look.policy, parts, text)
-    parts.status.count("secrets masked", found)
+    safe, found = _masked(view.policy, view.parts, text)
+    view.parts.status.count("secrets masked", found)
     return safe
 
 
@@ -133,9 +128,7 @@ def label(session_id: str) -> str:
     return turn_ids.storable(session_id).replace("\n", " ").replace("\t", " ")[: model.FIELD_LIMIT]
 
 
-def absent_lines(
-    session: MemorySession, speaker: Speaker, lines: list[NewLine], which: Mapping[str, Any]
-) -> list[NewLine]:
+def absent_lines(view: SpeakerView, lines: list[NewLine], which: Mapping[str, Any]) -> list[NewLine]:
     """Those of some lines that are not there yet, whenever they were told before."""
 
     def there(memory: Memory) -> set[str]:
@@ -148,7 +141,7 @@ def absent_lines(
             page = memory.list(limit=model.LIST_LIMIT, after=page.next, **which)
 
     try:
-        found = session.ask(speaker, there)
+        found = view.ask(there)
     except StrongroomError:
         return lines  # better twice than not at all
     return [line for line in lines if line.id and turn_ids.hash_of(line.id) not in found]

@@ -14,8 +14,8 @@ from importlib import import_module
 from strongroom.errors import InvalidRequest, StrongroomError
 from strongroom.hermes.policy import OWNER
 from strongroom.hermes.provider import memory_files, turn_lines, turn_writer, undo
-from strongroom.hermes.provider.memory_session import MemorySession
-from strongroom.hermes.provider.speaker import FILES, Nobody, Speaker
+from strongroom.hermes.provider.memory_session import MemorySession, SpeakerView
+from strongroom.hermes.provider.speaker import FILES, Nobody
 from strongroom.host.memory_file_import import migrate_memory_files
 from strongroom.memory import Memory
 from strongroom.model import K_LIMIT, LIST_LIMIT, Hit, Kind
@@ -34,27 +34,27 @@ def mirror_write(session: MemorySession, action: str, target: str, content: str,
 
 
 def _written(session: MemorySession, action: str, target: str, content: str, old_text: str) -> None:
-    speaker = session.speaker
-    if isinstance(speaker, Nobody) or not session.policy.keep.memory_writes:
+    view = session.view()
+    if isinstance(view, Nobody) or not view.policy.keep.memory_writes:
         return
     author = FILES.get(target, FILES["memory"])
     current = session.turns.current
     is_asked = current is not None and current.is_request
     if action in ("add", "replace") and content.strip() and not is_asked:
         # What is new comes first: if this is cut short, there is one line too many and none too few.
-        if not turn_writer.is_on_record(session, speaker):
+        if not turn_writer.is_on_record(view):
             return
-        if not turn_writer.note(session, content, author) and not _found(session, author, content):
+        if not turn_writer.note(view, content, author) and not _found(view, author, content):
             return
     gone = old_text or (content if action == "remove" else "")
     if action in ("replace", "remove") and gone.strip():
         stays = memory_files.as_kept(session.home, content) if action == "replace" else None
-        old = [hit for hit in _found(session, author, gone) if hit.text != stays]
-        _forget(session, speaker, old, with_turns=is_asked)
-    session.worked(_WORK)
+        old = [hit for hit in _found(view, author, gone) if hit.text != stays]
+        _forget(view, old, with_turns=is_asked)
+    view.parts.status.worked(_WORK)
 
 
-def _forget(session: MemorySession, speaker: Speaker, old: list[Hit], *, with_turns: bool) -> None:
+def _forget(view: SpeakerView, old: list[Hit], *, with_turns: bool) -> None:
     """Forget a note, and where a person asked for that all that was written in its turn.
 
     The runtime removes exactly one: where several could be meant, none is forgotten.
@@ -67,18 +67,15 @@ def _forget(session: MemorySession, speaker: Speaker, old: list[Hit], *, with_tu
     if old:
         ids = [hit.id for hit in old]
         if with_turns:
-            undo.settle(session, session.ask(speaker, lambda memory: turn_lines.forget(memory, ids)))
+            undo.settle(view, view.ask(lambda memory: turn_lines.forget(memory, ids)))
         else:
-            session.ask(speaker, lambda memory: memory.forget(ids=ids))
-            session.home.parts.status.count("forgotten", len(old))
+            view.ask(lambda memory: memory.forget(ids=ids))
+            view.parts.status.count("forgotten", len(old))
 
 
-def _found(session: MemorySession, author: str, part: str) -> list[Hit]:
+def _found(view: SpeakerView, author: str, part: str) -> list[Hit]:
     """The mirrored notes that hold a text; those that are it exactly, if there are any."""
-    speaker = session.speaker
-    if isinstance(speaker, Nobody):
-        return []
-    masked = memory_files.as_kept(session.home, part)
+    masked = memory_files.as_kept(view.session.home, part)
     if not masked:
         return []
 
@@ -86,7 +83,7 @@ def _found(session: MemorySession, author: str, part: str) -> list[Hit]:
         near = [hit for hit in memory.get(masked[:_QUERY], k=K_LIMIT) if _is_note(hit, author, masked)]
         return near or [hit for hit in _notes(memory) if _is_note(hit, author, masked)]
 
-    found = session.ask(speaker, find)
+    found = view.ask(find)
     return [hit for hit in found if hit.text == masked] or found
 
 
@@ -108,33 +105,32 @@ def _notes(memory: Memory) -> Iterator[Hit]:
 
 def import_files(session: MemorySession) -> None:
     """Take in the owner's memory files, once. They are the owner's: no other speaker gets them."""
-    speaker = session.speaker
-    if isinstance(speaker, Nobody) or speaker.actor != f"{session.policy.scope}{OWNER}":
+    view = session.view()
+    if isinstance(view, Nobody) or view.speaker.actor != f"{view.policy.scope}{OWNER}":
         return
-    if not session.policy.keep.import_files or not turn_writer.is_on_record(session, speaker):
+    policy = view.policy
+    if not policy.keep.import_files or not turn_writer.is_on_record(view):
         return
     try:
-        put = partial(_import, session, speaker)
         # By the vault's own key: another vault has none of it, wherever it lies and whoever's it is.
-        into, policy = f"{session.policy.inbox} {speaker.actor}", session.policy
-        migrate_memory_files(session.home.path, policy.session, put, into=into, before=speaker.actor)
+        into, put = f"{policy.inbox} {view.speaker.actor}", partial(_import, view)
+        migrate_memory_files(session.home.path, policy.session, put, into=into, before=view.speaker.actor)
     except StrongroomError as error:
         session.failed("importing the memory files", error)
     else:
-        session.worked("importing the memory files")
+        view.parts.status.worked("importing the memory files")
 
 
-def _import(session: MemorySession, speaker: Speaker, name: str, text: str) -> None:
+def _import(view: SpeakerView, name: str, text: str) -> None:
     target = name.rpartition("/")[2].removesuffix(".md").lower()
     if target == "soul" and text.strip() == _usual_soul():
         return
     author = FILES.get(target, FILES["memory"])
-    there = session.ask(speaker, lambda memory: {hit.text for hit in _notes(memory) if hit.author == author})
+    there = view.ask(lambda memory: {hit.text for hit in _notes(memory) if hit.author == author})
     for entry in text.split(memory_files.SEPARATOR):
-        if (
-            entry.strip() and memory_files.as_kept(session.home, entry.strip()) not in there
-        ):  # as after a purge: ids are others then
-            turn_writer.note(session, entry.strip(), author, in_turn=False)
+        plain = entry.strip()
+        if plain and memory_files.as_kept(view.session.home, plain) not in there:  # as after a purge: ids are others
+            turn_writer.note(view, plain, author, in_turn=False)
 
 
 def _usual_soul() -> str:

@@ -1,37 +1,34 @@
-"""One agent's hold on memory: who speaks, in which conversation, and the cap with which the gate is asked.
+"""One agent's session with memory, and what one hook of it works with: who speaks, in which conversation, which home.
 
-Nothing about the speaker is frozen: it is worked out anew from the policy at each call, so that an edit of the policy
-holds from the next turn. Not responsible for what is recalled or kept: `recall` and `turn_writer` are.
+Nothing about the speaker is frozen: each hook begins with `MemorySession.view`, which reads the policy as it is now,
+and passes what it found down. Not responsible for what is recalled or kept: `recall` and `turn_writer` are.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from strongroom.caps.chain import Token
-from strongroom.errors import CapExpired, InvalidRequest, ServerDefect, StrongroomError
+from strongroom.errors import InvalidRequest, ServerDefect, StrongroomError
 from strongroom.hermes import cap_file
 from strongroom.hermes.policy import Policy
-from strongroom.hermes.provider.actor_caps import KEEPS, RECALLS
 from strongroom.hermes.provider.conversation import ConversationState
 from strongroom.hermes.provider.problem_log import Warn
-from strongroom.hermes.provider.provider_home import ProviderHome
-from strongroom.hermes.provider.speaker import Conversation, Nobody, Speaker
+from strongroom.hermes.provider.provider_home import HomeView, ProviderHome
+from strongroom.hermes.provider.speaker import Conversation, Nobody, Speaker, who
 from strongroom.hermes.provider.turn_ids import Begun, Turns
 from strongroom.memory import Memory
-from strongroom.model import Actor, Namespace
+from strongroom.model import LineId, Namespace
 
 T = TypeVar("T")
 _RENEWAL_GAP = 600.0
 _TENDING_GAP = 5.0
 """Seconds between two looks after a home, however many turns there are."""
-_ONCE_IN_A_SESSION = ("loading", "the profile")
-"""Work that is not tried again by itself: what failed at it is over when the gate answers anything."""
 _LOST = {"turn": "turns lost", "reply": "replies lost"}
 """How the status counts what could be neither kept nor spooled."""
 _tried: dict[Path, float] = {}
@@ -65,48 +62,29 @@ class MemorySession:
         self._who: tuple[Policy, Speaker | Nobody] | None = None
         self._first = ("", 0)
         """The first turn that began here in this conversation: the conversation's id, and the turn's number."""
-        self._prompt: set[Namespace] = set()
+        self.prompted: set[Namespace] = set()
         """The namespaces of which the system prompt speaks."""
         self._early: set[Namespace] = set()
         """The namespaces that were shown while no turn was under way."""
 
-    @property
-    def policy(self) -> Policy:
-        return self.home.policy
-
-    @property
-    def speaker(self) -> Speaker | Nobody:
-        """Whose memory this is, as the policy says now."""
-        policy, known = self.policy, self._who
-        if known is None or known[0] is not policy:
-            known = self._who = (policy, self.home.whose(self.told))
-        return known[1]
-
-    def state(self, speaker: Speaker, session_id: str = "") -> ConversationState:
-        """What is known of the conversation."""
+    def view(self) -> SpeakerView | Nobody:
+        """What a hook works with: whose memory this is, as the policy says now, and the home as it is now."""
         look = self.home.look
-        names = look.policy.namespaces
-        worst = names[0] if names else Namespace("personal")
-        return look.parts.sessions.of(speaker.actor, session_id or self.id, self.told.key, worst)
+        policy, known = look.policy, self._who
+        if known is None or known[0] is not policy:
+            known = self._who = (policy, who(policy, self.told, look.parts.accounts))
+        speaker = known[1]
+        return speaker if isinstance(speaker, Nobody) else SpeakerView(self, look, speaker)
 
-    def show(self, speaker: Speaker, names: set[Namespace]) -> None:
-        """Note namespaces that stand before the model from now on, in the turn that is under way or in the next.
-
-        Also with the turn itself: a runtime may say only later that its conversation has another id by then.
-        """
+    def note_shown(self, names: set[Namespace]) -> None:
+        """Note namespaces that were shown to the model in the turn that is under way, or else before the next."""
         begun = self.turns.last
         (self._early if begun is None or begun.is_kept else begun.shown).update(names)
-        self.state(speaker).carry(names)
-
-    def prompt(self, speaker: Speaker, names: set[Namespace]) -> None:
-        """Note namespaces of which the system prompt speaks: they stand before every turn from now on."""
-        self._prompt = names
-        self.state(speaker).carry(names)
 
     def stood(self, begun: Begun) -> set[Namespace]:
         """The namespaces that stood before the model in a turn that is told, as far as this agent showed them."""
         early, self._early = self._early, set()
-        return self._prompt | early | begun.shown
+        return self.prompted | early | begun.shown
 
     def start_anew(self) -> None:
         """What was shown before is not in sight of what is said from now on, but for the turn that is under way."""
@@ -118,13 +96,9 @@ class MemorySession:
             self._first = (self.id, number)
         return self._first[1] > 1
 
-    def ask(self, speaker: Speaker, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
-        """Ask the gate with a cap for this speaker and a few minutes."""
-        return ask(self.home, speaker.actor, use, hasty=hasty, keeps=speaker.keeps)
-
-    def patience(self) -> float:
-        """Seconds that a recall may wait. The first one also waits, within them, for what an earlier process left."""
-        seconds, began = self.policy.recall.patience, time.monotonic()
+    def patience(self, seconds: float) -> float:
+        """What is left of these seconds, after the first recall waited in them for what an earlier process left."""
+        began = time.monotonic()
         if not self.caught_up.is_set():
             self.caught_up.wait(seconds)
             self.caught_up.set()  # once is enough: delivery may take long
@@ -133,7 +107,8 @@ class MemorySession:
     def drop_drafts(self, until: Begun, *, alone: bool = False) -> None:
         """Let go of the drafts of a turn and of those before it, or of its own alone."""
         for draft in self.turns.given_up(until, alone=alone):
-            self.home.parts.spool.drop(draft)
+            with suppress(OSError):
+                os.unlink(draft)
 
     def leave_draft(self, begun: Begun, error: Exception) -> None:
         """Have a draft delivered later: its turn could not be kept. What is lost is said and counted."""
@@ -145,12 +120,6 @@ class MemorySession:
         if not self.is_journalled:  # else the runtime tells of it again
             self.home.parts.status.count(_LOST[lost])
 
-    def settle(self, session_id: str = "") -> None:
-        """After a turn: write down what need not be before it is kept."""
-        speaker = self.speaker
-        if not isinstance(speaker, Nobody):
-            self.state(speaker, session_id).settle()
-
     def failed(self, work: str, error: Exception) -> None:
         """Note what failed. A defect of ours must not pass for an empty memory, nor for one that keeps."""
         if not isinstance(error, StrongroomError):
@@ -158,8 +127,46 @@ class MemorySession:
         with suppress(InvalidRequest):  # a home that is not wired any more has nowhere to say it
             self.home.parts.status.failed(work, error, self.warn)
 
-    def worked(self, work: str) -> None:
-        self.home.parts.status.worked(work)
+
+class SpeakerView:
+    """What one hook works with: its session, who speaks in it, and the home as it was when the hook began.
+
+    For one thread. What is done later takes a new one.
+    """
+
+    __slots__ = ("_states", "look", "parts", "policy", "session", "speaker")
+
+    def __init__(self, session: MemorySession, look: HomeView, speaker: Speaker) -> None:
+        self.session, self.look, self.speaker = session, look, speaker
+        self.policy, self.parts = look.policy, look.parts
+        self._states: dict[str, ConversationState] = {}
+
+    def state(self, session_id: str = "") -> ConversationState:
+        """What is known of a conversation, this one or another; looked for once."""
+        name = session_id or self.session.id
+        found = self._states.get(name)
+        if found is None:
+            names = self.policy.namespaces
+            worst = names[0] if names else Namespace("personal")
+            found = self._states[name] = self.parts.sessions.of(self.speaker.actor, name, self.session.told.key, worst)
+        return found
+
+    def show(self, names: set[Namespace], ids: Iterable[LineId] = ()) -> None:
+        """Note namespaces, and lines, that stand before the model from now on.
+
+        Also with the turn itself: a runtime may say only later that its conversation has another id by then.
+        """
+        self.session.note_shown(names)
+        self.state().carry(names, ids)
+
+    def prompt(self, names: set[Namespace]) -> None:
+        """Note namespaces of which the system prompt speaks: they stand before every turn from now on."""
+        self.session.prompted = names
+        self.state().carry(names)
+
+    def ask(self, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
+        """Ask the gate with a cap for this speaker and a few minutes."""
+        return self.look.ask(self.speaker.actor, use, hasty=hasty, keeps=self.speaker.keeps)
 
 
 def _lost(what: str, error: Exception) -> Exception:
@@ -168,26 +175,6 @@ def _lost(what: str, error: Exception) -> Exception:
         return error
     kept = "what the person said waits" if what == "reply" else "it is nowhere"
     return type(error)(f"a {what} was lost, {kept}: {error.message}", hint=error.hint)
-
-
-def token_for(home: ProviderHome, actor: Actor, *, keeps: bool = True) -> Token:
-    """A cap for one actor of a home and a few minutes; the runtime's own is made anew if it has ended and may be."""
-    look = home.look
-    ops, names, caps = KEEPS if keeps else RECALLS, look.policy.namespaces, look.parts.caps
-    try:
-        return caps.narrowed(actor, names, ops)
-    except CapExpired:
-        if not home.way.is_embedded:
-            raise
-    caps.renew(home.way)
-    return caps.narrowed(actor, names, ops)
-
-
-def ask(home: ProviderHome, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = False, keeps: bool = True) -> T:
-    """Ask the gate as one actor of a home."""
-    answer = home.way.ask(token_for(home, actor, keeps=keeps), use, hasty=hasty)
-    home.parts.status.worked(*_ONCE_IN_A_SESSION)
-    return answer
 
 
 def tend(home: ProviderHome) -> None:

@@ -68,7 +68,7 @@ def tool_schemas(tools: Tools) -> list[Schema]:
 def call_tool(session: MemorySession, name: str, args: Mapping[str, Any]) -> str:
     """Carry out a tool; JSON either way. A tool that the policy does not offer (any more) is refused."""
     try:
-        if name not in {str(schema["name"]) for schema in _OFFERED[session.policy.tools]}:
+        if name not in {str(schema["name"]) for schema in _OFFERED[session.home.policy.tools]}:
             raise InvalidRequest("this memory does not offer that tool", hint="its owner's policy decides")
         return json.dumps(_CALLS[name](session, args), ensure_ascii=False)
     except StrongroomError as error:
@@ -77,21 +77,22 @@ def call_tool(session: MemorySession, name: str, args: Mapping[str, Any]) -> str
 
 
 def _recall(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
-    query, lines = args.get("query"), args.get("lines", session.policy.recall.lines)
+    query, lines = args.get("query"), args.get("lines", session.home.policy.recall.lines)
     if not isinstance(query, str) or not query.strip():
         raise InvalidRequest("query is a text to search for", hint="such as the words of the question")
     if type(lines) is not int or not 1 <= lines <= model.K_LIMIT:
         raise InvalidRequest(f"lines is a number from 1 to {model.K_LIMIT}")
-    text, hits = recall.search(session, query, lines, again=True)
+    view = session.view()
+    text, hits = recall.ask(view, query, lines, again=True) if not isinstance(view, Nobody) else ("", [])
     return {"recalled": text, "count": len(hits)}
 
 
 def _forget(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
-    speaker = session.speaker
-    if isinstance(speaker, Nobody):
-        raise InvalidRequest(f"there is no memory here: {speaker.reason}")
+    view = session.view()
+    if isinstance(view, Nobody):
+        raise InvalidRequest(f"there is no memory here: {view.reason}")
     if args.get("last_turn") is True:
-        lines = undo.forget_last(session)
+        lines = undo.forget_last(view)
         if lines:
             turn_writer.set_apart(session)
         return {"forgotten": "the turn before this one" if lines else "nothing", "lines": lines}
@@ -99,8 +100,8 @@ def _forget(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(ids, list) or not 1 <= len(ids) <= _FORGET_LIMIT or not all(isinstance(one, str) for one in ids):
         raise InvalidRequest(f"ids is a list of 1 to {_FORGET_LIMIT} line ids", hint="or say last_turn")
     wanted = [model.line_id(one.strip("[] ")) for one in ids]
-    gone = session.ask(speaker, lambda memory: turn_lines.forget(memory, wanted))
-    stays = undo.settle(session, gone)
+    gone = view.ask(lambda memory: turn_lines.forget(memory, wanted))
+    stays = undo.settle(view, gone)
     if gone.ids:
         turn_writer.set_apart(session)
     found = {"forgotten": list(gone.ids), "lines": len(gone.ids), "not_found": list(gone.missing)}
@@ -111,7 +112,8 @@ def _remember(session: MemorySession, args: Mapping[str, Any]) -> dict[str, Any]
     text = args.get("text")
     if not isinstance(text, str) or not text.strip():
         raise InvalidRequest("text is the fact to keep")
-    return {"kept": turn_writer.note(session, text, ASSISTANT, Kind.FACT) > 0}
+    view = session.view()
+    return {"kept": not isinstance(view, Nobody) and turn_writer.note(view, text, ASSISTANT, Kind.FACT) > 0}
 
 
 _CALLS = {RECALL: _recall, FORGET: _forget, REMEMBER: _remember}

@@ -15,7 +15,6 @@ from typing import TypeVar
 from strongroom import model
 from strongroom.errors import InvalidRequest, LineNotFound
 from strongroom.hermes.provider import dedupe, turn_lines
-from strongroom.hermes.provider.memory_session import ask
 from strongroom.hermes.provider.provider_home import ProviderHome
 from strongroom.hermes.provider.turn_lines import Gone
 from strongroom.memory import Memory
@@ -65,7 +64,7 @@ class HomeForgotten:
 def as_owner(home: ProviderHome, actor: Actor, use: Callable[[Memory], T]) -> T:
     """Ask the gate as the owner of a home, about one person."""
     if not home.policy.is_wired or not home.way.is_embedded:
-        return ask(home, actor, use)  # which refuses a home that is not wired
+        return home.look.ask(actor, use)  # which refuses a home that is not wired
     vault = home.way.vault()
     token = vault.mint(actor=actor, ops=_OPS, namespaces=vault.namespaces, ttl=_TTL, label=LABEL, delegable=False)
     return home.way.ask(token, use)

@@ -10,10 +10,9 @@ from datetime import datetime
 
 from strongroom.errors import StrongroomError
 from strongroom.hermes.provider import dedupe, line_format, turn_writer
-from strongroom.hermes.provider.conversation import ConversationState
 from strongroom.hermes.provider.line_builder import words
-from strongroom.hermes.provider.memory_session import MemorySession
-from strongroom.hermes.provider.speaker import ASSISTANT, Nobody, Speaker
+from strongroom.hermes.provider.memory_session import MemorySession, SpeakerView
+from strongroom.hermes.provider.speaker import ASSISTANT, Nobody
 from strongroom.memory import Memory
 from strongroom.memory.ops.get import QUERY_LIMIT
 from strongroom.model import WITHOUT_LIMIT, Hit, Namespace, Snapshot
@@ -28,84 +27,79 @@ PROFILE_BUDGET = 4000
 
 def warm(session: MemorySession) -> None:
     """Begin to load what this speaker may recall; nothing is read or waited for."""
-    speaker = session.speaker
-    if not isinstance(speaker, Nobody):
+    view = session.view()
+    if not isinstance(view, Nobody):
         try:
-            session.ask(speaker, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
+            view.ask(lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
         except StrongroomError as error:
             session.failed("loading", error)
         else:
-            session.worked("loading")
+            view.parts.status.worked("loading")
 
 
 def recall(session: MemorySession, query: str) -> str:
     """What is remembered about a question, as text; nothing where memory does not answer, which is said."""
     session.last_shown = 0
-    speaker = session.speaker
-    is_asked = not isinstance(speaker, Nobody) and _is_request(session, speaker, query)
-    how = (
-        line_format.how_to_forget(session.policy, speaker.actor) if is_asked and not isinstance(speaker, Nobody) else ""
-    )
+    view = session.view()
+    if isinstance(view, Nobody):
+        return ""
+    question, is_asked = _heard(view, query)
+    how = line_format.how_to_forget(view.policy, view.speaker.actor) if is_asked else ""
     try:
-        text, hits = search(session, query, session.policy.recall.lines, again=is_asked)
+        text, hits = search(view, question, view.policy.recall.lines, again=is_asked)
     except StrongroomError as error:
         session.failed("recall", error)
         return how
-    session.worked("recall")
+    view.parts.status.worked("recall")
     session.last_shown = len(hits)
     return "\n\n".join(part for part in (text, how) if part)
 
 
-def _is_request(session: MemorySession, speaker: Speaker, query: str) -> bool:
-    """Whether a person asks for something to be forgotten. It was looked at when the turn began, if it has begun."""
-    begun = session.turns.last
-    if begun is not None and begun.heard is not None and begun.message == query and not begun.is_kept:
-        return begun.is_request
-    return turn_writer.is_request(session, words(speaker, query)[0])
+def _heard(view: SpeakerView, query: str) -> tuple[str, bool]:
+    """What a person asks, and whether that is to forget something; as it was heard when the turn began, if it has."""
+    begun = view.session.turns.last
+    if begun is not None and not begun.is_kept:
+        first = begun.heard
+        if first is not None and first.message == query and first.grounds[0] is view.policy:
+            return first.said.text, begun.is_request
+    text = words(view.speaker, query)[0]
+    return text, turn_writer.is_request(view.policy, text)
 
 
-def search(session: MemorySession, query: str, lines: int, *, again: bool = False) -> tuple[str, list[Hit]]:
+def ask(view: SpeakerView, query: str, lines: int, *, again: bool = False) -> tuple[str, list[Hit]]:
+    """What is remembered about a question that no turn began with."""
+    return search(view, words(view.speaker, query)[0], lines, again=again)
+
+
+def search(view: SpeakerView, text: str, lines: int, *, again: bool = False) -> tuple[str, list[Hit]]:
     """What is remembered about a question, as text and as lines, or why it cannot be said.
 
     What was shown before is shown `again` only to who asks for it: an empty answer must be true.
     """
-    speaker = session.speaker
-    if isinstance(speaker, Nobody):
-        return "", []
-    state, wanted = session.state(speaker), session.policy.recall
-    hits = _hits(session, speaker, state, query, lines, again=again, unrelated=wanted.unrelated)
-    text, taken = line_format.format_hits(hits, wanted.characters)
-    session.show(speaker, {hit.namespace for hit in taken})
-    state.see(hit.id for hit in taken)
-    session.home.parts.status.count("recalled", len(taken))
-    return text, taken
+    hits = _hits(view, text[: QUERY_LIMIT // 4], lines, again=again)
+    shown, taken = line_format.format_hits(hits, view.policy.recall.characters)
+    view.show({hit.namespace for hit in taken}, [hit.id for hit in taken])
+    view.parts.status.count("recalled", len(taken))
+    return shown, taken
 
 
-def _hits(
-    session: MemorySession,
-    speaker: Speaker,
-    state: ConversationState,
-    query: str,
-    k: int,
-    *,
-    again: bool,
-    unrelated: bool,
-) -> list[Hit]:
-    text = words(speaker, query)[0][: QUERY_LIMIT // 4]
+def _hits(view: SpeakerView, text: str, k: int, *, again: bool) -> list[Hit]:
     if not k or (dedupe.is_small_talk(text) and not again):
         return []
+    state = view.state()
     with state.guard:
         left_out = [] if again else list(state.seen)
     now = datetime.now().astimezone()
-    patience = session.patience()
+    wanted = view.policy.recall
+    patience = view.session.patience(wanted.patience)
     taken: list[Hit] = []
 
     def get(memory: Memory) -> list[Hit]:
         return memory.get(text, k=k, now=now, patience=patience, without=tuple(left_out[-WITHOUT_LIMIT:]))
 
     for _ in range(_ROUNDS):
-        hits = session.ask(speaker, get, hasty=True)
-        if not unrelated:
+        hits = view.ask(get, hasty=True)
+        if not wanted.unrelated:
             hits = [hit for hit in hits if hit.score > 0]
         taken = dedupe.without_echoes([*taken, *hits], text, ASSISTANT)[:k]
         # Fewer than were asked for are all there are, unless they only repeat: others may have been left out for them.
@@ -117,17 +111,17 @@ def _hits(
 
 def prompt(session: MemorySession) -> str:
     """The owner's profiles for the system prompt; nothing where there are none."""
-    speaker = session.speaker
-    if isinstance(speaker, Nobody):
+    view = session.view()
+    if isinstance(view, Nobody):
         return ""
     try:
-        taken = session.ask(speaker, Memory.snapshot, hasty=True)
+        taken = view.ask(Memory.snapshot, hasty=True)
         text = line_format.profiles(taken.profiles, PROFILE_BUDGET)
-        session.prompt(speaker, _shown(taken, text))
+        view.prompt(_shown(taken, text))
     except StrongroomError as error:
         session.failed("the profile", error)
         return ""
-    session.worked("the profile")
+    view.parts.status.worked("the profile")
     return text
 
 

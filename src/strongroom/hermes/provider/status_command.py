@@ -10,7 +10,6 @@ from typing import Any
 from strongroom.errors import InvalidRequest, KeyUnavailable, StrongroomError, UnknownRoute
 from strongroom.hermes import hermes_homes
 from strongroom.hermes.provider import problem_log, remedies
-from strongroom.hermes.provider.memory_session import ask
 from strongroom.hermes.provider.problem_log import Problem
 from strongroom.hermes.provider.provider_home import ProviderHome
 from strongroom.hermes.provider.speaker import Conversation, Nobody
@@ -120,7 +119,7 @@ def _answers(home: ProviderHome) -> tuple[str, str]:
     try:
         if isinstance(owner, Nobody):
             return owner.reason, ""
-        ask(home, owner.actor, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
+        home.look.ask(owner.actor, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
     except (InvalidRequest, UnknownRoute) as error:  # of what the policy names
         return f"no: {error.message} [{error.reason}]", remedies.ADDRESS
     except StrongroomError as error:

@@ -114,6 +114,8 @@ class Turns:
     def __init__(self) -> None:
         self._begun: list[Begun] = []
         self._guard = threading.Lock()
+        self.last: Begun | None = None
+        """The turn that began last, of those that are not given up."""
         self.undone: set[tuple[str, float]] = set()
         """What was dealt with of the runtime's record of undone turns: what was said, as a digest, and when."""
 
@@ -122,12 +124,6 @@ class Turns:
         """The turn to which something belongs that is written now; None where it was taken back, or none began."""
         last = self.last
         return None if last is None or last.is_taken_back else last
-
-    @property
-    def last(self) -> Begun | None:
-        """The turn that began last."""
-        with self._guard:
-            return next((one for one in reversed(self._begun) if not one.is_given_up), None)
 
     def waiting(self) -> list[Begun]:
         """The turns that are to be told, the newest first."""
@@ -144,6 +140,7 @@ class Turns:
             begun = Begun(privacy_phrases.unwrap(message) or message, Millis(max(now, last + 2)))
             old, recent = self._begun[: 1 - _REMEMBERED], self._begun[1 - _REMEMBERED :]
             self._begun = [*(one for one in old if one.draft), *recent, begun]
+            self.last = begun
             return begun
 
     def ended(self, message: str, turn_id: str, now: Millis) -> Begun:
@@ -161,6 +158,7 @@ class Turns:
             for one in waiting:
                 one.is_given_up = one in same
             found.turn_id, found.message, found.is_given_up = turn_id, message, False
+            self.last = next((one for one in reversed(self._begun) if not one.is_given_up), None)
             return found
 
     def _told_otherwise(self, message: str, turn_id: str, waiting: list[Begun]) -> Begun | None:

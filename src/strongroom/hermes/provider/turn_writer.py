@@ -29,10 +29,10 @@ from strongroom.hermes.provider.line_builder import (
     lines_to_keep,
     reply_namespace,
 )
-from strongroom.hermes.provider.memory_session import MemorySession
+from strongroom.hermes.provider.memory_session import MemorySession, SpeakerView
 from strongroom.hermes.provider.privacy_phrases import Asked
 from strongroom.hermes.provider.provider_home import millis
-from strongroom.hermes.provider.speaker import ASSISTANT, Nobody, Speaker
+from strongroom.hermes.provider.speaker import ASSISTANT, Nobody
 from strongroom.hermes.provider.turn_ids import Begun, Heard, SaidTurn, Worded
 from strongroom.model import Kind, LineId, NewLine
 
@@ -48,32 +48,33 @@ def begin(session: MemorySession, message: str, number: int = 0) -> None:
     `number` counts the turns of its conversation, so the first one that begins here may tell of a history.
     """
     begun = session.turns.begin(message, millis())
-    speaker = session.speaker
-    if isinstance(speaker, Nobody) or not _keeps(session.policy, speaker):
+    view = session.view()
+    if isinstance(view, Nobody) or not _keeps(view):
         return
-    state = session.state(speaker)
-    first = begun.heard = hear(session, speaker, message, session.id)
+    state = view.state()
+    first = begun.heard = hear(view, message, session.id)
     begun.shown.add(first.said.namespace)
     if session.had_history(number):
         _noted(session, lambda: state.begun(with_history=True))
     _noted(session, lambda: state.carry({first.said.namespace}))
-    begun.is_request = is_request(session, first.said.text)
+    begun.is_request = is_request(view.policy, first.said.text)
     is_off = first.asked in (Asked.THIS_TURN, Asked.OFF) or (state.is_off and first.asked is not Asked.ON)
     begun.is_off = is_off or begun.is_request
-    if first.said.text and not begun.is_off and not session.is_journalled and session.policy.inbox:
-        _draft(session, speaker, begun, first)
+    if first.said.text and not begun.is_off and not session.is_journalled and view.policy.inbox:
+        _draft(view, begun, first)
 
 
-def _draft(session: MemorySession, speaker: Speaker, begun: Begun, first: Heard) -> None:
+def _draft(view: SpeakerView, begun: Begun, first: Heard) -> None:
     try:
-        worded = _worded(session, speaker, begun, first.session, first.said)
+        worded = _worded(view, begun, first.session, first.said)
         begun.heard = msgspec.structs.replace(first, worded=worded)
         if worded.lines:
-            sealed = inbox.seal(session.policy.inbox, inbox.Bundle(speaker.actor, worded.lines))
-            begun.draft = session.home.parts.spool.draft(speaker.actor, sealed, begun.time, begun.draft)
-        session.worked("keeping a draft")
+            actor = view.speaker.actor
+            sealed = inbox.seal(view.policy.inbox, inbox.Bundle(actor, worded.lines))
+            begun.draft = view.parts.spool.draft(actor, sealed, begun.time, begun.draft)
+        view.parts.status.worked("keeping a draft")
     except StrongroomError as error:
-        session.failed("keeping a draft", error)
+        view.session.failed("keeping a draft", error)
 
 
 def turn(
@@ -88,28 +89,28 @@ def turn(
     begun = session.turns.ended(user, turn_id, millis())
     if begun.is_kept:
         return  # told again
-    speaker = session.speaker
-    if isinstance(speaker, Nobody) or begun.is_taken_back:
+    view = session.view()
+    if isinstance(view, Nobody) or begun.is_taken_back:
         begun.is_kept = True
     else:
-        state = session.state(speaker, session_id)
+        state = view.state(session_id)
         known = state.turns[-1].length if state.turns else 0
-        _name_alike(session, speaker, begun, session_id)
+        _name_alike(view, begun, session_id)
         try:
-            _keep(session, speaker, begun, state, _Told(user, reply, session_id, messages, known))
+            _keep(view, begun, state, _Told(user, reply, session_id, messages, known))
         except Exception as error:  # whatever it was: what the person said is not lost
             session.leave_draft(begun, error)
             raise
         if not session.turns.kept(begun):
-            undo.forget_told(session, speaker, session_id)
+            undo.forget_told(view, session_id)
     session.drop_drafts(begun)
 
 
-def _name_alike(session: MemorySession, speaker: Speaker, begun: Begun, session_id: str) -> None:
+def _name_alike(view: SpeakerView, begun: Begun, session_id: str) -> None:
     """Give a draft's lines the ids under which they are kept, or a kill in between would have them kept twice."""
     first = begun.heard
     if begun.draft is not None and first is not None and (begun.turn_id or first.session != session_id):
-        _draft(session, speaker, begun, hear(session, speaker, first.message, session_id))
+        _draft(view, begun, hear(view, first.message, session_id))
 
 
 class _Told(NamedTuple):
@@ -123,62 +124,58 @@ class _Told(NamedTuple):
     """How many messages there were when the turn before was told."""
 
 
-def _keep(session: MemorySession, speaker: Speaker, begun: Begun, state: ConversationState, told: _Told) -> None:
+def _keep(view: SpeakerView, begun: Begun, state: ConversationState, told: _Told) -> None:
+    session, policy = view.session, view.policy
     messages = Messages.of(told.messages or ())
     start = messages.turn(told.user, told.known)
     _noted(session, lambda: state.begun(with_history=start > 0))
     if told.session != session.id:
-        _noted(session, lambda: state.carry(session.state(speaker).carried))  # what was shown was shown there
+        _noted(session, lambda: state.carry(view.state().carried))  # what was shown was shown there
     if messages and begun.is_known:
-        undo.notice(session, speaker, state, messages, start)
-    first = hear(session, speaker, told.user, told.session, begun.heard)
-    begun.is_request = begun.is_request or (first is not begun.heard and is_request(session, first.said.text))
+        undo.notice(view, state, messages, start)
+    first = hear(view, told.user, told.session, begun.heard)
+    begun.is_request = begun.is_request or (first is not begun.heard and is_request(policy, first.said.text))
     _noted(session, lambda: state.carry({first.said.namespace, *session.stood(begun)}))
     lines: list[NewLine] = []
     spooled: tuple[Path, ...] = ()
-    policy = session.policy
-    if _is_off(session, state, first.asked, begun) or not _keeps(policy, speaker):
-        session.home.parts.status.count("off the record")
+    if _is_off(session, state, first.asked, begun) or not _keeps(view):
+        view.parts.status.count("off the record")
     else:
-        reply = _reply(session, speaker, state, told.reply) if policy.keep.replies else None
-        lines = _lines(session, speaker, begun, first, reply)
+        reply = _reply(view, state, told.reply) if policy.keep.replies else None
+        lines = _lines(view, begun, first, reply)
         if begun.turn_id and not begun.is_known:
-            lines = absent_lines(session, speaker, lines, {"session": label(told.session)})
-        spooled = store(session, speaker, lines) or ()
+            lines = absent_lines(view, lines, {"session": label(told.session)})
+        spooled = store(view, lines) or ()
     ids = tuple([LineId(line.id) for line in lines if line.id])
     name = turn_ids.turn_name(begun.tag) if ids or begun.is_noted else ""
-    state.keep(KeptTurn(heard_digest(speaker, first), ids, len(messages), (*spooled, *begun.waiting), name))
-    undo.forget(session, speaker, state)
+    state.keep(KeptTurn(heard_digest(view.speaker, first), ids, len(messages), (*spooled, *begun.waiting), name))
+    undo.forget(view, state)
 
 
-def _lines(
-    session: MemorySession, speaker: Speaker, begun: Begun, first: Heard, reply: SaidTurn | None
-) -> list[NewLine]:
+def _lines(view: SpeakerView, begun: Begun, first: Heard, reply: SaidTurn | None) -> list[NewLine]:
     """The lines of a turn: those of the person, as they were worded when it began if they were, and of the model."""
     worded = None if begun.turn_id else first.worded
-    lines = [*lines_to_keep(session, worded or _worded(session, speaker, begun, first.session, first.said))]
+    lines = [*lines_to_keep(view, worded or _worded(view, begun, first.session, first.said))]
     if reply:
-        lines += lines_to_keep(session, _worded(session, speaker, begun, first.session, reply, place=1))
+        lines += lines_to_keep(view, _worded(view, begun, first.session, reply, place=1))
     return lines
 
 
-def _worded(
-    session: MemorySession, speaker: Speaker, begun: Begun, session_id: str, said: SaidTurn, place: int = 0
-) -> Worded:
-    tag = _tag(session, speaker, begun)
-    return lines_of(session, speaker, begun.time, session_id, said, begun.turn_id, place=place, tag=tag)
+def _worded(view: SpeakerView, begun: Begun, session_id: str, said: SaidTurn, place: int = 0) -> Worded:
+    return lines_of(view, begun.time, session_id, said, begun.turn_id, place=place, tag=_tag(view, begun))
 
 
-def _tag(session: MemorySession, speaker: Speaker, begun: Begun) -> bytes:
+def _tag(view: SpeakerView, begun: Begun) -> bytes:
     """What the ids of a turn's lines share: the same for each of them, whatever the runtime calls it later."""
     if not begun.tag:
-        key, when = session.home.parts.id_key, begun.turn_id or str(begun.time)
-        begun.tag = turn_ids.turn_tag(key, speaker.actor, session.id, when)
+        when = begun.turn_id or str(begun.time)
+        begun.tag = turn_ids.turn_tag(view.parts.id_key, view.speaker.actor, view.session.id, when)
     return begun.tag
 
 
-def _keeps(policy: Policy, speaker: Speaker) -> bool:
+def _keeps(view: SpeakerView) -> bool:
     """Whether this chat is kept at all."""
+    policy, speaker = view.policy, view.speaker
     off = policy.off_the_record
     return (
         speaker.keeps
@@ -196,15 +193,15 @@ def _is_off(session: MemorySession, state: ConversationState, asked: Asked, begu
     return is_off or begun.is_request
 
 
-def is_request(session: MemorySession, text: str) -> bool:
+def is_request(policy: Policy, text: str) -> bool:
     """Whether a text asks the memory to forget, and the owner's policy has that not kept: it repeats what shall go."""
-    return not session.policy.keep.forget_requests and is_forget_request(text)
+    return not policy.keep.forget_requests and is_forget_request(text)
 
 
 def set_apart(session: MemorySession) -> None:
     """Have the turn under way not kept: something was forgotten in it, and it repeats that."""
     begun = session.turns.current
-    if begun is not None and not begun.is_kept and not session.policy.keep.forget_requests:
+    if begun is not None and not begun.is_kept and not session.home.policy.keep.forget_requests:
         begun.is_request = begun.is_off = True
         session.drop_drafts(begun, alone=True)
 
@@ -217,47 +214,47 @@ def _noted(session: MemorySession, note_it: Callable[[], None]) -> None:
         session.failed("noting a conversation's state", error)
 
 
-def _reply(session: MemorySession, speaker: Speaker, state: ConversationState, reply: str) -> SaidTurn | None:
+def _reply(view: SpeakerView, state: ConversationState, reply: str) -> SaidTurn | None:
     """What the model said, as sensitively as anything that stood before it."""
     text = turn_ids.storable(privacy_phrases.bare(reply))
-    return SaidTurn(text, ASSISTANT, reply_namespace(session, speaker, state, text)) if text else None
+    return SaidTurn(text, ASSISTANT, reply_namespace(view, state, text)) if text else None
 
 
 # Other things that are kept.
 
 
-def note(session: MemorySession, text: str, author: str, kind: Kind = Kind.FACT, *, in_turn: bool = True) -> int:
+def note(view: SpeakerView, text: str, author: str, kind: Kind = Kind.FACT, *, in_turn: bool = True) -> int:
     """Keep a text beside what is said, once; how many lines are new. It belongs to the turn in which it is written."""
-    speaker = session.speaker
-    if isinstance(speaker, Nobody) or not is_on_record(session, speaker):
+    if not is_on_record(view):
         return 0
-    state = session.state(speaker)
-    plain = turn_ids.storable(privacy_phrases.bare(text))
-    said = SaidTurn(plain, author, reply_namespace(session, speaker, state, plain), kind)
+    session, plain = view.session, turn_ids.storable(privacy_phrases.bare(text))
+    said = SaidTurn(plain, author, reply_namespace(view, view.state(), plain), kind)
     begun = session.turns.current if in_turn else None
-    tag = _tag(session, speaker, begun) if begun else b""
+    tag = _tag(view, begun) if begun else b""
     # Not of this session: the same note is the same line, whoever makes it and when.
-    found = lines_to_keep(session, lines_of(session, speaker, millis(), f"{kind} {author}", said, tag=tag))
+    found = lines_to_keep(view, lines_of(view, millis(), f"{kind} {author}", said, tag=tag))
     lines = [msgspec.structs.replace(line, session=label(session.id)) for line in found]
-    new = absent_lines(session, speaker, lines, {"kind": str(kind)}) if kind == Kind.FACT else lines
-    stored = store(session, speaker, new)
+    new = absent_lines(view, lines, {"kind": str(kind)}) if kind == Kind.FACT else lines
+    stored = store(view, new)
     if begun and new and stored is not None:
         begun.is_noted, begun.waiting = True, (*begun.waiting, *stored)
     return 0 if stored is None else len(new)
 
 
-def is_on_record(session: MemorySession, speaker: Speaker) -> bool:
+def is_on_record(view: SpeakerView) -> bool:
     """Whether what is said now is kept."""
-    last = session.turns.last
+    last = view.session.turns.last
     is_off = last is not None and (last.is_off or last.is_taken_back) and not last.is_kept
-    return _keeps(session.policy, speaker) and not is_off and not session.state(speaker).is_off
+    return _keeps(view) and not is_off and not view.state().is_off
 
 
 def keep_delegated(session: MemorySession, task: str, result: str, child: str = "") -> None:
     """Keep what another agent was asked and brought back, as one line. What it was shown, it may repeat."""
-    speaker = session.speaker
-    if child and not isinstance(speaker, Nobody):
-        _noted(session, lambda: session.show(speaker, session.state(speaker, child).carried))
-    if session.policy.keep.delegations:
+    view = session.view()
+    if isinstance(view, Nobody):
+        return
+    if child:
+        _noted(session, lambda: view.show(view.state(child).carried))
+    if view.policy.keep.delegations:
         text = f"Task: {task[:DELEGATION_LIMIT]}\nResult: {result[:DELEGATION_LIMIT]}"
-        note(session, text, ASSISTANT, Kind.DELEGATION)
+        note(view, text, ASSISTANT, Kind.DELEGATION)

@@ -18,7 +18,7 @@ from strongroom.hermes.provider import memory_files, turn_ids, turn_lines
 from strongroom.hermes.provider.chat_history import History, Messages
 from strongroom.hermes.provider.conversation import ConversationState, KeptTurn
 from strongroom.hermes.provider.line_builder import comparable, label
-from strongroom.hermes.provider.memory_session import MemorySession
+from strongroom.hermes.provider.memory_session import MemorySession, SpeakerView
 from strongroom.hermes.provider.provider_home import millis
 from strongroom.hermes.provider.speaker import ASSISTANT, Nobody, Speaker
 from strongroom.hermes.provider.turn_ids import Begun
@@ -40,15 +40,16 @@ Row = tuple[str, float]
 """What was said in a turn that was undone, as a digest, and when; empty if it cannot be compared."""
 
 
-def notice(session: MemorySession, speaker: Speaker, state: ConversationState, messages: Messages, start: int) -> None:
+def notice(view: SpeakerView, state: ConversationState, messages: Messages, start: int) -> None:
     """Take back turns that left the history since the last one: some runtimes tell of an undo in no other way."""
     # A gateway hands over the whole history; others may hand over the turn alone.
+    session = view.session
     is_whole = bool(session.told.key) and session.told.platform != "api_server" and not session.is_journalled
-    history = History.of(messages, start, lambda said: comparable(speaker, said))
+    history = History.of(messages, start, lambda said: comparable(view.speaker, said))
     if is_whole and not state.turns and history.length:
-        _look_back(session, speaker, state, messages)
+        _look_back(view, state, messages)
     elif history.length or is_whole:
-        state.follow(history, lambda: _taken_back(session, speaker))
+        state.follow(history, lambda: _taken_back(session, view.speaker))
 
 
 def _taken_back(session: MemorySession, speaker: Speaker) -> set[str] | None:
@@ -60,15 +61,16 @@ def _taken_back(session: MemorySession, speaker: Speaker) -> set[str] | None:
     return None if found is None else {comparable(speaker, one.said) for one in found}
 
 
-def _look_back(session: MemorySession, speaker: Speaker, state: ConversationState, messages: Messages) -> None:
+def _look_back(view: SpeakerView, state: ConversationState, messages: Messages) -> None:
     """Take back what was undone before this process knew the conversation: a turn of those words at that time."""
+    session, speaker = view.session, view.speaker
     try:
         found = undone_in(session.home.path / FILE, session.id) or []
         gone = {(comparable(speaker, one.said), one.time) for one in found}
         still = {comparable(speaker, text) for text in messages.all_said()}
         gone = {(said, time) for said, time in gone if said not in still}
         if gone:
-            state.take_back(session.ask(speaker, lambda memory: _said_then(memory, label(session.id), speaker, gone)))
+            state.take_back(view.ask(lambda memory: _said_then(memory, label(session.id), speaker, gone)))
     except StrongroomError as error:
         session.failed("looking for undone turns", error)
 
@@ -95,40 +97,50 @@ def rewind(session: MemorySession) -> None:
     Which ones is in Hermes' own record by now. Where that says nothing, it is the last.
     """
     session.undone = 0
-    speaker = session.speaker
-    if isinstance(speaker, Nobody) or not _rewind_recorded(session, speaker):
-        _rewind_last(session)
+    view = session.view()
+    if isinstance(view, Nobody):
+        _rewind_unkept(session)
+    elif not _rewind_recorded(view):
+        _rewind_last(view)
     if session.undone and session.warn is not None:
         session.warn(f"memory: {pluralize(session.undone, 'line')} of what was undone forgotten")
 
 
-def _rewind_last(session: MemorySession) -> None:
+def _rewind_unkept(session: MemorySession) -> None:
+    """Take back the last turn if it was not told yet."""
     last = session.turns.last
     if last is not None and session.turns.take_back(last):
-        _let_go(session, last)
+        session.drop_drafts(last, alone=True)
+
+
+def _rewind_last(view: SpeakerView) -> None:
+    last = view.session.turns.last
+    if last is not None and view.session.turns.take_back(last):
+        _let_go(view, last)
     else:
-        forget_last(session)
+        forget_last(view)
 
 
-def _rewind_recorded(session: MemorySession, speaker: Speaker) -> bool:
+def _rewind_recorded(view: SpeakerView) -> bool:
     """Take back what Hermes' record says was undone since it was last asked; False if that is not certain."""
-    rows = _undone_since(session, speaker)
-    left = _not_told(session, speaker, rows)
-    state = session.state(speaker)
+    rows = _undone_since(view)
+    left = _not_told(view, rows)
+    state = view.state()
     with state.guard:
         known = list(state.turns)
         gone = known[_cut(known, left) :]
         for _ in gone:
             state.rewind()
     oldest = min((_began(turn) for turn in known if turn.ids), default=float("inf"))
-    gone_before = _take_back_older(session, speaker, {row for row in left if row[0] and row[1] < oldest})
-    forget(session, speaker, state)
+    gone_before = _take_back_older(view, {row for row in left if row[0] and row[1] < oldest})
+    forget(view, state)
     is_any = bool(gone) or gone_before or len(left) < len(rows)
     return is_any or (bool(known and rows) and all(said for said, _ in rows))
 
 
-def _undone_since(session: MemorySession, speaker: Speaker) -> list[Row]:
+def _undone_since(view: SpeakerView) -> list[Row]:
     """What Hermes' record says was undone and was not dealt with yet, the oldest first."""
+    session, speaker = view.session, view.speaker
     try:
         found = undone_in(session.home.path / FILE, session.id) or []
     except StrongroomError:
@@ -139,14 +151,14 @@ def _undone_since(session: MemorySession, speaker: Speaker) -> list[Row]:
     return sorted(new, key=lambda row: row[1])
 
 
-def _not_told(session: MemorySession, speaker: Speaker, rows: list[Row]) -> list[Row]:
+def _not_told(view: SpeakerView, rows: list[Row]) -> list[Row]:
     """Take back the turns that were undone before they were told; what is left of the record."""
-    left = list(rows)
-    for begun in session.turns.waiting():
-        row = _row_of(comparable(speaker, begun.message), begun.time / 1000, left)
-        if row is not None and session.turns.take_back(begun):
+    left, turns = list(rows), view.session.turns
+    for begun in turns.waiting():
+        row = _row_of(comparable(view.speaker, begun.message), begun.time / 1000, left)
+        if row is not None and turns.take_back(begun):
             left.remove(row)
-            _let_go(session, begun)
+            _let_go(view, begun)
     return left
 
 
@@ -170,57 +182,52 @@ def _began(turn: KeptTurn) -> float:
     return ULID.from_str(turn.ids[0]).timestamp if turn.ids else 0.0
 
 
-def _take_back_older(session: MemorySession, speaker: Speaker, gone: set[Row]) -> bool:
+def _take_back_older(view: SpeakerView, gone: set[Row]) -> bool:
     """Take back turns that an earlier process told; whether there were any."""
+    session = view.session
     try:
-        found = session.ask(
-            speaker, lambda memory: _said_then(memory, label(session.id), speaker, gone, _SOON) if gone else []
+        found = view.ask(
+            lambda memory: _said_then(memory, label(session.id), view.speaker, gone, _SOON) if gone else []
         )
     except StrongroomError as error:
         session.failed("taking a turn back", error)
         session.turns.undone -= gone
         return False
-    session.state(speaker).take_back(found)
+    view.state().take_back(found)
     return bool(found)
 
 
-def _let_go(session: MemorySession, begun: Begun) -> None:
+def _let_go(view: SpeakerView, begun: Begun) -> None:
     """Let go of what waits of a turn that was not kept; if it waited as a turn, it may have been delivered."""
-    speaker, worded = session.speaker, begun.heard.worded if begun.heard else None
-    is_left = begun.left is not None
-    session.drop_drafts(begun, alone=True)
-    if isinstance(speaker, Nobody):
-        return
-    state = session.state(speaker)
+    worded, is_left = begun.heard.worded if begun.heard else None, begun.left is not None
+    view.session.drop_drafts(begun, alone=True)
+    state = view.state()
     if is_left and worded:
         state.take_back(LineId(line.id) for line in worded.lines if line.id)
     if begun.is_noted:
         begun.drop_waiting()
         state.take_back((), [turn_ids.turn_name(begun.tag)])
-    forget(session, speaker, state)
+    forget(view, state)
 
 
-def forget_told(session: MemorySession, speaker: Speaker, session_id: str) -> None:
+def forget_told(view: SpeakerView, session_id: str) -> None:
     """Forget the turn that was told just now: it was taken back while it was kept."""
-    state = session.state(speaker, session_id)
+    state = view.state(session_id)
     state.rewind()
-    forget(session, speaker, state)
+    forget(view, state)
 
 
-def forget_last(session: MemorySession) -> int:
+def forget_last(view: SpeakerView) -> int:
     """Forget the last turn that was told; how many lines went: none if it cannot be reached now."""
-    speaker = session.speaker
-    if isinstance(speaker, Nobody):
-        return 0
-    state = session.state(speaker)
+    session, state = view.session, view.state()
     if not state.rewind():
         # Told by an earlier process: the vault knows which came last.
         try:
-            state.take_back(session.ask(speaker, lambda memory: _newest(memory, label(session.id))))
+            state.take_back(view.ask(lambda memory: _newest(memory, label(session.id))))
         except StrongroomError as error:
             session.failed("taking a turn back", error)
             return 0
-    return forget(session, speaker, state)
+    return forget(view, state)
 
 
 def _apart(time: float, moment: datetime) -> float:
@@ -248,7 +255,7 @@ def _turns_of(memory: Memory, session_id: str) -> list[LineInfo]:
             return newest
 
 
-def forget(session: MemorySession, speaker: Speaker, state: ConversationState) -> int:
+def forget(view: SpeakerView, state: ConversationState) -> int:
     """Forget what was taken back, and all that was written in those turns; how many lines went.
 
     What cannot be reached now waits in the spool, and is forgotten later.
@@ -259,31 +266,29 @@ def forget(session: MemorySession, speaker: Speaker, state: ConversationState) -
     if not (ids or names):  # another thread was first
         return 0
     try:
-        gone = session.ask(speaker, lambda memory: turn_lines.forget(memory, ids, names))
+        gone = view.ask(lambda memory: turn_lines.forget(memory, ids, names))
     except StrongroomError as error:
-        session.failed("taking a turn back", error)
-        _forget_later(session, speaker, state, ids, names)
+        view.session.failed("taking a turn back", error)
+        _forget_later(view, state, ids, names)
         return 0
-    session.worked("taking a turn back")
-    settle(session, gone)
-    session.undone += len(gone.ids)
+    view.parts.status.worked("taking a turn back")
+    settle(view, gone)
+    view.session.undone += len(gone.ids)
     return len(gone.ids)
 
 
-def settle(session: MemorySession, gone: Gone) -> list[str]:
+def settle(view: SpeakerView, gone: Gone) -> list[str]:
     """After lines were forgotten: count them, and take the runtime's own notes of them out of its files.
 
     The names of files in which such a note stays.
     """
-    session.home.parts.status.count("forgotten", len(gone.ids))
-    return memory_files.take_out(session.home, gone.notes)
+    view.parts.status.count("forgotten", len(gone.ids))
+    return memory_files.take_out(view.session.home, gone.notes)
 
 
-def _forget_later(
-    session: MemorySession, speaker: Speaker, state: ConversationState, ids: list[LineId], names: list[str]
-) -> None:
+def _forget_later(view: SpeakerView, state: ConversationState, ids: list[LineId], names: list[str]) -> None:
     try:
-        session.home.parts.spool.add_forgetting(speaker.actor, ids, millis(), names)
+        view.parts.spool.add_forgetting(view.speaker.actor, ids, millis(), names)
     except StrongroomError as error:
-        session.failed("taking a turn back", error)
+        view.session.failed("taking a turn back", error)
         state.take_back(ids, names)  # with a later turn, if there is one

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from pathlib import Path
 
 import pytest
 
-from strongroom.hermes.provider.hook_memo import Steady, again, once
 from strongroom.host.cache.settings_file import Watched
 from tests.hermes.provider.conftest import Wired
 
 pytestmark = pytest.mark.requirement("hermes-policy-live")
-
-
-def _counted() -> tuple[Callable[[], int], Callable[[], int]]:
-    count = 0
-
-    def find() -> int:
-        nonlocal count
-        count += 1
-        return count
-
-    return find, lambda: count
-
-
-def test_outside_of_a_hook_every_look_is_a_new_one() -> None:
-    find, count = _counted()
-    assert [once("a", find), once("a", find)] == [1, 2]
-    with Steady():
-        assert [once("a", find), once("a", find)] == [3, 3]
-        again()
-        assert once("a", find) == 4
-    assert count() == 4
 
 
 def _looks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
@@ -54,6 +32,10 @@ def test_a_hook_looks_at_a_file_once(wired: Wired, monkeypatch: pytest.MonkeyPat
     assert looked.count(wired.path / "strongroom.toml") == 1
     looked.clear()
     agent.prefetch("where is my boat?")
+    assert looked.count(wired.path / "strongroom.toml") == 1
+    looked.clear()
+    wired.home.tended = math.inf  # looking after the home is a look of its own
+    agent.sync_turn("where is my boat?", "in the harbour", session_id="s1")
     assert looked.count(wired.path / "strongroom.toml") == 1
 
 

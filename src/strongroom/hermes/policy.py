@@ -176,11 +176,6 @@ class Policy:
         """Where turns wait, sealed, that could not be put yet."""
         return self.state / "spool"
 
-    def most_sensitive(self, names: set[Namespace]) -> Namespace:
-        """Of several namespaces the most sensitive; one that is not in the order counts as more than all that are."""
-        unknown = sorted(names - set(self.namespaces))
-        return unknown[0] if unknown else min(names, key=self.namespaces.index)
-
 
 def path_of(home: Path) -> Path:
     """Where the policy of a home is."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strongroom.hermes.provider.chat_history import SUMMARIES, History, Messages, digest
+from strongroom.hermes.provider.chat_history import SUMMARIES, History, Messages
 
 ROLES = ("user", "assistant", "tool")
 WORDS = ("hello", "the boat", "", f"{SUMMARIES[0]} of before", "a CONTEXT of its own", f"see {SUMMARIES[2]}] x")
@@ -128,6 +128,7 @@ def test_a_text_that_only_speaks_of_context_is_no_summary() -> None:
 
 
 def test_a_history_knows_what_was_said_before_its_turn() -> None:
-    history = History.of(told(("user", "a"), ("assistant", "b"), ("user", "c")), 2, digest)
-    assert (history.length, history.last(), history.summary) == (2, digest("a"), "")
-    assert History.of(said("a"), 0, digest).last() == ""
+    handed = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "b"), ("user", "c"))]
+    history = History.of(handed, "c", 0)
+    assert (history.length, history.last_said(), history.summary) == (2, "a", "")
+    assert History.of(handed[:1], "a", 0).last_said() is None

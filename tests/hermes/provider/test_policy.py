@@ -10,6 +10,7 @@ from strongroom.errors import InvalidRequest
 from strongroom.hermes import policy as policies
 from strongroom.hermes.install.policy_template import Wiring, policy_text
 from strongroom.hermes.policy import Tools
+from strongroom.hermes.provider.line_builder import most_sensitive
 from strongroom.model import Namespace
 from tests.hermes.provider.conftest import ALLERGY, OWNER, TRIP, Wired, say
 
@@ -133,8 +134,8 @@ def test_the_scope_ends_at_a_border_whatever_the_profile_is_called() -> None:
 
 def test_of_several_namespaces_the_first_in_the_order_is_the_most_sensitive() -> None:
     found = policies.read("")
-    assert found.most_sensitive({Namespace("travel"), Namespace("family")}) == "family"
-    assert found.most_sensitive({Namespace("travel"), Namespace("health")}) == "health"
+    assert most_sensitive(found, {Namespace("travel"), Namespace("family")}) == "family"
+    assert most_sensitive(found, {Namespace("travel"), Namespace("health")}) == "health"
 
 
 def test_rules_may_leave_lines_out_and_every_namespace_of_the_vault_can_be_named() -> None:

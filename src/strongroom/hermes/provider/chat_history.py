@@ -7,7 +7,7 @@ by functions that go through a list in C, and messages are looked at one by one 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from itertools import repeat
 from typing import Any
@@ -55,9 +55,6 @@ class Messages(msgspec.Struct, frozen=True):
             )
         return cls(roles, texts)
 
-    def __len__(self) -> int:
-        return len(self.roles)
-
     def turn(self, said: str, known: int) -> int:
         """Where the turn of these words begins; `known` messages were there when the turn before was told.
 
@@ -94,18 +91,18 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """A history before a turn: how many messages, what the person said last, and what sums up older ones."""
+    """What a runtime told with a turn: its messages, how many stand before the turn, and what sums up older ones."""
 
+    messages: Messages
     length: int
-    last: Callable[[], str]
     summary: str
 
     @classmethod
-    def of(cls, messages: Messages, start: int, compared: Callable[[str], str]) -> History:
-        """Of a turn that begins at `start`; `compared` gives what a turn is known by."""
+    def of(cls, told: Sequence[Any], said: str, known: int) -> History:
+        """Of a turn that begins with these words; `known` messages were there when the turn before was told."""
+        messages = Messages.of(told)
+        return cls(messages, messages.turn(said, known), messages.summary())
 
-        def last() -> str:
-            said = messages.last_said(start)
-            return "" if said is None else compared(said)
-
-        return cls(start, last, messages.summary())
+    def last_said(self) -> str | None:
+        """What the person said last before the turn; None if nothing."""
+        return self.messages.last_said(self.length)

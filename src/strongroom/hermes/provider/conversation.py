@@ -137,8 +137,16 @@ class ConversationState:
             self._unsee()
             self.turns = [KeptTurn(turn.said, turn.ids, name=turn.name) for turn in self.turns]
 
-    def follow(self, before: History, taken_back: TakenBack) -> None:
+    def goes_on(self, before: History) -> bool:
+        """Whether the history before a turn is what is known of it, or more: then nothing was undone."""
+        with self.guard:
+            is_longer = bool(self.turns) and before.length >= self.turns[-1].length
+            return is_longer and before.summary == self.summary
+
+    def follow(self, before: History, compared: Callable[[str], str], taken_back: TakenBack) -> None:
         """Compare the history before this turn with what is known of it, and take back what was undone.
+
+        `compared` gives what a turn is known by.
 
         An undo cuts the newest turns off, and leaves the history exactly as it was after an earlier one, or empty. A
         compression changes its summary, and a runtime that could not read its history has none. So each turn is taken
@@ -151,18 +159,19 @@ class ConversationState:
                 self.compressed()
             elif self.turns and before.length < self.turns[-1].length:
                 self._unsee()
-                self._cut(self._place(before), taken_back)
+                self._cut(self._place(before, compared), taken_back)
 
     def _unsee(self) -> None:
         self.seen.clear()
         if self.shown is not None:
             self.shown.clear()
 
-    def _place(self, before: History) -> int:
+    def _place(self, before: History, compared: Callable[[str], str]) -> int:
         """How many of the turns are still in the history; all, if that cannot be told."""
         if not before.length:
             return 0
-        last = before.last()
+        said = before.last_said()
+        last = "" if said is None else compared(said)
         ends = (turn.length == before.length and turn.said == last for turn in self.turns)
         return next((place + 1 for place, is_end in enumerate(ends) if is_end), len(self.turns))
 

@@ -59,8 +59,9 @@ def store(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...] | Non
     except StrongroomError as error:
         session.failed("keeping", error)
         return None if _is_erased(error) else _spool(view, lines)
-    parts.status.worked("keeping")
-    _nothing_waits(parts)
+    if parts.status.problems:
+        parts.status.worked("keeping")
+        _nothing_waits(parts)
     parts.status.count("kept", len(lines))
     return ()
 
@@ -80,7 +81,7 @@ def _spool(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...]:
 
 def _nothing_waits(parts: Parts) -> None:
     """Let a trouble of the spool be over once nothing is left for it to do."""
-    if parts.status.has("the spool") and not parts.spool.waiting().turns:
+    if "the spool" in parts.status.problems and not parts.spool.waiting().turns:
         parts.status.worked("the spool")
 
 

@@ -202,7 +202,7 @@ def _documents(hits: Sequence[Hit]) -> list[dict[str, Any]]:
 
 def _reach(home: ProviderHome) -> dict[str, Any]:
     """Where there are no keys: that only what the runtime's cap covers is seen."""
-    return {} if home.way.is_embedded else {"namespaces": sorted(home.look.allowed)}
+    return {} if home.way.is_embedded else {"namespaces": sorted(home.look.grounds.allowed)}
 
 
 def _reach_told(home: ProviderHome) -> str:
@@ -273,7 +273,7 @@ def _why(home: ProviderHome, args: argparse.Namespace) -> Answer:
             "said": f"{_minute(hit.time)} by {hit.author or 'unknown'}, in session {hit.session or '-'}",
             "kind": str(hit.kind),
             "namespace": hit.namespace,
-            "rules": _explained(route_text(home.policy, home.look.rules, hit.text), hit),
+            "rules": _explained(route_text(home.policy, home.look.grounds.rules, hit.text), hit),
             "written by": f"{hit.provenance.source}, with cap {hit.provenance.links[0][:16]}",
         }
     )

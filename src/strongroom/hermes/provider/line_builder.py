@@ -7,6 +7,7 @@ this conversation: it may repeat that.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from strongroom import model
@@ -18,8 +19,8 @@ from strongroom.hermes.provider.chat_history import digest
 from strongroom.hermes.provider.conversation import ConversationState
 from strongroom.hermes.provider.memory_session import SpeakerView
 from strongroom.hermes.provider.provider_home import Parts
-from strongroom.hermes.provider.speaker import Speaker
-from strongroom.hermes.provider.turn_ids import Heard, SaidTurn, Worded
+from strongroom.hermes.provider.speaker import ASSISTANT, Speaker
+from strongroom.hermes.provider.turn_ids import Begun, Heard, SaidTurn, Worded
 from strongroom.memory import Memory
 from strongroom.model import Millis, Namespace, NewLine
 
@@ -27,35 +28,36 @@ from strongroom.model import Millis, Namespace, NewLine
 def words(speaker: Speaker, user: str) -> tuple[str, str]:
     """What a person said, and who. In a shared chat the runtime may have put their name before it."""
     said = privacy_phrases.said_by(speaker.name, user) if speaker.name else user
-    return turn_ids.storable(privacy_phrases.bare(said)), speaker.author
+    return said_in(said), speaker.author
+
+
+def said_in(text: str) -> str:
+    """A text as it can be stored, without what was recalled or noted for it."""
+    return turn_ids.storable(privacy_phrases.bare(text))
 
 
 def comparable(speaker: Speaker, user: str) -> str:
     """What a turn is known by in a history, whoever of a shared chat said it."""
     said = privacy_phrases.speaker(user)[1] if speaker.is_shared else user
-    return digest(turn_ids.storable(privacy_phrases.bare(said)))
-
-
-def heard_digest(speaker: Speaker, first: Heard) -> str:
-    """The same, of what was heard."""
-    return comparable(speaker, first.message) if speaker.is_shared else digest(first.said.text)
+    return digest(said_in(said))
 
 
 def hear(view: SpeakerView, message: str, session_id: str, before: Heard | None = None) -> Heard:
     """What a person said, in the namespace that the owner's rules give it. As `before`, if nothing has changed."""
-    look = view.look
-    grounds = (view.policy, look.rules, look.allowed)
+    grounds = view.look.grounds
     if before and (before.message, before.session, before.grounds) == (message, session_id, grounds):
         return before
     text, author = words(view.speaker, message)
     said = SaidTurn(text, author, _namespace(view, text))
-    return Heard(message, session_id, grounds, said, privacy_phrases.asks(text, look.phrases))
+    asked = privacy_phrases.asks(text, view.look.phrases)
+    known_by = comparable(view.speaker, message) if view.speaker.is_shared else digest(text)
+    return Heard(message, session_id, grounds, said, asked, known_by)
 
 
 def _namespace(view: SpeakerView, text: str) -> Namespace:
     speaker = view.speaker
     chat = speaker.chat.partition(":")[2] or None
-    return route_text(view.policy, view.look.rules, text, platform=speaker.platform, chat=chat).namespace
+    return route_text(view.policy, view.look.grounds.rules, text, platform=speaker.platform, chat=chat).namespace
 
 
 def reply_namespace(view: SpeakerView, state: ConversationState, text: str) -> Namespace:
@@ -63,11 +65,41 @@ def reply_namespace(view: SpeakerView, state: ConversationState, text: str) -> N
     policy = view.policy
     with state.guard:
         stood = set(state.carried)
-    if stood and view.look.rules.names.issubset(policy.namespaces):
-        worst = policy.most_sensitive(stood)
+    if stood and view.look.grounds.rules.names.issubset(policy.namespaces):
+        worst = most_sensitive(policy, stood)
         if worst == policy.namespaces[0]:
             return worst  # whatever the text itself says
-    return policy.most_sensitive({*stood, _namespace(view, text)})
+    return most_sensitive(policy, {*stood, _namespace(view, text)})
+
+
+def most_sensitive(policy: Policy, names: set[Namespace]) -> Namespace:
+    """Of several namespaces the most sensitive; one that is not in the order counts as more than all that are."""
+    unknown = sorted(names - set(policy.namespaces))
+    return unknown[0] if unknown else min(names, key=policy.namespaces.index)
+
+
+def lines_of_turn(view: SpeakerView, state: ConversationState, begun: Begun, first: Heard, reply: str) -> list[NewLine]:
+    """The lines of a turn: those of the person, as they were worded when it began if they were, and of the model."""
+    worded = None if begun.turn_id else first.worded
+    every = [worded or word_said(view, begun, first.session, first.said)]
+    if text := said_in(reply):
+        replied = SaidTurn(text, ASSISTANT, reply_namespace(view, state, text))
+        every.append(word_said(view, begun, first.session, replied, place=1))
+    return [line for one in every for line in lines_to_keep(view, one)]
+
+
+def word_said(view: SpeakerView, begun: Begun, session_id: str, said: SaidTurn, place: int = 0) -> Worded:
+    """The lines of what was said in a turn."""
+    return lines_of(view, begun.time, session_id, said, begun.turn_id, place=place, tag=tag_of(view, begun))
+
+
+def tag_of(view: SpeakerView, begun: Begun) -> bytes:
+    """What the ids of a turn's lines share: the same for each of them, whatever the runtime calls it later."""
+    if not begun.tag:
+        when = begun.turn_id or str(begun.time)
+        begun.tag = turn_ids.turn_tag(view.parts.id_key, view.speaker.actor, view.session.id, when)
+        begun.name = turn_ids.turn_name(begun.tag)
+    return begun.tag
 
 
 def lines_of(
@@ -81,7 +113,7 @@ def lines_of(
     tag: bytes = b"",
 ) -> Worded:
     """The lines of a text, at its `place` in the turn. What lies outside the cap is left out: the owner drew that."""
-    if said.namespace not in view.look.allowed:
+    if said.namespace not in view.look.grounds.allowed:
         return Worded((), outside=1)
     parts = view.parts
     text, secrets = _masked(view.policy, parts, said.text)
@@ -123,6 +155,7 @@ def _masked(policy: Policy, parts: Parts, text: str) -> tuple[str, int]:
     return parts.mask.masked(text) if policy.keep.mask_secrets else (text, 0)
 
 
+@lru_cache(maxsize=64)
 def label(session_id: str) -> str:
     """A session's id as a line can hold it."""
     return turn_ids.storable(session_id).replace("\n", " ").replace("\t", " ")[: model.FIELD_LIMIT]

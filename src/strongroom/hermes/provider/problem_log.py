@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,16 +44,17 @@ class ProblemLog:
         self._path = directory / FILE
         self._now = now
         self._guard = threading.Lock()
-        self._problems = read(directory)
+        self.problems: Mapping[str, Problem] = read(directory)
+        """By the kind of work. Replaced and never changed, so that it is read without the lock."""
         self.counts: dict[str, int] = {}
 
     def failed(self, work: str, error: StrongroomError, warn: Warn | None = None) -> None:
         """Note a problem. Said through `warn` when it is new."""
         with self._guard:
-            before = self._problems.get(work)
+            before = self.problems.get(work)
             same = before is not None and before.reason == error.reason
             since, count = (before.since, before.count + 1) if before is not None and same else (self._now(), 1)
-            self._problems[work] = Problem(error.reason, _sentence(error), since, count)
+            self.problems = {**self.problems, work: Problem(error.reason, _sentence(error), since, count)}
             if not same:
                 self._write(work)
         if not same:
@@ -64,11 +65,11 @@ class ProblemLog:
 
     def worked(self, *works: str) -> None:
         """Note that these work, again perhaps."""
-        for work in works if self._problems else ():
-            if work in self._problems:
-                with self._guard:
-                    if self._problems.pop(work, None) is not None:
-                        self._write(work)
+        for work in works if self.problems else ():
+            with self._guard:
+                if work in self.problems:
+                    self.problems = {name: one for name, one in self.problems.items() if name != work}
+                    self._write(work)
 
     def count(self, what: str, number: int = 1) -> None:
         if number:
@@ -91,18 +92,9 @@ class ProblemLog:
             draft.write_bytes(data)
             draft.replace(self._path.with_name(COUNTS))
 
-    def has(self, work: str) -> bool:
-        """Whether something is known not to work."""
-        return work in self._problems
-
-    @property
-    def problems(self) -> dict[str, Problem]:
-        with self._guard:
-            return dict(self._problems)
-
     def _write(self, work: str) -> None:
         """Write one problem down, or that it is gone; what another process noted stays."""
-        found = {**read(self._path.parent), work: self._problems.get(work)}
+        found = {**read(self._path.parent), work: self.problems.get(work)}
         known = {name: msgspec.structs.asdict(one) for name, one in found.items() if one is not None}
         with suppress(OSError):  # it is in the log as well
             make_directory(self._path.parent)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from strongroom import model, settings
 from strongroom.caps.chain import Token
@@ -169,6 +169,16 @@ class ProviderHome:
         _at_work().submit(run)
 
 
+class Grounds(NamedTuple):
+    """What decides where a text goes. Comparable: as long as it is the same, a text goes where it went."""
+
+    policy: Policy
+    rules: Rules
+    """The policy's, else those of the configuration file."""
+    allowed: frozenset[Namespace]
+    """The namespaces that lines may go to."""
+
+
 class HomeView:
     """What a home is at one moment. Each part of it is looked for when it is first asked for; once found, it stays.
 
@@ -191,9 +201,12 @@ class HomeView:
         return open_connection(self.policy)
 
     @cached_property
-    def rules(self) -> Rules:
-        """The rules by which a text is given a namespace: the policy's, else those of the configuration file."""
-        return self._home.rules_of(self.policy)
+    def grounds(self) -> Grounds:
+        """What decides where a text goes."""
+        known = frozenset(self.policy.namespaces)
+        with suppress(StrongroomError):  # while the cap cannot be read, the policy's: the gate judges later
+            known &= self.runtime()[1].namespaces
+        return Grounds(self.policy, self._home.rules_of(self.policy), known)
 
     @cached_property
     def phrases(self) -> Phrases:
@@ -204,15 +217,6 @@ class HomeView:
             off=usual.off if said.off is None else said.off,
             on=usual.on if said.on is None else said.on,
         )
-
-    @property
-    def allowed(self) -> frozenset[Namespace]:
-        """The namespaces that lines may go to. While the cap cannot be read, the policy's: the gate judges later."""
-        known = frozenset(self.policy.namespaces)
-        try:
-            return known & self.runtime()[1].namespaces
-        except StrongroomError:
-            return known
 
     def runtime(self) -> RuntimeCap:
         """The runtime's cap; an error is not remembered."""
@@ -235,7 +239,9 @@ class HomeView:
     def ask(self, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = False, keeps: bool = True) -> T:
         """Ask the gate as one actor of this home."""
         answer = self.way.ask(self.token_for(actor, keeps=keeps), use, hasty=hasty)
-        self.parts.status.worked(*_ONCE_IN_A_SESSION)
+        status = self.parts.status
+        if status.problems:
+            status.worked(*_ONCE_IN_A_SESSION)
         return answer
 
 
@@ -252,7 +258,7 @@ class Parts:
 
     def settle(self) -> None:
         """Let the trouble with turns that the vault would not take be over once none of them is left."""
-        if self.status.has(SET_ASIDE) and not self.spool.aside():
+        if SET_ASIDE in self.status.problems and not self.spool.aside():
             self.status.worked(SET_ASIDE)
 
     def follow(self, policy: Policy) -> None:

@@ -50,7 +50,8 @@ def recall(session: MemorySession, query: str) -> str:
     except StrongroomError as error:
         session.failed("recall", error)
         return how
-    view.parts.status.worked("recall")
+    if view.parts.status.problems:
+        view.parts.status.worked("recall")
     session.last_shown = len(hits)
     return "\n\n".join(part for part in (text, how) if part)
 

@@ -49,7 +49,7 @@ def report(home: ProviderHome) -> dict[str, Any]:
     if aside := parts.spool.aside():
         found["set aside"] = f"{pluralize(aside, 'turn')} that the vault would not take, in {parts.spool.directory}"
     noted = problem_log.read(parts.directory)
-    covered = [name for name in policy.namespaces if name in home.look.allowed]
+    covered = [name for name in policy.namespaces if name in home.look.grounds.allowed]
     states = _states(home, unread or reason, noted, is_covered=len(covered) == len(policy.namespaces))
     steps = remedies.next_steps(policy, home.path, states, covered)
     return {**found, **_policy(home), **_problems(noted), **({"next": "; ".join(steps)} if steps else {})}
@@ -73,7 +73,7 @@ def _states(home: ProviderHome, reason: str, noted: Mapping[str, Problem], *, is
 
 def _reached(home: ProviderHome) -> Callable[[Namespace], str]:
     """A namespace by its name, and that the cap does not cover it, where that is so."""
-    allowed = home.look.allowed
+    allowed = home.look.grounds.allowed
     return lambda name: name if name in allowed else f"{name} (not in the cap: what belongs there is not kept)"
 
 

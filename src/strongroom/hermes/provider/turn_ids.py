@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -65,6 +65,8 @@ class Heard(msgspec.Struct, frozen=True):
     """What else decides that, all of it comparable."""
     said: SaidTurn
     asked: Asked
+    digest: str
+    """What it is known by in a history."""
     worded: Worded | None = None
     """Its lines, if they were needed when the turn began."""
 
@@ -86,6 +88,8 @@ class Begun:
     turn_id: str = ""
     tag: bytes = b""
     """What the ids of everything share that is written in it; worked out when the first of it is."""
+    name: str = ""
+    """The same as it stands in ids."""
     is_noted: bool = False
     """Whether something was written in it before it was told: a note, a fact, what another agent brought back."""
     waiting: tuple[Path, ...] = ()
@@ -143,7 +147,7 @@ class Turns:
             self.last = begun
             return begun
 
-    def ended(self, message: str, turn_id: str, now: Millis) -> Begun:
+    def ended(self, message: str, turn_id: str, clock: Callable[[], Millis]) -> Begun:
         """The turn that this message began: one that is not kept yet, else one that was and is told again.
 
         A runtime may tell of a turn in other words than it began with. Turns are told in order, so it is the oldest.
@@ -154,7 +158,7 @@ class Turns:
             same = [one for one in waiting if one.message == message and one.turn_id in ("", turn_id)]
             found = same[0] if same else self._told_otherwise(message, turn_id, waiting)
             if found is None:
-                return Begun(message, now, is_known=False, turn_id=turn_id)
+                return Begun(message, clock(), is_known=False, turn_id=turn_id)
             for one in waiting:
                 one.is_given_up = one in same
             found.turn_id, found.message, found.is_given_up = turn_id, message, False

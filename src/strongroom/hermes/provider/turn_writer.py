@@ -15,25 +15,28 @@ import msgspec
 from strongroom.crypto import inbox
 from strongroom.errors import StrongroomError
 from strongroom.hermes.policy import Policy
-from strongroom.hermes.provider import privacy_phrases, turn_ids, undo
-from strongroom.hermes.provider.chat_history import Messages
+from strongroom.hermes.provider import undo
+from strongroom.hermes.provider.chat_history import History
 from strongroom.hermes.provider.conversation import ConversationState, KeptTurn
 from strongroom.hermes.provider.delivery import store
 from strongroom.hermes.provider.forget_phrases import is_forget_request
 from strongroom.hermes.provider.line_builder import (
     absent_lines,
     hear,
-    heard_digest,
     label,
     lines_of,
+    lines_of_turn,
     lines_to_keep,
     reply_namespace,
+    said_in,
+    tag_of,
+    word_said,
 )
 from strongroom.hermes.provider.memory_session import MemorySession, SpeakerView
 from strongroom.hermes.provider.privacy_phrases import Asked
 from strongroom.hermes.provider.provider_home import millis
 from strongroom.hermes.provider.speaker import ASSISTANT, Nobody
-from strongroom.hermes.provider.turn_ids import Begun, Heard, SaidTurn, Worded
+from strongroom.hermes.provider.turn_ids import Begun, Heard, SaidTurn
 from strongroom.model import Kind, LineId, NewLine
 
 DELEGATION_LIMIT = 4000
@@ -66,7 +69,7 @@ def begin(session: MemorySession, message: str, number: int = 0) -> None:
 
 def _draft(view: SpeakerView, begun: Begun, first: Heard) -> None:
     try:
-        worded = _worded(view, begun, first.session, first.said)
+        worded = word_said(view, begun, first.session, first.said)
         begun.heard = msgspec.structs.replace(first, worded=worded)
         if worded.lines:
             actor = view.speaker.actor
@@ -86,7 +89,7 @@ def turn(
     turn_id: str = "",
 ) -> None:
     """Keep a complete turn: a line for each speaker. Durable when it returns, or raised."""
-    begun = session.turns.ended(user, turn_id, millis())
+    begun = session.turns.ended(user, turn_id, millis)
     if begun.is_kept:
         return  # told again
     view = session.view()
@@ -126,13 +129,14 @@ class _Told(NamedTuple):
 
 def _keep(view: SpeakerView, begun: Begun, state: ConversationState, told: _Told) -> None:
     session, policy = view.session, view.policy
-    messages = Messages.of(told.messages or ())
-    start = messages.turn(told.user, told.known)
-    _noted(session, lambda: state.begun(with_history=start > 0))
+    history = History.of(told.messages or (), told.user, told.known)
+    if not state.is_known:
+        _noted(session, lambda: state.begun(with_history=history.length > 0))
     if told.session != session.id:
         _noted(session, lambda: state.carry(view.state().carried))  # what was shown was shown there
-    if messages and begun.is_known:
-        undo.notice(view, state, messages, start)
+    length = len(history.messages.roles)
+    if length and begun.is_known and not state.goes_on(history):
+        undo.notice(view, state, history)
     first = hear(view, told.user, told.session, begun.heard)
     begun.is_request = begun.is_request or (first is not begun.heard and is_request(policy, first.said.text))
     _noted(session, lambda: state.carry({first.said.namespace, *session.stood(begun)}))
@@ -141,36 +145,15 @@ def _keep(view: SpeakerView, begun: Begun, state: ConversationState, told: _Told
     if _is_off(session, state, first.asked, begun) or not _keeps(view):
         view.parts.status.count("off the record")
     else:
-        reply = _reply(view, state, told.reply) if policy.keep.replies else None
-        lines = _lines(view, begun, first, reply)
+        lines = lines_of_turn(view, state, begun, first, told.reply if policy.keep.replies else "")
         if begun.turn_id and not begun.is_known:
             lines = absent_lines(view, lines, {"session": label(told.session)})
         spooled = store(view, lines) or ()
     ids = tuple([LineId(line.id) for line in lines if line.id])
-    name = turn_ids.turn_name(begun.tag) if ids or begun.is_noted else ""
-    state.keep(KeptTurn(heard_digest(view.speaker, first), ids, len(messages), (*spooled, *begun.waiting), name))
-    undo.forget(view, state)
-
-
-def _lines(view: SpeakerView, begun: Begun, first: Heard, reply: SaidTurn | None) -> list[NewLine]:
-    """The lines of a turn: those of the person, as they were worded when it began if they were, and of the model."""
-    worded = None if begun.turn_id else first.worded
-    lines = [*lines_to_keep(view, worded or _worded(view, begun, first.session, first.said))]
-    if reply:
-        lines += lines_to_keep(view, _worded(view, begun, first.session, reply, place=1))
-    return lines
-
-
-def _worded(view: SpeakerView, begun: Begun, session_id: str, said: SaidTurn, place: int = 0) -> Worded:
-    return lines_of(view, begun.time, session_id, said, begun.turn_id, place=place, tag=_tag(view, begun))
-
-
-def _tag(view: SpeakerView, begun: Begun) -> bytes:
-    """What the ids of a turn's lines share: the same for each of them, whatever the runtime calls it later."""
-    if not begun.tag:
-        when = begun.turn_id or str(begun.time)
-        begun.tag = turn_ids.turn_tag(view.parts.id_key, view.speaker.actor, view.session.id, when)
-    return begun.tag
+    name = begun.name if ids or begun.is_noted else ""
+    state.keep(KeptTurn(first.digest, ids, length, (*spooled, *begun.waiting), name))
+    if state.undoing or state.undone:
+        undo.forget(view, state)
 
 
 def _keeps(view: SpeakerView) -> bool:
@@ -214,12 +197,6 @@ def _noted(session: MemorySession, note_it: Callable[[], None]) -> None:
         session.failed("noting a conversation's state", error)
 
 
-def _reply(view: SpeakerView, state: ConversationState, reply: str) -> SaidTurn | None:
-    """What the model said, as sensitively as anything that stood before it."""
-    text = turn_ids.storable(privacy_phrases.bare(reply))
-    return SaidTurn(text, ASSISTANT, reply_namespace(view, state, text)) if text else None
-
-
 # Other things that are kept.
 
 
@@ -227,10 +204,10 @@ def note(view: SpeakerView, text: str, author: str, kind: Kind = Kind.FACT, *, i
     """Keep a text beside what is said, once; how many lines are new. It belongs to the turn in which it is written."""
     if not is_on_record(view):
         return 0
-    session, plain = view.session, turn_ids.storable(privacy_phrases.bare(text))
+    session, plain = view.session, said_in(text)
     said = SaidTurn(plain, author, reply_namespace(view, view.state(), plain), kind)
     begun = session.turns.current if in_turn else None
-    tag = _tag(view, begun) if begun else b""
+    tag = tag_of(view, begun) if begun else b""
     # Not of this session: the same note is the same line, whoever makes it and when.
     found = lines_to_keep(view, lines_of(view, millis(), f"{kind} {author}", said, tag=tag))
     lines = [msgspec.structs.replace(line, session=label(session.id)) for line in found]

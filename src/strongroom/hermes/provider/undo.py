@@ -40,16 +40,15 @@ Row = tuple[str, float]
 """What was said in a turn that was undone, as a digest, and when; empty if it cannot be compared."""
 
 
-def notice(view: SpeakerView, state: ConversationState, messages: Messages, start: int) -> None:
+def notice(view: SpeakerView, state: ConversationState, history: History) -> None:
     """Take back turns that left the history since the last one: some runtimes tell of an undo in no other way."""
-    # A gateway hands over the whole history; others may hand over the turn alone.
     session = view.session
+    # A gateway hands over the whole history; others may hand over the turn alone.
     is_whole = bool(session.told.key) and session.told.platform != "api_server" and not session.is_journalled
-    history = History.of(messages, start, lambda said: comparable(view.speaker, said))
     if is_whole and not state.turns and history.length:
-        _look_back(view, state, messages)
+        _look_back(view, state, history.messages)
     elif history.length or is_whole:
-        state.follow(history, lambda: _taken_back(session, view.speaker))
+        state.follow(history, partial(comparable, view.speaker), lambda: _taken_back(session, view.speaker))
 
 
 def _taken_back(session: MemorySession, speaker: Speaker) -> set[str] | None:
@@ -206,7 +205,7 @@ def _let_go(view: SpeakerView, begun: Begun) -> None:
         state.take_back(LineId(line.id) for line in worded.lines if line.id)
     if begun.is_noted:
         begun.drop_waiting()
-        state.take_back((), [turn_ids.turn_name(begun.tag)])
+        state.take_back((), [begun.name])
     forget(view, state)
 
 

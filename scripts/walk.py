@@ -60,8 +60,8 @@ BOUNDS: Mapping[str, Bound] = {
     "Memory.put": Bound(files=19, calls=52, climbs=0),
     "Memory.get": Bound(files=27, calls=71, climbs=0, outside=18),
     "HTTP get": Bound(files=33, calls=93, climbs=0),
-    "prefetch": Bound(files=48, calls=180, climbs=0),
-    "sync_turn": Bound(files=41, calls=175, climbs=0),
+    "prefetch": Bound(files=43, calls=134, climbs=0),
+    "sync_turn": Bound(files=37, calls=117, climbs=0),
 }
 
 

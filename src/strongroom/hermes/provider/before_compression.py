@@ -1,12 +1,12 @@
-"""Which lines are worth keeping when a runtime is about to summarise its conversation away. Rules; never a model.
+"""Rules that choose the lines to keep when a runtime is about to summarise its conversation. Never a model.
 
-Chosen is what the person said: never a reply, a tool's result, recalled text (`api_content`, blocks in `content`),
-code, or a turn off the record. Questions and small talk go. What states something lasting (a date, a number, a name, a
-decision, something about the speaker) comes first, then the rest, in both the newest first until the room is used;
-what was chosen stands in its original order. Signs of lasting things are words of a few languages; a text in another
-one counts by its numbers and its length, and is not left out for its script.
+Only what the person said is chosen: never a reply, a tool's result, recalled text (`api_content`, blocks in `content`),
+code, or a turn off the record. Questions and small talk are dropped. Lasting statements (a date, a number, a name, a
+decision, something about the speaker) come first, then the rest, each the newest first until the room is used; the
+result is in the original order. Lasting statements are recognised by words of a few languages; a text in another one
+counts by its numbers and its length, and is not dropped for its script.
 
-Not responsible for masking, nor for storing: the turns themselves are kept already.
+Not responsible for masking, nor for storing: the turns themselves are stored already.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from strongroom.hermes.provider.chat_history import SUMMARIES
 from strongroom.hermes.provider.privacy_phrases import Asked, Phrases
 
 LIMIT = 5500
-"""Characters in all: below the 6,000 that Hermes takes."""
+"""Most characters in all: below the 6,000 that Hermes takes."""
 LINE_LIMIT = 300
-"""Characters of one message's line."""
+"""Most characters of one message's line."""
 _SEEN = 8192
-"""Characters of one message that are looked at."""
+"""How many characters of one message are looked at."""
 _ROLE = "user"
 _TEXT_PARTS = ("text", "input_text")
 _SUMMARIES = (*SUMMARIES, "[System note:")
@@ -143,19 +143,19 @@ def worth(
     phrases: Phrases = privacy_phrases.DEFAULT,
     is_off: bool = False,
 ) -> str:
-    """The lines worth keeping of some messages, one each, within `limit` characters; empty for none.
+    """The lines to keep of some messages, one for each, within `limit` characters; empty for none.
 
-    `is_off` says that the conversation was off the record already before the first of them.
+    `is_off` says that the conversation was already off the record before the first of them.
     """
     said = [one for text in _on_record(messages, phrases, is_off) if (one := _said(text))]
     return "\n".join(said[place].line for place in sorted(_chosen(said, limit)))
 
 
 def _chosen(said: Sequence[_Said], limit: int) -> set[int]:
-    """What fits: the lasting before the rest, the newest before the older, and what was said twice once."""
+    """The lines that fit: lasting ones before others, newer before older, repeated ones once."""
     chosen: set[int] = set()
     seen: set[str] = set()
-    room = limit + 1  # the last line has no line break
+    room = limit + 1  # the last line needs no line break
     for is_lasting in (True, False):
         for place in range(len(said) - 1, -1, -1):
             line = said[place].line
@@ -168,7 +168,7 @@ def _chosen(said: Sequence[_Said], limit: int) -> set[int]:
 
 
 def _on_record(messages: Sequence[Mapping[str, Any]], phrases: Phrases, is_off: bool) -> Iterator[str]:
-    """What the person said, without what was off the record."""
+    """The person's texts, without those off the record."""
     for message in messages:
         text = _words(message)
         asked = privacy_phrases.asks(text, phrases)
@@ -179,7 +179,7 @@ def _on_record(messages: Sequence[Mapping[str, Any]], phrases: Phrases, is_off: 
 
 
 def _words(message: Mapping[str, Any]) -> str:
-    """The words of a person's message; nothing for any other message, nor for a summary that stands in for some."""
+    """The text of a person's message; empty for any other message, and for a summary."""
     if not isinstance(message, Mapping) or message.get("role") != _ROLE or message.get("_compressed_summary"):
         return ""
     content = message.get("content")
@@ -198,7 +198,7 @@ def _texts(parts: Sequence[Any]) -> Iterator[str]:
 
 
 def _said(text: str) -> _Said | None:
-    """One message's statements as a line; of a long message, those that last."""
+    """One message's statements as a line. Of a long message, the lasting ones."""
     prose = _CODE.sub("\n", text[:_SEEN])
     kept = [one for sentence in _BETWEEN.split(prose) if _states(one := " ".join(sentence.split()))]
     lasting = [one for one in kept if _lasts(one)]
@@ -210,7 +210,7 @@ def _said(text: str) -> _Said | None:
 
 
 def _states(sentence: str) -> bool:
-    """Whether it says something: no question, no small talk, nothing too short to mean anything later."""
+    """Whether a sentence states something: not a question, not small talk, not too short to mean anything later."""
     if not sentence or _ASKS.search(sentence) or (_ASKING.match(sentence) and sentence[-1] not in ".!"):
         return False
     words = _WORD.findall(sentence.casefold())

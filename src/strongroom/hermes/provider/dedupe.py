@@ -1,7 +1,7 @@
-"""Lines that say nothing new to who asks: the question itself, asked before, and replies without any content. Pure.
+"""Removal of hits without news for the asker: the question itself, asked before, and empty replies. Pure.
 
-People ask the same thing again. Their earlier questions match it best of all and answer nothing, so that a few of them
-would crowd out the line that does.
+People ask the same thing again. Their earlier questions match best of all and answer nothing, so that a few of them
+would crowd out the line that answers.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _JOINED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf9
 _JOINED_TEXT = re.compile(f"[{_JOINED}]")
 _WORD = re.compile(rf"[{_JOINED}]|[^\W_{_JOINED}]+")
 _PLAIN_WORD = re.compile("[a-z0-9]+")
-"""The same for ASCII, a third of the time."""
+"""The same for ASCII, in a third of the time."""
 _ASKS = re.compile(r"[?\uff1f\u061f\u037e][\"')\]\s]{0,4}$|(?:\u5417|\u5462|\u55ce|\u304b)[\u3002.!\s]{0,4}$")
 _MARKED = 5
-"""Characters at a text's end that say whether it asks."""
+"""How many characters at a text's end are searched for a question mark."""
 _NEW_WORDS = 3
-"""Words beside those of the question that make a reply worth showing."""
+"""How many words that are not in the question make a reply worth showing."""
 _LOOKED_AT = 2000
 
 
@@ -35,12 +35,12 @@ _SMALL_TALK = frozenset(
 
 
 def is_small_talk(text: str) -> bool:
-    """Whether a message asks for nothing, so that nothing need be recalled for it."""
+    """Whether a message asks for nothing, so that no recall is needed."""
     return words(text) <= _SMALL_TALK
 
 
 def without_echoes(hits: Iterable[Hit], question: str, assistant: str) -> list[Hit]:
-    """The hits that say something, each text once."""
+    """The hits with news, each text once."""
     kept: dict[str, Hit] = {}
     asked = _in_order(question)
     for hit in hits:
@@ -50,7 +50,7 @@ def without_echoes(hits: Iterable[Hit], question: str, assistant: str) -> list[H
 
 
 def _is_echo(hit: Hit, question: str, asked: Sequence[str], assistant: str) -> bool:
-    """Whether a line of a conversation says nothing beside what was asked."""
+    """Whether a line of a conversation adds nothing to the question."""
     said = _in_order(hit.text)
     if hit.author == assistant:
         is_short = len(set(said).difference(asked)) < _NEW_WORDS
@@ -65,7 +65,7 @@ def _asks(text: str) -> bool:
 
 
 def _counts(word: str) -> bool:
-    """Whether a word that two texts share says that they are about the same."""
+    """Whether a word shared by two texts suggests that they have the same subject."""
     return len(word) > 2 or _JOINED_TEXT.match(word) is not None
 
 
@@ -75,5 +75,5 @@ def _in_order(text: str) -> list[str]:
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text; in scripts without spaces between them, its characters."""
+    """The words of a text; in scripts without spaces, its characters."""
     return frozenset(_in_order(text))

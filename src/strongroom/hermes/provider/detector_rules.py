@@ -1,6 +1,6 @@
-"""The detectors of `detect-secrets`, taken one by one as rules: each with the signs that a text must hold for it.
+"""Rules made from the detectors of `detect-secrets`, each with the signs that a text must contain for it.
 
-Where a word goes on, a detector's match is no secret. Not responsible for what is done with what is found.
+A match inside a longer word is not a secret. Not responsible for what is done with what is found.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from strongroom.hermes.provider.secret_patterns import LONG, Finder, SecretRule,
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A detector and how its patterns are read. `group`: what they capture is the secret, not the whole match."""
+    """A detector and how its patterns are read. `group`: only what they capture is the secret, not the whole match."""
 
     module: str
     detector: str
     signs: tuple[str, ...]
     group: bool = False
     is_whole: bool = False
-    """Whether a longer word than the pattern takes is none of its kind. Otherwise the rest of the word goes too."""
+    """Whether a longer word than the pattern matches is not a secret. Otherwise the rest of the word is included."""
     needs: re.Pattern[str] = re.compile("")
     shortest: int = LONG
-    """Characters that a secret of its kind has in a row, none of them white space."""
+    """The minimum of consecutive characters without white space in such a secret."""
 
 
 _MIXED = re.compile(r"(?=.{0,200}\d)(?=.{0,200}[a-z])(?=.{0,200}[A-Z])")
@@ -61,7 +61,7 @@ _REST = re.compile(r"[A-Za-z0-9_-]*")
 
 
 def maintained_rules() -> Iterator[SecretRule]:
-    """The rules that detect-secrets maintains, as far as they are used here."""
+    """The rules maintained by detect-secrets that are used here."""
     for taken in _TAKEN:
         detector = _detector(taken)
         yield SecretRule(_kind(detector), taken.signs, _by_place(detector.denylist, taken), taken.shortest >= LONG)
@@ -103,24 +103,24 @@ def _by_place(patterns: Iterable[re.Pattern[str]], taken: _Taken) -> Finder:
 
 
 def _trimmed(text: str, start: int, end: int) -> Span:
-    """A match without what only marks its edges."""
+    """A match without the delimiters at its edges."""
     found = text[start:end]
     return start + len(found) - len(found.lstrip(' \t\r\n=:"')), end - len(found) + len(found.rstrip(' \t\r\n"'))
 
 
 def _is_inside(text: str, start: int) -> bool:
-    """Whether a word goes on here rather than begins."""
+    """Whether a word continues here rather than begins."""
     before = text[start - 1 : start]
     return before.isascii() and before.isalnum()
 
 
 def _spaced(find: Finder, taken: _Taken) -> Finder:
-    """For patterns that take cubic time where spaces repeat: they see two in a row at most."""
+    """For patterns that take cubic time on repeated spaces: runs of spaces are shortened to two."""
     run = re.compile(f"[A-Za-z0-9_-]{{{taken.shortest}}}")
 
     def found(text: str) -> Iterator[Span]:
         if run.search(text):
-            places, gone = [0], [0]  # from each place on, how many spaces are gone before it
+            places, gone = [0], [0]  # for each position, how many spaces were removed before it
             for spaces in _SPACES.finditer(text):
                 gone.append(gone[-1] + len(spaces[0]) - 2)
                 places.append(spaces.end() - gone[-1])

@@ -1,13 +1,14 @@
 # ruff: noqa: E501 - a pattern to a line
-"""Requests to forget, told from talk about forgetting: "please forget that my gym code is 5521" is one, "I always
-forget my keys" is none. Rules over words, in the languages of the phrases for off the record (`privacy_phrases`); pure, and
-never a model.
+"""Recognition of requests to forget, as opposed to talk about forgetting.
 
-- A verb of forgetting needs somebody who is asked (an imperative, "can you", "I want you to") and something that a
-  memory holds ("that", "what I said", "my address"). "Forget it" alone is an idiom, and "forget sugar" is advice.
+"Please forget that my gym code is 5521" is a request, "I always forget my keys" is not. Rules over words, in the
+languages of the phrases for off the record (`privacy_phrases`); pure, and never a model.
+
+- A verb of forgetting needs an addressee (an imperative, "can you", "I want you to") and something that a memory holds
+  ("that", "what I said", "my address"). "Forget it" alone is an idiom, and "forget sugar" is advice.
 - A verb of deleting needs the memory itself, or what was said: "from your notes", "what I told you". Files, branches
-  and commas are somebody else's.
-- A sentence is judged alone, except "forget it" and the like, which may mean what the sentence before was about.
+  and commas do not count.
+- A sentence is judged alone, except "forget it" and the like, which may refer to the sentence before.
 
 Only the beginning and the end of a long text are looked at, so the cost is bounded. What is to be forgotten, and
 whether anything is, is not decided here.
@@ -21,13 +22,13 @@ from functools import cache
 from strongroom.hermes.provider.privacy_phrases import fold
 
 _LOOKED_AT = 1000
-"""Characters at either end of a text in which a request is looked for."""
+"""How many characters at either end of a text are searched for a request."""
 _GAP = ".{0,80}?"
-"""What may stand between the words of a request, within one sentence."""
+"""What may be between the words of a request, within one sentence."""
 _SENTENCE = re.compile(r"[.!?;\n\u3002\uff01\uff1f\uff1b\u061f\u0964]+")
 
-# Each language: stems of which one stands in every request; requests; and what looks like one and is none, which is
-# taken out first. Patterns are folded like the texts: without accents, apostrophes and dashes, in lower case.
+# For each language: stems, one of which is in every request; requests; and look-alikes, which are removed before
+# matching. Patterns are folded like the texts: without accents, apostrophes and dashes, in lower case.
 _START = r"(?:^|[,:] |\b(?:and|also|then|so|but|just|please|pls|plz|kindly|hey|hi|ok|okay|now|actually|well|sorry) )"
 _ASKED = (
     rf"(?:{_START}|\b(?:can|could|will|would) you (?:please |just |kindly )?|\byou (?:can|may|should|must|have to) "
@@ -243,7 +244,7 @@ _LANGUAGES = (
 
 
 def is_forget_request(text: str) -> bool:
-    """Whether a text asks the memory to forget, delete or not keep something. Of a long one, its ends are looked at."""
+    """Whether a text asks the memory to forget, delete or not store something. Only the ends of a long text count."""
     seen = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
     return any(_asks(sentence) for sentence in _sentences(seen))
 
@@ -271,7 +272,7 @@ def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 class _Plain(dict[int, str]):
-    """Letters of a pattern as texts are folded; what means something in a pattern is ASCII, and stays."""
+    """Folds the letters of a pattern like those of a text. ASCII, the pattern's syntax, stays."""
 
     def __missing__(self, code: int) -> str:
         self[code] = chr(code) if code < 128 else fold(chr(code))

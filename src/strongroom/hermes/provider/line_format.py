@@ -1,8 +1,8 @@
-"""Recalled lines as a model sees them: one quoted line each, with its day, namespace, author and id. Pure.
+"""Recalled lines for a model: one quoted line each, with its day, namespace, author and id. Pure.
 
-Quoted as JSON is, so that a line break or a quotation mark in it ends nothing; without control characters, hidden text
-or anything that passes for a fence. The id at the end is what a person asks to forget it by, and what scrubbing a
-runtime's history looks for.
+Quoted as in JSON, so that a line break or a quotation mark cannot end it, and without control characters, hidden text
+or anything that passes for a fence. The id at the end is what a person names to forget the line, and what scrubbing of
+a runtime's history searches for.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _BY_COMMAND = (
 )
 PROFILE_HEADING = "Background about the person, written by the owner of this memory:"
 _LONGEST = 700
-"""Characters of a line that are shown."""
+"""How many characters of a line are shown."""
 _SHORTEST = 40
 _PLAIN = re.compile(r"[^\W_]+(?:[ .'_-][^\W_]+)*\.?")
-"""A name in which nothing can stand that separates the parts of a line."""
+"""A name without characters that separate the parts of a line."""
 _UNESCAPED = str.maketrans('"\\', "'/")
-"""Signs that would be escaped in quotes, and what stands for them in a name."""
+"""Characters that quoting would escape, and their replacements in a name."""
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def format_hits(hits: Iterable[Hit], budget: int) -> tuple[str, list[Hit]]:
-    """As many of the hits as fit, best first, and which; nothing at all for none."""
+    """As many of the hits as fit, best first, as text and as hits. Empty for none."""
     lines: list[str] = []
     taken: list[Hit] = []
     room = budget - len(HEADING)
     for hit in hits:
         author = _author(hit.author)
-        about = len(hit.namespace) + len(author) + 50  # characters that a line has beside its text
+        about = len(hit.namespace) + len(author) + 50  # an upper bound of a line's characters besides its text
         line = _line(hit, author, min(_LONGEST, room - about - 8))
         if len(line) + 1 > room or room - about < _SHORTEST:
             break
@@ -57,7 +57,7 @@ def format_hits(hits: Iterable[Hit], budget: int) -> tuple[str, list[Hit]]:
 
 
 def how_to_forget(policy: Policy, actor: Actor) -> str:
-    """What the model is told where a person asks for something to be forgotten: how that is done."""
+    """The note for the model in a turn that asks to forget something: how that is done."""
     if policy.tools is not Tools.NONE:
         return f"{_ASKED} {_BY_TOOL}"
     whose = "" if actor == f"{policy.scope}{OWNER}" else f" --as {actor}"
@@ -65,7 +65,7 @@ def how_to_forget(policy: Policy, actor: Actor) -> str:
 
 
 def profiles(found: Iterable[Profile], budget: int) -> str:
-    """The owner's profiles for a system prompt; what does not fit whole is left out."""
+    """The owner's profiles for a system prompt. One that does not fit whole is left out."""
     blocks: list[str] = []
     room = budget - len(PROFILE_HEADING)
     for profile in found:
@@ -77,7 +77,7 @@ def profiles(found: Iterable[Profile], budget: int) -> str:
 
 
 def for_people(hits: Iterable[Hit]) -> str:
-    """Lines as a person sees them: each with its moment, its place and its whole text, on a line of its own."""
+    """Lines for a person: each with its time, its namespace and its whole text, on a line of its own."""
     return "".join(
         f"{hit.time.astimezone():%Y-%m-%d %H:%M}  {hit.namespace:<9} {_author(hit.author)}: "
         f"{_quoted(harmless(fence.neutral(hit.text)))} [{hit.id}]\n"
@@ -88,7 +88,7 @@ def for_people(hits: Iterable[Hit]) -> str:
 def _line(hit: Hit, author: str, room: int) -> str:
     text = harmless(fence.neutral(hit.text[: 2 * _LONGEST]))
     said = _quoted(text)
-    while len(said) > room + 2 and text:  # what is escaped takes more room than it has characters
+    while len(said) > room + 2 and text:  # escapes take more room than the characters
         text = text[: max(len(text) - (len(said) - room) // 2 - 1, 0)]
         said = _quoted(text + "\u2026")
     return f"- {hit.time.astimezone().date()}, {hit.namespace}, {author}: {said} [{hit.id}]"
@@ -96,6 +96,6 @@ def _line(hit: Hit, author: str, room: int) -> str:
 
 @lru_cache(maxsize=64)
 def _author(name: str) -> str:
-    """A name that reads as nothing else: quoted as the text is, unless it is of letters, digits and spaces alone."""
+    """A name that cannot be mistaken for syntax: quoted if it is not just letters, digits and spaces."""
     said = harmless(fence.neutral_field(name))[:64].translate(_UNESCAPED) or "unknown"
     return said if _PLAIN.fullmatch(said) else _quoted(said)

@@ -1,7 +1,7 @@
-"""The runtime's own memory files, `MEMORY.md` and `USER.md`: what is forgotten here is taken out of them as well.
+"""Removal of forgotten notes from the runtime's own memory files, `MEMORY.md` and `USER.md`.
 
-They go into the prompt of every session, and a file that changes is imported again, so a note that stayed there would
-come back. It is taken out by Hermes' own code, under Hermes' own lock. Where that is not to be had, the file is named.
+They are part of the prompt of every session, and a changed file is imported again, so a note left there would come
+back. Hermes' own code removes it, under Hermes' own lock. If that code is not available, the file is reported.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from strongroom.hermes.provider.speaker import FILES
 from strongroom.model import Hit, Kind, LineInfo
 
 SEPARATOR = "\n\u00a7\n"
-"""What stands between two notes of a memory file."""
+"""The separator between two notes of a memory file."""
 DIRECTORY = "memories"
 _TARGETS = {FILES[target]: target for target in ("memory", "user")}
 
 
 def is_note(line: LineInfo | Hit) -> bool:
-    """Whether a line is a note that stands, or stood, in one of the files."""
+    """Whether a line is a note that is, or was, in one of the files."""
     return line.kind == Kind.FACT and line.author in _TARGETS
 
 
 def as_kept(home: ProviderHome, text: str) -> str:
-    """A note as its line holds it."""
+    """A note in the form in which its line stores it."""
     plain = turn_ids.storable(text)
     look = home.look
     return normalize("NFC", look.parts.mask.masked(plain)[0] if look.policy.keep.mask_secrets else plain)
 
 
 def take_out(home: ProviderHome, notes: Iterable[Hit]) -> list[str]:
-    """Take notes out of the files; the names of the files in which one of them stays."""
+    """Remove notes from the files. Returns the names of files in which one of them is left."""
     left: set[str] = set()
     for note in notes:
         target = _TARGETS[note.author]

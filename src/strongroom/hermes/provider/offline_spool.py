@@ -1,18 +1,18 @@
-"""Turns that could not be put yet, each sealed to the vault's inbox key in a file of its own, and delivered in order.
+"""Turns that could not be put yet, each sealed to the vault's inbox key in a file of its own, delivered in order.
 
-A file is a short head, which names the actor whose cap delivers it, and the sealed bundle. Nothing here can open one.
-Three sorts:
+A file has a short head, which names the actor whose cap delivers it, and the sealed bundle, which nothing here can
+open. Three kinds:
 
-- `.turn`: a complete turn that the vault did not take: out of reach, or the cap refused.
-- `.forget`: ids of lines, and names of turns, that were taken back while the vault was out of reach. They say nothing.
-- `.draft`: what a person said in a turn that is under way. It goes when the turn is kept or given up. One whose process
-  died becomes a `.turn`: its reply may have been seen, so what it answered must not be lost.
+- `.turn`: a complete turn that the vault did not take: it was out of reach, or refused the cap.
+- `.forget`: ids of lines, and names of turns, that were taken back while the vault was out of reach. It has no text.
+- `.draft`: what a person said in a turn under way. It is removed when the turn is stored or given up. If its process
+  died it becomes a `.turn`: the reply may have been seen, so the question must not be lost.
 
-A process that lives holds a lock on its `.alive` file. The spool has a bound, and what does not fit is refused: the
-older turns stay. Files are for the owner alone. Thread-safe; several processes share a spool.
+A live process holds a lock on its `.alive` file. The spool has a limit, beyond which new turns are refused and older
+ones stay. Files are mode 0600. Thread-safe; several processes share a spool.
 
-It shares no code with the host's journal (`host/turn_journal`): that one appends frames to one file, locked by its
-host and sealed with a key that the next host opens, where this one has a file for each turn that nobody here can open.
+It shares no code with the host's journal (`host/turn_journal`): that one appends frames to one file, locked by its host
+and sealed with a key that the next host has, while this one has a file for each turn that nobody here can open.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How much waits in a spool."""
+    """The amount of waiting turns in a spool."""
 
     turns: int
     bytes: int
@@ -65,7 +65,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class SpooledTurn:
-    """What waits, and whose it is: a sealed turn, or lines to forget."""
+    """A waiting entry and its actor: a sealed turn, or lines to forget."""
 
     path: Path
     actor: Actor
@@ -75,21 +75,21 @@ class SpooledTurn:
 
 
 class DeliveryResult(Enum):
-    """What became of a delivery."""
+    """The outcome of a delivery."""
 
     DONE = "done"
     REFUSED = "refused"
     """The vault will never take it: it is set aside."""
     GONE = "gone"
-    """Whose it is was erased: it goes too."""
+    """Its actor was erased: it is removed too."""
     LATER = "later"
-    """This person's turns have to wait."""
+    """This actor's turns have to wait."""
     STOP = "stop"
-    """Nothing goes now."""
+    """Nothing can be delivered now."""
 
 
 class Spool:
-    """One home's spool."""
+    """The spool of one home."""
 
     def __init__(self, directory: Path, most: int) -> None:
         self.directory = directory
@@ -99,12 +99,14 @@ class Spool:
         self._process = os.getpid()
         self._guard = threading.Lock()
         self.may_wait = True
-        """Whether anything waits, as far as this process knows: others may have put something here since it looked."""
+        """Whether entries may be waiting, as far as this process knows: others may have added some since."""
 
-    # Keeping.
+    # Storing.
 
     def add(self, actor: Actor, sealed: bytes, now: Millis) -> Path:
-        """Keep a turn until it can be put, and where. Durable when it returns; refused if the spool is full."""
+        """Store a turn until it can be put, and return its path. Durable on return; StoreUnavailable if the spool is
+        full.
+        """
         waiting = self.waiting()
         if waiting.bytes + len(sealed) > self.most or waiting.turns >= FILES_LIMIT:
             raise StoreUnavailable(
@@ -116,25 +118,25 @@ class Spool:
         return path
 
     def add_forgetting(self, actor: Actor, ids: Iterable[str], now: Millis, turns: Iterable[str] = ()) -> None:
-        """Keep in mind what is to be forgotten, until it can be."""
+        """Store ids and turns to be forgotten later."""
         self._write(self._name(now, _FORGET), _framed(actor, b"", ids, turns))
 
     def draft(self, actor: Actor, sealed: bytes, now: Millis, old: Path | None = None) -> Path:
-        """Keep what was said in a turn that is under way, until `drop` or the end of the process; in place of `old`."""
+        """Store the person's text of a turn under way, replacing `old`, until `drop` or the end of the process."""
         self._live()
         path = self._name(now, _DRAFT)
         try:
-            # Written, not synced: it outlives the process, which is what it is for. A turn is synced when it is told.
+            # Not synced: it only has to outlive the process. A turn is synced once it is told.
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(_framed(actor, sealed))
             return path.replace(old) if old else path
         except OSError as error:
-            self.drop(path)  # half of it says nothing, and takes room where there is none
+            self.drop(path)  # half a file is useless, and takes room on a full disk
             raise StoreUnavailable(f"the spool cannot be written: {error.strerror}") from None
 
     def promote(self, draft: Path) -> Path:
-        """Make a turn of a draft, and where it is then."""
+        """Turn a draft into a turn. Returns its new path."""
         try:
             turn = draft.rename(draft.with_suffix(_TURN))
             self.may_wait = True
@@ -143,17 +145,17 @@ class Spool:
             return draft
 
     def drop(self, path: Path) -> None:
-        """Let go of a draft, or of a turn that was delivered."""
+        """Remove a draft, or a turn that was delivered."""
         with suppress(OSError):
             os.unlink(path)
 
     def set_aside(self, entry: SpooledTurn) -> None:
-        """Let a turn wait that the vault will never take, where people can find it."""
+        """Set a turn aside that the vault will never take, for people to find."""
         with suppress(OSError):
             entry.path.rename(entry.path.with_suffix(_REFUSED))
 
     def take_up(self) -> None:
-        """Have what was set aside tried once more."""
+        """Queue the turns that were set aside again."""
         for refused in self._files(_REFUSED):
             with suppress(OSError):
                 refused.rename(refused.with_suffix(_TURN))
@@ -162,7 +164,9 @@ class Spool:
     # Delivering.
 
     def entries(self) -> Iterator[SpooledTurn]:
-        """What waits, the oldest first. One that cannot be read now ends it: those behind it come after it."""
+        """The waiting entries, oldest first. StoreUnavailable at one that cannot be read now, because the order
+        matters.
+        """
         for path in sorted((*self._files(_TURN), *self._files(_FORGET))):
             try:
                 entry = _read(path)
@@ -174,18 +178,18 @@ class Spool:
                 yield entry
 
     def waiting(self) -> Waiting:
-        self.may_wait = False  # before the look: what comes meanwhile says so again
+        self.may_wait = False  # before reading, so that an entry added meanwhile sets it again
         sizes = [_size(self.directory / name) for name in self._names() if name.endswith((_TURN, _FORGET))]
         if sizes:
             self.may_wait = True
         return Waiting(len(sizes), sum(sizes))
 
     def aside(self) -> int:
-        """How many turns the vault would not take, or cannot be read."""
+        """The number of turns that the vault refused, or that cannot be read."""
         return len(self._files(_REFUSED)) + len(self._files(_DAMAGED))
 
     def adopt(self) -> int:
-        """Make turns of the drafts whose processes died; how many."""
+        """Turn the drafts of dead processes into turns. Returns how many."""
         adopted = 0
         for draft in self._files(_DRAFT):
             run = draft.name.rpartition("-")[2].removesuffix(_DRAFT)
@@ -196,7 +200,7 @@ class Spool:
         return adopted
 
     def _tidy(self) -> None:
-        """Remove what dead processes left half-written, and then the signs of their lives."""
+        """Remove half-written files of dead processes, and then their `.alive` files."""
         for unfinished in self._unfinished():
             run = unfinished.name.partition("-")[2].partition(".")[0]
             if run and run != self._run and self._is_dead(run):
@@ -208,7 +212,7 @@ class Spool:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Whether this is the one that delivers now: two that deliver at once would only repeat each other."""
+        """Whether this process may deliver now. Two deliveries at once would only repeat each other."""
         try:
             make_directory(self.directory)
             handle = os.open(self.directory / ".delivering", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -232,7 +236,7 @@ class Spool:
         except FileNotFoundError:
             return []
         except OSError:
-            self.may_wait = True  # who knows
+            self.may_wait = True  # unknown
             return []
 
     def _name(self, now: Millis, suffix: str) -> Path:
@@ -250,9 +254,9 @@ class Spool:
             ) from None
 
     def _live(self) -> None:
-        """Hold the lock by which others see that this process lives."""
+        """Hold the lock that shows other processes that this one lives."""
         with self._guard:
-            if self._process != os.getpid():  # forked: the lock is the parent's
+            if self._process != os.getpid():  # after a fork the lock is the parent's
                 self._run, self._alive, self._process = os.urandom(8).hex(), -1, os.getpid()
             if self._alive < 0:
                 try:
@@ -268,7 +272,7 @@ class Spool:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if _locked(handle) and os.fstat(handle).st_nlink:
                 return handle
-            os.close(handle)  # another process took it for a dead one's, between the two calls
+            os.close(handle)  # another process removed it as a dead one's, between the two calls
 
     def _is_dead(self, run: str, *, remove: bool = False) -> bool:
         try:
@@ -287,7 +291,7 @@ class Spool:
 
 
 def deliver_waiting(spool: Spool, deliver: Callable[[SpooledTurn], DeliveryResult], most: int | None = None) -> int:
-    """Deliver what waits, in order; how many went. Where one person's turn has to wait, those of the others go on."""
+    """Deliver the waiting entries in order. Returns how many went. If an actor's entry has to wait, others' go on."""
     done = 0
     held: set[Actor] = set()
     with spool.alone() as is_alone:
@@ -318,7 +322,7 @@ def _locked(handle: int) -> bool:
 
 
 def _read(path: Path) -> SpooledTurn | None:
-    """What waits in a file. None if it is none of ours or damaged: it is set aside then, where people can find it."""
+    """The entry in a file. None if it is foreign or damaged; it is then set aside."""
     try:
         with open_file(path, follow=False) as file:
             data = file.read(_FILE_LIMIT + 1)
@@ -329,7 +333,7 @@ def _read(path: Path) -> SpooledTurn | None:
     except msgspec.DecodeError:
         pass
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EINVAL, errno.ENXIO):  # a link, no file, nobody at the other end
+        if error.errno not in (errno.ELOOP, errno.EINVAL, errno.ENXIO):  # a link, or not a regular file
             raise
     path.rename(path.with_suffix(_DAMAGED))
     return None

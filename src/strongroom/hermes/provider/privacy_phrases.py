@@ -1,13 +1,13 @@
-"""What a message says about itself: whether it is off the record, who speaks in a shared chat, and which part of it was
-recalled rather than said. Rules over words; pure, and never a model.
+"""A message's statements about itself: whether it is off the record, who speaks in a shared chat, and which part of it
+was recalled rather than said. Rules over words; pure, and never a model.
 
 - A phrase matches whole words, whatever their case, width, accents and apostrophes; in scripts without spaces, parts of
-  words too. It may stand anywhere in a text, so "what does off the record mean?" is left out too: the safe side.
-- Where a text says both, the more private wins: OFF, then THIS_TURN, then ON. A longer phrase hides the shorter ones
-  in it: "no longer off the record" is ON.
-- A name before a message is what a chat platform shows, chosen by its owner: it is an author, never an identity.
+  words too. It may be anywhere in a text, so "what does off the record mean?" is left out too, to be safe.
+- If a text says several, the most private wins: OFF, then THIS_TURN, then ON. A longer phrase hides the shorter ones in
+  it: "no longer off the record" is ON.
+- A name before a message is one that its owner chose on a chat platform: it is an author, never an identity.
 - Hermes puts notes of its own before some messages: what is replied to, a channel's last lines, files. They quote
-  others, so they are no part of what this person said. Nor are skills, and messages that Hermes makes up by itself.
+  others, so they are not what this person said. Nor are skills, and messages that Hermes makes up.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ from strongroom.hermes.policy import PHRASE_LIMIT, PHRASES_LIMIT
 from strongroom.hermes.provider.line_format import HEADING
 
 READ_LIMIT = 1 << 18
-"""Characters of a message that are read: half of them from its beginning, of which no more than 131,072 are kept, and
-half from its end."""
+"""How many characters of a message are read: half from its beginning, of which at most 131,072 are stored, and half
+from its end.
+"""
 NAME_LIMIT = 64
-"""Characters of a speaker's name that are kept."""
+"""How many characters of a speaker's name are stored."""
 _LOOKED_AT = model.LINE_LIMIT
-"""Characters at either end of a text in which phrases are looked for."""
+"""How many characters at either end of a text are searched for phrases."""
 
 
 class Asked(Enum):
-    """What a text asks about being remembered."""
+    """A request about remembering."""
 
     NOTHING = "nothing"
     THIS_TURN = "this turn"
     OFF = "off"
-    """From this turn on nothing is kept."""
+    """From this turn on nothing is stored."""
     ON = "on"
-    """From this turn on it is kept again, this turn too."""
+    """From this turn on it is stored again, this turn too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """What people say for each. The owner's policy may replace them."""
+    """The phrases for each request. The owner's policy may replace them."""
 
     turn: tuple[str, ...] = (
         *("off the record", "between you and me only", "not for the record", "keep this off your memory"),
@@ -106,7 +107,7 @@ DEFAULT = Phrases()
 
 
 def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
-    """What a text asks about being remembered. Of a very long one, the beginning and the end are looked at."""
+    """The request in a text. Only the beginning and the end of a very long one are searched."""
     seen = text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
     plain = fold(seen)
     held = _held(phrases, plain)
@@ -121,7 +122,7 @@ def asks(text: str, phrases: Phrases = DEFAULT) -> Asked:
 
 
 def _held(phrases: Phrases, said: str) -> tuple[str, ...]:
-    """The phrases that a text may hold, the longest first: far quicker than a pattern for all of them."""
+    """The phrases that a text may contain, the longest first. A cheap filter before the pattern for all."""
     by_start = _by_start(phrases)
     near = [phrase for start in routing.starts_in(said) if start in by_start for phrase in by_start[start]]
     return tuple(sorted((phrase for phrase in near if phrase in said), key=len, reverse=True))
@@ -129,7 +130,7 @@ def _held(phrases: Phrases, said: str) -> tuple[str, ...]:
 
 _ON_WORDS = 8
 _ON_LETTERS = 48
-"""What a text may say beside the phrase."""
+"""How much else a text with an ON phrase may say."""
 _UNDECIDED = re.compile(
     r"[?\uff1f\u061f]|\b(?:not|never|when|until|till|once|if|before|yet|after|unless|later"
     r"|means?|what|cannot|(?:do|does|did|is|are|was|were|wo|ca|could|would|should|have|has|ai)n'?t|nicht|nie|wenn"
@@ -140,7 +141,7 @@ _UNDECIDED_JOINED = re.compile("[不别別没沒未勿等吗嗎]|如果|ない|�
 
 
 def _is_plain(text: str, plain: str, said: Iterable[str]) -> bool:
-    """Whether a text says one thing and means it now: keeping goes on only where that is asked for plainly."""
+    """Whether a text says one thing and means it now: storing resumes only on a plain request."""
     rest = plain
     for phrase in dict.fromkeys(said):  # each once: otherwise a text full of them takes quadratic time
         rest = rest.replace(phrase, " ")
@@ -148,18 +149,18 @@ def _is_plain(text: str, plain: str, said: Iterable[str]) -> bool:
     return is_short and not _UNDECIDED.search(rest) and not _UNDECIDED_JOINED.search(text)
 
 
-# Scripts written without spaces between words, or with particles joined to them; also in parts, as folding leaves them.
+# Scripts written without spaces between words, or with particles joined to them; also decomposed, as after folding.
 _JOINED = "\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _JOINED_TEXT = re.compile(f"[{_JOINED}]")
 _BEFORE, _AFTER = rf"(?<![^\W{_JOINED}])", rf"(?![^\W{_JOINED}])"
 _FOLDS_HELD = 8192
 _LONGEST_FOLD = 4
-"""Characters that one becomes: a few ligatures stand for whole sentences."""
+"""Most characters that one folds into: a few ligatures stand for whole sentences."""
 
 
 @lru_cache(maxsize=16)
 def _kinds(phrases: Phrases) -> dict[str, Asked]:
-    """What each phrase asks, the longest first. One that is given twice asks for the more private."""
+    """The request of each phrase, the longest first. A phrase given twice makes the more private request."""
     given = ((Asked.ON, phrases.on), (Asked.THIS_TURN, phrases.turn), (Asked.OFF, phrases.off))
     if any(len(some) > PHRASES_LIMIT for _, some in given):
         raise InvalidRequest(f"off the record: there are more than {PHRASES_LIMIT} phrases of one kind")
@@ -193,7 +194,9 @@ def _whole(phrase: str) -> str:
 
 
 class _Folds(dict[int, str]):
-    """How each character is compared. One at a time: normalising whole texts costs quadratic time for stacked marks."""
+    """Folds each character for comparison. Singly, because normalising whole texts takes quadratic time on stacked
+    marks.
+    """
 
     def __missing__(self, code: int) -> str:
         bare = unicodedata.normalize("NFKD", chr(code)).casefold()
@@ -216,17 +219,17 @@ def fold(text: str) -> str:
     return " ".join(text.translate(_FOLDS).split())
 
 
-# Who speaks
+# The speaker
 
 _NAME_SEEN = 256
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 
 def said_by(name: str, text: str) -> str:
-    """What a person said in a session that several people share, where the runtime puts `[name]` before each text.
+    """A person's own words in a session that several people share, where the runtime puts `[name]` before each text.
 
-    Their own name is taken off, where the runtime's notes end: any other in brackets is what they said. What a note
-    quotes may hold the end of a note and a name after it, so the last place counts at which it can end.
+    Their own name is removed where the runtime's notes end; any other name in brackets is part of the text. A note's
+    quote may contain the end of a note and a name, so the last possible end counts.
     """
     for start in reversed(_note_ends(text)):
         said = text[start : start + _NAME_SEEN + 1]
@@ -237,7 +240,7 @@ def said_by(name: str, text: str) -> str:
 
 
 def _note_ends(text: str) -> list[int]:
-    """Where the runtime's notes before a text may end."""
+    """The places where the runtime's notes before a text may end."""
     whole = [0, len(text) - len(_without_notes(text))]
     if reply := _REPLY.match(text):
         bound = reply.end() + _QUOTED + 4
@@ -248,12 +251,12 @@ def _note_ends(text: str) -> list[int]:
 
 
 def _letters(name: str) -> str:
-    """A name by what is left of it when a runtime makes it harmless."""
+    """The part of a name that is left when a runtime makes it harmless."""
     return "".join(one for one in name.casefold() if one.isalnum()) or " ".join(name.split())
 
 
 def speaker(text: str) -> tuple[str, str]:
-    """A name in brackets before a message, and the rest; no name if there is none."""
+    """The name in brackets before a message, and the rest. No name if there is none."""
     said = _without_notes(text)
     end = _closing(said)
     name = " ".join(_UNSEEN.sub(" ", said[1:end]).split())[:NAME_LIMIT].strip() if end else ""
@@ -261,7 +264,7 @@ def speaker(text: str) -> tuple[str, str]:
 
 
 def _closing(text: str) -> int:
-    """Where the bracket that a text begins with is closed, before a space; 0 if it is not, or not soon."""
+    """The position of the bracket that closes the first one, before a space. 0 if there is none nearby."""
     if not text.startswith("["):
         return 0
     depth = 0
@@ -274,11 +277,11 @@ def _closing(text: str) -> int:
     return 0
 
 
-# What was recalled, or put there by the runtime
+# Recalled text, and the runtime's own
 
 _REPLY = re.compile(r'\[Replying to(?: your previous message)?: "')
 _QUOTED = 500
-"""Characters of another message that a note quotes."""
+"""How many characters of another message a note quotes."""
 _NOTE = re.compile(r"\[(?:Triggering message id: |The user sent )")
 _CHANNEL = ("[Recent channel messages]\n", "[Context around the replied-to message]\n", "[Messages prefixed with [")
 _NEW = "\n\n[New message]\n"
@@ -288,7 +291,7 @@ _NEW_END = re.compile(re.escape(_NEW))
 
 
 def _without_notes(text: str) -> str:
-    """A message without the runtime's notes before it. What they quote may hold the end of a note: the last counts."""
+    """A message without the runtime's notes before it. Their quotes may contain a note's end: the last counts."""
     for _ in range(_NOTES_LIMIT):
         if _REPLY.match(text):
             end = text.rfind('"]\n\n', 0, text.index('"') + 1 + _QUOTED + 4)
@@ -313,10 +316,10 @@ _MADE_UP = ("[IMPORTANT: Background process ", "[ASYNC DELEGATION ", "[Continuin
 
 
 def unwrap(text: str) -> str:
-    """What a person said, where Hermes put a skill around it; nothing where they did not say any of it.
+    """The person's words in a message that Hermes wrapped in a skill; empty if none of it is theirs.
 
-    A skill's text is not theirs, nor what a process or another agent brought back. Behind a skill that a chat loads by
-    itself nothing marks where they begin: it is what follows the last empty line.
+    A skill's text is not theirs, nor is the result of a process or another agent. After a skill that a chat loads by
+    itself nothing marks where their words begin: they are what follows the last empty line.
     """
     if text.startswith(_MADE_UP):
         return ""
@@ -347,15 +350,15 @@ _QUOTED_END = re.compile(r"\" \[[0-9A-HJKMNP-TV-Z]{26}\]")
 
 
 def bare(text: str) -> str:
-    """What was said, without what was recalled or noted for it: that is stored already, or was not said by this person.
+    """The person's words, without what was recalled or noted: that is stored already, or was not said by this person.
 
-    Gone are Hermes' blocks and notes, and lines in the form in which ours are shown, wherever they stand: each of them
-    names the line that it repeats.
+    Removed are Hermes' blocks and notes, and lines in the format in which ours are shown, wherever they are: each of
+    those names the line that it repeats.
     """
     if len(text) > READ_LIMIT:
         text = f"{text[: READ_LIMIT // 2]}\n{text[-READ_LIMIT // 2 :]}"  # its end may say "off the record"
     if "[" not in text and HEADING not in text and "memory-context" not in text.lower():
-        return text  # as nearly all are: notes, skills and recalled lines have a bracket
+        return text  # as nearly all: notes, skills and recalled lines have a bracket
     said = unwrap(_without_notes(text))
     if "memory-context" in said.lower():
         said = _without_blocks(said)
@@ -364,9 +367,9 @@ def bare(text: str) -> str:
 
 
 def _without_quoted(text: str) -> str:
-    """A text without recalled lines within a sentence: each from its beginning to the last id on that line of the text.
+    """A text without recalled lines inside a sentence: each is cut from its beginning to the last id on that line.
 
-    Two patterns, since one for both ends looks for the end from every beginning, which takes quadratic time.
+    Two patterns, because one for both ends would search for the end from every beginning, in quadratic time.
     """
     if not _QUOTED_END.search(text):
         return text
@@ -380,7 +383,7 @@ def _without_quote(line: str) -> str:
 
 
 def _without_blocks(text: str) -> str:
-    """A block that is never closed goes on to the end, if it begins like one; a mere mention of the tag stays."""
+    """A text without memory blocks. An unclosed one extends to the end; a mere mention of the tag stays."""
     kept: list[str] = []
     done = opened = 0
     is_open = False

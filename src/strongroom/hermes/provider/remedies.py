@@ -1,7 +1,7 @@
-"""For each state in which memory does not work: the command that helps, as it works in that state.
+"""The remedy for each state in which memory does not work: the command that helps in that state.
 
-A reason alone does not say it: a cap that ended is made anew here by `wire`, and on a server by its owner. A command is
-given whole, for this home and not for another one.
+A reason alone is not enough: an expired cap is made anew here by `wire`, and on a server by its owner. A command is
+complete, for this home and no other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RESTORE = (
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What helps where the vault is opened here, and where a server is asked."""
+    """The remedy for an embedded vault, and for one on a server."""
 
     embedded: str
     served: str
@@ -87,18 +87,18 @@ REMEDIES: Mapping[str, Remedy] = {
     ASIDE: Remedy(_AGAIN, _AGAIN),
     FULL: Remedy(_ROOM, _ROOM),
 }
-"""By reason, or by state. What is not here speaks of one turn, or is a defect."""
+"""Remedies by reason or state. Others concern a single turn, or are defects."""
 OF_ALL = frozenset(
     (
         *("cap_audience", "cap_data_class_mismatch", "cap_expired", "cap_holder_proof", "cap_malformed", "cap_missing"),
         *("cap_not_yet_valid", "cap_signature_invalid", "clock_behind", "server_unavailable", "vault_missing"),
     )
 )
-"""Reasons for which nobody is answered: once the owner is, what failed for them is over."""
+"""Reasons that affect everybody: once the owner gets an answer, the problem is over."""
 
 
 def next_steps(policy: Policy, home: Path, states: Iterable[str], covered: Iterable[str] = ()) -> list[str]:
-    """What to do about these reasons or states, each remedy once. `covered` are the namespaces of the cap."""
+    """The remedies for these reasons or states, each once. `covered` are the namespaces of the cap."""
     words = {
         "wire": wire_command(home),
         "unwire": wire_command(home, "unwire"),

@@ -1,9 +1,9 @@
-"""Names that no person may have as the author of a line, because a prompt uses them for somebody else. Pure.
+"""Names that no person may have as the author of a line, because prompts use them for roles. Pure.
 
-A name is compared by its skeleton: what is left of it to the eye. Full-width, mathematical, boxed, turned and accented
-letters are plain ones, letters of other scripts are the Latin ones that they look like, digits and signs the letters
-for which they stand, and whatever is no letter is gone. Letters that are read for each other (l and i, rn and m) count
-as one. So a person named Ассистент keeps that name, and one who spells `assistant` with a Cyrillic letter does not.
+A name is compared by its skeleton: how it looks. Full-width, mathematical, boxed, turned and accented letters become
+plain ones, letters of other scripts the Latin ones that they look like, digits and signs the letters that they stand
+for, and everything that is not a letter is dropped. Letters that are easily confused (l and i, rn and m) count as one.
+So a person named Ассистент keeps that name, and one who spells `assistant` with a Cyrillic letter does not.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ _NAMED = re.compile(
     r"(?: SMALL| CAPITAL| LETTER SMALL CAPITAL)*(?: LETTER)?"
     r"(?: TURNED| REVERSED| INVERTED| SIDEWAYS| OPEN| BARRED| BLACKLETTER)* ([A-Z])(?: WITH .*| ROTUNDA)?"
 )
-"""How Unicode calls one letter of the Latin alphabet, whatever was done to it."""
+"""Unicode's name of a Latin letter, in any variant."""
 
 
 def is_role(name: str, others: tuple[str, ...] = ()) -> bool:
-    """Whether a name reads like that of a role, or like one of `others`."""
+    """Whether a name looks like that of a role, or like one of `others`."""
     found = skeleton(name)
     return any(found == skeleton(role) for role in (*ROLES, *others))
 
 
 def skeleton(name: str) -> str:
-    """What is left of a name to the eye."""
+    """The skeleton of a name: how it looks."""
     bare = normalize("NFKD", normalize("NFKD", name).casefold())
     return "".join(map(_seen, bare)).replace("m", "rn").replace("w", "vv")
 
 
 @lru_cache(maxsize=4096)
 def _seen(one: str) -> str:
-    """A character as the letter that it passes for; nothing if it is none."""
+    """The letter that a character looks like; empty if it is none."""
     if one.isascii():
         plain = one
     elif (number := digit(one, None)) is not None:

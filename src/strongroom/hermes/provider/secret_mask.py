@@ -1,15 +1,15 @@
-"""Secrets in what people paste, masked by rule before it is kept: `[secret removed: github token]`. Never a model.
+"""Masking of secrets in texts, by rule, before they are stored: `[secret removed: github token]`. Never a model.
 
-Most detectors are those of `detect-secrets`, taken one by one: neither its settings nor its checks over the network are
-used, and no measure of randomness, which would take ids and hashes for secrets. Rules of our own stand in where it has
-none, where it sees only the first line of a key, and where its patterns take quadratic time (OpenAI, JWT, npm).
+Most detectors are those of `detect-secrets`, used one by one: without its settings, its network checks, and its
+measures of randomness, which would take ids and hashes for secrets. Our own rules fill in where it has none, where it
+sees only the first line of a key, and where its patterns take quadratic time (OpenAI, JWT, npm).
 
-What is found must begin where a word begins: an id that holds the letters of a token is no token. Characters that show
-nothing are looked past, and letters of other scripts are read as the Latin ones that they look like, so that neither
-hides a secret; what is masked is what stands in the text. A token that goes on in the next line goes as a whole. Text
-around a secret stays as it was. Masking is a courtesy, not a wall: a password that looks like a word, said in passing,
-is not seen.
-Not responsible for what else a text says about its author.
+A secret must begin where a word begins: an id that contains the letters of a token is not one. Invisible characters are
+skipped, and letters of other scripts are read as the Latin ones that they look like, so that neither hides a secret;
+the text itself is what is masked. A token that continues on the next line is masked as a whole. Text around a secret
+stays. Masking is best effort: a password that looks like a word, mentioned in passing, is not detected.
+
+Not responsible for what else a text reveals about its author.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from strongroom.hermes.provider.secret_patterns import LONG, Finder, SecretRule,
 _REMOVED = "[secret removed: "
 _MASKED = re.compile(r"(\[secret removed: [a-z0-9 ]{1,40}\])")
 _ROUNDS = 4
-"""After so many, secrets that hide each other go by the word: one by one would take quadratic time."""
+"""After so many rounds, adjacent secrets are masked by the word: one by one would take quadratic time."""
 _REST_OF_WORD = re.compile(r"\S*")
 
 
 class Mask:
-    """Masks secrets in texts. Built once: it holds nothing but rules, so any number of threads may use it."""
+    """Masks secrets in texts. Built once and immutable, so any number of threads may use it."""
 
     def __init__(self) -> None:
-        self._rules = (*_OWN, *maintained_rules(), *_NAMED)  # of two that see the same, the first gives the kind
+        self._rules = (*_OWN, *maintained_rules(), *_NAMED)  # of two with the same match, the first gives the kind
         self._signs = [(sign, rank) for rank, rule in enumerate(self._rules) for sign in rule.signs]
         self._signs_of_short = [(sign, rank) for sign, rank in self._signs if not self._rules[rank].is_long]
 
     def masked(self, text: str) -> tuple[str, int]:
-        """The text with each secret replaced by its kind, and how many they were. Applied again, it changes nothing."""
+        """The text with each secret replaced by its kind, and how many there were. Idempotent."""
         count = rounds = 0
-        while True:  # what stood beside a secret may be seen only now
+        while True:  # masking one secret may expose the one beside it
             text, more = self._once(text, with_rest_of_word=rounds >= _ROUNDS)
             if not more:
                 return text, count
@@ -51,10 +51,10 @@ class Mask:
             rounds += 1
 
     def _once(self, text: str, *, with_rest_of_word: bool) -> tuple[str, int]:
-        """Each secret that shows now. With what stands against it without a space, where secrets follow each other."""
+        """Mask each secret that is visible now. With the rest of its word, in later rounds."""
         if _REMOVED not in text:
             return _replaced(text, self._found(text), with_rest_of_word=with_rest_of_word)
-        pieces = _MASKED.split(text)  # the name of a kind, such as "age key", announces nothing
+        pieces = _MASKED.split(text)  # the name of a kind, such as "age key", is not a sign
         done = [_replaced(piece, self._found(piece), with_rest_of_word=with_rest_of_word) for piece in pieces[::2]]
         pieces[::2] = [piece for piece, _ in done]
         return "".join(pieces), sum(more for _, more in done)
@@ -83,7 +83,7 @@ class Mask:
 
 
 class _Unseen(dict[int, str | None]):
-    """Characters that show nothing go; wide and other forms of ASCII become ASCII; the rest stays."""
+    """Removes invisible characters, and turns wide and other forms of ASCII into ASCII."""
 
     def __missing__(self, code: int) -> str | None:
         one = chr(code)
@@ -105,7 +105,7 @@ _LATIN = str.maketrans(
 
 
 def _without_unseen(text: str) -> tuple[str, list[int] | None]:
-    """A text without characters that show nothing, and where each of its own stood; None if none is gone."""
+    """A text without invisible characters, and the original position of each; None if there were none."""
     shown = text.translate(_UNSEEN)
     if len(shown) == len(text):
         return shown, None
@@ -118,13 +118,13 @@ _WRAPPED = re.compile(
 
 
 def _whole(text: str, end: int, rule: SecretRule) -> int:
-    """Where a secret ends: a long one that was wrapped goes on in the next line."""
+    """The end of a secret. A long one that was wrapped continues on the next line."""
     wrapped = _WRAPPED.match(text, end) if rule.is_long else None
     return wrapped.end() if wrapped else end
 
 
 def _replaced(text: str, found: Sequence[tuple[int, int, int, str]], *, with_rest_of_word: bool) -> tuple[str, int]:
-    """Each span replaced once. Of two that overlap, the one that begins first gives the kind, and both go."""
+    """Replace each span once. Of two that overlap, the one that begins first gives the kind, and both are masked."""
     if not found:
         return text, 0
     pieces: list[str] = []
@@ -140,11 +140,11 @@ def _replaced(text: str, found: Sequence[tuple[int, int, int, str]], *, with_res
     return "".join((*pieces, text[done:])), count
 
 
-# Rules of our own
+# Our own rules
 
 
 def _starting(*patterns: str) -> Finder:
-    """Tokens that begin where no word goes on. Each pattern ends in an open repeat, so a token is found whole."""
+    """A finder of tokens at the beginning of a word. Patterns end in an open repeat, so a token is found whole."""
     pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(patterns)})")
     return lambda text: (found.span() for found in pattern.finditer(text))
 
@@ -163,9 +163,9 @@ _KEY_LINES = re.compile(
 
 
 def _key_blocks(text: str) -> Iterator[Span]:
-    """Whole private keys. One without an end was cut off: it goes as far as its lines look like a key's."""
+    """Whole private keys. One without an end was cut off: it extends as far as its lines look like a key's."""
     done = 0
-    may_end = True  # once none is found, none is looked for again: that would take quadratic time
+    may_end = True  # searched once if there is none: otherwise quadratic
     while begun := _BEGIN.search(text, done):
         ended = _END.search(text, begun.end()) if may_end else None
         may_end = ended is not None
@@ -276,7 +276,7 @@ _ORDINARY = frozenset(
 
 
 def _told(words: str, is_value: Callable[[re.Match[str], str], bool]) -> Finder:
-    """Secrets that somebody names: a word for one, a verb or sign, and a value that looks like one."""
+    """A finder of named secrets: a word for one, a verb or sign, and a value that looks like one."""
     pattern = re.compile(rf"(?P<word>{words})s?{_ABOUT}{_VALUE}", re.IGNORECASE)
 
     def find(text: str) -> Iterator[Span]:
@@ -308,13 +308,13 @@ def _is_password(found: re.Match[str], value: str) -> bool:
 
 
 def _is_token(found: re.Match[str], value: str) -> bool:
-    """A long word with a figure in it; in quotes behind a sign also with anything else: "the secret is patience"."""
+    """Whether a value is a long word with a digit; in quotes after a sign, other characters are allowed."""
     is_named = found["sign"] and not found["bare"]
     return bool(_LONG.fullmatch(value) or (is_named and len(value) >= _NAMED_LONG and _ANY_LONG.fullmatch(value)))
 
 
 def _valued(*patterns: re.Pattern[str]) -> Finder:
-    """What the group `bare` of a pattern holds."""
+    """A finder of the patterns' group `bare`."""
     return lambda text: (found.span("bare") for pattern in patterns for found in pattern.finditer(text))
 
 
@@ -336,7 +336,7 @@ _PORT = re.compile(r"\d{1,5}(?:[/?#]|$)")
 
 
 def _url_passwords(text: str) -> Iterator[Span]:
-    """Passwords in addresses, up to the last `@`: one that was not encoded may hold any sign."""
+    """Passwords in URLs, up to the last `@`: one that was not encoded may contain any character."""
     for found in _URL_PASSWORD.finditer(text):
         if not _PORT.match(found["bare"]):
             yield found.span("bare")

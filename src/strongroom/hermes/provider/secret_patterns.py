@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - a pattern to a line
-"""Forms in which secrets stand: the tokens that services give out, and places where a password stands by convention,
-such as command lines, addresses, connection strings and files of settings. Pure: names, signs, patterns and the form of a rule.
+"""Patterns of secrets: the tokens of services, and places where a password stands by convention, such as command lines,
+URLs, connection strings and settings files. Pure: names, signs, patterns and the type of a rule.
 
-Each pattern is linear: what repeats is bounded, or ends the pattern. What a pattern's group `bare` holds is the secret;
-a token is the secret as a whole. How they are looked for is `secret_mask`'s.
+Each pattern is linear: a repetition is bounded, or ends the pattern. The group `bare` is the secret if there is one; a
+token is the secret as a whole. `secret_mask` does the search.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from dataclasses import dataclass
 Span = tuple[int, int]
 Finder = Callable[[str], Iterable[Span]]
 LONG = 16
-"""Characters in a row that people seldom write, and that most tokens have."""
+"""So many consecutive characters are rare in prose, and usual in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretRule:
-    """A kind of secret and how it is found. It is looked for only in a text that holds one of the `signs`."""
+    """A kind of secret and its finder. It is only searched for in a text that contains one of the `signs`."""
 
     kind: str
     signs: tuple[str, ...]
     find: Finder
     is_long: bool = False
-    """Whether it is `LONG` characters in a row, or more, none of them white space."""
+    """Whether it has at least `LONG` consecutive characters without white space."""
 
 
 Form = tuple[str, tuple[str, ...], tuple[str, ...]]
-"""A kind, the signs of which a text must hold one, in lower case, and patterns."""
+"""A kind, the lower-case signs of which a text must contain one, and patterns."""
 
 _HEX = "[0-9a-f]"
 _ALNUM = "[A-Za-z0-9]"
@@ -66,11 +66,11 @@ TOKENS: tuple[Form, ...] = (
     ("new relic key", ("nrak-", "nral"), (r"NRAK-[A-Z0-9]{27,}", rf"{_HEX}{{36}}NRAL")),
     ("square token", ("sq0atp-", "eaaa"), (rf"sq0atp-{_WORD}{{22,}}", rf"EAAA{_WORD}{{56,}}")),
 )
-"""Tokens with a mark of their own, which begin where no word goes on and end where it ends."""
+"""Tokens with a distinctive prefix, as whole words."""
 
 _QUOTES = r"[\"'`]"
 _CLI = r"[^\s\"'`$<{*][^\s\"'`]{2,255}"
-"""A value on a command line, without quotes and no variable."""
+"""An unquoted value on a command line, not a variable."""
 _KINDS = r"(?:api|auth|access|secret|signing|master|encryption|client|service)"
 _CODES = (
     r"(?:recovery|backup|2fa|scratch|emergency)[ -]codes?|(?:wiederherstellungs|backup-?)codes?|códigos de recuperación"
@@ -114,7 +114,7 @@ PLACES: tuple[Form, ...] = (
         "password",
         ("password ", "passwort ", "contraseña "),
         (
-            # A netrc, and what somebody dictates: "login ada password x1", "user ada, password x1".
+            # A netrc, and dictated forms: "login ada password x1", "user ada, password x1".
             r"(?:[,;]|\b(?:login|user(?:name)?|account)\s{1,3}\S{1,64})\s{1,3}(?:and )?(?:password|passwort|contraseña)\s{1,3}"
             r"(?P<bare>(?=\S{0,128}\d)(?=\S{0,128}[A-Za-z])[^\s\"'`/]{6,128}(?<![.,;:!?)]))",
         ),
@@ -212,7 +212,7 @@ PLACES: tuple[Form, ...] = (
         ),
     ),
 )
-"""Secrets in their places. Compiled with IGNORECASE and MULTILINE."""
+"""Secrets by their place. Compiled with IGNORECASE and MULTILINE."""
 
 
 def compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:

@@ -1,7 +1,7 @@
-"""Which lines were shown or said in one conversation, sealed in a file: so that they are not shown again.
+"""The lines that were shown or said in one conversation, in a sealed file, so that they are not shown again.
 
-Ids alone, no text; sealed all the same, so that a copy of the file without the home's key says only how many they are.
-It is not synced: what is lost with the machine is shown once more. Not thread-safe; its state is.
+Ids only, no text; sealed all the same, so that a copy of the file without the home's key reveals only their number. It
+is not synced: after a power failure, lost ids are shown once more. Not thread-safe; its owner is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PURPOSE = b"strongroom hermes: lines that were shown"
 
 
 class ShownFile:
-    """The file of one conversation. Several processes may write it: the ids of all of them count."""
+    """The file of one conversation. Several processes may write it; the ids of all of them count."""
 
     def __init__(self, path: Path, key: Callable[[], bytes]) -> None:
         self._path = path
@@ -33,13 +33,13 @@ class ShownFile:
         self._held: tuple[LineId, ...] = ()
 
     def load(self) -> tuple[LineId, ...]:
-        """The ids that are written down, the oldest first; none if they cannot be read."""
+        """The stored ids, oldest first; none if they cannot be read."""
         self._status = status_of(self._path)
         self._held = self._read() if self._status else ()
         return self._held
 
     def save(self, seen: OrderedDict[LineId, None]) -> OrderedDict[LineId, None]:
-        """Write the ids down if they are others than before; gives them with those that another process wrote."""
+        """Store the ids if they changed. Returns them together with those that another process stored."""
         if status_of(self._path) != self._status:
             seen = OrderedDict.fromkeys((*self.load(), *seen))
         now = tuple(seen)
@@ -58,7 +58,8 @@ class ShownFile:
         try:
             if not self._status:
                 make_directory(self._path.parent)
-            # In place, which takes a tenth of the time: half of it does not open, and shows lines once more.
+            # In place, which takes a tenth of the time. A half-written file does not open, and its lines are shown once
+            # more.
             with os.fdopen(os.open(self._path, flags, 0o600), "wb") as file:
                 file.write(data)
         except OSError as error:

@@ -1,11 +1,11 @@
-"""Who is speaking: from what a runtime tells of a conversation to the actor whose memory it is. Pure.
+"""The speaker of a conversation: from a runtime's facts to the actor whose memory is opened. Pure.
 
 - A person in a direct chat is an actor, by platform and id; accounts that the owner joined are one actor.
-- A chat or thread that several people read is an actor of its own: nobody's private memory is opened there, not even
-  where the runtime keeps a session for each of them, since all of them read the replies.
-- The local owner speaks where a runtime of one person knows no user: on the command line, in an editor.
-- An API server's request is whose session key it carries. Without one it is nobody's, unless the owner named a scope.
-- What a clock or another agent says is nobody's.
+- A chat or thread that several people read is an actor of its own: nobody's private memory is opened there, not even if
+  the runtime has a session for each of them, because all of them read the replies.
+- The local owner is the speaker if a single-user runtime knows no user: on the command line, in an editor.
+- A request to an API server belongs to its session key. Without one it is nobody's, except if the owner named a scope.
+- Scheduled tasks and other agents' messages are nobody's.
 
 A session's id never decides: runtimes derive it from the first words, and two people may begin alike.
 """
@@ -27,29 +27,29 @@ from strongroom.host.user_identity import Identity
 from strongroom.model import Actor
 
 LOCAL = frozenset(("", "cli", "tui", "acp", "local", "desktop"))
-"""Platforms of a runtime that one person uses."""
+"""Platforms of a single-user runtime."""
 _API_SERVER = "api_server"
 _DIRECT = frozenset(("dm", "direct", "im", "private"))
 _OPEN = frozenset(("ntfy",))
-"""Platforms on which whoever knows a chat's name reads it, though Hermes calls it direct."""
+"""Platforms on which anyone who knows a chat's name can read it, though Hermes calls it direct."""
 _DIRECT_KEY = re.compile(r"[^:]*:[^:]*:[^:]*:dm:")
-"""A gateway's key of a direct chat: agent, profile, platform, then what sort of chat it is."""
+"""A gateway's key of a direct chat: agent, profile, platform, then the type of chat."""
 _GATEWAY_KEY = re.compile(r"agent:[^:]*:[^:]*:[^:]")
-"""A gateway's key of any chat. Elsewhere whoever asks chooses the key."""
+"""A gateway's key of any chat. Elsewhere the client chooses the key."""
 _RECALLS_ONLY = frozenset((AgentContext.SUBAGENT, AgentContext.BACKGROUND))
 ASSISTANT = "assistant"
-"""The author of what the model says."""
+"""The author of the model's lines."""
 FILES = {"memory": "hermes memory", "user": "hermes user", "soul": "hermes soul"}
-"""The authors of notes, by the runtime's file in which they stand."""
+"""The authors of notes, by the runtime's file that holds them."""
 _TAKEN = (ASSISTANT, *FILES.values())
-"""Authors of lines that no person wrote."""
+"""Authors that are not persons."""
 _RESERVED = frozenset(("as", "for", OWNER))
-"""Second parts of our own below a profile, so no platform may be called so."""
+"""Our own path segments below a profile, so no platform may have such a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What a runtime says of a conversation; empty where it says nothing."""
+    """A runtime's facts about a conversation; empty where unknown."""
 
     platform: str = ""
     context: str = AgentContext.PRIMARY
@@ -64,7 +64,7 @@ class Conversation:
 
     @classmethod
     def told(cls, kwargs: Mapping[str, Any]) -> Conversation:
-        """From the keyword arguments of `initialize`. Ids may be numbers."""
+        """Parse the keyword arguments of `initialize`. Ids may be numbers."""
         names = {"context": "agent_context", "identity": "agent_identity", "key": "gateway_session_key"}
         found = {name: _text(kwargs.get(names.get(name, name))) for name in cls.__dataclass_fields__}
         return cls(**{**found, "context": found["context"] or AgentContext.PRIMARY})
@@ -72,30 +72,30 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Whose memory a conversation opens."""
+    """The actor whose memory a conversation opens."""
 
     actor: Actor
     platform: str
     chat: str
     """`platform:chat`, as the owner's policy names chats; empty if there is none."""
     author: str
-    """Who said what a turn begins with, unless the text itself says so."""
+    """The author of the person's text, if the text itself does not name one."""
     name: str = ""
-    """The name that the runtime puts before their texts, where several people share a session."""
+    """The name that the runtime puts before their texts, if several people share a session."""
     is_shared: bool = False
     keeps: bool = True
-    """Whether what is said is kept."""
+    """Whether the conversation is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """No memory is opened, and why."""
+    """No memory is opened, with the reason."""
 
     reason: str
 
 
 def who(policy: Policy, said: Conversation, accounts: Accounts = UNRECORDED) -> Speaker | Nobody:
-    """Whose memory a conversation opens. `accounts` is what is on record of people with ids of two kinds."""
+    """The actor whose memory a conversation opens. `accounts` are the recorded people with ids of two kinds."""
     if said.context != AgentContext.PRIMARY and said.context not in _RECALLS_ONLY:
         return Nobody(f"an agent for {said.context[:32]} has no memory of its own")
     place = _place(policy, said, accounts)
@@ -146,15 +146,15 @@ def _platform(said: Conversation) -> str:
 
 
 def _alias(identity: Identity, said: Conversation, others: Iterable[str]) -> str:
-    """The name that the owner gave to this account: by an id of its own or on record, or by its session key."""
+    """The owner's alias for this account: by an id of its own or on record, or by its session key."""
     known = (*names_of(said.user_id, said.user_id_alt), *others)
     accounts = (f"{said.platform}:{one}" for one in known or filter(None, (said.key,)))
     return next((name for one in accounts if (name := identity.user_peer_aliases.get(one))), "")
 
 
 def _is_shared(said: Conversation) -> bool:
-    """Whether others may read the replies. What is not known to be direct counts as shared, if it is a chat at all."""
-    # Hermes calls Slack's conversations of several people direct too; those of two have an id that begins with D.
+    """Whether others may read the replies. A chat that is not known to be direct counts as shared."""
+    # Hermes calls Slack's group conversations direct too; only those of two people have an id that begins with D.
     if said.platform in _OPEN or (said.platform == "slack" and said.chat_id and not said.chat_id.startswith("D")):
         return True
     if said.chat_type:
@@ -166,7 +166,7 @@ def _is_shared(said: Conversation) -> bool:
 
 
 def _is_of_several(said: Conversation) -> bool:
-    """Whether several people share a session: then its key does not end with one of them."""
+    """Whether several people share a session: its key then does not end with the id of one of them."""
     return bool(said.key) and not said.key.endswith(tuple(f":{one}" for one in (said.user_id, said.user_id_alt) if one))
 
 
@@ -175,7 +175,7 @@ def _author(said: Conversation, *, is_shared: bool) -> str:
 
 
 def name_of(said: str) -> str:
-    """A name as a line can hold it; empty if there is none that it can, or it reads like a role in a prompt."""
+    """A name in the form that a line can hold; empty if there is none, or it looks like a role in a prompt."""
     try:
         name = model.clean_field(" ".join(said.split())[:64], "a name")
     except InvalidRequest:

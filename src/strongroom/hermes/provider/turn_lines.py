@@ -1,7 +1,7 @@
-"""The lines of a turn in the vault: found by the name that their ids share, and forgotten together.
+"""The lines of a turn in the vault: found by the turn's name in their ids, and forgotten together.
 
-Lines that an earlier version kept share no name: of those, what was said and its reply are one turn, by their moment.
-Whose lines they are, the cap decides: a name or an id of somebody else's finds nothing.
+Lines of an earlier version have no such name; of those, a text and its reply are one turn, by their times. The cap
+decides whose lines they are: a name or an id of somebody else's finds nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo
 
 REPLY = timedelta(milliseconds=1)
-"""How long after a turn began its reply is said to be."""
+"""How long after its turn began a reply is dated."""
 _LONGEST = timedelta(days=1)
-"""How long a turn may take: what is written in it later is looked for no more."""
+"""The longest duration of a turn. Lines written later are not searched for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """What was forgotten, which ids were not there, and those of the lines that stand in the runtime's memory files."""
+    """The forgotten ids, those that were missing, and the forgotten notes of the runtime's memory files."""
 
     ids: tuple[LineId, ...] = ()
     missing: tuple[LineId, ...] = ()
@@ -33,7 +33,7 @@ class Gone:
 
 
 def find(memory: Memory, ids: Collection[LineId], turns: Collection[str] = ()) -> list[LineInfo]:
-    """The lines of the turns in which these lines were written, and of turns that are named; in the order of ids."""
+    """The lines of the turns of these ids, and of the named turns, in the order of ids."""
     since, until = (None, None) if turns or not ids else _span(ids)
     near = list(pages(memory, since, until))
     names = {turn_of(one) for one in ids} | set(turns)
@@ -45,12 +45,12 @@ def find(memory: Memory, ids: Collection[LineId], turns: Collection[str] = ()) -
 
 
 def _is_of(info: LineInfo, one: LineInfo) -> bool:
-    """Whether two lines of an earlier version, or one of it and a lone one, are a turn."""
+    """Whether two lines are one turn of an earlier version, which named no turns."""
     return info.kind == Kind.TURN and info.session == one.session and began(info) == began(one)
 
 
 def began(info: LineInfo | Hit) -> datetime:
-    """When the turn of a line began that was said in a conversation."""
+    """The time at which a line's turn began."""
     return info.time - REPLY if info.author == ASSISTANT else info.time
 
 
@@ -60,7 +60,7 @@ def _span(ids: Collection[LineId]) -> tuple[datetime, datetime]:
 
 
 def pages(memory: Memory, since: datetime | None = None, until: datetime | None = None) -> Iterator[LineInfo]:
-    """Every line that a cap reaches, without its text, in the order of ids."""
+    """Every line that a cap covers, without its text, in the order of ids."""
     after = None
     while True:
         page = memory.list(since=since, until=until, limit=model.LIST_LIMIT, after=after)
@@ -77,12 +77,12 @@ def texts(memory: Memory, ids: Sequence[LineId]) -> list[Hit]:
 
 
 def forget(memory: Memory, ids: Collection[LineId], turns: Collection[str] = ()) -> Gone:
-    """Forget these lines with all that was written in their turns, and turns that are named."""
+    """Forget these lines with everything written in their turns, and the named turns."""
     return _forget(memory, ids, find(memory, ids, turns))
 
 
 def forget_alone(memory: Memory, ids: Collection[LineId]) -> tuple[Gone, list[LineInfo]]:
-    """Forget these lines and nothing else; also what is left of their turns."""
+    """Forget these lines only. Returns the rest of their turns too."""
     found = find(memory, ids)
     gone = _forget(memory, ids, [info for info in found if info.id in ids])
     return gone, [info for info in found if info.id not in ids]

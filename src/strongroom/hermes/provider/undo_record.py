@@ -1,7 +1,7 @@
-"""Hermes' own record of what was undone: its `state.db`, read in Hermes' own process.
+"""Hermes' own record of undone turns: its `state.db`, read in Hermes' own process.
 
-With Python's `sqlite3`, as Hermes itself opens it. A second copy of SQLite in one process does not know of the first
-one's locks, and drops them when it closes the file: then another process could rewrite it under Hermes' feet.
+With Python's `sqlite3`, which Hermes itself uses. A second copy of SQLite in one process does not know of the first
+one's locks, and drops them when it closes the file; another process could then rewrite it while Hermes uses it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from strongroom.errors import StoreUnavailable
 
 _COLUMNS = {"active", "compacted", "role", "content", "session_id", "timestamp"}
-# Said again later and not undone: then it stands, whatever became of it before.
+# A text that was said again later and not undone stands, whatever happened to it before.
 _UNDONE = """
 SELECT m.content, m.timestamp FROM messages m WHERE m.session_id = ? AND m.role = 'user' AND m.active = 0
 AND COALESCE(m.compacted, 0) = 0 AND NOT EXISTS (SELECT 1 FROM messages n WHERE
@@ -25,16 +25,16 @@ AND (n.active = 1 OR n.compacted = 1))
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What a person said in a turn that was undone, and when, in seconds since 1970."""
+    """A person's text in an undone turn, and its time in seconds since 1970."""
 
     said: str
     time: float
 
 
 def undone_in(path: Path, session: str, *, wait: float = 1.0) -> list[Undone] | None:
-    """What a person said in turns of a session that were undone; None if there is no record of that.
+    """A person's texts in undone turns of a session. None if there is no record of that.
 
-    Hermes keeps them, set apart from what a compression has dropped.
+    Hermes keeps them, marked apart from those that a compression has dropped.
     """
     if not session or not path.exists():
         return None

@@ -1,16 +1,16 @@
-"""People with ids of two kinds: what a platform calls `user_id`, and a stable id beside it (`user_id_alt`).
+"""People with two kinds of ids: a platform's `user_id`, and a stable id beside it (`user_id_alt`).
 
-The two kinds are two spaces: an id of one is never taken for one of the other, whatever it is. A person of whom both
-are known is one actor, by what is on record here, so their memory stays whole when one of the ids appears, changes or
-vanishes. People with a `user_id` alone need no record. The rules:
+The two kinds are separate spaces: an id of one is never taken for one of the other. A person of whom both are known is
+one actor, as recorded here, so their memory stays whole when one of the ids appears, changes or vanishes. People with a
+`user_id` alone need no record. The rules:
 
-- Who is first met with both ids is the actor of the `user_id`, where nobody with another stable id has that already.
-- A stable id stays with its actor. A `user_id` goes with the stable id that it was last seen with: numbers are reused.
-- Until 0.1 a stable id was an actor's name as it stands. Where such an actor has lines, the stable id keeps it (`old`),
-  but for a `user_id` of the same name that was seen since.
+- A person first met with both ids is the actor of the `user_id`, if nobody with another stable id has that already.
+- A stable id stays with its actor. A `user_id` follows the stable id with which it was last seen: numbers are reused.
+- Until 0.1 a stable id itself was an actor's name. If such an actor has lines, the stable id keeps it (`old`), except
+  for a `user_id` of the same name that was seen since.
 
-Not responsible for whether an id is genuine: the platform says so. The record holds ids and no texts, in a file for the
-owner alone. Thread-safe; several processes share it.
+Not responsible for whether an id is genuine: the platform says so. The record holds ids and no texts, in a file of mode
+0600. Thread-safe; several processes share it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from strongroom.private_files import make_directory, read_file, write_file
 
 FILE = "accounts.json"
 ID_KEY = "ids.key"
-"""The key of the ids of a home's lines, beside it: where there is one without a record, 0.1 made it."""
+"""The key of the ids of a home's lines, in the same directory. If it exists without a record, 0.1 made it."""
 ALT = "alt"
-"""How a stable id is marked: in an actor (`.../signal/alt/ID`) and in the owner's policy (`signal:alt:ID`)."""
+"""The mark of a stable id: in an actor (`.../signal/alt/ID`) and in the owner's policy (`signal:alt:ID`)."""
 _ID, _OLD, _OWN = "id", "old", "own"
 _LIMIT = 64 << 20
 _Names = dict[str, str]
-"""Of one platform: `id X` or `alt X`, and the name under which that account's memory is."""
+"""For one platform: `id X` or `alt X`, and the name under which that account's memory is."""
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
     before: bool = False
-    """Whether 0.1 kept turns in this home."""
+    """Whether 0.1 stored turns in this home."""
     platforms: dict[str, _Names] = {}
 
 
@@ -49,7 +49,7 @@ HasLines = Callable[[str, str], bool | None]
 
 
 class Accounts:
-    """What is on record of one home's accounts; nothing, without a `directory` for it."""
+    """The record of one home's accounts; empty without a `directory`."""
 
     def __init__(self, directory: Path | None = None, has_lines: HasLines = lambda *_: None) -> None:
         self._path = directory / FILE if directory is not None else None
@@ -59,13 +59,13 @@ class Accounts:
         self._record = _Record()
 
     def begin(self) -> None:
-        """Make the record of a home in which nothing was kept before."""
+        """Create the record of a home in which nothing was stored before."""
         if self._path is not None and not self._path.exists():
             with self._changing(self._path) as record:
                 record.before = False
 
     def person(self, platform: str, user_id: str, alt: str) -> tuple[str, ...]:
-        """The end of the name of whose memory an account opens; empty if there are no ids. New facts are recorded."""
+        """The end of the actor's name for an account; empty if there are no ids. New facts are recorded."""
         if not (user_id or alt):
             return ()
         with self._guard:
@@ -73,7 +73,7 @@ class Accounts:
             names = record.platforms.get(platform, {})
             is_old = self._is_old(record, platform, user_id, alt)
             if is_old is None:
-                return _path(_key(_OLD, alt))  # found out, and recorded, at another time
+                return _path(_key(_OLD, alt))  # decided and recorded another time
             name, facts = _resolve(names, user_id, alt, is_old=is_old, notes_all=record.before)
             if self._path is not None and any(names.get(key) != value for key, value in facts.items()):
                 with self._changing(self._path) as record:
@@ -81,12 +81,12 @@ class Accounts:
             return _path(name)
 
     def named(self, platform: str, person: tuple[str, ...], alt: str) -> tuple[str, ...]:
-        """The accounts that are one person, as the owner's policy writes them behind the platform."""
+        """The accounts of one person, as the owner's policy writes them after the platform."""
         if not person:
             return ()
         record = self._read()
         names = record.platforms.get(platform, {})
-        plain = (alt,) if alt and record.before and _key(_ID, alt) not in names else ()  # 0.1 told no kinds apart
+        plain = (alt,) if alt and record.before and _key(_ID, alt) not in names else ()  # 0.1 knew no kinds
         return (*plain, *(one for key, name in names.items() if _path(name) == person for one in _written(key)))
 
     def _is_old(self, record: _Record, platform: str, user_id: str, alt: str) -> bool | None:
@@ -118,7 +118,7 @@ class Accounts:
 
     @contextmanager
     def _changing(self, path: Path) -> Iterator[_Record]:
-        """The record as it is now, to be changed: nobody else writes meanwhile."""
+        """The current record, to be changed under a lock and then written."""
         try:
             make_directory(path.parent)
             with open(path.with_name(f".{FILE}.lock"), "ab") as lock:
@@ -131,17 +131,17 @@ class Accounts:
 
 
 UNRECORDED = Accounts()
-"""For those who only ask."""
+"""For callers that only look up."""
 
 
 def names_of(user_id: str, alt: str) -> tuple[str, ...]:
-    """An account's ids as the owner's policy writes them. A `user_id` that reads like a stable one has no such name."""
+    """An account's ids as the owner's policy writes them. A `user_id` that looks like a stable one has no such name."""
     plain = "" if user_id.startswith(f"{ALT}:") else user_id
     return tuple(filter(None, (plain, f"{ALT}:{alt}" if alt else "")))
 
 
 def _resolve(names: _Names, user_id: str, alt: str, *, is_old: bool, notes_all: bool) -> tuple[str, _Names]:
-    """Under which name an account's memory is, and what of that is to be on record."""
+    """The name of an account's memory, and the facts to record about it."""
     mine, theirs = _key(ALT, alt), _key(_ID, user_id)
     usual = _key(_OWN, user_id) if _key(_OLD, user_id) in names.values() else theirs
     if not alt:
@@ -159,7 +159,7 @@ def _resolve(names: _Names, user_id: str, alt: str, *, is_old: bool, notes_all: 
 
 
 def _is_held(names: _Names, name: str) -> bool:
-    """Whether a stable id has this actor: then it is that person's, whoever has the `user_id` by now."""
+    """Whether a stable id has this actor: it then stays that person's, whoever has the `user_id` now."""
     return any(held == name and key.startswith(f"{ALT} ") for key, held in names.items())
 
 

@@ -1,8 +1,8 @@
-"""The way from a home's policy to a vault: one handle for each place in a process, however many agents there are.
+"""The connection from a home's policy to a vault: one for each place in a process, shared by all agents.
 
-Embedded, the vault is opened once. Served, two sets of connections are kept: a hasty one for what a turn waits for, and
-a patient one for what must not be lost. A server that was out of reach is left alone for a moment, so that a dead one
-costs a turn nothing.
+Embedded, the vault is opened once. Served, there are two sets of connections: a hasty one for calls that a turn waits
+for, and a patient one for writes that must not be lost. A server that was out of reach is not called for a moment
+(circuit breaker), so that a dead one costs a turn nothing.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 SOURCE = "hermes"
 PATIENT = 3.0
-"""Seconds that keeping a turn may take before it is spooled."""
+"""Seconds that storing a turn may take before it is spooled."""
 _PAUSE = 3.0
 _doorways: dict[tuple[str, ...], VaultConnection] = {}
 _guard = threading.Lock()
 
 
 class VaultConnection:
-    """One vault, here or behind a server. Thread-safe."""
+    """One vault, embedded or behind a server. Thread-safe."""
 
     def __init__(self, policy: Policy) -> None:
         self._vault_place, self._url, self._ca_file = policy.vault, policy.url, policy.ca_file or None
@@ -53,7 +53,7 @@ class VaultConnection:
 
     @property
     def place(self) -> str:
-        """Where the vault is, for people."""
+        """The vault's place, for people."""
         return self._url or self._vault_place
 
     @property
@@ -61,11 +61,11 @@ class VaultConnection:
         return not self._url
 
     def vault(self) -> Vault:
-        """The vault itself, opened at the first call; only where it is embedded."""
+        """The vault itself, opened at the first call. Embedded only."""
         with self._lock:
             found = self._found()
             if self._vault is not None and found != self._opened:
-                # Restored or replaced while we had it open: what goes into the old one would be lost.
+                # Restored or replaced while it was open: what goes into the old one would be lost.
                 self._vault = self._last = None
             if self._vault is None:
                 self._vault = settings.open_vault(settings.find(self._vault_place), _passphrase)
@@ -73,7 +73,7 @@ class VaultConnection:
             return self._vault
 
     def _found(self) -> tuple[int, int]:
-        """Which file is in the vault's place; nothing, if there is none."""
+        """The identity of the file in the vault's place; zeros if there is none."""
         try:
             status = os.stat(self._file)
         except OSError:
@@ -81,14 +81,14 @@ class VaultConnection:
         return status.st_dev, status.st_ino
 
     def check(self, token: Token) -> None:
-        """Make sure that there is a way: the vault opens, or the address is one. No call is made."""
+        """Check that there is a connection: the vault opens, or the address is valid. No call is made."""
         if self.is_embedded:
             self.vault()
         else:
             self._connected(token, hasty=False)
 
     def ask(self, token: Token, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
-        """Use the memory behind a cap. A server that is out of reach is not asked again for a moment."""
+        """Use the memory under a cap. A server that is out of reach is not called again for a moment."""
         if not self._url:
             return use(self._memory(token))
         if time.monotonic() < self._rest_until:
@@ -102,18 +102,18 @@ class VaultConnection:
         return answer
 
     def _memory(self, token: Token) -> Memory:
-        """The memory of the vault here; the last one again, for whom it is asked for again."""
+        """The memory of the embedded vault. The last one is cached."""
         vault, last = self.vault(), self._last
         if last is not None and last[0] is vault and last[1] == token:
             return last[2]
         memory = vault.memory(token, source=SOURCE)
         with self._lock:
-            if self._vault is vault:  # else it was replaced meanwhile, and must not be held open
+            if self._vault is vault:  # otherwise it was replaced meanwhile, and must not be kept open
                 self._last = (vault, token, memory)
         return memory
 
     def settle(self) -> None:
-        """Get ready for the next question after something was put. A server does so when it is asked."""
+        """Prepare the next question after a put. A server does so by itself."""
         vault = self._vault
         if vault is not None:
             vault.settle()
@@ -130,7 +130,7 @@ class VaultConnection:
 
 
 def open_connection(policy: Policy) -> VaultConnection:
-    """The process's own doorway to the place that a policy names."""
+    """The process's shared connection to the place that a policy names."""
     key = (str(os.getpid()), policy.vault, policy.url, policy.ca_file, str(policy.recall.timeout))
     with _guard:
         if key not in _doorways:
@@ -139,7 +139,7 @@ def open_connection(policy: Policy) -> VaultConnection:
 
 
 def _passphrase() -> str:
-    """The passphrase of a vault whose keys are behind one: an agent cannot ask for it."""
+    """The passphrase of a vault whose keys are encrypted. It comes from a file, because an agent cannot ask for it."""
     place = os.environ.get("STRONGROOM_PASSPHRASE_FILE", "")
     try:
         return Path(place).read_text().strip("\r\n") if place else _refuse("none was given")

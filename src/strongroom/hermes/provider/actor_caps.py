@@ -1,8 +1,8 @@
-"""The caps of a home's conversations: narrowed offline from the runtime's cap, for one actor and five minutes.
+"""The caps of a home's conversations: narrowed offline from the runtime's cap, to one actor and five minutes.
 
-The runtime's cap covers every actor of the home and opens nothing by itself. It is read again when its file changes.
-It is renewed well before it ends, and a cap that ended is made anew only where the vault is embedded, its keys are
-here anyway, and nobody has revoked it.
+The runtime's cap covers every actor of the home, and is never used by itself. It is read again when its file changes,
+and renewed well before it ends. An expired one is made anew only if the vault is embedded, so that its keys are here
+anyway, and if the cap was not revoked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strongroom.private_files import status_of
 from strongroom.vault.create_open import attenuate
 
 TTL = 300
-"""Seconds that a conversation's cap lives."""
+"""Lifetime of a conversation's cap, in seconds."""
 FRESH = 60
 """Seconds that it must have left when it is used."""
 _NARROWED = 1024
@@ -32,9 +32,9 @@ RECALLS = (Op.GET, Op.SNAPSHOT)
 
 
 RuntimeCap = tuple[Token, Cap]
-"""The runtime's cap, and what it allows."""
+"""The runtime's cap, and its authority."""
 _Wanted = tuple[Token, Actor, tuple[Op, ...], tuple[Namespace, ...]]
-"""What a narrowed cap is made from: the runtime's own, for whom, which operations and namespaces."""
+"""The key of a narrowed cap: the runtime's cap, the actor, the operations and the namespaces."""
 
 
 class ActorCaps:
@@ -51,7 +51,7 @@ class ActorCaps:
         return "<caps of a home>"
 
     def runtime(self) -> RuntimeCap:
-        """The runtime's cap and what it allows, unverified: the gate does that."""
+        """The runtime's cap and its authority. Not verified here: the gate does that."""
         status = status_of(self.path)
         read = self._read
         if read is None or read[0] != status:
@@ -66,7 +66,7 @@ class ActorCaps:
         ops: Iterable[Op] = KEEPS,
         runtime: RuntimeCap | None = None,
     ) -> Token:
-        """A cap for one actor, some namespaces and a few minutes, within `runtime`: the runtime's, if none is given."""
+        """A cap for one actor, some namespaces and a few minutes, narrowed from `runtime` (by default the current)."""
         token, held = runtime or self.runtime()
         key = (token, actor, tuple(ops), tuple(names))
         with self._guard:
@@ -93,14 +93,14 @@ class ActorCaps:
     def days_left(self) -> float:
         return (self.runtime()[1].exp - self._now()) / 86_400
 
-    # Keeping the runtime's own cap.
+    # Renewal of the runtime's cap.
 
     def is_due(self) -> bool:
         """Whether the runtime's cap should be renewed now."""
         return self.runtime()[1].exp - self._now() < _renewal(self.runtime()[1])
 
     def renew(self, way: VaultConnection) -> None:
-        """Renew the runtime's cap, and keep the new one."""
+        """Renew the runtime's cap, and store the new one."""
         token, held = self.runtime()
         if held.exp > self._now():
             cap_file.write(self.path, way.ask(token, lambda memory: memory.renew()))
@@ -113,7 +113,7 @@ class ActorCaps:
             )
 
     def _again(self, way: VaultConnection, held: Cap) -> Token:
-        """A cap like the one that ended, unless that one was revoked."""
+        """A cap like the expired one. CapRevoked if that was revoked."""
         vault = way.vault()
         known = [record for record in vault.caps() if record.link == held.links[0]]
         if not known:
@@ -125,5 +125,5 @@ class ActorCaps:
 
 
 def _renewal(held: Cap) -> float:
-    """Seconds before its end from which a cap is renewed: a third of its life, for one that lives less than a month."""
+    """How many seconds before its end a cap is renewed: a third of its life, if that is less than the usual time."""
     return min(cap_file.RENEW_BEFORE, (held.exp - held.nbf) / 3)

@@ -1,7 +1,7 @@
-"""The history that a runtime hands over with a turn: where that turn begins in it, and what stands before it. Pure.
+"""The history that a runtime passes with a turn: where the turn begins in it, and what comes before. Pure.
 
-A conversation may have thousands of messages, and each turn hands over all of them. So what is asked of all is asked
-by functions that go through a list in C, and messages are looked at one by one only from the newest back.
+A conversation may have thousands of messages, and each turn passes all of them. So questions about all of them are
+answered by functions that iterate in C, and messages are looked at one by one only from the newest back.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ import msgspec
 
 USER = "user"
 _ROLES = frozenset((USER, "assistant", "tool"))
-"""Of the messages that say something."""
+"""The roles of messages that count."""
 _READ = ("role", "content")
-"""What is read of a message: never what a runtime sent in the place of its content."""
+"""The keys that are read of a message: never what a runtime sent in place of its content."""
 SUMMARIES = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]", "[PRIOR CONTEXT", "[END OF PRIOR CONTEXT")
-"""How a runtime marks a text that stands for messages it dropped."""
+"""The beginnings of texts that stand for messages a runtime dropped."""
 _SUMMARY = re.compile("|".join(map(re.escape, SUMMARIES)))
 _SUMMED = 4000
-"""Characters of a summary by which two are told apart."""
+"""How many characters of a summary are compared."""
 _DICTS, _TEXTS = frozenset((dict,)), frozenset((str,))
 
 
 def digest(said: str) -> str:
-    """What a text is compared by."""
+    """The form in which texts are compared."""
     return sha256(said.encode("utf-8", "replace")).hexdigest()
 
 
 class Messages(msgspec.Struct, frozen=True):
-    """Messages that say something: the role of each, and its text; an empty one where its content is none."""
+    """The messages that count: the role of each, and its text, empty if its content is not text."""
 
     roles: Sequence[str]
     texts: Sequence[str]
 
     @classmethod
     def of(cls, told: Sequence[Any]) -> Messages:
-        """What a runtime handed over, whatever that is."""
-        told = [*told]  # its own list, which it may go on changing meanwhile
+        """Parse a runtime's messages, of any type."""
+        told = [*told]  # a copy: the runtime may go on changing its list
         if not _DICTS.issuperset(map(type, told)):
             told = [{name: one.get(name) for name in _READ} for one in told if isinstance(one, Mapping)]
         roles: list[Any] = [*map(dict.get, told, repeat(_READ[0]))]
@@ -56,10 +56,10 @@ class Messages(msgspec.Struct, frozen=True):
         return cls(roles, texts)
 
     def turn(self, said: str, known: int) -> int:
-        """Where the turn of these words begins; `known` messages were there when the turn before was told.
+        """The place where the turn with these words begins. `known` messages existed when the turn before was told.
 
-        A runtime hands over its live list, so the next turn may stand in it too. An earlier turn may have had the same
-        words: it is not looked for among those that are known, nor beyond a message that cannot be compared.
+        A runtime passes its live list, so the next turn may be in it too. An earlier turn may have had the same words,
+        so the search does not go into the known messages, nor past one that cannot be compared.
         """
         newest = 0
         for place in range(len(self.roles) - 1, -1, -1):
@@ -72,18 +72,18 @@ class Messages(msgspec.Struct, frozen=True):
         return newest
 
     def last_said(self, before: int) -> str | None:
-        """What the person said last before a place; None if nothing."""
+        """The person's last text before a place; None if there is none."""
         places = range(before - 1, -1, -1)
         return next((self.texts[place] for place in places if self.roles[place] == USER), None)
 
     def all_said(self) -> list[str]:
-        """All that the person said."""
+        """All of the person's texts."""
         return [text for role, text in zip(self.roles, self.texts, strict=True) if role == USER]
 
     def summary(self) -> str:
-        """What stands for messages that were dropped, as a digest; empty if nothing does. Any message may hold it."""
+        """A digest of the summaries of dropped messages; empty if there are none. Any message may hold one."""
         joined = "\0".join(self.texts)
-        if "CONTEXT" not in joined:  # as all of them are called
+        if "CONTEXT" not in joined:  # part of every such text
             return ""
         found = [sign for text in self.texts if (sign := _SUMMARY.search(text))]
         signs = [sign.string[sign.start() : sign.start() + _SUMMED] for sign in found]
@@ -91,7 +91,7 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """What a runtime told with a turn: its messages, how many stand before the turn, and what sums up older ones."""
+    """The history of a turn: its messages, how many come before the turn, and the digest of its summaries."""
 
     messages: Messages
     length: int
@@ -99,10 +99,10 @@ class History(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, told: Sequence[Any], said: str, known: int) -> History:
-        """Of a turn that begins with these words; `known` messages were there when the turn before was told."""
+        """The history of a turn with these words. `known` messages existed when the turn before was told."""
         messages = Messages.of(told)
         return cls(messages, messages.turn(said, known), messages.summary())
 
     def last_said(self) -> str | None:
-        """What the person said last before the turn; None if nothing."""
+        """The person's last text before the turn; None if there is none."""
         return self.messages.last_said(self.length)

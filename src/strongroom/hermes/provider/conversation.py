@@ -1,12 +1,12 @@
-"""What is known of one conversation: what was shown in it, how sensitive it has become, what it kept.
+"""The state of one conversation: what was shown in it, how sensitive it has become, which turns it stored.
 
-Agents come and go within a conversation, one for each speaker of a shared thread, so this belongs to the conversation
-and not to the agent. How sensitive it is, and that it is off the record, outlast the process too: a runtime replays
-its history after a restart, with everything that was once shown. On disk that is three facts and no text, in a file
-named by a hash. A file that cannot be read counts as the most sensitive there is.
+Agents come and go within a conversation, one for each speaker of a shared thread, so the state belongs to the
+conversation and not to the agent. Its sensitivity, and that it is off the record, outlast the process too: after a
+restart a runtime replays its history, with everything that was once shown. On disk these are three facts and no text,
+in a file named by a hash. A file that cannot be read counts as the most sensitive namespace.
 
-So do the ids of the lines that were shown or said in it, sealed in a file beside that one, or they would be shown a
-second time. It is written between two turns and not synced; where it is lost or damaged, lines are shown again.
+The ids of lines that were shown or said in it are in a sealed file beside it, so that they are not shown a second time.
+That file is written between two turns and not synced; if it is lost or damaged, lines are shown again.
 """
 
 from __future__ import annotations
@@ -30,56 +30,56 @@ from strongroom.model import Actor, LineId, Namespace
 from strongroom.private_files import make_directory, read_file, status_of, write_file
 
 SEEN_LIMIT = 1000
-"""Ids that a recall leaves out: those last shown or said."""
+"""How many ids a recall leaves out: those last shown or said."""
 TURNS_LIMIT = 256
 HELD = 4096
-"""Conversations that a process remembers."""
+"""Most conversations in RAM."""
 TakenBack = Callable[[], Collection[str] | None]
-"""What a runtime's own record says was taken back, as digests of what was said; None if it keeps none."""
+"""The undone turns in a runtime's own record, as digests of the person's texts; None if it has no record."""
 OnDisk = tuple[frozenset[Namespace], bool, bool]
-"""What a conversation's file says: what it carries, whether it is off the record, whether its beginning is known."""
+"""A conversation's file: its namespaces, whether it is off the record, whether its beginning is known."""
 FILES_LIMIT = 5000
 _LIMIT = 64 * 1024
-"""Bytes of a conversation's file."""
+"""Largest file of a conversation, in bytes."""
 
 
 class KeptTurn(msgspec.Struct, frozen=True):
-    """A turn that was told: what the person said, the lines it became, and how long the history was then."""
+    """A turn that was told: the person's text as a digest, the ids of its lines, and the history's length then."""
 
     said: str
     ids: tuple[LineId, ...]
     length: int = 0
     spooled: tuple[Path, ...] = ()
     name: str = ""
-    """What the ids of its lines share; only where there are any."""
+    """The common part of its lines' ids; empty if there are none."""
 
 
 @dataclass(eq=False)
 class ConversationState:
-    """One conversation's state. Shared by its agents; take `guard` to change it."""
+    """One conversation's state, shared by its agents. Hold `guard` to change it."""
 
     path: Path
     worst: Namespace
     carried: set[Namespace] = field(default_factory=set)
-    """Every namespace that was shown or said in it: what a reply may repeat."""
+    """Every namespace that was shown or said in it, and that a reply may therefore repeat."""
     is_off: bool = False
     seen: OrderedDict[LineId, None] = field(default_factory=OrderedDict)
     turns: list[KeptTurn] = field(default_factory=list)
     undoing: list[LineId] = field(default_factory=list)
     """Lines that were taken back and not forgotten yet."""
     undone: list[str] = field(default_factory=list)
-    """The names of turns that were."""
+    """The names of turns that were taken back and not forgotten yet."""
     summary: str = ""
-    """What the history's summaries were, as a hash."""
+    """The digest of the history's summaries."""
     is_known: bool = False
-    """Whether it is known what was said before: to this process, or to an earlier one that wrote it down."""
+    """Whether its beginning is known, to this process or to an earlier one that stored that."""
     shown: ShownFile | None = None
     guard: threading.RLock = field(default_factory=threading.RLock)
     _on_disk: OnDisk = (frozenset(), False, False)
     _status: tuple[int, ...] = ()
 
     def carry(self, names: Iterable[Namespace], ids: Iterable[LineId] = ()) -> None:
-        """Note namespaces that stand before the model from now on, on disk before this returns; and such lines."""
+        """Add namespaces and lines that the model sees from now on. The namespaces are on disk when this returns."""
         with self.guard:
             self.carried.update(names)
             if (frozenset(self.carried), self.is_off) != self._on_disk[:2]:
@@ -87,14 +87,14 @@ class ConversationState:
             self.see(ids)
 
     def begun(self, with_history: bool) -> None:
-        """A turn has a history, or none. One of which nothing is known may hold anything."""
+        """Record whether a turn has a history. An unknown history may contain anything."""
         with self.guard:
             if not self.is_known:
                 self.is_known = True
                 self.carry({self.worst} if with_history else ())
 
     def settle(self) -> None:
-        """Write down what may be lost until then: that the conversation's beginning is known. Unknown is safer."""
+        """Store what may be lost until then: that the conversation's beginning is known. Unknown is the safe state."""
         with self.guard:
             if self.is_known != self._on_disk[2]:
                 self._write()
@@ -107,7 +107,7 @@ class ConversationState:
             self._write()
 
     def see(self, ids: Iterable[LineId]) -> None:
-        """Note lines that stand before the model, so that they are not shown again."""
+        """Add lines that the model has seen, so that they are not shown again."""
         with self.guard:
             for one in ids:
                 self.seen[one] = None
@@ -115,8 +115,8 @@ class ConversationState:
                 self.seen.popitem(last=False)
 
     def take_over(self, other: ConversationState) -> None:
-        """Go on from another conversation: everything that was said or shown there stands here too."""
-        with other.guard:  # never both at once: two conversations may take each other over
+        """Continue another conversation: what was said or shown there counts here too."""
+        with other.guard:  # never both locks at once: two conversations may take over each other
             seen, turns, carried = list(other.seen), list(other.turns), set(other.carried)
             summary, is_off = other.summary, other.is_off
         with self.guard:
@@ -126,32 +126,32 @@ class ConversationState:
             self.carry(carried)
 
     def keep(self, turn: KeptTurn) -> None:
-        """Note a turn that was told. Its lines stand before the model from now on."""
+        """Record a turn that was told. The model has seen its lines."""
         with self.guard:
             self.turns = [*self.turns, turn][-TURNS_LIMIT:]
             self.see(turn.ids)
 
     def compressed(self) -> None:
-        """Messages were summarised away: what was shown in them may be shown again. What was said still counts."""
+        """Record a compression: lines shown before it may be shown again. What was said still counts."""
         with self.guard:
             self._unsee()
             self.turns = [KeptTurn(turn.said, turn.ids, name=turn.name) for turn in self.turns]
 
     def goes_on(self, before: History) -> bool:
-        """Whether the history before a turn is what is known of it, or more: then nothing was undone."""
+        """Whether the history before a turn continues the known one, so that nothing was undone."""
         with self.guard:
             is_longer = bool(self.turns) and before.length >= self.turns[-1].length
             return is_longer and before.summary == self.summary
 
     def follow(self, before: History, compared: Callable[[str], str], taken_back: TakenBack) -> None:
-        """Compare the history before this turn with what is known of it, and take back what was undone.
+        """Compare the history before this turn with the known one, and take back what was undone.
 
-        `compared` gives what a turn is known by.
+        `compared` maps a text to the form in which turns are known.
 
-        An undo cuts the newest turns off, and leaves the history exactly as it was after an earlier one, or empty. A
-        compression changes its summary, and a runtime that could not read its history has none. So each turn is taken
-        back only if the runtime itself says that it was, where it keeps a record of that; where it keeps none, an
-        empty history takes back one turn at most. Where nothing is certain, nothing is: it would be a loss.
+        An undo cuts off the newest turns, and leaves the history exactly as it was after an earlier one, or empty. A
+        compression changes its summary, and a runtime that could not read its history has none. So a turn is taken back
+        only if the runtime's own record says so, if it has one; without a record, an empty history takes back one turn
+        at most. In doubt nothing is taken back, because that would lose it.
         """
         with self.guard:
             if before.summary != self.summary:
@@ -167,7 +167,7 @@ class ConversationState:
             self.shown.clear()
 
     def _place(self, before: History, compared: Callable[[str], str]) -> int:
-        """How many of the turns are still in the history; all, if that cannot be told."""
+        """How many of the turns are still in the history; all of them, if that cannot be told."""
         if not before.length:
             return 0
         said = before.last_said()
@@ -185,20 +185,20 @@ class ConversationState:
             self._take_back(start)
 
     def rewind(self) -> bool:
-        """Take back the last turn; False if none is known."""
+        """Take back the last turn. False if none is known."""
         with self.guard:
             known = bool(self.turns)
             self._take_back(max(len(self.turns) - 1, 0))
             return known
 
     def take_back(self, ids: Iterable[LineId], names: Iterable[str] = ()) -> None:
-        """Note lines that are to be forgotten with their turns, and turns by their names."""
+        """Mark lines to be forgotten with their turns, and turns by their names."""
         with self.guard:
             self.undoing += ids
             self.undone += names
 
     def taken_back(self) -> tuple[list[LineId], list[str]]:
-        """Take what is to be forgotten: lines and names of turns. None of them stands before the model any more."""
+        """Take the lines and names of turns to be forgotten. They no longer count as seen."""
         with self.guard:
             ids, names = list(dict.fromkeys(self.undoing)), list(dict.fromkeys(self.undone))
             self.undoing, self.undone = [], []
@@ -217,7 +217,7 @@ class ConversationState:
                     waiting.unlink(missing_ok=True)
 
     def refresh(self) -> None:
-        """Take in what another process noted."""
+        """Apply what another process stored."""
         with self.guard:
             status = status_of(self.path)
             if status != self._status:
@@ -238,7 +238,8 @@ class ConversationState:
         data = json.dumps({"carried": sorted(self.carried), "off": self.is_off, "known": self.is_known}).encode()
         try:
             make_directory(self.path.parent)
-            # That its beginning is known may be lost with the machine, too; but what is off is written again with it.
+            # That the beginning is known may be lost in a power failure. `off` is rewritten with it, so that must be
+            # durable.
             write_file(self.path, data, new=False, durable=self.is_off or wanted[:2] != self._on_disk[:2])
         except OSError as error:
             raise StoreUnavailable(f"cannot write the state of a conversation: {error.strerror}") from None
@@ -255,10 +256,10 @@ class Sessions:
         self._guard = threading.Lock()
 
     def of(self, actor: Actor, session: str, chat: str, worst: Namespace) -> ConversationState:
-        """The state of a conversation, as any process knows it; `worst` is what a damaged file counts as.
+        """The state of a conversation, as any process knows it. A damaged file counts as `worst`.
 
-        What was shown and said in it belongs to an actor. How sensitive it is, and that it is off the record, belong
-        to the conversation, whoever the owner says is speaking in it.
+        What was shown and said in it belongs to an actor. Its sensitivity, and that it is off the record, belong to the
+        conversation, whoever is speaking in it.
         """
         key = (actor, session, chat)
         with self._guard:
@@ -285,7 +286,7 @@ class Sessions:
         return self._directory / f"{digest(f'{session}{chr(0)}{chat}')[:32]}.json"
 
     def tidy(self) -> None:
-        """Drop the oldest files where there are too many of a sort."""
+        """Remove the oldest files of each kind if there are too many."""
         for suffix in (".json", SHOWN):
             with suppress(OSError):
                 files = sorted(self._directory.glob(f"*{suffix}"), key=os.path.getmtime)

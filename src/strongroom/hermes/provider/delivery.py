@@ -1,6 +1,6 @@
-"""Where lines go: into the vault, or sealed into the spool while it does not take them, and from there later.
+"""Delivery of lines: into the vault, or sealed into the spool while it does not take them, and from there later.
 
-What is durable when a function here returns is durable in the vault or in the spool.
+A function here returns once the lines are durable, in the vault or in the spool.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from strongroom.hermes.provider.provider_home import SET_ASIDE, HomeView, Parts,
 from strongroom.model import Actor, NewLine
 
 AT_ONCE = 20
-"""Turns that are delivered before a new one is put."""
+"""Most spooled turns that are delivered before a new one is put."""
 _REFUSED = (CapOpMismatch, CapDataClassMismatch, CapNamespaceDenied, CapLimitExceeded)
-"""Denials of what is asked for, not of the cap: the owner drew that border, and may move it."""
+"""Denials of the request, not of the cap: the owner set this limit, and may change it."""
 _OF_A_CAP = "cap_"
-"""How the reasons begin that speak of a cap."""
+"""The beginning of reasons that concern a cap."""
 _NEVER = (InvalidRequest, LineTooLarge, TooMany, BodyTooLarge, CapLimitExceeded, Conflict)
-"""What is wrong with a turn itself. All else is wrong with the way or the cap, and passes."""
+"""Errors of a turn itself. All others concern the connection or the cap, and may pass."""
 
 
 def store(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...] | None:
-    """Put lines, or seal them into the spool if the vault does not take them now, and where. None: the cap refuses."""
+    """Store lines; if the vault is unavailable, spool them. Returns the spool paths, or None if the cap was refused."""
     if not lines:
         return ()
     session, parts = view.session, view.parts
@@ -52,7 +52,7 @@ def store(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...] | Non
             _deliver_waiting(session)
         view.ask(lambda memory: memory.put_many(lines))
     except Conflict:
-        return ()  # it was told before, in other words
+        return ()  # it was stored before, in other words
     except _REFUSED as error:
         session.failed("keeping", error)
         return None
@@ -80,7 +80,7 @@ def _spool(view: SpeakerView, lines: Sequence[NewLine]) -> tuple[Path, ...]:
 
 
 def _nothing_waits(parts: Parts) -> None:
-    """Let a trouble of the spool be over once nothing is left for it to do."""
+    """Clear the spool's problem once the spool is empty."""
     if "the spool" in parts.status.problems and not parts.spool.waiting().turns:
         parts.status.worked("the spool")
 
@@ -106,13 +106,13 @@ def _sealed(recipient: str, actor: Actor, lines: tuple[NewLine, ...]) -> Iterato
 
 
 def look_for_waiting(session: MemorySession) -> None:
-    """Have what waits delivered, of whichever process, by a thread that holds up no turn."""
+    """Deliver waiting entries of any process, on a background thread."""
     if session.home.parts.spool.waiting().turns:
         session.home.later(lambda: deliver(session))
 
 
 def _deliver_waiting(session: MemorySession) -> None:
-    """Deliver a little of what waits before a turn; the rest need not hold it up."""
+    """Deliver a few waiting entries before a turn; the rest in the background."""
     if waiting := session.home.parts.spool.waiting().turns:
         deliver(session, most=AT_ONCE)
     if waiting > AT_ONCE:
@@ -120,10 +120,10 @@ def _deliver_waiting(session: MemorySession) -> None:
 
 
 def deliver(session: MemorySession, most: int | None = None) -> int:
-    """Deliver what waits in the spool, in order for each person, as far as it goes; how many turns went."""
+    """Deliver waiting entries, in order for each person. Returns how many turns were delivered."""
     home, look = session.home, session.home.look
     try:
-        # What is wrong with the cap or the way is no turn's fault, and must not set one aside.
+        # A problem with the cap or the connection is not a turn's fault, and must not set a turn aside.
         look.way.check(look.token_for(_owner(look)))
         done = offline_spool.deliver_waiting(look.parts.spool, lambda entry: _delivered(session, entry), most)
     except StrongroomError as error:
@@ -137,7 +137,7 @@ def deliver(session: MemorySession, most: int | None = None) -> int:
 
 
 def _delivered(session: MemorySession, entry: SpooledTurn) -> DeliveryResult:
-    look = session.home.look  # many may have gone before, and the cap may have been replaced meanwhile
+    look = session.home.look  # the cap may have been replaced since the first entry
     shown = _runtime(look)
     try:
         if entry.ids or entry.turns:
@@ -174,17 +174,17 @@ def _forget(look: HomeView, home: ProviderHome, entry: SpooledTurn) -> None:
 
 
 def _is_erased(error: StrongroomError) -> bool:
-    """Whether somebody's memory was erased: what is told of them is not to wait until they are let in again.
+    """Whether an actor was erased, so that its turns must not wait for a new admission.
 
-    All other refusals pass: what a person says while their caps are void, because one was stolen, waits for a new one.
+    All other refusals may pass: turns told while caps are void, because one was stolen, wait for a new cap.
     """
     return isinstance(error, CapRevoked) and error.erased
 
 
 def _is_voided(look: HomeView, error: StrongroomError, shown: Token | None) -> bool:
-    """Whether a refusal concerns one person alone, whose caps were voided: the turns of the others need not wait.
+    """Whether a revocation concerns one person's caps alone, so that others' turns need not wait.
 
-    `shown` is the runtime's cap that was refused: with a newer one nothing is known.
+    `shown` is the runtime's cap that was refused. If there is a newer one, nothing is known.
     """
     if not isinstance(error, CapRevoked):
         return False
@@ -196,7 +196,7 @@ def _is_voided(look: HomeView, error: StrongroomError, shown: Token | None) -> b
 
 
 def _runtime(look: HomeView) -> Token | None:
-    """The runtime's cap, as its file has it now."""
+    """The runtime's cap in its file now, or None."""
     try:
         return look.parts.caps.runtime()[0]
     except StrongroomError:
@@ -208,7 +208,7 @@ def _owner(look: HomeView) -> Actor:
 
 
 def begin_anew(home: ProviderHome) -> None:
-    """A home was wired: what was refused with another cap, or by another vault, is to be tried again."""
+    """After wiring: retry what was refused under another cap, or by another vault."""
     home.parts.spool.take_up()
     for work, problem in home.parts.status.problems.items():
         if problem.reason.startswith(_OF_A_CAP):
@@ -216,7 +216,7 @@ def begin_anew(home: ProviderHome) -> None:
 
 
 def recover(session: MemorySession) -> None:
-    """Deliver what an earlier process left: complete turns, and what was said in those that it died in."""
+    """Deliver what an earlier process left: complete turns, and drafts of turns in which it died."""
     session.home.parts.spool.adopt()
     if session.home.parts.spool.waiting().turns:
         deliver(session)

@@ -1,7 +1,7 @@
-"""`hermes strongroom`: what the owner of a home asks of its memory from Hermes' own command line.
+"""`hermes strongroom`: the owner's commands for a home's memory, in Hermes' own command line.
 
 `status`, `recall` and `why` use the runtime's cap, narrowed to one person: they show what Hermes sees. `list`,
-`search`, `forget` and `who` are the owner's view (`owner_view`). Prints for people, or JSON with `--json`.
+`search`, `forget` and `who` are the owner's view (`owner_view`). Prints text, or JSON with `--json`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from strongroom.model import Actor, Hit, pluralize
 from strongroom.routing import Route
 
 Answer = tuple[dict[str, Any], str]
-"""What a command found: for machines, and for people."""
+"""A command's result, as a document and as text."""
 _PAGE_LIMIT = 200
 
 
@@ -94,7 +94,7 @@ def _command(
 
 
 def strongroom_command(args: argparse.Namespace) -> int:
-    """Carry out a subcommand. Hermes heeds no return value: what failed ends the process with code 1."""
+    """Run a subcommand. Hermes ignores return values, so a failure exits with code 1."""
     name = getattr(args, "strongroom_command", None) or "status"
     home = home_of(get_hermes_home())
     try:
@@ -110,7 +110,7 @@ def strongroom_command(args: argparse.Namespace) -> int:
 
 
 def _with_json(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    # Also behind the subcommand, where it must not undo the flag before it.
+    # Accepted after the subcommand too, where its default must not undo the flag before it.
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
@@ -139,7 +139,7 @@ def _actor(home: ProviderHome, args: argparse.Namespace) -> Actor:
 
 
 def _conversation(platform: str, user: str) -> Conversation:
-    """Of an account as the owner writes it: `telegram:123`, or `signal:alt:ID` by its stable id."""
+    """The conversation of an account as the owner writes it: `telegram:123`, or `signal:alt:ID` by its stable id."""
     mark = f"{ALT}:"
     if user.startswith(mark):
         return Conversation(platform=platform, user_id_alt=user.removeprefix(mark))
@@ -201,7 +201,7 @@ def _documents(hits: Sequence[Hit]) -> list[dict[str, Any]]:
 
 
 def _reach(home: ProviderHome) -> dict[str, Any]:
-    """Where there are no keys: that only what the runtime's cap covers is seen."""
+    """In a served home: the namespaces of the runtime's cap, outside of which nothing is seen."""
     return {} if home.way.is_embedded else {"namespaces": sorted(home.look.grounds.allowed)}
 
 
@@ -236,7 +236,7 @@ def _joined(value: Any) -> str:
 
 
 def _next(done: owner_view.HomeForgotten, stays: Sequence[str], whose: str) -> str:
-    """What to do after a forgetting."""
+    """The next steps after a forgetting."""
     steps = []
     if done.left:
         steps.append(f"`hermes strongroom forget{whose} --turn {done.gone.ids[0]}` forgets what is left of the turn")

@@ -1,7 +1,7 @@
-"""The memory provider for Hermes: Hermes' hooks on one side, the gate on the other.
+"""The memory provider for Hermes: connects Hermes' hooks to the gate.
 
-One object serves one agent and holds nothing that would have to be let go of: agents are dropped without a word. What
-belongs to the home is shared (`home`). Every hook takes arguments that later versions may add.
+One object serves one agent and holds nothing that needs closing, because runtimes drop agents without notice. What
+belongs to the home is shared (`provider_home`). Every hook accepts arguments that later versions may add.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NAME = "strongroom"
 
 @dataclass(frozen=True, slots=True)
 class RecallStatus:
-    """What a runtime may show beside a reply: how many lines were recalled for it."""
+    """The status that a runtime may show beside a reply: how many lines were recalled for it."""
 
     provider_label: str
     count: int
@@ -61,13 +61,13 @@ class StrongroomProvider(MemoryProvider):
         return not self.unavailable_reason()
 
     def unavailable_reason(self) -> str:
-        """Why memory cannot be used; empty if it can. Files only."""
+        """Why memory cannot be used; empty if it can. Reads files only."""
         try:
             policy = self._home().policy
         except StrongroomError as error:
             return error.message
-        # A home that is wired has its memory, whatever else is missing: what cannot work is then said at each turn, and
-        # turns wait. A provider that is not available is dropped by the runtime without a word.
+        # A wired home always counts as available: what does not work is reported at each turn, and turns wait in the
+        # spool. A runtime silently drops an unavailable provider.
         return (
             "" if policy.is_wired else f"this home is not wired; run `{hermes_homes.wire_command(self._home().path)}`"
         )
@@ -79,7 +79,7 @@ class StrongroomProvider(MemoryProvider):
             return []
 
     def cache_busting_signature(self) -> Signature:
-        """The policy, as a hash: it holds no secret, and a renewed cap does not change it."""
+        """The policy's hash. It holds no secret, and a renewed cap does not change it."""
         try:
             policy = self._home().policy
         except StrongroomError as error:
@@ -89,7 +89,7 @@ class StrongroomProvider(MemoryProvider):
     # A session.
 
     def initialize(self, session_id: str, turn_journal: bool = False, **kwargs: Any) -> None:
-        """Make ready: what the speaker may recall begins to load, and what an earlier process left is delivered."""
+        """Begin: the speaker's lines start to load, and what an earlier process left is delivered."""
         if self._place is None and kwargs.get("hermes_home"):
             self._place = Path(str(kwargs["hermes_home"]))
         home = self._home()
@@ -119,7 +119,7 @@ class StrongroomProvider(MemoryProvider):
         return _spared(session, "recall", lambda: recall.recall(session, query))
 
     def recall_status(self) -> RecallStatus | None:
-        """What was recalled for the last question."""
+        """How many lines were recalled for the last question."""
         return RecallStatus("Strongroom", self._session.last_shown) if self._session else None
 
     def sync_turn(
@@ -140,10 +140,10 @@ class StrongroomProvider(MemoryProvider):
             tend(session.home)
 
     def queue_prefetch(self, query: str, *, session_id: str = "", **kwargs: Any) -> None:  # noqa: ARG002
-        """After a turn that is kept, before the next one begins: make the next question quicker."""
+        """Prepare the next question, after a stored turn and before the next one begins."""
         session = self._session
         if session:
-            with suppress(StrongroomError):  # the home may not be wired any more
+            with suppress(StrongroomError):  # the home may have been unwired
                 view = session.view()
                 session.home.way.settle()
                 delivery.look_for_waiting(session)
@@ -202,7 +202,7 @@ class StrongroomProvider(MemoryProvider):
     def shutdown(self) -> None:
         session, self._session = self._session, None
         if session:
-            with suppress(StrongroomError):  # the home may not be wired any more
+            with suppress(StrongroomError):  # the home may have been unwired
                 view = session.view()
                 if not isinstance(view, Nobody):
                     view.state().settle()
@@ -217,11 +217,11 @@ class StrongroomProvider(MemoryProvider):
         memory_setup.save_config(values, Path(hermes_home))
 
     def post_setup(self, hermes_home: str, config: Mapping[str, Any] | None = None) -> None:
-        """Take over the whole set-up of `hermes memory setup strongroom`."""
+        """Run the whole set-up of `hermes memory setup strongroom`."""
         memory_setup.post_setup(Path(hermes_home), config)
 
     def backup_paths(self) -> list[str]:
-        """Nothing: a backup of a runtime must hold neither the vault nor a cap. `strongroom backup` makes one."""
+        """No paths: a runtime's backup must hold neither the vault nor a cap. `strongroom backup` makes one."""
         return []
 
     def _home(self) -> ProviderHome:
@@ -229,12 +229,12 @@ class StrongroomProvider(MemoryProvider):
 
 
 def _text(value: object) -> str:
-    """A text out of a runtime; nothing for what is none."""
+    """A text from a runtime; empty for any other type."""
     return value if isinstance(value, str) else ""
 
 
 def _spared(session: MemorySession, work: str, ask: Callable[[], str]) -> str:
-    """What memory says. A defect of ours is noted, and the turn goes on."""
+    """The result of `ask`. A defect of ours is recorded, and the turn goes on."""
     try:
         return ask()
     except Exception as error:  # noqa: BLE001 - the one place where a defect is kept from the runtime
@@ -252,7 +252,7 @@ def _catch_up(session: MemorySession) -> None:
 
 
 def _go_on(session: MemorySession, new: str, *, reset: bool, reason: str) -> None:
-    """Go on under another id, or in a shortened history. What was said or shown goes along, unless left behind."""
+    """Continue under another id, or with a shortened history. The state goes along, except after a reset or resume."""
     view = session.view()
     old, session.id = session.id, new
     if reset or reason == "resume":

@@ -1,7 +1,7 @@
-"""From what was said to the lines that are kept of it: whose words, where they go, without secrets, under which ids.
+"""From a text to the lines to store: author, namespace, masked secrets, and ids.
 
-Every text goes the same way. What the model says is kept as sensitively as anything that was said or shown to it in
-this conversation: it may repeat that.
+Every text goes the same way. The model's texts are as sensitive as anything that was said or shown in the conversation,
+because it may repeat that.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from strongroom.model import Millis, Namespace, NewLine
 
 
 def words(speaker: Speaker, user: str) -> tuple[str, str]:
-    """What a person said, and who. In a shared chat the runtime may have put their name before it."""
+    """A person's text, and its author. In a shared chat the runtime may have put their name before it."""
     said = privacy_phrases.said_by(speaker.name, user) if speaker.name else user
     return said_in(said), speaker.author
 
 
 def said_in(text: str) -> str:
-    """A text as it can be stored, without what was recalled or noted for it."""
+    """A text in storable form, without what was recalled or noted for it."""
     return turn_ids.storable(privacy_phrases.bare(text))
 
 
 def comparable(speaker: Speaker, user: str) -> str:
-    """What a turn is known by in a history, whoever of a shared chat said it."""
+    """The digest by which a turn is known in a history, whoever in a shared chat said it."""
     said = privacy_phrases.speaker(user)[1] if speaker.is_shared else user
     return digest(said_in(said))
 
 
 def hear(view: SpeakerView, message: str, session_id: str, before: Heard | None = None) -> Heard:
-    """What a person said, in the namespace that the owner's rules give it. As `before`, if nothing has changed."""
+    """What a person said, with the namespace by the owner's rules. Returns `before` if nothing has changed."""
     grounds = view.look.grounds
     if before and (before.message, before.session, before.grounds) == (message, session_id, grounds):
         return before
@@ -61,7 +61,7 @@ def _namespace(view: SpeakerView, text: str) -> Namespace:
 
 
 def reply_namespace(view: SpeakerView, state: ConversationState, text: str) -> Namespace:
-    """Where a text of the model goes: as sensitively as anything that stood before it."""
+    """The namespace of the model's text: at least as sensitive as anything that it has seen."""
     policy = view.policy
     with state.guard:
         stood = set(state.carried)
@@ -73,13 +73,13 @@ def reply_namespace(view: SpeakerView, state: ConversationState, text: str) -> N
 
 
 def most_sensitive(policy: Policy, names: set[Namespace]) -> Namespace:
-    """Of several namespaces the most sensitive; one that is not in the order counts as more than all that are."""
+    """The most sensitive of several namespaces. One outside the order counts as more sensitive than all others."""
     unknown = sorted(names - set(policy.namespaces))
     return unknown[0] if unknown else min(names, key=policy.namespaces.index)
 
 
 def lines_of_turn(view: SpeakerView, state: ConversationState, begun: Begun, first: Heard, reply: str) -> list[NewLine]:
-    """The lines of a turn: those of the person, as they were worded when it began if they were, and of the model."""
+    """The lines of a turn: the person's, reused from its beginning if possible, and the model's."""
     worded = None if begun.turn_id else first.worded
     every = [worded or word_said(view, begun, first.session, first.said)]
     if text := said_in(reply):
@@ -89,12 +89,12 @@ def lines_of_turn(view: SpeakerView, state: ConversationState, begun: Begun, fir
 
 
 def word_said(view: SpeakerView, begun: Begun, session_id: str, said: SaidTurn, place: int = 0) -> Worded:
-    """The lines of what was said in a turn."""
+    """The lines of a text in a turn."""
     return lines_of(view, begun.time, session_id, said, begun.turn_id, place=place, tag=tag_of(view, begun))
 
 
 def tag_of(view: SpeakerView, begun: Begun) -> bytes:
-    """What the ids of a turn's lines share: the same for each of them, whatever the runtime calls it later."""
+    """The common part of the ids of a turn's lines, the same whatever id the runtime gives the turn later."""
     if not begun.tag:
         when = begun.turn_id or str(begun.time)
         begun.tag = turn_ids.turn_tag(view.parts.id_key, view.speaker.actor, view.session.id, when)
@@ -112,7 +112,7 @@ def lines_of(
     place: int = 0,
     tag: bytes = b"",
 ) -> Worded:
-    """The lines of a text, at its `place` in the turn. What lies outside the cap is left out: the owner drew that."""
+    """The lines of a text, at its `place` in the turn. None outside the cap: the owner set that limit."""
     if said.namespace not in view.look.grounds.allowed:
         return Worded((), outside=1)
     parts = view.parts
@@ -136,7 +136,7 @@ def lines_of(
 
 
 def lines_to_keep(view: SpeakerView, worded: Worded) -> tuple[NewLine, ...]:
-    """The lines to keep of a text; what was left out of them is counted."""
+    """The lines to store of a text. What was left out of them is counted."""
     if worded.outside or worded.secrets:
         status = view.parts.status
         status.count("outside the cap", worded.outside)
@@ -145,7 +145,7 @@ def lines_to_keep(view: SpeakerView, worded: Worded) -> tuple[NewLine, ...]:
 
 
 def mask_secrets(view: SpeakerView, text: str) -> str:
-    """The text without secrets, unless the owner keeps them; those are counted."""
+    """The text with secrets masked, except if the owner's policy keeps them. They are counted."""
     safe, found = _masked(view.policy, view.parts, text)
     view.parts.status.count("secrets masked", found)
     return safe
@@ -157,12 +157,12 @@ def _masked(policy: Policy, parts: Parts, text: str) -> tuple[str, int]:
 
 @lru_cache(maxsize=64)
 def label(session_id: str) -> str:
-    """A session's id as a line can hold it."""
+    """A session's id in the form that a line can hold."""
     return turn_ids.storable(session_id).replace("\n", " ").replace("\t", " ")[: model.FIELD_LIMIT]
 
 
 def absent_lines(view: SpeakerView, lines: list[NewLine], which: Mapping[str, Any]) -> list[NewLine]:
-    """Those of some lines that are not there yet, whenever they were told before."""
+    """Those of the lines that are not stored yet, whenever they were told."""
 
     def there(memory: Memory) -> set[str]:
         found: set[str] = set()
@@ -176,5 +176,5 @@ def absent_lines(view: SpeakerView, lines: list[NewLine], which: Mapping[str, An
     try:
         found = view.ask(there)
     except StrongroomError:
-        return lines  # better twice than not at all
+        return lines  # twice is better than not at all
     return [line for line in lines if line.id and turn_ids.hash_of(line.id) not in found]

@@ -1,8 +1,7 @@
-"""The runtime's built-in memory, mirrored: what is added, replaced or removed there is so here too.
+"""A mirror of the runtime's built-in memory: what is added, replaced or removed there is so here too.
 
-A note is a line of kind fact whose author names the file it stands in. What is removed is forgotten, not marked. The
-runtime names a removed note by a part of its text, so it is looked for among the mirrored ones: first by asking for it,
-then one by one.
+A note is a line of kind fact whose author names its file. A removed note is forgotten, not marked. The runtime names it
+by a part of its text, so it is searched for among the mirrored ones: first by a query, then one by one.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _WORK = "mirroring the built-in memory"
 
 
 def mirror_write(session: MemorySession, action: str, target: str, content: str, old_text: str) -> None:
-    """The built-in memory has changed. What cannot be mirrored is said: it is not tried again by itself."""
+    """Mirror a change of the built-in memory. A failure is reported, because it is not retried."""
     try:
         _written(session, action, target, content, old_text)
     except StrongroomError as error:
@@ -41,7 +40,7 @@ def _written(session: MemorySession, action: str, target: str, content: str, old
     current = session.turns.current
     is_asked = current is not None and current.is_request
     if action in ("add", "replace") and content.strip() and not is_asked:
-        # What is new comes first: if this is cut short, there is one line too many and none too few.
+        # The new note comes first: an interruption leaves one line too many, not one too few.
         if not turn_writer.is_on_record(view):
             return
         if not turn_writer.note(view, content, author) and not _found(view, author, content):
@@ -55,9 +54,9 @@ def _written(session: MemorySession, action: str, target: str, content: str, old
 
 
 def _forget(view: SpeakerView, old: list[Hit], *, with_turns: bool) -> None:
-    """Forget a note, and where a person asked for that all that was written in its turn.
+    """Forget a note; if a person asked for that, with everything written in its turn.
 
-    The runtime removes exactly one: where several could be meant, none is forgotten.
+    The runtime removes exactly one: if several could be meant, none is forgotten.
     """
     if len({hit.text for hit in old}) > 1:
         raise InvalidRequest(
@@ -74,7 +73,7 @@ def _forget(view: SpeakerView, old: list[Hit], *, with_turns: bool) -> None:
 
 
 def _found(view: SpeakerView, author: str, part: str) -> list[Hit]:
-    """The mirrored notes that hold a text; those that are it exactly, if there are any."""
+    """The mirrored notes that contain a text; exact matches only, if there are any."""
     masked = memory_files.as_kept(view.session.home, part)
     if not masked:
         return []
@@ -104,7 +103,7 @@ def _notes(memory: Memory) -> Iterator[Hit]:
 
 
 def import_files(session: MemorySession) -> None:
-    """Take in the owner's memory files, once. They are the owner's: no other speaker gets them."""
+    """Import the owner's memory files, once. They are the owner's: no other speaker gets them."""
     view = session.view()
     if isinstance(view, Nobody) or view.speaker.actor != f"{view.policy.scope}{OWNER}":
         return
@@ -112,7 +111,7 @@ def import_files(session: MemorySession) -> None:
     if not policy.keep.import_files or not turn_writer.is_on_record(view):
         return
     try:
-        # By the vault's own key: another vault has none of it, wherever it lies and whoever's it is.
+        # Marked by the vault's own key: another vault has none of the notes, wherever it is.
         into, put = f"{policy.inbox} {view.speaker.actor}", partial(_import, view)
         migrate_memory_files(session.home.path, policy.session, put, into=into, before=view.speaker.actor)
     except StrongroomError as error:
@@ -129,12 +128,12 @@ def _import(view: SpeakerView, name: str, text: str) -> None:
     there = view.ask(lambda memory: {hit.text for hit in _notes(memory) if hit.author == author})
     for entry in text.split(memory_files.SEPARATOR):
         plain = entry.strip()
-        if plain and memory_files.as_kept(view.session.home, plain) not in there:  # as after a purge: ids are others
+        if plain and memory_files.as_kept(view.session.home, plain) not in there:  # after a purge the marker remains
             turn_writer.note(view, plain, author, in_turn=False)
 
 
 def _usual_soul() -> str:
-    """The persona that the runtime writes into every new home: nobody's memory until somebody has edited it."""
+    """The persona that the runtime writes into every new home. Not memory until somebody has edited it."""
     try:
         return str(import_module("hermes_cli.default_soul").DEFAULT_SOUL_MD).strip()
     except (ImportError, AttributeError):

@@ -1,7 +1,7 @@
-"""One agent's session with memory, and what one hook of it works with: who speaks, in which conversation, which home.
+"""One agent's session with memory, and the view that each of its hooks works with: speaker, conversation, home.
 
 Nothing about the speaker is frozen: each hook begins with `MemorySession.view`, which reads the policy as it is now,
-and passes what it found down. Not responsible for what is recalled or kept: `recall` and `turn_writer` are.
+and passes the result down. Not responsible for what is recalled or stored: `recall` and `turn_writer` are.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from strongroom.model import LineId, Namespace
 T = TypeVar("T")
 _RENEWAL_GAP = 600.0
 _TENDING_GAP = 5.0
-"""Seconds between two looks after a home, however many turns there are."""
+"""Seconds between two checks of a home, however many turns there are."""
 _LOST = {"turn": "turns lost", "reply": "replies lost"}
-"""How the status counts what could be neither kept nor spooled."""
+"""The status counters for what could be neither stored nor spooled."""
 _tried: dict[Path, float] = {}
 
 
 class MemorySession:
-    """One agent's session. Its methods come from any thread."""
+    """One agent's session. Its methods may be called from any thread."""
 
     def __init__(
         self,
@@ -55,20 +55,20 @@ class MemorySession:
         """Whether the runtime itself keeps a turn safe until `sync_turn` has returned."""
         self.last_shown = 0
         self.undone = 0
-        """How many lines the last undo took along."""
+        """How many lines the last undo forgot."""
         self.caught_up = threading.Event()
-        """Set when what an earlier process left was delivered, or could not be."""
+        """Set once what an earlier process left was delivered, or could not be."""
         self.caught_up.set()
         self._who: tuple[Policy, Speaker | Nobody] | None = None
         self._first = ("", 0)
-        """The first turn that began here in this conversation: the conversation's id, and the turn's number."""
+        """The first turn of this agent in its conversation: the conversation's id, and the turn's number."""
         self.prompted: set[Namespace] = set()
-        """The namespaces of which the system prompt speaks."""
+        """The namespaces in the system prompt."""
         self._early: set[Namespace] = set()
         """The namespaces that were shown while no turn was under way."""
 
     def view(self) -> SpeakerView | Nobody:
-        """What a hook works with: whose memory this is, as the policy says now, and the home as it is now."""
+        """The view for a hook: whose memory this is, by the policy as it is now, and the home as it is now."""
         look = self.home.look
         policy, known = look.policy, self._who
         if known is None or known[0] is not policy:
@@ -77,27 +77,27 @@ class MemorySession:
         return speaker if isinstance(speaker, Nobody) else SpeakerView(self, look, speaker)
 
     def note_shown(self, names: set[Namespace]) -> None:
-        """Note namespaces that were shown to the model in the turn that is under way, or else before the next."""
+        """Add namespaces that were shown to the model, to the current turn or else to the next."""
         begun = self.turns.last
         (self._early if begun is None or begun.is_kept else begun.shown).update(names)
 
     def stood(self, begun: Begun) -> set[Namespace]:
-        """The namespaces that stood before the model in a turn that is told, as far as this agent showed them."""
+        """The namespaces that the model saw in a turn that is being told, as far as this agent showed them."""
         early, self._early = self._early, set()
         return self.prompted | early | begun.shown
 
     def start_anew(self) -> None:
-        """What was shown before is not in sight of what is said from now on, but for the turn that is under way."""
+        """Forget what was shown before: the model does not see it from now on. The current turn keeps its own."""
         self._early = set()
 
     def had_history(self, number: int) -> bool:
-        """Whether something was said in this conversation before this agent's first turn; `number` is this turn's."""
+        """Whether the conversation began before this agent's first turn. `number` is the number of this turn."""
         if self._first[0] != self.id:
             self._first = (self.id, number)
         return self._first[1] > 1
 
     def patience(self, seconds: float) -> float:
-        """What is left of these seconds, after the first recall waited in them for what an earlier process left."""
+        """The seconds that are left after waiting, once, for the delivery of what an earlier process left."""
         began = time.monotonic()
         if not self.caught_up.is_set():
             self.caught_up.wait(seconds)
@@ -105,33 +105,35 @@ class MemorySession:
         return max(0.0, seconds - (time.monotonic() - began))
 
     def drop_drafts(self, until: Begun, *, alone: bool = False) -> None:
-        """Let go of the drafts of a turn and of those before it, or of its own alone."""
+        """Remove the drafts of a turn and of those before it, or its own alone."""
         for draft in self.turns.given_up(until, alone=alone):
             with suppress(OSError):
                 os.unlink(draft)
 
     def leave_draft(self, begun: Begun, error: Exception) -> None:
-        """Have a draft delivered later: its turn could not be kept. What is lost is said and counted."""
+        """Leave a draft to be delivered later, because its turn could not be stored. What is lost is reported and
+        counted.
+        """
         lost = "turn" if begun.draft is None else "reply"
         if begun.draft is not None:
             begun.left, begun.draft = self.home.parts.spool.promote(begun.draft), None
-        self.drop_drafts(begun)  # those of others, and its own if it was taken back meanwhile
+        self.drop_drafts(begun)  # those of other turns, and its own if it was taken back meanwhile
         self.failed("keeping", error if self.is_journalled else _lost(lost, error))
-        if not self.is_journalled:  # else the runtime tells of it again
+        if not self.is_journalled:  # otherwise the runtime tells it again
             self.home.parts.status.count(_LOST[lost])
 
     def failed(self, work: str, error: Exception) -> None:
-        """Note what failed. A defect of ours must not pass for an empty memory, nor for one that keeps."""
+        """Record a failure. A defect of ours must not look like an empty memory, nor like one that stores."""
         if not isinstance(error, StrongroomError):
             error = ServerDefect(f"a defect in memory: {type(error).__name__}", hint="please report it")
-        with suppress(InvalidRequest):  # a home that is not wired any more has nowhere to say it
+        with suppress(InvalidRequest):  # a home that was unwired has nowhere to record it
             self.home.parts.status.failed(work, error, self.warn)
 
 
 class SpeakerView:
-    """What one hook works with: its session, who speaks in it, and the home as it was when the hook began.
+    """A hook's view: its session, its speaker, and the home as it was when the hook began.
 
-    For one thread. What is done later takes a new one.
+    For one thread. Work that is done later takes a new view.
     """
 
     __slots__ = ("_states", "look", "parts", "policy", "session", "speaker")
@@ -142,7 +144,7 @@ class SpeakerView:
         self._states: dict[str, ConversationState] = {}
 
     def state(self, session_id: str = "") -> ConversationState:
-        """What is known of a conversation, this one or another; looked for once."""
+        """The state of a conversation, this one or another. Cached for the hook."""
         name = session_id or self.session.id
         found = self._states.get(name)
         if found is None:
@@ -152,25 +154,26 @@ class SpeakerView:
         return found
 
     def show(self, names: set[Namespace], ids: Iterable[LineId] = ()) -> None:
-        """Note namespaces, and lines, that stand before the model from now on.
+        """Add namespaces and lines that the model sees from now on.
 
-        Also with the turn itself: a runtime may say only later that its conversation has another id by then.
+        They are added to the turn itself too: a runtime may tell only later that its conversation had another id by
+        then.
         """
         self.session.note_shown(names)
         self.state().carry(names, ids)
 
     def prompt(self, names: set[Namespace]) -> None:
-        """Note namespaces of which the system prompt speaks: they stand before every turn from now on."""
+        """Set the namespaces in the system prompt, which the model sees at every turn from now on."""
         self.session.prompted = names
         self.state().carry(names)
 
     def ask(self, use: Callable[[Memory], T], *, hasty: bool = False) -> T:
-        """Ask the gate with a cap for this speaker and a few minutes."""
+        """Call the gate under a cap for this speaker and a few minutes."""
         return self.look.ask(self.speaker.actor, use, hasty=hasty, keeps=self.speaker.keeps)
 
 
 def _lost(what: str, error: Exception) -> Exception:
-    """What failed, and what it cost."""
+    """The error of a failure, with what was lost by it."""
     if not isinstance(error, StrongroomError):
         return error
     kept = "what the person said waits" if what == "reply" else "it is nowhere"
@@ -178,7 +181,7 @@ def _lost(what: str, error: Exception) -> Exception:
 
 
 def tend(home: ProviderHome) -> None:
-    """Have a home looked after, after a turn; not if that was a moment ago."""
+    """Have a home checked in the background after a turn, except if that was done a moment ago."""
     now = time.monotonic()
     if now >= home.tended + _TENDING_GAP:
         home.tended = now
@@ -186,7 +189,7 @@ def tend(home: ProviderHome) -> None:
 
 
 def look_after(home: ProviderHome) -> None:
-    """Renew the runtime's cap if it is time, and warn where that does not work. For a thread that nobody waits for."""
+    """Renew the runtime's cap if it is due, and warn if that fails. For a background thread."""
     parts = home.parts
     parts.status.save_counts()
     parts.settle()

@@ -1,7 +1,7 @@
-"""The tools that a model may be given: none unless the owner says so, and all of them within the speaker's own cap.
+"""The tools for a model: none by default, and all of them within the speaker's own cap.
 
-`forget` lets a person in a chat ask to forget; `recall` adds asking for more lines; `full` adds remembering on request.
-None lists what there is: a model cannot enumerate a memory.
+`forget` lets a person in a chat ask to forget; `recall` adds searching for more lines; `full` adds remembering on
+request. None lists what there is: a model cannot enumerate a memory.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def tool_schemas(tools: Tools) -> list[Schema]:
 
 
 def call_tool(session: MemorySession, name: str, args: Mapping[str, Any]) -> str:
-    """Carry out a tool; JSON either way. A tool that the policy does not offer (any more) is refused."""
+    """Run a tool. The answer is always JSON. A tool that the policy does not offer (any more) is refused."""
     try:
         if name not in {str(schema["name"]) for schema in _OFFERED[session.home.policy.tools]}:
             raise InvalidRequest("this memory does not offer that tool", hint="its owner's policy decides")

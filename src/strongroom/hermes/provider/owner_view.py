@@ -1,8 +1,8 @@
-"""What the owner of a home sees of its memory: every line with its text, what fits some words, and who read a line.
+"""The owner's view of a home's memory: every line with its text, search, and the readers of a line.
 
-Embedded, the owner's keys make a cap for one person and a minute: it reaches every namespace of the vault, also where
-the runtime's own cap has ended. Served, there are no keys here: the runtime's cap is narrowed, which shows what Hermes
-reaches, and the log stays with the server. Every call is on record like any other.
+Embedded, the owner's keys make a cap for one person and a minute: it covers every namespace of the vault, even if the
+runtime's own cap has expired. Served, there are no keys here: the runtime's cap is narrowed, which shows what Hermes
+sees, and the log stays on the server. Every call is logged like any other.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from strongroom.model import Actor, Hit, LineId, LineInfo, Op
 
 T = TypeVar("T")
 LABEL = "hermes owner"
-"""What the log calls caps that were made for this."""
+"""The label of these caps in the log."""
 _TTL = 60
 _OPS = (Op.GET, Op.LIST, Op.FORGET)
 _REPEATS = 5
-"""Lines of what was forgotten for which others are looked for that repeat them."""
+"""For how many of the forgotten lines similar ones are searched for."""
 _ALIKE = 0.6
-"""The share of a line's words in another that makes it worth a look."""
+"""The share of a line's words that another must have to be shown as similar."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinePage:
-    """Some lines, the newest first, and how many there are in all."""
+    """Some lines, newest first, and how many there are in all."""
 
     lines: Sequence[Hit]
     number: int
@@ -62,9 +62,9 @@ class HomeForgotten:
 
 
 def as_owner(home: ProviderHome, actor: Actor, use: Callable[[Memory], T]) -> T:
-    """Ask the gate as the owner of a home, about one person."""
+    """Call the gate as the owner of a home, about one person."""
     if not home.policy.is_wired or not home.way.is_embedded:
-        return home.look.ask(actor, use)  # which refuses a home that is not wired
+        return home.look.ask(actor, use)  # raises for a home that is not wired
     vault = home.way.vault()
     token = vault.mint(actor=actor, ops=_OPS, namespaces=vault.namespaces, ttl=_TTL, label=LABEL, delegable=False)
     return home.way.ask(token, use)
@@ -80,7 +80,7 @@ def page(
     since: datetime | None = None,
     turn: str = "",
 ) -> LinePage:
-    """A page of what is remembered of a person. Only the lines on it are read, and so only they are on record."""
+    """A page of a person's memory. Only the lines on it are read, and so only they are logged as read."""
 
     def look(memory: Memory) -> LinePage:
         found = _in_turn(memory, model.line_id(turn)) if turn else list(turn_lines.pages(memory, since))
@@ -100,7 +100,7 @@ def _in_turn(memory: Memory, line: LineId) -> list[LineInfo]:
 
 
 def find_lines(home: ProviderHome, actor: Actor, words: str, k: int) -> list[Hit]:
-    """The lines that fit some words, best first."""
+    """The lines that match some words, best first."""
 
     def get(memory: Memory) -> list[Hit]:
         return memory.get(words, k=k, now=datetime.now().astimezone())
@@ -109,7 +109,7 @@ def find_lines(home: ProviderHome, actor: Actor, words: str, k: int) -> list[Hit
 
 
 def forget(home: ProviderHome, actor: Actor, ids: Sequence[LineId], *, with_turns: bool) -> HomeForgotten:
-    """Forget lines alone, or all that was written in their turns. Nothing of somebody else's is found."""
+    """Forget lines alone, or everything written in their turns. Others' lines are not found."""
 
     def carry_out(memory: Memory) -> HomeForgotten:
         found = turn_lines.find(memory, ids)
@@ -143,7 +143,7 @@ def _is_alike(text: str, other: str) -> bool:
 
 
 def readers(home: ProviderHome, actor: Actor, line: LineId, most: int) -> list[AccessRecord]:
-    """What the log has about a line, oldest first. A line of somebody else's is not found."""
+    """The log's entries about a line, oldest first. Others' lines are not found."""
     if not home.way.is_embedded:
         raise InvalidRequest(
             "the log is with the server, and this home has a cap for memory alone",

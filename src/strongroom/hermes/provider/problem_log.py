@@ -1,7 +1,7 @@
-"""What went wrong with memory, for people to see: in `hermes strongroom status`, and once through the runtime.
+"""Problems of memory, for people to see: in `hermes strongroom status`, and once through the runtime.
 
-A problem is a kind of work (recall, keep, cap, secrets, ...), a reason, a sentence and a count; never a text, a query
-or a cap. The file is rewritten when a problem is new or gone, not at each repetition.
+A problem has a kind of work (recall, keep, cap, secrets, ...), a reason, a sentence and a count; never a text, a query
+or a cap. The file is rewritten when a problem appears or is gone, not at each repetition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Warn = Callable[[str], None]
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something that did not work, since when and how often."""
+    """A problem: since when, and how often."""
 
     reason: str
     message: str
@@ -38,7 +38,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ProblemLog:
-    """The problems of one home, and how much was done. Shared by the agents of a process."""
+    """The problems and counters of one home. Shared by the agents of a process."""
 
     def __init__(self, directory: Path, now: Callable[[], Millis]) -> None:
         self._path = directory / FILE
@@ -49,7 +49,7 @@ class ProblemLog:
         self.counts: dict[str, int] = {}
 
     def failed(self, work: str, error: StrongroomError, warn: Warn | None = None) -> None:
-        """Note a problem. Said through `warn` when it is new."""
+        """Record a problem. `warn` is called if it is new."""
         with self._guard:
             before = self.problems.get(work)
             same = before is not None and before.reason == error.reason
@@ -60,11 +60,11 @@ class ProblemLog:
         if not same:
             log.warning("memory: %s failed (%s): %s", work, error.reason, _sentence(error))
             if warn is not None:
-                with suppress(Exception):  # the runtime's own display must not break a turn
+                with suppress(Exception):  # an error of the runtime's display must not break a turn
                     warn(f"memory: {work} does not work: {_sentence(error)}")
 
     def worked(self, *works: str) -> None:
-        """Note that these work, again perhaps."""
+        """Clear the problems of these kinds of work, if there are any."""
         for work in works if self.problems else ():
             with self._guard:
                 if work in self.problems:
@@ -77,8 +77,8 @@ class ProblemLog:
                 self.counts[what] = self.counts.get(what, 0) + number
 
     def save_counts(self) -> None:
-        """Add what was counted since the last time to what is on disk. Not synced: they are only for people to see."""
-        with self._guard:  # held until it is written: who ends after this finds it there
+        """Add the counters since the last call to those on disk. Not synced: they are for people only."""
+        with self._guard:  # held until written, so that a process that ends next finds it there
             new, self.counts = self.counts, {}
             if new:
                 self._add_counts(new)
@@ -93,7 +93,7 @@ class ProblemLog:
             draft.replace(self._path.with_name(COUNTS))
 
     def _write(self, work: str) -> None:
-        """Write one problem down, or that it is gone; what another process noted stays."""
+        """Store one problem, or that it is gone. Other processes' problems stay."""
         found = {**read(self._path.parent), work: self.problems.get(work)}
         known = {name: msgspec.structs.asdict(one) for name, one in found.items() if one is not None}
         with suppress(OSError):  # it is in the log as well
@@ -102,7 +102,7 @@ class ProblemLog:
 
 
 def read(directory: Path) -> dict[str, Problem]:
-    """The problems that the last process noted in a home's state."""
+    """The problems that the last process stored in a home's state."""
     try:
         return msgspec.json.decode(read_file(directory / FILE, _LIMIT), type=dict[str, Problem])
     except (OSError, msgspec.DecodeError):
@@ -110,7 +110,7 @@ def read(directory: Path) -> dict[str, Problem]:
 
 
 def read_counts(directory: Path) -> dict[str, int]:
-    """What was kept, recalled and left out in a home since it was wired."""
+    """The counts of stored, recalled and omitted lines in a home since it was wired."""
     try:
         return msgspec.json.decode(read_file(directory / COUNTS, _LIMIT), type=dict[str, int])
     except (OSError, msgspec.DecodeError):

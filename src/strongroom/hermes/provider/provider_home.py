@@ -1,7 +1,7 @@
 """One Hermes home in this process: its policy, caps, spool, conversations and problems, shared by all its agents.
 
-Agents come and go, some without being shut down, so nothing here belongs to one of them. Work that need not be waited
-for runs on two threads that all homes share.
+Agents come and go, some without being shut down, so nothing here belongs to one of them. Background work runs on two
+threads that all homes share.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from strongroom.routing import Rules
 
 T = TypeVar("T")
 SET_ASIDE = "delivering a turn"
-"""The work that failed where a turn was set aside."""
+"""The kind of work that failed when a turn was set aside."""
 _ONCE_IN_A_SESSION = ("loading", "the profile")
-"""Work that is not tried again by itself: what failed at it is over when the gate answers anything."""
+"""Work that is not retried by itself. Its problem is cleared when the gate answers anything."""
 _workers: dict[int, Workers] = {}
 _homes: dict[tuple[int, str], ProviderHome] = {}
 _guard = threading.Lock()
@@ -54,7 +54,7 @@ def millis() -> Millis:
 
 
 class ProviderHome:
-    """What the agents of one home share. Thread-safe."""
+    """The shared state of one home's agents. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,15 +62,15 @@ class ProviderHome:
         self._config = Watched(settings.config_path(), settings.rules_in)
         self._parts: dict[Path, Parts] = {}
         self._known: tuple[Policy, Parts] | None = None
-        """The policy that was seen last, and its parts: the same ones until it is edited."""
+        """The policy last seen, and its parts; unchanged until it is edited."""
         self._good: Policy | None = None
         self._lock = threading.Lock()
         self.tended = -math.inf
-        """When it was last looked after because of a turn."""
+        """When it was last checked because of a turn."""
 
     @property
     def look(self) -> HomeView:
-        """What it is now. A hook looks once and passes it on, so an edit takes effect between two hooks."""
+        """The home as it is now. A hook takes it once and passes it on: an edit takes effect between two hooks."""
         return HomeView(self, self.policy)
 
     @property
@@ -79,7 +79,7 @@ class ProviderHome:
         try:
             return self._policy.value
         except InvalidRequest:
-            # A new process meets a policy with a fault: the last good one of the process before it counts.
+            # A new process that meets a faulty policy uses the last good one of an earlier process.
             if self._good is None:
                 self._good = self._last_good()
             if self._good is None:
@@ -93,7 +93,7 @@ class ProviderHome:
             return None
 
     def keep_good(self, warn: Warn | None = None) -> None:
-        """Keep a policy that is sound for the time when it is not, and say so where it is not."""
+        """Store a sound policy for the time when it is not, and report a faulty one."""
         if not self.policy.is_wired:
             return
         if self.broken:
@@ -108,12 +108,12 @@ class ProviderHome:
 
     @property
     def broken(self) -> str:
-        """Why the policy file as it is now is not in use; empty if it is."""
+        """Why the current policy file is not in use; empty if it is."""
         return self._policy.broken
 
     @property
     def parts(self) -> Parts:
-        """What belongs to the state directory that the policy names."""
+        """The parts in the state directory that the policy names."""
         return self.look.parts
 
     def parts_of(self, policy: Policy) -> Parts:
@@ -135,12 +135,12 @@ class ProviderHome:
         return self.look.way
 
     def whose(self, said: Conversation) -> Speaker | Nobody:
-        """Whose memory a conversation opens."""
+        """The actor whose memory a conversation opens."""
         look = self.look
         return who(look.policy, said, look.parts.accounts)
 
     def _has_lines(self, platform: str, person: str) -> bool | None:
-        """Whether there are lines under a name that 0.1 gave to somebody; None if nobody answers that now."""
+        """Whether there are lines under a name that 0.1 gave to somebody; None if that cannot be found out now."""
         look = self.look
         policy, parts = look.policy, look.parts
         actor = model.actor_path("hermes", policy.profile, platform, person)
@@ -153,11 +153,11 @@ class ProviderHome:
             return None
 
     def rules_of(self, policy: Policy) -> Rules:
-        """The rules by which a text is given a namespace: the policy's, else those of the configuration file."""
+        """The rules that give a text its namespace: the policy's, else those of the configuration file."""
         return policy.rules or self._config.value
 
     def later(self, work: Callable[[], object]) -> None:
-        """Have work done on a shared thread. What it fails with is noted, never raised."""
+        """Run work on a shared thread. Its failure is recorded, never raised."""
 
         def run() -> None:
             try:
@@ -170,20 +170,20 @@ class ProviderHome:
 
 
 class Grounds(NamedTuple):
-    """What decides where a text goes. Comparable: as long as it is the same, a text goes where it went."""
+    """Everything that decides the namespace of a text. Comparable: equal grounds give the same namespace."""
 
     policy: Policy
     rules: Rules
     """The policy's, else those of the configuration file."""
     allowed: frozenset[Namespace]
-    """The namespaces that lines may go to."""
+    """The namespaces that lines may be stored in."""
 
 
 class HomeView:
-    """What a home is at one moment. Each part of it is looked for when it is first asked for; once found, it stays.
+    """A home at one moment. Each part is looked up on first use, and then stays the same.
 
-    Passed down through one hook, instead of each function looking again: a recall at 2,000 lines takes 7 % less CPU
-    time by that, and no policy changes in the middle of one.
+    It is passed down through one hook, instead of each function looking again. That takes 7 % of a recall's CPU time at
+    2,000 lines, and keeps the policy from changing during a hook.
     """
 
     def __init__(self, home: ProviderHome, policy: Policy) -> None:
@@ -193,7 +193,7 @@ class HomeView:
 
     @cached_property
     def parts(self) -> Parts:
-        """What belongs to the state directory that the policy names."""
+        """The parts in the state directory that the policy names."""
         return self._home.parts_of(self.policy)
 
     @cached_property
@@ -202,9 +202,9 @@ class HomeView:
 
     @cached_property
     def grounds(self) -> Grounds:
-        """What decides where a text goes."""
+        """Everything that decides the namespace of a text."""
         known = frozenset(self.policy.namespaces)
-        with suppress(StrongroomError):  # while the cap cannot be read, the policy's: the gate judges later
+        with suppress(StrongroomError):  # while the cap is unreadable, the policy's: the gate judges later
             known &= self.runtime()[1].namespaces
         return Grounds(self.policy, self._home.rules_of(self.policy), known)
 
@@ -219,13 +219,13 @@ class HomeView:
         )
 
     def runtime(self) -> RuntimeCap:
-        """The runtime's cap; an error is not remembered."""
+        """The runtime's cap. An error is not cached."""
         if self._runtime is None:
             self._runtime = self.parts.caps.runtime()
         return self._runtime
 
     def token_for(self, actor: Actor, *, keeps: bool = True) -> Token:
-        """A cap for one actor and a few minutes; the runtime's own is made anew if it has ended and may be."""
+        """A cap for one actor and a few minutes. An expired runtime's cap is made anew if that is allowed."""
         ops, names, caps = KEEPS if keeps else RECALLS, self.policy.namespaces, self.parts.caps
         try:
             return caps.narrowed(actor, names, ops, self._runtime)
@@ -237,7 +237,7 @@ class HomeView:
         return caps.narrowed(actor, names, ops)
 
     def ask(self, actor: Actor, use: Callable[[Memory], T], *, hasty: bool = False, keeps: bool = True) -> T:
-        """Ask the gate as one actor of this home."""
+        """Call the gate as one actor of this home."""
         answer = self.way.ask(self.token_for(actor, keeps=keeps), use, hasty=hasty)
         status = self.parts.status
         if status.problems:
@@ -246,7 +246,7 @@ class HomeView:
 
 
 class Parts:
-    """What one state directory holds."""
+    """The parts in one state directory."""
 
     def __init__(self, policy: Policy, has_lines: HasLines) -> None:
         self.directory = policy.state
@@ -257,12 +257,12 @@ class Parts:
         self.status = ProblemLog(policy.state, millis)
 
     def settle(self) -> None:
-        """Let the trouble with turns that the vault would not take be over once none of them is left."""
+        """Clear the problem of turns that were set aside once none of them is left."""
         if SET_ASIDE in self.status.problems and not self.spool.aside():
             self.status.worked(SET_ASIDE)
 
     def follow(self, policy: Policy) -> None:
-        """Take over what an edit may have changed."""
+        """Apply what an edit of the policy may have changed."""
         if self.caps.path is not policy.cap and self.caps.path != policy.cap:
             self.caps = ActorCaps(policy.cap)
         self.spool.most = policy.keep.spool_bytes
@@ -302,7 +302,7 @@ def _at_work() -> Workers:
 
 
 def home_of(path: Path) -> ProviderHome:
-    """The process's own object for a home."""
+    """The process's shared object for a home."""
     key = (os.getpid(), os.path.realpath(path))
     with _guard:
         if key not in _homes:

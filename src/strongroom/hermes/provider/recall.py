@@ -1,7 +1,7 @@
-"""What a model is shown: the lines for the question that is asked now, within a budget, each once in a conversation.
+"""Recall for a model: the lines for the current question, within a budget, each once in a conversation.
 
-A failure shows nothing and is said: in the status, in the log, and once through the runtime. Every namespace that is
-shown is noted before it is shown, because a reply may repeat it.
+A failure shows nothing and is reported: in the status, in the log, and once through the runtime. Every namespace is
+recorded before it is shown, because a reply may repeat it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from strongroom.memory.ops.get import QUERY_LIMIT
 from strongroom.model import WITHOUT_LIMIT, Hit, Namespace, Snapshot
 
 _ENOUGH = 3
-"""Lines that are enough: no more are asked for."""
+"""So many lines are enough: no more are asked for."""
 _ROUNDS = 3
-"""How often more lines are asked for where those that came say nothing."""
+"""How often more lines are asked for if those returned are echoes."""
 PROFILE_BUDGET = 4000
-"""Characters of the profiles in a system prompt."""
+"""Most characters of the profiles in a system prompt."""
 
 
 def warm(session: MemorySession) -> None:
-    """Begin to load what this speaker may recall; nothing is read or waited for."""
+    """Start to load the speaker's lines. Nothing is read or waited for."""
     view = session.view()
     if not isinstance(view, Nobody):
         try:
@@ -38,7 +38,7 @@ def warm(session: MemorySession) -> None:
 
 
 def recall(session: MemorySession, query: str) -> str:
-    """What is remembered about a question, as text; nothing where memory does not answer, which is said."""
+    """The recall for a question, as text; empty if memory does not answer, which is reported."""
     session.last_shown = 0
     view = session.view()
     if isinstance(view, Nobody):
@@ -57,7 +57,7 @@ def recall(session: MemorySession, query: str) -> str:
 
 
 def _heard(view: SpeakerView, query: str) -> tuple[str, bool]:
-    """What a person asks, and whether that is to forget something; as it was heard when the turn began, if it has."""
+    """A person's question, and whether it asks to forget something. Reused from the turn's beginning if possible."""
     begun = view.session.turns.last
     if begun is not None and not begun.is_kept:
         first = begun.heard
@@ -68,14 +68,14 @@ def _heard(view: SpeakerView, query: str) -> tuple[str, bool]:
 
 
 def ask(view: SpeakerView, query: str, lines: int, *, again: bool = False) -> tuple[str, list[Hit]]:
-    """What is remembered about a question that no turn began with."""
+    """The recall for a question that did not begin a turn."""
     return search(view, words(view.speaker, query)[0], lines, again=again)
 
 
 def search(view: SpeakerView, text: str, lines: int, *, again: bool = False) -> tuple[str, list[Hit]]:
-    """What is remembered about a question, as text and as lines, or why it cannot be said.
+    """The recall for a question, as text and as lines.
 
-    What was shown before is shown `again` only to who asks for it: an empty answer must be true.
+    Lines shown before are shown `again` only on an explicit search, where an empty answer must be true.
     """
     hits = _hits(view, text[: QUERY_LIMIT // 4], lines, again=again)
     shown, taken = line_format.format_hits(hits, view.policy.recall.characters)
@@ -103,7 +103,8 @@ def _hits(view: SpeakerView, text: str, k: int, *, again: bool) -> list[Hit]:
         if not wanted.unrelated:
             hits = [hit for hit in hits if hit.score > 0]
         taken = dedupe.without_echoes([*taken, *hits], text, ASSISTANT)[:k]
-        # Fewer than were asked for are all there are, unless they only repeat: others may have been left out for them.
+        # Fewer than asked for means that there are no more, except if all are echoes: others may have been cut for
+        # them.
         if not hits or len(taken) >= min(k, _ENOUGH) or (taken and len(hits) < k):
             break
         left_out += [hit.id for hit in hits]
@@ -111,7 +112,7 @@ def _hits(view: SpeakerView, text: str, k: int, *, again: bool) -> list[Hit]:
 
 
 def prompt(session: MemorySession) -> str:
-    """The owner's profiles for the system prompt; nothing where there are none."""
+    """The owner's profiles for the system prompt; empty if there are none."""
     view = session.view()
     if isinstance(view, Nobody):
         return ""

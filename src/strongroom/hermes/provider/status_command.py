@@ -1,4 +1,4 @@
-"""`hermes strongroom status`: how memory is doing, for people and for machines."""
+"""`hermes strongroom status`: the state of memory, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from strongroom.model import Namespace, pluralize
 
 _POLICY = "reading the policy"
 _WHOLE = (remedies.CAP_EXPOSED, remedies.ADDRESS)
-"""States that are the reason for all that failed."""
+"""States that explain all failures."""
 _KEEPING = ("the spool", "keeping", "keeping a draft")
-"""Work that fails with the spool, whatever else does."""
+"""Work that fails together with the spool."""
 _WALLS = {
     True: "none against tools of your own user: the keys lie in your files (wire with --url for a wall)",
     False: "the server: this home holds a cap and no keys",
@@ -56,7 +56,7 @@ def report(home: ProviderHome) -> dict[str, Any]:
 
 
 def _states(home: ProviderHome, reason: str, noted: Mapping[str, Problem], *, is_covered: bool) -> list[str]:
-    """What is to be mended: why memory does not answer, what failed before, what will not work when it is needed."""
+    """The states that need a remedy: why memory does not answer, what failed before, and what will fail when needed."""
     over = () if reason else remedies.OF_ALL
     is_full = "the spool" in noted
     problems = [] if reason in _WHOLE else noted.items()
@@ -72,13 +72,13 @@ def _states(home: ProviderHome, reason: str, noted: Mapping[str, Problem], *, is
 
 
 def _reached(home: ProviderHome) -> Callable[[Namespace], str]:
-    """A namespace by its name, and that the cap does not cover it, where that is so."""
+    """A function that names a namespace, and adds if the cap does not cover it."""
     allowed = home.look.grounds.allowed
     return lambda name: name if name in allowed else f"{name} (not in the cap: what belongs there is not kept)"
 
 
 def _policy(home: ProviderHome) -> dict[str, str]:
-    """What is wrong with the policy as it is now."""
+    """The flaws of the current policy."""
     if home.broken:
         return {"policy": f"the file has a fault, the one before it is in use: {home.broken}"}
     mine = hermes_homes.of(home.path, Path.home())
@@ -89,7 +89,7 @@ def _policy(home: ProviderHome) -> dict[str, str]:
 
 
 def _problems(noted: Mapping[str, Problem]) -> dict[str, str]:
-    """What failed and has not worked since, each sentence once. Of the policy more is known than was noted."""
+    """Failures since which the work has not succeeded, each sentence once. The policy's are reported elsewhere."""
     works: dict[tuple[str, str], list[str]] = {}
     for work, problem in noted.items():
         if work != _POLICY:
@@ -103,7 +103,7 @@ def _problems(noted: Mapping[str, Problem]) -> dict[str, str]:
 
 
 def _cap(home: ProviderHome) -> tuple[str, str]:
-    """How the cap is, and in which state it is if it cannot be read."""
+    """The state of the cap in words, and as a state if it cannot be read."""
     try:
         left = home.parts.caps.days_left()
     except KeyUnavailable as error:
@@ -114,13 +114,13 @@ def _cap(home: ProviderHome) -> tuple[str, str]:
 
 
 def _answers(home: ProviderHome) -> tuple[str, str]:
-    """Whether memory answers, and for which reason it does not."""
+    """Whether memory answers, and the reason if it does not."""
     owner = home.whose(Conversation(platform="cli"))
     try:
         if isinstance(owner, Nobody):
             return owner.reason, ""
         home.look.ask(owner.actor, lambda memory: memory.get("", k=0, patience=0.0), hasty=True)
-    except (InvalidRequest, UnknownRoute) as error:  # of what the policy names
+    except (InvalidRequest, UnknownRoute) as error:  # of the place that the policy names
         return f"no: {error.message} [{error.reason}]", remedies.ADDRESS
     except StrongroomError as error:
         return f"no: {error.message} [{error.reason}]", error.reason

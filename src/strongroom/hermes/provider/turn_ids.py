@@ -1,8 +1,8 @@
-"""Turns as lines: when a turn began, what its lines are called, and how a long text is cut.
+"""Turns as lines: when a turn began, the ids of its lines, and how a long text is cut.
 
-A line's id has three parts: ten characters for the moment, eight for the turn in which it was written, and eight that
-are a keyed hash of whose it is and what it says. So a turn that is told twice is kept once, two turns of the same words
-are two, everything that was written in a turn is found by its name, and an id says nothing to anyone without the key.
+A line's id has three parts: ten characters for the time, eight for the turn in which it was written, and eight of a
+keyed hash of its actor and content. So a turn that is told twice is stored once, two turns of the same words are two,
+everything written in a turn is found by its name, and an id reveals nothing without the key.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from strongroom.model import Kind, LineId, Millis, Namespace, NewLine
 
 ID_KEY_SIZE = 32
 _PART = 5
-"""Bytes of an id that name its turn, and as many that are its hash."""
+"""Bytes of an id that name its turn; as many are its hash."""
 _TURN_FROM, _HASH_FROM = 10, 18
-"""Where in an id the name of its turn begins, and where its hash does."""
+"""Where the name of the turn begins in an id, and where the hash does."""
 _REMEMBERED = 16
-"""Turns that are remembered in any case; older ones only while they have a draft."""
+"""Turns that are always remembered. Older ones only while they have a draft."""
 _UNSTORABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _PIECE = model.LINE_LIMIT // 4
 """Characters of a text that surely fit a line."""
 PIECES = 16
-"""Lines that one text becomes at most; the rest of it is left out and said so."""
+"""Most lines of one text. The rest is left out, and a note says so."""
 
 
 class SaidTurn(msgspec.Struct, frozen=True):
-    """One text to keep: what it says, who said it, and where it goes."""
+    """One text to store, with its author and namespace."""
 
     text: str
     author: str
@@ -49,7 +49,7 @@ class SaidTurn(msgspec.Struct, frozen=True):
 
 
 class Worded(msgspec.Struct, frozen=True):
-    """The lines of a text, and what was left out of them: how many secrets, how many texts outside the cap."""
+    """The lines of a text, and what was left out: how many secrets, and how many texts outside the cap."""
 
     lines: tuple[NewLine, ...]
     secrets: int = 0
@@ -57,55 +57,55 @@ class Worded(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """What a person said in a turn, and what follows from it."""
+    """A person's message in a turn, and what follows from it."""
 
     message: str
     session: str
     grounds: tuple[object, ...]
-    """What else decides that, all of it comparable."""
+    """Everything else that decides that, comparable."""
     said: SaidTurn
     asked: Asked
     digest: str
-    """What it is known by in a history."""
+    """The digest by which it is known in a history."""
     worded: Worded | None = None
-    """Its lines, if they were needed when the turn began."""
+    """Its lines, if they were built when the turn began."""
 
 
 @dataclass(slots=True, eq=False)
 class Begun:
-    """A turn that began, and what became of it."""
+    """A turn that began, and its fate."""
 
     message: str
     time: Millis
     is_known: bool = True
-    """Whether it was told when it began; else `time` is when it ended."""
+    """Whether it was reported when it began; otherwise `time` is its end."""
     is_off: bool = False
-    """Whether it asked not to be kept."""
+    """Whether it asked not to be stored."""
     is_taken_back: bool = False
     is_kept: bool = False
     is_given_up: bool = False
     """Whether a turn of the same words was told in its place. It may still be told: then it was another one."""
     turn_id: str = ""
     tag: bytes = b""
-    """What the ids of everything share that is written in it; worked out when the first of it is."""
+    """The common part of the ids of everything written in it; computed on first use."""
     name: str = ""
-    """The same as it stands in ids."""
+    """The same in the form it has in ids."""
     is_noted: bool = False
-    """Whether something was written in it before it was told: a note, a fact, what another agent brought back."""
+    """Whether something was written in it before it was told: a note, a fact, another agent's result."""
     waiting: tuple[Path, ...] = ()
-    """What of that waits in the spool."""
+    """Those of these writings that wait in the spool."""
     is_request: bool = False
-    """Whether it asks the memory to forget, which is nothing to remember."""
+    """Whether it asks the memory to forget, in which case it is not stored."""
     shown: set[Namespace] = field(default_factory=set)
-    """The namespaces that were said or shown in it, under whatever id its conversation had then."""
+    """The namespaces that were said or shown in it, under any id of its conversation."""
     draft: Path | None = None
     left: Path | None = None
-    """Its draft as a turn that waits to be delivered: it was told, and could not be kept."""
+    """Its draft, turned into a waiting turn: it was told, and could not be stored."""
     heard: Heard | None = None
-    """Worked out when it began, so that nothing of it need be when it is told."""
+    """Computed when it began, and reused when it is told."""
 
     def drop_waiting(self) -> None:
-        """Let go of what was written in it and waits in the spool."""
+        """Remove its writings that wait in the spool."""
         for waiting in self.waiting:
             with suppress(OSError):
                 waiting.unlink(missing_ok=True)
@@ -121,16 +121,16 @@ class Turns:
         self.last: Begun | None = None
         """The turn that began last, of those that are not given up."""
         self.undone: set[tuple[str, float]] = set()
-        """What was dealt with of the runtime's record of undone turns: what was said, as a digest, and when."""
+        """The handled rows of the runtime's record of undone turns: digest of the text, and time."""
 
     @property
     def current(self) -> Begun | None:
-        """The turn to which something belongs that is written now; None where it was taken back, or none began."""
+        """The turn that a writing belongs to now; None if it was taken back, or none began."""
         last = self.last
         return None if last is None or last.is_taken_back else last
 
     def waiting(self) -> list[Begun]:
-        """The turns that are to be told, the newest first."""
+        """The turns still to be told, newest first."""
         with self._guard:
             return self._waiting()[::-1]
 
@@ -138,7 +138,7 @@ class Turns:
         return [one for one in self._begun if not (one.is_kept or one.is_taken_back or one.is_given_up)]
 
     def begin(self, message: str, now: Millis) -> Begun:
-        """A turn begins. Never at the moment of the one before, nor at that of its reply."""
+        """Begin a turn. Its time differs from those of the turn before and of its reply."""
         with self._guard:
             last = self._begun[-1].time if self._begun else 0
             begun = Begun(privacy_phrases.unwrap(message) or message, Millis(max(now, last + 2)))
@@ -148,10 +148,10 @@ class Turns:
             return begun
 
     def ended(self, message: str, turn_id: str, clock: Callable[[], Millis]) -> Begun:
-        """The turn that this message began: one that is not kept yet, else one that was and is told again.
+        """The turn that this message began: one not stored yet, or else a stored one that is told again.
 
-        A runtime may tell of a turn in other words than it began with. Turns are told in order, so it is the oldest.
-        Others of the same words were interrupted and said again, or will be told too: what was said is told by now.
+        A runtime may tell a turn in other words than it began with; turns are told in order, so it is then the oldest.
+        Others of the same words were interrupted and repeated, or will be told too: their text is stored with this one.
         """
         with self._guard:
             waiting = self._waiting()
@@ -166,14 +166,14 @@ class Turns:
             return found
 
     def _told_otherwise(self, message: str, turn_id: str, waiting: list[Begun]) -> Begun | None:
-        """The turn of a message with which none began that is to be told."""
+        """The turn of a message that none of the waiting turns began with."""
         same = [one for one in self._begun if one.message == message and one.turn_id in ("", turn_id)]
         left = [one for one in same if (one.is_taken_back or one.is_given_up) and not one.is_kept]
         others = sorted(waiting, key=lambda one: bool(one.message))
         return next(iter((*left, *same[-1:], *others[:1])), None)
 
     def given_up(self, until: Begun, *, alone: bool = False) -> list[Path]:
-        """The drafts of a turn and of those that began before it: they are kept by now, or never will be."""
+        """The drafts of a turn and of those that began before it: they are stored by now, or never will be."""
         with self._guard:
             drafts: list[Path] = []
             for one in (until,) if alone else (*[one for one in self._begun if one.draft], until):
@@ -186,44 +186,44 @@ class Turns:
             return drafts
 
     def take_back(self, begun: Begun) -> bool:
-        """Have a turn not kept; False if it is by now, or was taken back before."""
+        """Mark a turn not to be stored. False if it is stored by now, or was taken back before."""
         with self._guard:
             is_new = not (begun.is_kept or begun.is_taken_back)
             begun.is_taken_back = begun.is_taken_back or is_new
             return is_new
 
     def kept(self, begun: Begun) -> bool:
-        """A turn was kept; False if it was taken back meanwhile."""
+        """Mark a turn as stored. False if it was taken back meanwhile."""
         with self._guard:
             begun.is_kept = True
             return not begun.is_taken_back
 
 
 def line_id(key: bytes, began: Millis, *what: str, tag: bytes = b"") -> LineId:
-    """The id of a line. `what` is whose it is, in which session, and what was said; without a tag it has no turn."""
+    """The id of a line. `what` are its actor, session and content; without a tag it has no turn."""
     hashed = _keyed(key).digest("\0".join(what).encode("utf-8", "surrogatepass"))
-    # The hash is the second half, as it was when all ten bytes were one: notes kept then are still found by it.
+    # The hash is the second half, as when all ten bytes were one, so that notes stored then are still found by it.
     said = (tag or hashed[:_PART]) + hashed[_PART : 2 * _PART]
     return LineId(str(ULID.from_int(began << 80 | int.from_bytes(said, "big"))))
 
 
 def turn_tag(key: bytes, *which: str) -> bytes:
-    """What the ids of a turn's lines share. `which` is whose it is, in which session, and when it began."""
+    """The common part of the ids of a turn's lines. `which` are its actor, session and beginning."""
     return _keyed(key).digest("\0".join(("turn", *which)).encode("utf-8", "surrogatepass"))[:_PART]
 
 
 def turn_of(line: str) -> str:
-    """The name of the turn in which a line was written: the part of its id that the others of that turn share."""
+    """The name of the turn in which a line was written: the part of its id that the turn's lines share."""
     return line[_TURN_FROM:_HASH_FROM]
 
 
 def turn_name(tag: bytes) -> str:
-    """The name of the turn of a tag, as it stands in ids."""
+    """The name of the turn with this tag, as it is in ids."""
     return turn_of(str(ULID.from_int(int.from_bytes(tag, "big") << 8 * _PART)))
 
 
 def time_of(line: str) -> Millis:
-    """The moment that an id begins with."""
+    """The time in an id."""
     return Millis(ULID.from_str(line).milliseconds)
 
 
@@ -233,18 +233,18 @@ def _keyed(key: bytes) -> HmacState:
 
 
 def hash_of(line: str) -> str:
-    """The part of an id that depends neither on when it was written nor on its turn."""
+    """The part of an id that depends neither on its time nor on its turn."""
     return line[_HASH_FROM:]
 
 
 def storable(text: str) -> str:
-    """The text without what no line may hold: control characters, halves of surrogate pairs, towers of marks."""
+    """The text without what no line may hold: control characters, surrogate halves, stacked marks."""
     plain = _UNSTORABLE.sub(" ", text.replace("\r\n", "\n")).strip()
     return plain if plain.isascii() else routing.strip_stacked_marks(plain)
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text as one line, or as several if it is too long for one; nothing for an empty one."""
+    """A text as one line, or as several if it is too long for one; nothing if it is empty."""
     whole = storable(text)
     if not whole:
         return

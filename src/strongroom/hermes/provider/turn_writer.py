@@ -1,7 +1,7 @@
-"""What is kept of a conversation: turns, notes of the built-in memory, what another agent brought back.
+"""What is stored of a conversation: turns, notes of the built-in memory, other agents' results.
 
-Not what is off the record, by phrase, by chat or by platform. What a line looks like is `line_builder`, how it
-is stored `delivery`, and how it is taken back `undo`.
+Not what is off the record, by phrase, by chat or by platform. `line_builder` makes the lines, `delivery` stores them,
+and `undo` takes them back.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ DELEGATION_LIMIT = 4000
 
 
 def begin(session: MemorySession, message: str, number: int = 0) -> None:
-    """A turn begins. What the person said is safe from here on, even if the process dies before the turn is told.
+    """Begin a turn. The person's text is safe from here on, even if the process dies before the turn is told.
 
-    `number` counts the turns of its conversation, so the first one that begins here may tell of a history.
+    `number` counts the turns of the conversation, so that the agent's first one may reveal a history.
     """
     begun = session.turns.begin(message, millis())
     view = session.view()
@@ -88,7 +88,7 @@ def turn(
     messages: Sequence[Mapping[str, Any]] | None = None,
     turn_id: str = "",
 ) -> None:
-    """Keep a complete turn: a line for each speaker. Durable when it returns, or raised."""
+    """Store a complete turn: a line for each speaker. Durable on return, or raises."""
     begun = session.turns.ended(user, turn_id, millis)
     if begun.is_kept:
         return  # told again
@@ -101,7 +101,7 @@ def turn(
         _name_alike(view, begun, session_id)
         try:
             _keep(view, begun, state, _Told(user, reply, session_id, messages, known))
-        except Exception as error:  # whatever it was: what the person said is not lost
+        except Exception as error:  # whatever it was: the person's text is not lost
             session.leave_draft(begun, error)
             raise
         if not session.turns.kept(begun):
@@ -110,7 +110,7 @@ def turn(
 
 
 def _name_alike(view: SpeakerView, begun: Begun, session_id: str) -> None:
-    """Give a draft's lines the ids under which they are kept, or a kill in between would have them kept twice."""
+    """Give a draft's lines their final ids. Otherwise a kill before the draft is removed would store them twice."""
     first = begun.heard
     if begun.draft is not None and first is not None and (begun.turn_id or first.session != session_id):
         _draft(view, begun, hear(view, first.message, session_id))
@@ -133,7 +133,7 @@ def _keep(view: SpeakerView, begun: Begun, state: ConversationState, told: _Told
     if not state.is_known:
         _noted(session, lambda: state.begun(with_history=history.length > 0))
     if told.session != session.id:
-        _noted(session, lambda: state.carry(view.state().carried))  # what was shown was shown there
+        _noted(session, lambda: state.carry(view.state().carried))  # what was shown was shown under the old id
     length = len(history.messages.roles)
     if length and begun.is_known and not state.goes_on(history):
         undo.notice(view, state, history)
@@ -157,7 +157,7 @@ def _keep(view: SpeakerView, begun: Begun, state: ConversationState, told: _Told
 
 
 def _keeps(view: SpeakerView) -> bool:
-    """Whether this chat is kept at all."""
+    """Whether this chat is stored at all."""
     policy, speaker = view.policy, view.speaker
     off = policy.off_the_record
     return (
@@ -169,7 +169,7 @@ def _keeps(view: SpeakerView) -> bool:
 
 
 def _is_off(session: MemorySession, state: ConversationState, asked: Asked, begun: Begun) -> bool:
-    """Whether a turn is off the record, after what it says about that itself, and said when it began."""
+    """Whether a turn is off the record, by its own words and by those it began with."""
     if asked in (Asked.OFF, Asked.ON):
         _noted(session, lambda: state.turn_off(asked is Asked.OFF))
     is_off = state.is_off or asked is Asked.THIS_TURN or (begun.is_off and asked is not Asked.ON)
@@ -177,12 +177,12 @@ def _is_off(session: MemorySession, state: ConversationState, asked: Asked, begu
 
 
 def is_request(policy: Policy, text: str) -> bool:
-    """Whether a text asks the memory to forget, and the owner's policy has that not kept: it repeats what shall go."""
+    """Whether a text asks to forget and is not stored by the owner's policy: it repeats what is to be forgotten."""
     return not policy.keep.forget_requests and is_forget_request(text)
 
 
 def set_apart(session: MemorySession) -> None:
-    """Have the turn under way not kept: something was forgotten in it, and it repeats that."""
+    """Mark the current turn not to be stored: something was forgotten in it, and it repeats that."""
     begun = session.turns.current
     if begun is not None and not begun.is_kept and not session.home.policy.keep.forget_requests:
         begun.is_request = begun.is_off = True
@@ -190,25 +190,25 @@ def set_apart(session: MemorySession) -> None:
 
 
 def _noted(session: MemorySession, note_it: Callable[[], None]) -> None:
-    """Note something about the conversation. What cannot be written holds in this process all the same."""
+    """Record something about the conversation. If it cannot be stored, it still holds in this process."""
     try:
         note_it()
     except StrongroomError as error:
         session.failed("noting a conversation's state", error)
 
 
-# Other things that are kept.
+# Other writings.
 
 
 def note(view: SpeakerView, text: str, author: str, kind: Kind = Kind.FACT, *, in_turn: bool = True) -> int:
-    """Keep a text beside what is said, once; how many lines are new. It belongs to the turn in which it is written."""
+    """Store a text beside the conversation, once, in the current turn. Returns how many lines are new."""
     if not is_on_record(view):
         return 0
     session, plain = view.session, said_in(text)
     said = SaidTurn(plain, author, reply_namespace(view, view.state(), plain), kind)
     begun = session.turns.current if in_turn else None
     tag = tag_of(view, begun) if begun else b""
-    # Not of this session: the same note is the same line, whoever makes it and when.
+    # The session is not part of the id: the same note is the same line, whoever writes it and when.
     found = lines_to_keep(view, lines_of(view, millis(), f"{kind} {author}", said, tag=tag))
     lines = [msgspec.structs.replace(line, session=label(session.id)) for line in found]
     new = absent_lines(view, lines, {"kind": str(kind)}) if kind == Kind.FACT else lines
@@ -219,14 +219,14 @@ def note(view: SpeakerView, text: str, author: str, kind: Kind = Kind.FACT, *, i
 
 
 def is_on_record(view: SpeakerView) -> bool:
-    """Whether what is said now is kept."""
+    """Whether what is said now is stored."""
     last = view.session.turns.last
     is_off = last is not None and (last.is_off or last.is_taken_back) and not last.is_kept
     return _keeps(view) and not is_off and not view.state().is_off
 
 
 def keep_delegated(session: MemorySession, task: str, result: str, child: str = "") -> None:
-    """Keep what another agent was asked and brought back, as one line. What it was shown, it may repeat."""
+    """Store another agent's task and result, as one line. The result may repeat whatever that agent was shown."""
     view = session.view()
     if isinstance(view, Nobody):
         return

@@ -1,7 +1,7 @@
-"""Turns that were taken back: told by the runtime, or noticed by what is in the history no more.
+"""Turns that were taken back: reported by the runtime, or noticed because they left the history.
 
-What was taken back is forgotten with all that was written in it, and nothing else. What cannot be reached now is
-forgotten with a later turn.
+They are forgotten with everything written in them, and nothing else. If the vault cannot be reached, that is done with
+a later turn.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from strongroom.memory import Memory
 from strongroom.model import Hit, Kind, LineId, LineInfo, pluralize
 
 _NEAR = 600.0
-"""Seconds by which Hermes' time of a message may differ from ours: it is written when its turn ends."""
+"""Most seconds between Hermes' time of a message and ours: Hermes stores it when its turn ends."""
 _SOON = 20.0
-"""Seconds within which Hermes writes down a message of its terminal: before the model is asked."""
+"""Seconds within which Hermes stores a message of its terminal: before the model is asked."""
 _SLACK = 1.0
 _NO_TEXT = "\0"
-"""How a message begins in Hermes' record that is more than a text."""
+"""The beginning of messages in Hermes' record that are more than text."""
 _LOOKED_AT = 512
 Row = tuple[str, float]
-"""What was said in a turn that was undone, as a digest, and when; empty if it cannot be compared."""
+"""An undone turn in the record: the digest of its text, empty if it cannot be compared, and its time."""
 
 
 def notice(view: SpeakerView, state: ConversationState, history: History) -> None:
-    """Take back turns that left the history since the last one: some runtimes tell of an undo in no other way."""
+    """Take back turns that left the history since the last one: some runtimes report an undo in no other way."""
     session = view.session
-    # A gateway hands over the whole history; others may hand over the turn alone.
+    # A gateway passes the whole history; others may pass the turn alone.
     is_whole = bool(session.told.key) and session.told.platform != "api_server" and not session.is_journalled
     if is_whole and not state.turns and history.length:
         _look_back(view, state, history.messages)
@@ -52,16 +52,16 @@ def notice(view: SpeakerView, state: ConversationState, history: History) -> Non
 
 
 def _taken_back(session: MemorySession, speaker: Speaker) -> set[str] | None:
-    """What Hermes' own record says was undone in this conversation; None where there is no such record."""
+    """The undone texts of this conversation in Hermes' own record; None if there is no record."""
     try:
         found = undone_in(session.home.path / FILE, session.id)
     except StrongroomError:
-        return set()  # it cannot be asked now: then nothing is certain
+        return set()  # unreadable now: nothing is certain
     return None if found is None else {comparable(speaker, one.said) for one in found}
 
 
 def _look_back(view: SpeakerView, state: ConversationState, messages: Messages) -> None:
-    """Take back what was undone before this process knew the conversation: a turn of those words at that time."""
+    """Take back turns undone before this process knew the conversation: those with such words at that time."""
     session, speaker = view.session, view.speaker
     try:
         found = undone_in(session.home.path / FILE, session.id) or []
@@ -84,16 +84,16 @@ def _said_then(
         hits += memory.get(ids=[info.id for info in near[first : first + model.K_LIMIT]])
     began: set[datetime] = set()
     for said, time in gone:
-        # The same words may have been said again: it is the line that is nearest in time.
+        # The same words may have been said again, so the line nearest in time is taken.
         same = [hit.time for hit in hits if hit.author != ASSISTANT and comparable(speaker, hit.text) == said]
         began |= {min(same, key=partial(_apart, time))} if same else set()
     return [hit.id for hit in hits if hit.time in began or turn_lines.began(hit) in began]
 
 
 def rewind(session: MemorySession) -> None:
-    """The runtime took turns back, told once however many. One that was not told yet will not be kept.
+    """Take back the turns that the runtime undid, reported once however many. One that was not told yet is not stored.
 
-    Which ones is in Hermes' own record by now. Where that says nothing, it is the last.
+    Hermes' own record says which. Without an entry there, it is the last one.
     """
     session.undone = 0
     view = session.view()
@@ -121,7 +121,7 @@ def _rewind_last(view: SpeakerView) -> None:
 
 
 def _rewind_recorded(view: SpeakerView) -> bool:
-    """Take back what Hermes' record says was undone since it was last asked; False if that is not certain."""
+    """Take back what Hermes' record says was undone since the last call. False if that is not certain."""
     rows = _undone_since(view)
     left = _not_told(view, rows)
     state = view.state()
@@ -138,12 +138,12 @@ def _rewind_recorded(view: SpeakerView) -> bool:
 
 
 def _undone_since(view: SpeakerView) -> list[Row]:
-    """What Hermes' record says was undone and was not dealt with yet, the oldest first."""
+    """The undone turns in Hermes' record that were not handled yet, oldest first."""
     session, speaker = view.session, view.speaker
     try:
         found = undone_in(session.home.path / FILE, session.id) or []
     except StrongroomError:
-        return []  # it cannot be asked now
+        return []  # unreadable now
     rows = {("" if one.said.startswith(_NO_TEXT) else comparable(speaker, one.said), one.time) for one in found}
     new = rows - session.turns.undone
     session.turns.undone |= new
@@ -151,7 +151,7 @@ def _undone_since(view: SpeakerView) -> list[Row]:
 
 
 def _not_told(view: SpeakerView, rows: list[Row]) -> list[Row]:
-    """Take back the turns that were undone before they were told; what is left of the record."""
+    """Take back turns undone before they were told. Returns the other rows of the record."""
     left, turns = list(rows), view.session.turns
     for begun in turns.waiting():
         row = _row_of(comparable(view.speaker, begun.message), begun.time / 1000, left)
@@ -162,7 +162,7 @@ def _not_told(view: SpeakerView, rows: list[Row]) -> list[Row]:
 
 
 def _cut(known: Sequence[KeptTurn], rows: list[Row]) -> int:
-    """From where on turns were undone. An undo cuts the newest off: at most as many as there are in the record."""
+    """The place from which on turns were undone. An undo cuts off the newest: at most as many as the record has."""
     start, left = len(known), list(rows)
     for place in reversed(range(max(len(known) - len(rows), 0), len(known))):
         row = _row_of(known[place].said, _began(known[place]), left)
@@ -173,7 +173,7 @@ def _cut(known: Sequence[KeptTurn], rows: list[Row]) -> int:
 
 
 def _row_of(said: str, began: float, rows: list[Row]) -> Row | None:
-    """The last of the record that may be a turn's: of the same words, and written down after it began."""
+    """The last row that may be a turn's: of the same words, and stored after it began."""
     return next((row for row in reversed(rows) if row[0] == said and row[1] >= began - _SLACK), None)
 
 
@@ -182,7 +182,7 @@ def _began(turn: KeptTurn) -> float:
 
 
 def _take_back_older(view: SpeakerView, gone: set[Row]) -> bool:
-    """Take back turns that an earlier process told; whether there were any."""
+    """Take back turns that an earlier process told. Returns whether there were any."""
     session = view.session
     try:
         found = view.ask(
@@ -197,7 +197,7 @@ def _take_back_older(view: SpeakerView, gone: set[Row]) -> bool:
 
 
 def _let_go(view: SpeakerView, begun: Begun) -> None:
-    """Let go of what waits of a turn that was not kept; if it waited as a turn, it may have been delivered."""
+    """Drop what waits of a turn that was not stored. If it waited as a turn, it may have been delivered."""
     worded, is_left = begun.heard.worded if begun.heard else None, begun.left is not None
     view.session.drop_drafts(begun, alone=True)
     state = view.state()
@@ -210,14 +210,14 @@ def _let_go(view: SpeakerView, begun: Begun) -> None:
 
 
 def forget_told(view: SpeakerView, session_id: str) -> None:
-    """Forget the turn that was told just now: it was taken back while it was kept."""
+    """Forget the turn that was told just now: it was taken back while it was being stored."""
     state = view.state(session_id)
     state.rewind()
     forget(view, state)
 
 
 def forget_last(view: SpeakerView) -> int:
-    """Forget the last turn that was told; how many lines went: none if it cannot be reached now."""
+    """Forget the last turn that was told. Returns how many lines went; 0 if the vault cannot be reached now."""
     session, state = view.session, view.state()
     if not state.rewind():
         # Told by an earlier process: the vault knows which came last.
@@ -234,7 +234,7 @@ def _apart(time: float, moment: datetime) -> float:
 
 
 def _newest(memory: Memory, session_id: str) -> list[LineId]:
-    """The lines of the last turn of a conversation: those of its last moment, and of the one that it answers."""
+    """The lines of a conversation's last turn: those of its last moment, and of the message that they answer."""
     newest = _turns_of(memory, session_id)[-2 * turn_ids.PIECES - 2 :]
     if not newest:
         return []
@@ -243,7 +243,7 @@ def _newest(memory: Memory, session_id: str) -> list[LineId]:
 
 
 def _turns_of(memory: Memory, session_id: str) -> list[LineInfo]:
-    """The lines of a conversation's last turns, in the order of their time."""
+    """The lines of a conversation's last turns, by time."""
     newest: list[LineInfo] = []
     after = None
     while True:
@@ -255,9 +255,9 @@ def _turns_of(memory: Memory, session_id: str) -> list[LineInfo]:
 
 
 def forget(view: SpeakerView, state: ConversationState) -> int:
-    """Forget what was taken back, and all that was written in those turns; how many lines went.
+    """Forget what was taken back, with everything written in those turns. Returns how many lines went.
 
-    What cannot be reached now waits in the spool, and is forgotten later.
+    If the vault cannot be reached, it waits in the spool, and is forgotten later.
     """
     if not (state.undoing or state.undone):
         return 0
@@ -277,9 +277,9 @@ def forget(view: SpeakerView, state: ConversationState) -> int:
 
 
 def settle(view: SpeakerView, gone: Gone) -> list[str]:
-    """After lines were forgotten: count them, and take the runtime's own notes of them out of its files.
+    """Finish a forgetting: count the lines, and remove the runtime's own notes of them from its files.
 
-    The names of files in which such a note stays.
+    Returns the names of files in which such a note is left.
     """
     view.parts.status.count("forgotten", len(gone.ids))
     return memory_files.take_out(view.session.home, gone.notes)

@@ -16,6 +16,7 @@ from demo import __main__ as command
 from demo import talk
 from demo.chapters.fleet_story import FLEET
 from demo.fleet_stage import fleet_of
+from demo.programs.attacker import Bucket
 from demo.report import Step
 from demo.stage import Stage
 from demo.steps import STEPS
@@ -134,6 +135,27 @@ def test_a_copy_of_a_forgotten_line_that_is_left_in_the_bucket_fails_the_forget(
     assert (done.code, states(done)) == (BUG, [OK, OK, OK, FAIL])
     forget = done.json["steps"][3]
     assert forget["expected"] == "no piece of them in any file", forget["came"]
+
+
+@pytest.mark.requirement("demo-fleet", "demo-strict")
+def test_an_object_that_goes_while_the_attacker_looks_does_not_end_the_attack(
+    s3: Server, bucket: S3Bucket, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    bucket.create("room/trial", b"of a worker that has just started")
+    bucket.create("room/line", b"sealed")
+    attacker, names = Bucket(f"s3://{BUCKET}/{prefix}/room"), Bucket.names
+
+    def lists(self: Bucket) -> list[str]:
+        found = names(self)
+        bucket.delete(["room/trial"])
+        return found
+
+    monkeypatch.setattr(Bucket, "names", lists)
+    assert attacker.objects("*") == {"line": b"sealed"}
+    bucket.create("room/trial", b"of another one")
+    assert list(attacker.raw()) == ["line"]
 
 
 # What is left.

@@ -347,6 +347,20 @@ class Crowd:
             self.served[url] = self.served.get(url, 0) + 1
             self._changed.notify_all()
 
+    def was_refused(self) -> None:
+        with self._changed:
+            self.refused += 1
+            self._changed.notify_all()
+
+    def keep(self, actor: int, line: str, text: str) -> None:
+        with self._changed:
+            self.kept[actor][line] = text
+
+    def known(self, actor: int) -> list[tuple[str, str]]:
+        """The acknowledged lines of an actor, by id."""
+        with self._changed:
+            return list(self.kept[actor].items())
+
 
 class Client:
     """One of the crowd, with connections of its own."""
@@ -363,7 +377,7 @@ class Client:
 
     def act(self) -> None:
         actor = self._chance.randrange(len(self._caps))
-        known = list(self._crowd.kept[actor].items())
+        known = self._crowd.known(actor)
         turn = self._chance.random()
         if not known or turn < 0.5:
             self._put(actor)
@@ -378,7 +392,7 @@ class Client:
         receipt = self._insist(actor, lambda memory: memory.put(text, namespace="travel", id=line))
         assert receipt.id == line
         assert not receipt.forgotten
-        self._crowd.kept[actor][line] = text
+        self._crowd.keep(actor, line, text)
 
     def _read(self, actor: int, line: str, text: str) -> None:
         """Whatever was acknowledged before, to whomever and by whichever worker, is found."""
@@ -398,7 +412,7 @@ class Client:
             try:
                 answer = call(self._memory(url, actor))
             except PASSING:
-                self._crowd.refused += 1
+                self._crowd.was_refused()
                 continue
             self._crowd.answered(url)
             return answer

@@ -15,6 +15,7 @@ from strongroom.audit import VerificationReport
 from strongroom.memory import Memory
 from tests.fleet.asking import Asking
 from tests.fleet.history import Call, Cap
+from tests.fleet.rules import Rule
 from tests.fleet.workers import ACTORS
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _MAY_BE_SAID_LATER = ("put", "set_profile")
 """What creates an object and replaces none."""
 _VOID = ("cap_revoked", "tampered")
 _REFUSED: dict[str, tuple[str, ...]] = dict.fromkeys(("put", "forget", "erase", "set_profile"), ("tampered",))
-_REFUSED |= {"revoke": _VOID, "erase_actor": _VOID}
+_REFUSED |= {"revoke": _VOID, "revoke_actor": _VOID, "erase_actor": _VOID}
 """What a worker may say to a cap once something that it has seen was undone."""
 Objects = Mapping[str, tuple[bytes, int] | None]
 
@@ -43,6 +44,8 @@ class Attacker(Asking):
     def run(self) -> None:
         worker, other = self.random.sample(self.world.workers, 2)
         actor = self.random.choice(ACTORS)
+        if other.vault is None:
+            return  # it could not be opened, and that is written down
         held = self.mint(worker, actor, ("travel",))
         if held is None or not self.with_cap(worker, held, "put", _puts).is_ok:
             return
@@ -50,7 +53,7 @@ class Attacker(Asking):
         self._verify(other)
         self._verify(other)  # settles what was begun and never said done before
         if not (before := self._verify(other)).ok:
-            self.world.history.notes.append(f"nobody has tampered yet, and an audit found {_named(before)}")
+            self.world.history.note(Rule.UNSETTLED, _named(before))
             return
         if self.random.random() < _PLANTS:
             self._plant(worker, other, held)
@@ -68,11 +71,11 @@ class Attacker(Asking):
         self._look(other, held)
         self._undo(changed)
         if (seen := self._look(other, held)).outcome not in _REFUSED[op]:
-            self.world.history.notes.append(f"{op} was undone, and a worker that had seen it went back: {seen}")
+            self.world.history.note(Rule.WENT_BACK, f"from {op}: {seen}")
         self.world.scheduler.pause(_OVER)
         report = self._verify(other)
         if not (report.findings or (op in _MAY_BE_SAID_LATER and report.doubtful)):
-            self.world.history.notes.append(f"{op} was undone, its worker {fate}, and no audit named it: {call}")
+            self.world.history.note(Rule.UNNAMED, f"{op}, its worker {fate}: {call}")
 
     def _plant(self, worker: Worker, other: Worker, held: Cap) -> None:
         """Write a bundle in the place of a worker's next one, and take it away again when all has been looked at."""
@@ -85,11 +88,11 @@ class Attacker(Asking):
         objects[place] = body, self.world.scheduler.now
         call = self.with_cap(worker, held, "put", _puts)
         if not call.is_ok:
-            self.world.history.notes.append(f"a log was taken, and its worker did not go on: {call}")
+            self.world.history.note(Rule.STOPPED, call)
         elif self.world.taken_logs != 1:
-            self.world.history.notes.append(f"a log was taken, and {self.world.taken_logs} alarms were raised")
+            self.world.history.note(Rule.NO_ALARM, f"{self.world.taken_logs} of them")
         if not self._verify(other).findings:
-            self.world.history.notes.append(f"a bundle was planted, and no audit named it: {place}")
+            self.world.history.note(Rule.UNNAMED_BUNDLE, place)
         del objects[place]
 
     def _acts(self, held: Cap) -> dict[str, Callable[[Vault, Call], object]]:
@@ -106,6 +109,7 @@ class Attacker(Asking):
             "put": lambda vault, _: _put(memory(vault), "what will be undone"),
             "forget": forget,
             "revoke": lambda vault, _: vault.revoke(held.link),
+            "revoke_actor": lambda vault, _: vault.revoke_actor(held.actor),
             "erase": lambda vault, _: _erase(memory(vault)),
             "erase_actor": lambda vault, _: _erase_actor(vault, held.actor),
             "set_profile": profile,

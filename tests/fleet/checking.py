@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tests.fleet.history import DEAD, NEVER, OK, Call, Cap, History, Key
+from tests.fleet.rules import Rule
 
 UNAVAILABLE = {"store_unavailable", "audit_unavailable"}
 _EXPECTED = {OK, DEAD, "cap_revoked", *UNAVAILABLE}
@@ -41,19 +42,19 @@ class Checker:
 
     def _answered(self, call: Call) -> Iterator[str]:
         if call.outcome == "tampered" and call.client != "attacker":
-            yield f"a false alarm: nobody has tampered, and a worker says so: {call}"
+            yield f"{Rule.FALSE_ALARM}: {call}"
         elif call.outcome not in _EXPECTED | _ALSO.get(call.op, set()) | _ALSO.get(call.client, set()):
-            yield f"an answer that nobody should hear: {call}"
+            yield f"{Rule.DEFECT}: {call}"
         if call.client == "end" and call.outcome in UNAVAILABLE:
-            yield f"a healthy store, and no answer: {call}"
+            yield f"{Rule.NO_ANSWER}: {call}"
 
     def _revoked(self, call: Call) -> Iterator[str]:
         if call.cap is None:
             return
         if call.is_ok and (voided := self._voided(call.cap, call.began)):
-            yield f"a void cap was accepted: {call} although {voided}"
+            yield f"{Rule.VOID_CAP}: {call} although {voided}"
         if call.outcome == "cap_revoked" and not self._perhaps_voided(call.cap, call.ended):
-            yield f"a good cap was refused: {call}, minted by {call.cap.minted}"
+            yield f"{Rule.GOOD_CAP}: {call}, minted by {call.cap.minted}"
 
     def _voided(self, cap: Cap, before: int) -> Call | None:
         """The call that voided a cap before a step for sure."""
@@ -83,28 +84,28 @@ class Checker:
         puts = [call for call in calls if call.op == "put"]
         gone = [call for call in calls if call.op in _GONE and self._may_act(call)]
         if read.twice:
-            yield f"a line is there twice: {read}"
+            yield f"{Rule.TWICE}: {read}"
         for key, text in read.shown.items():
             yield from self._shown(read, key, text, puts, gone)
         if read.is_ok and read.is_whole:
             for key, put in self._lasting(read, puts, gone):
                 if key[0] in read.namespaces and key not in read.shown:
-                    yield f"a line is missing: {key} of {put} in {read}"
+                    yield f"{Rule.MISSING}: {key} of {put} in {read}"
         if read.outcome == "not_found" and read.wanted:
             lasting = dict(self._lasting(read, puts, gone))
             if all(key in lasting for key in read.wanted):
-                yield f"lines that are there were not found: {read}"
+                yield f"{Rule.NOT_FOUND}: {read}"
 
     def _shown(self, read: Call, key: Key, text: str | None, puts: list[Call], gone: list[Call]) -> Iterator[str]:
         sources = [put for put in puts if put.began < read.ended and self._may_act(put) and _says(put, key, text)]
         if not sources:
-            yield f"a line that nobody put: {key} {text!r} in {read}"
+            yield f"{Rule.INVENTED}: {key} {text!r} in {read}"
             return
         for call in gone:
             if call.is_ok and call.ended < read.began and _covers(call, key):
                 again = [put for put in sources if self._may_follow(put, call, key, gone)]
                 if not again:
-                    yield f"a line is back: {key} was gone by {call}, and is in {read}"
+                    yield f"{Rule.BACK}: {key} was gone by {call}, and is in {read}"
 
     def _may_follow(self, put: Call, call: Call, key: Key, gone: list[Call]) -> bool:
         """Whether a put may have written a line after it was gone."""
@@ -145,7 +146,7 @@ class Checker:
                     seen.setdefault((call.actor, text), set()).add(key)
         for (actor, text), keys in seen.items():
             if len(keys) > 1:
-                yield f"one line under several ids: {text!r} of {actor} as {sorted(keys)}"
+                yield f"{Rule.TWO_IDS}: {text!r} of {actor} as {sorted(keys)}"
 
     # Profiles.
 
@@ -161,14 +162,14 @@ class Checker:
         writing = [one for one in sets if one.profile == text and one.began < read.ended and self._may_act(one)]
         settled = [one for one in sets if one.is_ok and one.ended < read.began]
         if text is not None and not writing:
-            yield f"a profile that nobody wrote: {text!r} in {read}"
+            yield f"{Rule.INVENTED_PROFILE}: {text!r} in {read}"
         for one in settled:
             again = [other for other in erased if self._until(other) > one.began and other.began < read.ended]
             later = [other for other in sets if other is not one and self._until(other) > one.began]
             if text is None and not again:
-                yield f"a profile is missing: that of {one} in {read}"
+                yield f"{Rule.MISSING_PROFILE}: that of {one} in {read}"
             if text is not None and text != one.profile and not any(other.profile == text for other in later):
-                yield f"an old profile: {text!r} in {read}, although {one}"
+                yield f"{Rule.OLD_PROFILE}: {text!r} in {read}, although {one}"
 
 
 def _covers(call: Call, key: Key) -> bool:

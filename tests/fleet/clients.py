@@ -10,6 +10,7 @@ from strongroom.memory import Memory
 from strongroom.model import Receipt
 from tests.fleet.asking import Asking
 from tests.fleet.history import Call, Cap, Key
+from tests.fleet.rules import Rule
 from tests.fleet.workers import ACTORS
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class Ending(Asking):
         if worker.vault is not None:
             findings = worker.vault.audit.verify().findings
             for one in findings:
-                self.world.history.notes.append(f"an audit found a flaw: {one.flaw} {one.object or one.entry or ''}")
+                self.world.history.note(Rule.FLAW, f"{one.flaw} {one.object or one.entry or ''}")
 
     def _look(self, worker: Worker, held: Cap) -> dict[Key, str | None]:
         keys = list(self.list(worker, held).shown)
@@ -216,9 +217,9 @@ class Ending(Asking):
         for at in range(0, len(keys), 20):
             found.update(self.get(worker, held, tuple(keys[at : at + 20])).shown)
         if set(found) != set(keys):
-            self.world.history.notes.append(f"what is listed is not what is got from {worker.name}")
+            self.world.history.note(Rule.LISTED_NOT_GOT, worker.name)
         return found
 
     def _check_same(self, seen: list[dict[Key, str | None]], actor: str) -> None:
         if any(one != seen[0] for one in seen):
-            self.world.history.notes.append(f"the workers do not agree about {actor}")
+            self.world.history.note(Rule.DISAGREEING, actor)

@@ -13,6 +13,7 @@ from strongroom.store.s3 import worker_log
 from strongroom.store.s3.bucket import Bucket, BucketListing, BucketObject
 from tests.fleet.history import Call, History
 from tests.fleet.memory import folders_of
+from tests.fleet.rules import Rule
 from tests.fleet.simulated import Server
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ def check_bucket(server: Server, history: History) -> list[str]:
     wrong: list[str] = []
     for worker in worker_log.written_logs(bucket):
         wrong += _check_log(bucket, worker, members.pop(worker, None), entries)
-    wrong += [f"there is no log of {worker}, which is in the roster" for worker in members]
+    wrong += [f"{Rule.NO_LOG}: {worker}" for worker in members]
     return [*wrong, *_unrecorded(history, entries)]
 
 
@@ -69,7 +70,7 @@ def _check_log(bucket: Bucket, worker: str, member: Member | None, entries: list
     edge, is_entered = merkle_log.Range(), member is not None
     for place, (number, bundle) in enumerate(worker_log.bundles(bucket, worker, _Inline()), 1):
         if bundle is None or number != place or bundle.first != edge.size:
-            yield f"the log of {worker} has a gap at bundle {place}"
+            yield f"{Rule.GAP}: {worker} at bundle {place}"
             return
         for entry in bundle.entries:
             edge.append(merkle_log.leaf_hash(entry))
@@ -77,7 +78,7 @@ def _check_log(bucket: Bucket, worker: str, member: Member | None, entries: list
         entries += map(decode_entry, bundle.entries if is_entered else ())
         member = member or bundle.member
         if member is None or edge.packed() != bundle.peaks or not is_signed(worker, bundle, member.public):
-            yield f"a bundle of {worker} is not signed as it stands"
+            yield f"{Rule.UNSIGNED}: {worker} at bundle {place}"
 
 
 def _unrecorded(history: History, entries: list[Entry]) -> Iterator[str]:
@@ -86,7 +87,7 @@ def _unrecorded(history: History, entries: list[Entry]) -> Iterator[str]:
     links = {(entry.op, str(link)) for entry in entries for link in entry.links}
     for call in history.calls:
         if call.client != "attacker" and not _is_recorded(call, recorded, links):
-            yield f"no log knows of it: {call}"
+            yield f"{Rule.UNRECORDED}: {call}"
 
 
 def _is_recorded(call: Call, recorded: set[tuple[str, Decision, str]], links: set[tuple[str, str]]) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tests.fleet.rules import Rule
+
 OK = "ok"
 DEAD = "dead"
 NEVER = 1 << 60
@@ -78,6 +80,10 @@ class History:
     """Whether what failed may still happen much later."""
     notes: list[str] = field(default_factory=list)
     """What went wrong beside the calls."""
+
+    def note(self, rule: Rule, what: object) -> None:
+        """Write down that a rule was broken."""
+        self.notes.append(f"{rule}: {what}")
 
     def of(self, actor: str, *ops: str) -> list[Call]:
         return [call for call in self.calls if call.actor == actor and call.op in ops]

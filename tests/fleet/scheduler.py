@@ -11,9 +11,12 @@ import threading
 from collections.abc import Callable
 from random import Random
 
+_LONGEST = 3_600_000
+"""In ms: a history that is not over by then will never be. The longest take seven minutes."""
+
 
 class Stuck(Exception):
-    """Every task that is left waits for another one."""
+    """Every task that is left waits for another one, or some do while others wait for them again and again."""
 
 
 class Task:
@@ -32,6 +35,7 @@ class Scheduler:
     def __init__(self, seed: int, began: int) -> None:
         self.random = Random(seed)
         self.now = began
+        self._ends = began + _LONGEST
         self.steps = 0
         self.current: Task | None = None
         self._due: list[tuple[int, float, int, Task]] = []
@@ -94,10 +98,11 @@ class Scheduler:
         self._hand_over()
 
     def _hand_over(self) -> None:
-        if not self._due or self._failure is not None:
+        is_late = self.now > self._ends
+        if not self._due or is_late or self._failure is not None:
             if self._tasks and self._failure is None:
                 names = ", ".join(sorted(task.name for task in self._tasks))
-                self._failure = Stuck(f"all of these wait for each other: {names}")
+                self._failure = Stuck(f"{'after an hour' if is_late else 'each for another one'} these wait: {names}")
             self._finished.release()
             return
         due, _, _, task = heapq.heappop(self._due)

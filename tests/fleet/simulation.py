@@ -38,6 +38,7 @@ from tests.fleet.clients import Client, Ending, Owner
 from tests.fleet.ending import check_bucket
 from tests.fleet.history import History
 from tests.fleet.primitives import Primitives, Threads, waited
+from tests.fleet.rules import Rule
 from tests.fleet.scheduler import Scheduler, Stuck
 from tests.fleet.simulated import Died, Server, SimulatedBucket, Weather
 from tests.fleet.workers import Worker
@@ -112,7 +113,7 @@ class World:
         self.scheduler.pause(20_000)
         Ending(self).run()
         if self.taken_logs:
-            self.history.notes.append(f"a false alarm: {self.taken_logs} logs were given up, with nobody in their way")
+            self.history.note(Rule.FALSE_TAKEN_LOG, f"{self.taken_logs} logs")
         Attacker(self).run()
 
     # What stands in for the world outside.
@@ -234,7 +235,7 @@ def simulate(seed: int, **options: bool) -> Outcome:
         try:
             world.scheduler.run()
         except (Stuck, StrongroomError, Died) as error:
-            violations.append(f"it came to a halt: {type(error).__name__}: {error}")
+            violations.append(f"{Rule.HALT}: {type(error).__name__}: {error}")
         else:
             violations += check_bucket(world.server, world.history)
     return Outcome(world, violations + list(Checker(world.history).violations()))

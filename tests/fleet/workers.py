@@ -9,6 +9,7 @@ from strongroom.errors import Unavailable
 from strongroom.model import Actor, Millis
 from strongroom.store.s3 import S3Store
 from strongroom.store.s3.compaction import Compactor
+from tests.fleet.rules import Rule
 from tests.fleet.simulated import Died
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Worker:
             if self.bucket is own:
                 self.vault = vault
             return
-        self._world.history.notes.append(f"{self.name} could not be opened")
+        self._world.history.note(Rule.NO_START, self.name)
 
     def compacts(self) -> None:
         """Now and then, beside all else, until the clients are done."""
@@ -77,7 +78,7 @@ class Worker:
             except (Unavailable, Died):
                 return
             except Exception as error:  # noqa: BLE001 - a defect, which is reported with the seed
-                self._world.history.notes.append(f"compaction failed: {type(error).__name__}: {error}")
+                self._world.history.note(Rule.COMPACTION, f"{type(error).__name__}: {error}")
 
     def kill(self) -> None:
         self._world.server.note(self.bucket.worker, "dies")

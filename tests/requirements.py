@@ -458,7 +458,7 @@ REQUIREMENTS: dict[str, tuple[str, str]] = {
     "observe-gated": ("design", "what was done outside is on record with its name and hash, if the cap may put"),
     "known-or-looked": (
         "design",
-        "an embedded vault that nobody else writes to is looked at with the commit, and what others did holds at once",
+        "what others did holds at the next call, also where the store is looked at with the commit alone",
     ),
     "recall-warm": ("design", "a get of no lines begins to load and returns nothing, on record"),
     "recall-without": ("design", "lines that are named are left out of a recall, and the others stay in their order"),

@@ -1,4 +1,4 @@
-"""A vault that nobody else writes to is looked at with the commit alone; what others did since holds all the same."""
+"""What others did holds at the next call, whether the store is looked at before it or with its commit."""
 
 from __future__ import annotations
 
@@ -8,36 +8,24 @@ from collections.abc import Callable
 import pytest
 
 from strongroom import Token, Vault, errors
-from strongroom.memory import replica as states
 from strongroom.store.sqlite import SqliteStore
 from tests.conftest import ALL_OPS
 
 pytestmark = pytest.mark.requirement("known-or-looked")
 
-Looks = Callable[[], int]
 
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
-    """How often any store was looked at before a commit."""
-    count, real = 0, SqliteStore.versions
-
-    def counted(self: SqliteStore, scopes: list[str]) -> object:
-        nonlocal count
-        count += 1
-        return real(self, scopes)
-
-    monkeypatch.setattr(SqliteStore, "versions", counted)
-    return lambda: count
+@pytest.fixture(params=["near", "distant"], autouse=True)
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A near store is looked at before each call; one that calls itself distant, while it writes the log."""
+    monkeypatch.setattr(SqliteStore, "is_distant", request.param == "distant")
 
 
 @pytest.fixture
 def other(vault: Vault, cap: Token, reopen: Callable[[], Vault]) -> Vault:
-    """A second handle, which has been alone for so long that it decides by what it knows."""
+    """A second handle, which knows the cap."""
     vault.memory(cap).put("the blue boat", namespace="travel")
     found = reopen()
-    for _ in range(states._QUIET):
-        assert _texts(found, cap) == ["the blue boat"]
+    assert _texts(found, cap) == ["the blue boat"]
     return found
 
 
@@ -45,13 +33,22 @@ def _texts(vault: Vault, cap: Token) -> list[str]:
     return sorted(hit.text for hit in vault.memory(cap).get("boat", k=20))
 
 
-def test_who_is_alone_does_not_look_before_a_commit(other: Vault, cap: Token, looks: Looks) -> None:
+def test_a_distant_store_is_not_looked_at_before_a_commit(
+    other: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else the tests below would hold for the wrong reason."""
-    before = looks()
+    looks, real = 0, SqliteStore.versions
+
+    def counted(self: SqliteStore, scopes: list[str]) -> object:
+        nonlocal looks
+        looks += 1
+        return real(self, scopes)
+
+    monkeypatch.setattr(SqliteStore, "versions", counted)
     for number in range(5):
         other.memory(cap).put(f"boat {number}", namespace="travel")
         assert len(_texts(other, cap)) == number + 2
-    assert looks() == before
+    assert looks == (0 if other.store.is_distant else 10)
 
 
 def test_a_cap_that_was_revoked_elsewhere_is_refused_at_once_and_on_record(
@@ -96,12 +93,8 @@ def test_what_is_refused_after_a_look_is_refused_once(vault: Vault, other: Vault
 def test_what_was_forgotten_put_or_erased_elsewhere_is_seen_at_once(vault: Vault, other: Vault, cap: Token) -> None:
     receipt = vault.memory(cap).put("another boat", namespace="travel")
     assert _texts(other, cap) == ["another boat", "the blue boat"]
-    for _ in range(2 * states._QUIET):
-        _texts(other, cap)
     vault.memory(cap).forget(ids=[receipt.id])
     assert _texts(other, cap) == ["the blue boat"]
-    for _ in range(4 * states._QUIET):
-        _texts(other, cap)
     vault.memory(cap).erase()
     assert _texts(other, cap) == []
 
@@ -121,27 +114,7 @@ def test_nobody_is_refused_by_what_was_known(vault: Vault, other: Vault, cap: To
     assert _texts(other, mine) == ["a boat in the garden"]
 
 
-def test_who_met_others_looks_again_for_a_while_and_longer_each_time(
-    vault: Vault, other: Vault, cap: Token, looks: Looks
-) -> None:
-    taken: list[int] = []
-    for number in range(2):
-        vault.memory(cap).put(f"boat {number}", namespace="travel")
-        _texts(other, cap)
-        before = looks()
-        for _ in range(8 * states._QUIET):
-            _texts(other, cap)
-        taken.append(looks() - before)
-    assert 0 < taken[0] < taken[1] < 8 * states._QUIET
-
-
-def test_threads_and_handles_that_write_at_once_lose_nothing(
-    vault: Vault, other: Vault, cap: Token, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for one in (vault, other):
-        monkeypatch.setattr(one._state, "_enough_quiet", 0)
-        monkeypatch.setattr(one._state, "outdated", lambda: None)  # decide by what is known, however often it is wrong
-
+def test_threads_and_handles_that_write_at_once_lose_nothing(vault: Vault, other: Vault, cap: Token) -> None:
     def work(one: Vault, name: str) -> None:
         for number in range(15):
             one.memory(cap).put(f"boat {name} {number}", namespace="travel")

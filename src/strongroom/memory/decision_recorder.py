@@ -93,7 +93,7 @@ class DecisionRecorder:
         it is decided by what is known before they are read, and looked at once more beside the log.
         """
         grant = yield from self.admit(caller, ask, since or None)
-        if not since and self.state.store.is_distant and (since := self.known(caller, lines=False)):
+        if not since and (since := self.known(caller, lines=False)):
             grant = yield from self.admit(caller, ask, since)
         return grant, since
 
@@ -102,7 +102,7 @@ class DecisionRecorder:
 
         With `lines` those of the memory count, else only what is the vault's.
         """
-        return self.state.known(self._locator(caller), lines=lines)
+        return self.state.known(self._locator(caller), lines=lines) if self.state.store.is_distant else ANY
 
     def appoint(self, caller: Caller, ask: Ask) -> Operation[AdminGrant]:
         """Ask the gate about the vault's own affairs."""

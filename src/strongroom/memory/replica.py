@@ -57,8 +57,6 @@ _NAMES = 10_000
 _AT_ONCE = 16
 """Actors of a bucket that are looked at side by side."""
 _TRIES = 4
-_QUIET, _QUIET_AT_MOST = 8, 1024
-"""Looks in a row that find nothing new before it is decided by what is known; more, where that went wrong."""
 
 T = TypeVar("T")
 
@@ -111,8 +109,6 @@ class Replica:
         """The thread for which `together` has caught up; one at a time."""
         self._loop_thread = 0
         """The thread that calls `together`: an event loop's."""
-        self._quiet, self._enough_quiet = 0, _QUIET
-        """How many looks in a row found nothing new, and how many it takes to do without."""
         self._open()
 
     # Opening and following.
@@ -156,32 +152,22 @@ class Replica:
             return
         scopes = [self._vault_scope, *self._actor_scope(locator)]
         found = self.store.versions(scopes) if looked is None else [looked.get(scope, -1) for scope in scopes]
-        self._quiet += 1
         for scope, latest in zip(scopes, found, strict=True):
             if latest > self._seen.get(scope, -1):
-                self._quiet = 0
                 with self._guard:
                     self._follow(scope, latest, locator)
                 self._let_go()
 
     def known(self, locator: str, *, lines: bool) -> Mapping[str, Version]:
-        """How far the vault, and with `lines` an actor, have been followed, where that saves a wait; else nothing.
+        """How far the vault, and with `lines` an actor, have been followed; empty where either has not been.
 
-        Who decides by what is known commits with it, and a store looks while it writes: two waits in one. Of a store
-        that is near, that is worth it only where nobody else writes.
+        For the optimistic path: decide from this state and commit with it, and a distant store looks while it writes.
         """
-        if not self.store.is_distant:
-            is_alone = self._quiet >= self._enough_quiet and self._caught_up_for != threading.get_ident()
-            return {self._vault_scope: self._seen[self._vault_scope]} if is_alone else ANY
         if not locator:
             return ANY
         scopes = [self._vault_scope, *(self._actor_scope(locator) if lines else ())]
         found = {scope: seen for scope in scopes if (seen := self._seen.get(scope)) is not None}
         return found if len(found) == len(scopes) else ANY
-
-    def outdated(self) -> None:
-        """What was known was not enough: look again for a while, longer each time."""
-        self._quiet, self._enough_quiet = 0, min(2 * self._enough_quiet, _QUIET_AT_MOST)
 
     def _actor_scope(self, locator: str) -> Sequence[str]:
         """The scope of an actor's objects, where they are followed apart."""

@@ -55,7 +55,6 @@ def _by_what_is_known(
     try:
         return (yield from _get(clerk, grant, caller, call, shelves, since))
     except Stale as stale:
-        clerk.state.outdated()
         return stale.latest
     except Unavailable:
         raise

@@ -25,7 +25,7 @@ from strongroom.memory.decision_recorder import Caller, DecisionRecorder
 from strongroom.memory.operation import Operation, SlowStep
 from strongroom.memory.replica import SECRETS, Replica
 from strongroom.model import Line, LineId, Namespace, NewLine, Op, Provenance, Receipt
-from strongroom.store import ANY, Effect, Expect, Lost, PutNew, Stale, Swap, Version
+from strongroom.store import ANY, Effect, Expect, Lost, PutNew, Swap, Version
 
 _TRIES = 64
 """How often a put starts anew because another process changed the actor's keys or took an id meanwhile."""
@@ -90,9 +90,7 @@ def _attempt(
         return list(lines)
     try:
         return api.Receipts(tuple((yield from _write(clerk, grant, drafts, caller, since, looks=looks))))
-    except Lost as lost:
-        if isinstance(lost, Stale):
-            clerk.state.outdated()
+    except Lost:
         return [_with_id(line, draft) for line, draft in zip(lines, drafts, strict=True)]
 
 
